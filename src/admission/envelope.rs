@@ -1,0 +1,128 @@
+//! The review around a request and its answer, written once.
+//!
+//! Own types rather than kube's: those buffer the whole body to flatten it, build every object before anybody asks, and write a
+//! patch as an array of numbers instead of base64.
+
+use super::hook::{Answer, Request};
+use json_patch::Patch;
+use k8s_openapi::ByteString;
+use serde::{Deserialize, Serialize};
+
+const API_VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
+
+/// Reads the request out of a review.
+///
+/// # Errors
+/// One sentence about what is wrong. Without a uid there is nothing to answer to, so these become an HTTP 400.
+pub fn decode(body: &[u8]) -> Result<Request, String> {
+    let review: Question = serde_json::from_slice(body)
+        .map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
+    if review.api_version != API_VERSION || review.kind != KIND {
+        return Err(format!(
+            "expected {API_VERSION} {KIND}, got {} {}",
+            review.api_version, review.kind
+        ));
+    }
+    let request = review.request.ok_or("the AdmissionReview has no request")?;
+    if request.uid.is_empty() {
+        return Err("the AdmissionReview's request has no uid".to_owned());
+    }
+    Ok(request)
+}
+
+/// The review that carries an answer. Where `dry_run`, what would be done is only said, as a warning.
+pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
+    let answer = if dry_run {
+        said_only(answer)
+    } else {
+        (answer, Vec::new())
+    };
+    let review = Reply {
+        api_version: API_VERSION,
+        kind: KIND,
+        response: response(uid, answer.0, answer.1),
+    };
+    // Strings and numbers only: writing them as JSON cannot fail.
+    serde_json::to_vec(&review).unwrap_or_default()
+}
+
+fn said_only(answer: Answer) -> (Answer, Vec<String>) {
+    let warning = match &answer {
+        Answer::Deny { message, .. } => {
+            format!("volume-warden (dry run) would refuse this: {message}")
+        }
+        Answer::Patch { what, .. } => format!("volume-warden (dry run) would {what}"),
+        Answer::Allow | Answer::Unavailable(_) => return (answer, Vec::new()),
+    };
+    (Answer::Allow, vec![warning])
+}
+
+fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
+    let mut response = Response {
+        uid,
+        allowed: true,
+        status: None,
+        patch_type: None,
+        patch: None,
+        warnings,
+    };
+    match answer {
+        Answer::Allow => {}
+        Answer::Deny { code, message } => {
+            response.allowed = false;
+            response.status = Some(Status { code, message });
+        }
+        Answer::Patch { operations, .. } => {
+            response.patch_type = Some("JSONPatch");
+            response.patch = serde_json::to_vec(&Patch(operations)).ok().map(ByteString);
+        }
+        Answer::Unavailable(why) => {
+            response.allowed = false;
+            response.status = Some(Status {
+                code: 503,
+                message: why.to_owned(),
+            });
+        }
+    }
+    response
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Question {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    request: Option<Request>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Reply<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<ByteString>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Status {
+    code: u16,
+    message: String,
+}

@@ -1,0 +1,148 @@
+//! What a component offers to admission: a path, what may be sent there, and a function from a request to an answer.
+
+use json_patch::PatchOperation;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// One webhook.
+#[derive(Clone)]
+pub struct Hook {
+    /// Where the API server sends its reviews.
+    pub path: &'static str,
+    /// Whose it is.
+    pub component: &'static str,
+    /// What may be sent there. Anything else is a webhook configuration gone wrong, and is said to be.
+    pub rules: &'static [Rule],
+    /// The review. It answers from what is in memory and calls nobody.
+    pub review: Arc<dyn Fn(&Request) -> Answer + Send + Sync>,
+}
+
+/// An operation on a resource, as in a webhook configuration's `rules`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// CREATE, UPDATE, DELETE or CONNECT.
+    pub operation: &'static str,
+    /// The plural.
+    pub resource: &'static str,
+    /// Empty for the object itself.
+    pub subresource: &'static str,
+}
+
+impl Rule {
+    /// Whether the request is one of these.
+    pub fn covers(&self, request: &Request) -> bool {
+        self.operation == request.operation
+            && self.resource == request.resource.resource
+            && self.subresource == request.sub_resource
+            && request.resource.group.is_empty()
+    }
+}
+
+/// The request of an admission review; the objects in it are not parsed before somebody asks for them.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Echoed in every answer: the API server takes no other.
+    pub uid: String,
+    /// What is asked to be changed.
+    pub resource: GroupVersionResource,
+    /// Empty for the object itself.
+    #[serde(default)]
+    pub sub_resource: String,
+    /// Empty where the API server is to make a name (`generateName`).
+    #[serde(default)]
+    pub name: String,
+    /// Empty for cluster-scoped objects.
+    #[serde(default)]
+    pub namespace: String,
+    /// CREATE, UPDATE, DELETE or CONNECT.
+    pub operation: String,
+    /// Nothing will be stored.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+    #[serde(default)]
+    object: Option<Box<RawValue>>,
+    #[serde(default)]
+    old_object: Option<Box<RawValue>>,
+}
+
+/// As the API server spells it.
+#[derive(Debug, Default, Deserialize)]
+pub struct GroupVersionResource {
+    /// Empty for the core group.
+    #[serde(default)]
+    pub group: String,
+    /// The plural.
+    #[serde(default)]
+    pub resource: String,
+}
+
+impl Request {
+    /// The object as it would be stored.
+    ///
+    /// # Errors
+    /// The answer to give when there is none or it cannot be read.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<T, Answer> {
+        read("object", self.object.as_deref())
+    }
+
+    /// The object as it is stored.
+    ///
+    /// # Errors
+    /// The answer to give when there is none or it cannot be read.
+    pub fn old_object<T: DeserializeOwned>(&self) -> Result<T, Answer> {
+        read("oldObject", self.old_object.as_deref())
+    }
+}
+
+fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, Answer> {
+    let raw = raw.ok_or_else(|| Answer::Deny {
+        code: 400,
+        message: format!("the review has no {field}"),
+    })?;
+    serde_json::from_str(raw.get()).map_err(|error| Answer::Deny {
+        code: 400,
+        message: format!("the review's {field} cannot be read: {error}"),
+    })
+}
+
+/// What a hook answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// As it is.
+    Allow,
+    /// Not at all, with a sentence for whoever asked and an HTTP status code.
+    Deny {
+        /// 403 where it is forbidden, 400 where it cannot be read.
+        code: u16,
+        /// What is wrong and what to do about it.
+        message: String,
+    },
+    /// With these changes.
+    Patch {
+        /// Idempotent, and of no side effect.
+        operations: Vec<PatchOperation>,
+        /// In words: "add the finalizer …".
+        what: String,
+    },
+    /// This replica cannot tell yet. The API server then does what the webhook's `failurePolicy` says, and counts it.
+    Unavailable(&'static str),
+}
+
+impl Answer {
+    /// Forbidden, with a sentence for the user.
+    pub fn deny(message: String) -> Self {
+        Self::Deny { code: 403, message }
+    }
+
+    /// For the metrics.
+    pub(super) fn verdict(&self) -> &'static str {
+        match self {
+            Self::Allow => "Allowed",
+            Self::Deny { .. } => "Denied",
+            Self::Patch { .. } => "Patched",
+            Self::Unavailable(_) => "Unavailable",
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The HTTPS side: takes admission reviews, asks a component's hook, answers. Knows no component.
+
+mod envelope;
+mod hook;
+mod router;
+mod server;
+
+pub use hook::{Answer, Hook, Request, Rule};
+pub use router::{Options, router};
+pub use server::{Certificate, Limits, serve};

@@ -1,0 +1,304 @@
+//! From HTTP to a hook and back: bounds, deadlines, panics.
+
+use super::{
+    envelope,
+    hook::{Answer, Hook, Request},
+};
+use crate::telemetry::Metrics;
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::Request as HttpRequest,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use tower::limit::GlobalConcurrencyLimitLayer;
+
+/// Two objects of the API server's limit of 3 MiB each, and some room.
+const BODY_LIMIT: usize = 8 << 20;
+/// Reviews under way at once on one path. A review takes a fraction of a millisecond, so this bounds memory, not speed; and a
+/// path that is swamped leaves the others alone.
+const CONCURRENT_REVIEWS: usize = 64;
+
+/// How reviews are answered.
+#[derive(Clone)]
+pub struct Options {
+    /// Allow everything and say as a warning what would be done.
+    pub dry_run: bool,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A route for each hook.
+pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
+    let mut router = Router::new();
+    for hook in hooks {
+        let (path, hook, options) = (hook.path, Arc::new(hook), options.clone());
+        let limit = GlobalConcurrencyLimitLayer::new(CONCURRENT_REVIEWS);
+        let handler =
+            move |request: HttpRequest| review(hook.clone(), options.clone(), request.into_body());
+        router = router.route(path, post(handler).layer(limit));
+    }
+    router
+}
+
+async fn review(hook: Arc<Hook>, options: Options, body: Body) -> Response {
+    let started = Instant::now();
+    let (response, verdict) = match to_bytes(body, BODY_LIMIT).await {
+        Ok(body) => answer(&hook, &options, &body),
+        Err(_) => {
+            let sentence =
+                format!("the body could not be read, or is larger than {BODY_LIMIT} bytes\n");
+            (
+                (StatusCode::PAYLOAD_TOO_LARGE, sentence).into_response(),
+                "Unreadable",
+            )
+        }
+    };
+    options
+        .metrics
+        .reviewed(hook.path, verdict, started.elapsed());
+    response
+}
+
+fn answer(hook: &Hook, options: &Options, body: &[u8]) -> (Response, &'static str) {
+    let request = match envelope::decode(body) {
+        Ok(request) => request,
+        Err(sentence) => {
+            return (
+                (StatusCode::BAD_REQUEST, sentence + "\n").into_response(),
+                "Unreadable",
+            );
+        }
+    };
+    let answer = ask(hook, &request);
+    let verdict = answer.verdict();
+    tracing::debug!(
+        uid = request.uid,
+        path = hook.path,
+        namespace = request.namespace,
+        name = request.name,
+        verdict,
+        "review"
+    );
+    if let Answer::Unavailable(why) = answer {
+        return (
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+            verdict,
+        );
+    }
+    let body = envelope::encode(&request.uid, answer, options.dry_run);
+    (
+        ([(CONTENT_TYPE, "application/json")], body).into_response(),
+        verdict,
+    )
+}
+
+/// A hook that is asked what it does not know, or that panics, denies in words, with the uid: an answer without it would be a
+/// failed call, and let pass what should have been looked at.
+fn ask(hook: &Hook, request: &Request) -> Answer {
+    if !hook.rules.iter().any(|rule| rule.covers(request)) {
+        let (resource, sub) = (&request.resource.resource, &request.sub_resource);
+        let message = format!(
+            "{} does not review {} of {resource}/{sub}; the webhook configuration is wrong",
+            hook.path, request.operation
+        );
+        return Answer::Deny { code: 400, message };
+    }
+    std::panic::catch_unwind(AssertUnwindSafe(|| (hook.review)(request))).unwrap_or_else(|_| {
+        Answer::Deny {
+            code: 500,
+            message: format!("volume-warden panicked in {}; this is a bug", hook.path),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::Rule;
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+
+    fn hook(review: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Hook {
+        let rules = &[Rule {
+            operation: "CREATE",
+            resource: "pods",
+            subresource: "",
+        }];
+        Hook {
+            path: "/hook",
+            component: "test",
+            rules,
+            review: Arc::new(review),
+        }
+    }
+
+    async fn post_to(hook: Hook, dry_run: bool, body: Vec<u8>) -> (StatusCode, String) {
+        let options = Options {
+            dry_run,
+            metrics: Arc::new(Metrics::new()),
+        };
+        let request = HttpRequest::post("/hook")
+            .body(Body::from(body))
+            .expect("request");
+        let response = router(vec![hook], &options)
+            .oneshot(request)
+            .await
+            .expect("answers");
+        let status = response.status();
+        let body = to_bytes(response.into_body(), usize::MAX)
+            .await
+            .expect("body");
+        (status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    fn pod_review() -> Value {
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u-1", "operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "ns", "name": "p", "object": {"metadata": {"name": "p"}}}})
+    }
+
+    async fn reviewed(hook: Hook, dry_run: bool, review: Value) -> Value {
+        let (status, body) = post_to(hook, dry_run, review.to_string().into_bytes()).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        let answer: Value = serde_json::from_str(&body).expect("json");
+        assert_eq!(
+            answer["response"]["uid"], "u-1",
+            "the uid is echoed whatever the answer"
+        );
+        answer["response"].clone()
+    }
+
+    fn patch() -> Answer {
+        let operations = vec![crate::objects::finalizers::append(&[], "f")];
+        Answer::Patch {
+            operations,
+            what: "add f".into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn patches_are_base64() {
+        let response = reviewed(hook(|_| patch()), false, pod_review()).await;
+        assert_eq!(
+            (&response["allowed"], &response["patchType"]),
+            (&json!(true), &json!("JSONPatch"))
+        );
+        let encoded: k8s_openapi::ByteString =
+            serde_json::from_value(response["patch"].clone()).expect("base64");
+        let decoded: Value = serde_json::from_slice(&encoded.0).expect("json");
+        assert_eq!(
+            decoded,
+            json!([{"op": "add", "path": "/metadata/finalizers", "value": ["f"]}])
+        );
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_only_says_what_it_would_do() {
+        let patched = reviewed(hook(|_| patch()), true, pod_review()).await;
+        assert_eq!(
+            patched,
+            json!({"uid": "u-1", "allowed": true, "warnings": ["volume-warden (dry run) would add f"]})
+        );
+        let denied = reviewed(hook(|_| Answer::deny("no".into())), true, pod_review()).await;
+        assert_eq!(denied["allowed"], true);
+        assert_eq!(
+            denied["warnings"][0],
+            "volume-warden (dry run) would refuse this: no"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_denial_with_the_uid() {
+        let response = reviewed(hook(|_| unreachable!("on purpose")), false, pod_review()).await;
+        assert_eq!(
+            (&response["allowed"], &response["status"]["code"]),
+            (&json!(false), &json!(500))
+        );
+    }
+
+    #[tokio::test]
+    async fn what_the_hook_does_not_review_is_denied_in_words() {
+        for (field, value) in [
+            ("operation", json!("DELETE")),
+            ("subResource", json!("status")),
+            ("resource", json!({"resource": "nodes"})),
+        ] {
+            let mut review = pod_review();
+            review["request"][field] = value;
+            let response = reviewed(hook(|_| Answer::Allow), false, review).await;
+            assert_eq!(response["status"]["code"], 400, "{field}");
+            assert!(
+                response["status"]["message"]
+                    .as_str()
+                    .expect("text")
+                    .contains("configuration is wrong")
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_object_that_cannot_be_read_is_denied_in_words() {
+        let read = |request: &Request| match request.object::<crate::objects::pod::PodWire>() {
+            Ok(_) => Answer::Allow,
+            Err(unreadable) => unreadable,
+        };
+        for object in [
+            json!(null),
+            json!("pod"),
+            json!({"metadata": {"finalizers": 3}}),
+        ] {
+            let mut review = pod_review();
+            review["request"]["object"] = object;
+            let response = reviewed(hook(read), false, review).await;
+            assert_eq!(
+                (&response["allowed"], &response["status"]["code"]),
+                (&json!(false), &json!(400))
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_review_is_a_bad_request() {
+        let mut without_uid = pod_review();
+        without_uid["request"]["uid"] = json!("");
+        let bodies: Vec<Vec<u8>> = vec![
+            b"".to_vec(),
+            b"{".to_vec(),
+            b"[]".to_vec(),
+            b"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\"}".to_vec(),
+            b"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1beta1\"}".to_vec(),
+            b"\xff\xfe".to_vec(),
+            without_uid.to_string().into_bytes(),
+            vec![b'['; 100_000],
+        ];
+        for body in bodies {
+            let (status, sentence) = post_to(hook(|_| Answer::Allow), false, body).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST);
+            assert!(sentence.len() > 10, "{sentence}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bodies_are_bounded() {
+        let (status, _) = post_to(hook(|_| Answer::Allow), false, vec![b' '; BODY_LIMIT + 1]).await;
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    #[tokio::test]
+    async fn not_ready_is_a_failed_call() {
+        let (status, why) = post_to(
+            hook(|_| Answer::Unavailable("no list yet")),
+            false,
+            pod_review().to_string().into_bytes(),
+        )
+        .await;
+        assert_eq!(
+            (status, why.as_str()),
+            (StatusCode::SERVICE_UNAVAILABLE, "no list yet\n")
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! The command line. Every flag is also an environment variable.
+
+mod options;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+pub use options::RunOptions;
+
+/// Looks after Kubernetes volumes through their whole life.
+///
+/// Protects claims and volumes while they are in use: admission webhooks add the protection finalizers, reconcilers take them
+/// away when nothing uses the object any more.
+#[derive(Debug, Parser)]
+#[command(name = "volume-warden", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the webhooks and run the reconcilers.
+    Run(Box<RunOptions>),
+}
+
+impl Cli {
+    /// Does what the command line says. Exit code 0: ended as asked; 1: something failed, told on standard error; 2: the
+    /// command line is wrong.
+    pub fn run(self) -> ExitCode {
+        let Command::Run(options) = self.command;
+        match run::run(*options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("volume-warden: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_an_environment_variable_too() {
+        let mut command = Cli::command();
+        let run = command.find_subcommand_mut("run").expect("run");
+        for argument in run
+            .get_arguments()
+            .filter(|argument| argument.get_id() != "help")
+        {
+            let variable = argument
+                .get_env()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            let flag = argument
+                .get_long()
+                .unwrap_or_default()
+                .to_uppercase()
+                .replace('-', "_");
+            assert!(
+                variable == format!("VOLUME_WARDEN_{flag}"),
+                "--{} has {variable}",
+                argument.get_id()
+            );
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The flags of `volume-warden run`, one group per concern.
+
+use crate::{components::Component, pvc_protection::FinishedPods, telemetry::logs::Format};
+use clap::Args;
+use std::{net::SocketAddr, path::PathBuf};
+
+/// `volume-warden run`
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// Components to run; all by default.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_COMPONENTS",
+        value_delimiter = ',',
+        value_name = "NAME,…"
+    )]
+    components: Vec<Component>,
+
+    /// Decide and log, but write nothing except the Lease, the certificate's Secret and the caBundle. Admission allows
+    /// everything unchanged and says as a warning what it would do.
+    #[arg(long, env = "VOLUME_WARDEN_DRY_RUN", default_value_t)]
+    pub dry_run: bool,
+
+    /// How log lines look. RUST_LOG says which there are.
+    #[arg(long, env = "VOLUME_WARDEN_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: Format,
+
+    #[command(flatten)]
+    pub(super) cluster: ClusterOptions,
+    #[command(flatten)]
+    pub(super) protection: ProtectionOptions,
+    #[command(flatten)]
+    pub(super) lease: LeaseOptions,
+    #[command(flatten)]
+    pub(super) server: ServerOptions,
+    #[command(flatten)]
+    pub(super) tls: TlsOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+pub(super) struct ClusterOptions {
+    /// Kubeconfig file; in a pod its service account is used.
+    #[arg(long, env = "VOLUME_WARDEN_KUBECONFIG", value_name = "FILE")]
+    pub(super) kubeconfig: Option<PathBuf>,
+
+    /// Look after this namespace only; all when empty.
+    #[arg(long, env = "VOLUME_WARDEN_NAMESPACE", default_value = "")]
+    pub(super) namespace: String,
+
+    /// Where Volume Warden's own Lease and Secret are [default: the pod's own, else volume-warden]
+    #[arg(long, env = "VOLUME_WARDEN_SYSTEM_NAMESPACE", value_name = "NAMESPACE")]
+    pub(super) system_namespace: Option<String>,
+
+    /// Writes under way at once.
+    #[arg(long, env = "VOLUME_WARDEN_MAX_IN_FLIGHT", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) max_in_flight: u16,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "pvc-protection")]
+pub(super) struct ProtectionOptions {
+    /// Whether a pod that has Succeeded or Failed still uses its claims.
+    #[arg(long, env = "VOLUME_WARDEN_FINISHED_PODS", value_enum, default_value_t)]
+    pub(super) finished_pods: FinishedPods,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Leader election")]
+pub(super) struct LeaseOptions {
+    /// Name of the Lease [default: volume-warden with all components, else their names joined by dashes]
+    #[arg(long, env = "VOLUME_WARDEN_LEASE_LOCK_NAME", value_name = "NAME")]
+    pub(super) lease_lock_name: Option<String>,
+
+    /// Namespace of the Lease [default: the system namespace]
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_LEASE_LOCK_NAMESPACE",
+        value_name = "NAMESPACE"
+    )]
+    pub(super) lease_lock_namespace: Option<String>,
+
+    /// This process's identity in the Lease [default: host name, process and a random part]
+    #[arg(long, env = "VOLUME_WARDEN_LEASE_LOCK_ID", value_name = "ID")]
+    pub(super) lease_lock_id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Servers")]
+pub(super) struct ServerOptions {
+    /// Where the webhooks are served, over HTTPS.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_WEBHOOK_ADDRESS",
+        default_value = "0.0.0.0:9443",
+        value_name = "IP:PORT"
+    )]
+    pub(super) webhook_address: SocketAddr,
+
+    /// Where /metrics, /livez and /readyz are served, over plain HTTP.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_METRICS_ADDRESS",
+        default_value = "0.0.0.0:8080",
+        value_name = "IP:PORT"
+    )]
+    pub(super) metrics_address: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TLS")]
+pub(super) struct TlsOptions {
+    /// Certificate chain to serve, PEM, reloaded when it changes. Without it Volume Warden makes a CA and a certificate of its
+    /// own and publishes the CA in its webhook configurations.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_TLS_CERT_FILE",
+        requires = "tls_key_file",
+        value_name = "FILE"
+    )]
+    pub(super) tls_cert_file: Option<PathBuf>,
+
+    /// The certificate's private key, PEM.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_TLS_KEY_FILE",
+        requires = "tls_cert_file",
+        value_name = "FILE"
+    )]
+    pub(super) tls_key_file: Option<PathBuf>,
+
+    /// Secret of the self-made certificate, shared by all replicas.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_TLS_SECRET_NAME",
+        default_value = "volume-warden-tls",
+        value_name = "NAME"
+    )]
+    pub(super) tls_secret_name: String,
+
+    /// Service the webhook configurations name; the self-made certificate is for it.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_SERVICE_NAME",
+        default_value = "volume-warden",
+        value_name = "NAME"
+    )]
+    pub(super) service_name: String,
+}
+
+impl RunOptions {
+    /// The components to run, each once, in the order of the table.
+    pub fn components(&self) -> Vec<Component> {
+        let wanted = |component: &Component| {
+            self.components.is_empty() || self.components.contains(component)
+        };
+        Component::ALL.into_iter().filter(wanted).collect()
+    }
+
+    /// The one namespace to look after, if there is one.
+    pub(super) fn namespace(&self) -> Option<String> {
+        Some(self.cluster.namespace.clone()).filter(|namespace| !namespace.is_empty())
+    }
+
+    /// The Lease's name: two installations with different components must not compete.
+    pub(super) fn lease_lock_name(&self) -> String {
+        let components = self.components();
+        let joined = || {
+            components
+                .iter()
+                .map(|component| component.name())
+                .collect::<Vec<_>>()
+                .join("-")
+        };
+        let default = || {
+            if components.len() == Component::ALL.len() {
+                "volume-warden".to_owned()
+            } else {
+                joined()
+            }
+        };
+        self.lease.lease_lock_name.clone().unwrap_or_else(default)
+    }
+}

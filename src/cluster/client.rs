@@ -1,0 +1,42 @@
+//! The client: its own timeouts, and no retries but ours.
+
+use kube::{Client, Config};
+use std::time::Duration;
+
+/// How Volume Warden names itself to the API server, in its audit log for instance.
+pub const USER_AGENT: &str = concat!("volume-warden/", env!("CARGO_PKG_VERSION"));
+
+/// Nothing but a watch may be silent for long, and a watch ends by itself before this (see `feed`).
+const SILENCE: Duration = Duration::from_secs(210);
+
+/// Makes a client. kube's own retries are off: they repeat any method up to fifteen times, far beyond a deadline of ours.
+///
+/// # Errors
+/// When the configuration cannot be used, a certificate that does not parse for instance.
+pub fn connect(mut config: Config) -> kube::Result<Client> {
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.read_timeout = Some(SILENCE);
+    config.write_timeout = Some(Duration::from_secs(15));
+    config.default_retry = false;
+    config.headers.push((
+        http::header::USER_AGENT,
+        http::HeaderValue::from_static(USER_AGENT),
+    ));
+    Client::try_from(config)
+}
+
+/// A call that takes longer than this counts as failed: kube's client alone would wait for ever.
+///
+/// # Errors
+/// The call's own error, or one that says it took too long.
+pub async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = kube::Result<T>>,
+) -> kube::Result<T> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(answer) => answer,
+        Err(_) => Err(kube::Error::Service(
+            format!("no answer from the API server within {limit:?}").into(),
+        )),
+    }
+}

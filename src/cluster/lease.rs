@@ -1,0 +1,303 @@
+//! Leader election by client-go's Lease protocol.
+//!
+//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a compare-and-swap on
+//! `resourceVersion`; another holder's lease counts as expired when *our* monotonic clock has seen no change of it for its whole
+//! duration, so wall clocks need not agree. Own code because no crate steps down in time when it loses the API server.
+//!
+//! A lease is no fence: whatever is destroyed carries preconditions besides.
+
+use super::client::within;
+use crate::telemetry::Metrics;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::watch, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Others wait this long after our last renewal.
+const DURATION: Duration = Duration::from_secs(15);
+/// We stop writing this long after our last renewal *began*: well before others may start.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Between two attempts.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// For one call.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Whether this replica may write.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    until: watch::Receiver<Option<Instant>>,
+}
+
+impl Leadership {
+    /// Right now. A process that was paused finds out at its first question, before the election does.
+    pub fn holds(&self) -> bool {
+        self.until
+            .borrow()
+            .is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Waits until this replica leads. For ever, if the election has ended.
+    pub async fn gained(&self) {
+        let mut until = self.until.clone();
+        if until
+            .wait_for(|until| until.is_some_and(|until| Instant::now() < until))
+            .await
+            .is_err()
+        {
+            std::future::pending().await
+        }
+    }
+
+    /// Waits until this replica no longer leads.
+    pub async fn lost(&self) {
+        let mut until = self.until.clone();
+        let _ = until.wait_for(Option::is_none).await;
+    }
+}
+
+/// Where the Lease is and who we are.
+#[derive(Clone, Debug)]
+pub struct LeaseName {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Unique to this process.
+    pub identity: String,
+}
+
+/// Takes part in the election.
+pub struct Elector {
+    api: Api<Lease>,
+    lease: LeaseName,
+    until: watch::Sender<Option<Instant>>,
+    metrics: Arc<Metrics>,
+    /// The Lease as last read or written, and when it was first seen so.
+    seen: Option<(Lease, Instant)>,
+}
+
+impl Elector {
+    /// An elector that has not begun, and what others are told of it.
+    pub fn new(api: Api<Lease>, lease: LeaseName, metrics: Arc<Metrics>) -> (Self, Leadership) {
+        let (until, receiver) = watch::channel(None);
+        (
+            Self {
+                api,
+                lease,
+                until,
+                metrics,
+                seen: None,
+            },
+            Leadership { until: receiver },
+        )
+    }
+
+    /// A leadership that a test gives and takes.
+    #[cfg(test)]
+    pub(crate) fn by_hand() -> (watch::Sender<Option<Instant>>, Leadership) {
+        let (sender, until) = watch::channel(None);
+        (sender, Leadership { until })
+    }
+
+    /// Competes until `stop`, then lets go of the Lease so that another replica need not wait for it to expire.
+    pub async fn run(mut self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            self.step_down_if_late();
+            let began = Instant::now();
+            match self.attempt().await {
+                Ok(true) => self.lead(began + RENEW_DEADLINE),
+                Ok(false) => self.follow("another replica leads"),
+                Err(error) => {
+                    tracing::warn!(lease = self.lease.name, %error, "cannot reach the Lease")
+                }
+            }
+            self.step_down_if_late();
+            tokio::select! { () = stop.cancelled() => {}, () = tokio::time::sleep(RETRY_PERIOD) => {} }
+        }
+        self.release().await;
+    }
+
+    fn lead(&self, until: Instant) {
+        if self.until.send_replace(Some(until)).is_none() {
+            tracing::info!(
+                lease = self.lease.name,
+                identity = self.lease.identity,
+                "leading"
+            );
+        }
+        self.metrics.leading(true);
+    }
+
+    fn follow(&self, why: &str) {
+        if self.until.send_if_modified(|until| until.take().is_some()) {
+            tracing::warn!(lease = self.lease.name, why, "no longer leading");
+        }
+        self.metrics.leading(false);
+    }
+
+    fn step_down_if_late(&self) {
+        let late = self
+            .until
+            .borrow()
+            .is_some_and(|until| Instant::now() >= until);
+        if late {
+            self.follow("the Lease could not be renewed in time");
+        }
+    }
+
+    /// True if the Lease is ours by a write that was accepted.
+    async fn attempt(&mut self) -> kube::Result<bool> {
+        if let Some((ours, _)) = self
+            .seen
+            .clone()
+            .filter(|(lease, _)| holder(lease) == self.lease.identity)
+        {
+            // The holder needs no read: if anybody else wrote, the compare-and-swap fails and the next attempt reads.
+            return self.write(ours).await;
+        }
+        match within(CALL_LIMIT, self.api.get_opt(&self.lease.name)).await? {
+            None => self.create().await,
+            Some(lease) => {
+                self.remember(lease.clone());
+                if holder(&lease).is_empty()
+                    || holder(&lease) == self.lease.identity
+                    || self.expired()
+                {
+                    self.write(lease).await
+                } else {
+                    Ok(false)
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, lease: Lease) {
+        if self
+            .seen
+            .as_ref()
+            .is_none_or(|(seen, _)| seen.spec != lease.spec)
+        {
+            self.seen = Some((lease, Instant::now()));
+        }
+    }
+
+    fn expired(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(lease, since)| {
+            let seconds = lease
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.lease_duration_seconds)
+                .unwrap_or(0);
+            since.elapsed() > Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+        })
+    }
+
+    async fn create(&mut self) -> kube::Result<bool> {
+        let metadata = ObjectMeta {
+            name: Some(self.lease.name.clone()),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease {
+            metadata,
+            spec: Some(self.spec(&LeaseSpec::default())),
+        };
+        let written = within(CALL_LIMIT, self.api.create(&PostParams::default(), &lease)).await;
+        self.written(written)
+    }
+
+    async fn write(&mut self, mut lease: Lease) -> kube::Result<bool> {
+        lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
+        // metadata.resourceVersion travels along: this is the compare-and-swap.
+        let written = within(
+            CALL_LIMIT,
+            self.api
+                .replace(&self.lease.name, &PostParams::default(), &lease),
+        )
+        .await;
+        self.written(written)
+    }
+
+    fn written(&mut self, written: kube::Result<Lease>) -> kube::Result<bool> {
+        match written {
+            Ok(lease) => {
+                self.seen = Some((lease, Instant::now()));
+                Ok(true)
+            }
+            Err(kube::Error::Api(status))
+                if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
+            {
+                self.seen = None;
+                Ok(false)
+            }
+            Err(error) => {
+                // Whether it was written is not known; only a read can tell.
+                self.seen = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Our spec after `before`: a change of holder counts as a transition.
+    fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let ours = before.holder_identity.as_deref() == Some(&self.lease.identity);
+        let transitions = before.lease_transitions.unwrap_or(0);
+        let first = before.holder_identity.is_none() && before.lease_transitions.is_none();
+        LeaseSpec {
+            holder_identity: Some(self.lease.identity.clone()),
+            lease_duration_seconds: Some(DURATION.as_secs().try_into().unwrap_or(i32::MAX)),
+            acquire_time: if ours {
+                before.acquire_time.clone()
+            } else {
+                Some(now.clone())
+            },
+            renew_time: Some(now),
+            lease_transitions: Some(if ours || first {
+                transitions
+            } else {
+                transitions + 1
+            }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    async fn release(mut self) {
+        self.follow("stopping");
+        let Some((mut lease, _)) = self
+            .seen
+            .take()
+            .filter(|(lease, _)| holder(lease) == self.lease.identity)
+        else {
+            return;
+        };
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+        }
+        if let Err(error) = within(
+            CALL_LIMIT,
+            self.api
+                .replace(&self.lease.name, &PostParams::default(), &lease),
+        )
+        .await
+        {
+            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires by itself");
+        }
+    }
+}
+
+fn holder(lease: &Lease) -> &str {
+    lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.holder_identity.as_deref())
+        .unwrap_or_default()
+}

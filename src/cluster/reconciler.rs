@@ -1,0 +1,166 @@
+//! Runs a component's reconciles: only while this replica leads, each object in one task, nothing lost to a panic.
+
+use super::{lease::Leadership, work_queue::WorkQueue};
+use crate::{objects::ObjectName, telemetry::Metrics};
+use futures::FutureExt;
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every half day.
+const FULL_PASS: Duration = Duration::from_secs(600);
+
+/// Why an object has to be looked at again, in words for the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Retry(pub String);
+
+/// One component's way of putting one object right.
+pub trait Reconcile: Send + Sync + 'static {
+    /// The component's name, as in the CLI.
+    const COMPONENT: &'static str;
+
+    /// Everything that may need work now, judged by what is known without asking.
+    fn candidates(&self) -> Vec<ObjectName>;
+
+    /// Looks at one object and does what its rule says.
+    ///
+    /// # Errors
+    /// When the object has to be looked at again although nothing may happen to it.
+    fn reconcile(&self, name: &ObjectName) -> impl Future<Output = Result<(), Retry>> + Send;
+}
+
+/// See the module.
+pub struct Reconciler<R> {
+    /// What to do with an object.
+    pub reconcile: Arc<R>,
+    /// Which objects.
+    pub queue: Arc<WorkQueue<ObjectName>>,
+    /// Whether to.
+    pub leadership: Leadership,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+impl<R: Reconcile> Reconciler<R> {
+    /// Works until `stop`: whenever this replica leads, from everything there is to do.
+    pub async fn run(self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.leadership.gained() => {}
+            }
+            // Taking over: whatever was in line may have been done by another replica.
+            self.queue.clear();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.leadership.lost() => {}
+                () = self.work() => {}
+            }
+        }
+    }
+
+    /// One task per object: those that wait for the same live read must all be able to wait at once. The number of tasks is
+    /// bounded by the number of objects that need work, and what they may do at once by [`super::Apply`].
+    async fn work(&self) {
+        let mut tasks = JoinSet::new();
+        let mut pass = tokio::time::interval(FULL_PASS);
+        pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = pass.tick() => self.reconcile.candidates().into_iter().for_each(|name| self.queue.add(name)),
+                name = self.queue.take() => {
+                    let reconcile = self.reconcile.clone();
+                    let started = Instant::now();
+                    tasks.spawn(async move {
+                        let outcome = AssertUnwindSafe(reconcile.reconcile(&name)).catch_unwind().await;
+                        (name, started, outcome.unwrap_or_else(|_| Err(Retry("the reconcile panicked; this is a bug".into()))))
+                    });
+                }
+                Some(Ok((name, started, outcome))) = tasks.join_next() => self.finish(&name, started, outcome),
+            }
+            self.metrics
+                .queue_depth(R::COMPONENT, self.queue.len() + tasks.len());
+        }
+    }
+
+    fn finish(&self, name: &ObjectName, started: Instant, outcome: Result<(), Retry>) {
+        self.metrics
+            .reconciled(R::COMPONENT, started.elapsed(), outcome.is_ok());
+        match outcome {
+            Ok(()) => self.queue.done(name),
+            Err(retry) => {
+                let delay = self.queue.failed(name);
+                tracing::info!(component = R::COMPONENT, object = %name, %retry, ?delay, "looking again");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::lease::Elector;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Clumsy {
+        seen: Mutex<Vec<String>>,
+    }
+
+    impl Reconcile for Clumsy {
+        const COMPONENT: &'static str = "clumsy";
+
+        fn candidates(&self) -> Vec<ObjectName> {
+            vec![ObjectName::new("ns", "candidate")]
+        }
+
+        async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+            let first = {
+                let mut seen = self.seen.lock().expect("lock");
+                seen.push(name.name.to_string());
+                seen.iter().filter(|each| **each == *name.name).count() == 1
+            };
+            assert!(&*name.name != "panics" || !first, "on purpose");
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
+        let (lead, leadership) = Elector::by_hand();
+        let (reconcile, queue) = (Arc::new(Clumsy::default()), Arc::new(WorkQueue::default()));
+        let metrics = Arc::new(Metrics::new());
+        let reconciler = Reconciler {
+            reconcile: reconcile.clone(),
+            queue: queue.clone(),
+            leadership,
+            metrics,
+        };
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(reconciler.run(stop.clone()));
+        let seen = || reconcile.seen.lock().expect("lock").join(" ");
+
+        queue.add(ObjectName::new("ns", "before"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "", "nothing is reconciled without the lease");
+
+        lead.send_replace(Some(Instant::now() + Duration::from_secs(10)));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "candidate");
+        queue.add(ObjectName::new("ns", "panics"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "candidate panics panics");
+
+        lead.send_replace(None);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        queue.add(ObjectName::new("ns", "after"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "candidate panics panics");
+        stop.cancel();
+        task.await.expect("ends");
+    }
+}

@@ -1,0 +1,294 @@
+//! Compact objects of one kind, found by name or by what they refer to.
+
+use crate::objects::{Kind, ObjectName};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    sync::Arc,
+};
+
+/// What is kept of an API object.
+pub trait Tracked: Debug + Sized + Send + Sync + 'static {
+    /// The fields that are read from the wire.
+    type Wire: kube::Resource<DynamicType = (), Scope: Send>
+        + Clone
+        + Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
+
+    /// The kind of the API object.
+    const KIND: Kind;
+
+    /// The compact form, or nothing where no rule cares for this object.
+    fn track(wire: Self::Wire) -> Option<Self>;
+
+    /// `metadata.uid`
+    fn uid(&self) -> &str;
+
+    /// Names this object refers to; [`Store::referrers`] answers the reverse question.
+    fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
+        Vec::new()
+    }
+}
+
+/// All objects of one kind that somebody cares for.
+#[derive(Debug)]
+pub struct Store<T> {
+    objects: HashMap<ObjectName, Entry<T>>,
+    referrers: HashMap<ObjectName, Vec<ObjectName>>,
+    namespaces: HashSet<Arc<str>>,
+    round: u32,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    object: Arc<T>,
+    round: u32,
+    outdated: bool,
+}
+
+impl<T> Default for Store<T> {
+    fn default() -> Self {
+        Self {
+            objects: HashMap::new(),
+            referrers: HashMap::new(),
+            namespaces: HashSet::new(),
+            round: 0,
+        }
+    }
+}
+
+impl<T: Tracked> Store<T> {
+    /// The object of that name, unless our own last write is known to have outdated it.
+    pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
+        self.objects
+            .get(name)
+            .filter(|entry| !entry.outdated)
+            .map(|entry| entry.object.clone())
+    }
+
+    /// Every object that refers to that name.
+    pub fn referrers(&self, name: &ObjectName) -> impl Iterator<Item = &Arc<T>> {
+        let names = self
+            .referrers
+            .get(name)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        names
+            .iter()
+            .filter_map(|referrer| self.objects.get(referrer))
+            .map(|entry| &entry.object)
+    }
+
+    /// Every object with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
+        self.objects
+            .iter()
+            .map(|(name, entry)| (name, &entry.object))
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Takes the newest form of an object, or its disappearance, and returns what was known before.
+    pub fn put(&mut self, name: ObjectName, object: Option<Arc<T>>) -> Option<Arc<T>> {
+        let name = ObjectName::new(self.intern(name.namespace), name.name);
+        let old = self.objects.remove(&name).map(|entry| entry.object);
+        if let Some(old) = &old {
+            self.unlink(&name, old);
+        }
+        match object {
+            Some(object) => {
+                self.link(&name, &object);
+                self.objects.insert(
+                    name,
+                    Entry {
+                        object,
+                        round: self.round,
+                        outdated: false,
+                    },
+                );
+            }
+            None => self.forget_namespace_if_unused(&name.namespace),
+        }
+        old
+    }
+
+    /// A complete list is about to be put; see [`Store::sweep`].
+    pub fn begin_round(&mut self) {
+        self.round = self.round.wrapping_add(1);
+    }
+
+    /// Removes and returns every object that was not put since [`Store::begin_round`]: a complete list did not have it.
+    pub fn sweep(&mut self) -> Vec<(ObjectName, Arc<T>)> {
+        let absent = self
+            .objects
+            .iter()
+            .filter(|(_, entry)| entry.round != self.round)
+            .map(|(name, _)| name.clone());
+        let absent: Vec<_> = absent.collect();
+        let gone = absent
+            .into_iter()
+            .filter_map(|name| self.put(name.clone(), None).map(|old| (name, old)))
+            .collect();
+        self.namespaces
+            .retain(|namespace| Arc::strong_count(namespace) > 1);
+        gone
+    }
+
+    /// We changed this very object, so what is known of it is history; [`Store::get`] has nothing until newer news arrives.
+    pub fn outdate(&mut self, name: &ObjectName, object: &Arc<T>) {
+        if let Some(entry) = self
+            .objects
+            .get_mut(name)
+            .filter(|entry| Arc::ptr_eq(&entry.object, object))
+        {
+            entry.outdated = true;
+        }
+    }
+
+    /// Twenty thousand names share one allocation for their namespace.
+    fn intern(&mut self, namespace: Arc<str>) -> Arc<str> {
+        if let Some(known) = self.namespaces.get(&namespace) {
+            return known.clone();
+        }
+        self.namespaces.insert(namespace.clone());
+        namespace
+    }
+
+    /// Two references are left when the last object of a namespace goes: the set's and the caller's.
+    fn forget_namespace_if_unused(&mut self, namespace: &Arc<str>) {
+        if self
+            .namespaces
+            .get(namespace)
+            .is_some_and(|known| Arc::strong_count(known) <= 2)
+        {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    fn link(&mut self, name: &ObjectName, object: &T) {
+        for reference in object.references(name) {
+            let referrers = self.referrers.entry(reference).or_default();
+            if !referrers.contains(name) {
+                referrers.push(name.clone());
+            }
+        }
+    }
+
+    fn unlink(&mut self, name: &ObjectName, object: &T) {
+        for reference in object.references(name) {
+            if let Some(referrers) = self.referrers.get_mut(&reference) {
+                referrers.retain(|each| each != name);
+                if referrers.is_empty() {
+                    self.referrers.remove(&reference);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::{Pod, pod::Mount};
+
+    fn pod(uid: &str, claims: &[&str]) -> Option<Arc<Pod>> {
+        let mounts = claims
+            .iter()
+            .map(|&claim| Mount {
+                claim: claim.into(),
+                ephemeral: false,
+            })
+            .collect();
+        Some(Arc::new(Pod {
+            uid: uid.into(),
+            scheduled: true,
+            finished: false,
+            stopped: false,
+            shut_down: false,
+            mounts,
+        }))
+    }
+
+    fn name(name: &str) -> ObjectName {
+        ObjectName::new("ns", name)
+    }
+
+    fn users(store: &Store<Pod>, claim: &str) -> Vec<String> {
+        let mut users: Vec<_> = store
+            .referrers(&name(claim))
+            .map(|pod| pod.uid.to_string())
+            .collect();
+        users.sort();
+        users
+    }
+
+    #[test]
+    fn referrers_follow_every_change() {
+        let mut store = Store::default();
+        store.put(name("a"), pod("1", &["x", "y", "x"]));
+        store.put(name("b"), pod("2", &["x"]));
+        assert_eq!(users(&store, "x"), ["1", "2"]);
+        let old = store.put(name("a"), pod("3", &["y"]));
+        assert_eq!(old.map(|pod| pod.uid.to_string()), Some("1".into()));
+        assert_eq!(
+            (users(&store, "x"), users(&store, "y")),
+            (vec!["2".into()], vec!["3".into()])
+        );
+        store.put(name("b"), None);
+        assert_eq!(users(&store, "x"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn objects_lost_across_a_relist_are_swept() {
+        let mut store = Store::default();
+        store.put(name("a"), pod("1", &["x"]));
+        store.put(name("b"), pod("2", &["x"]));
+        store.begin_round();
+        store.put(name("b"), pod("2", &["x"]));
+        let gone: Vec<_> = store
+            .sweep()
+            .into_iter()
+            .map(|(name, _)| name.to_string())
+            .collect();
+        assert_eq!(gone, ["ns/a"]);
+        assert_eq!(users(&store, "x"), ["2"]);
+    }
+
+    #[test]
+    fn an_outdated_object_is_hidden_until_newer_news() {
+        let mut store = Store::default();
+        let first = pod("1", &["x"]).expect("some");
+        store.put(name("a"), Some(first.clone()));
+        store.outdate(&name("a"), &first);
+        assert!(store.get(&name("a")).is_none());
+        store.put(name("a"), pod("1", &["x"]));
+        store.outdate(&name("a"), &first);
+        assert!(
+            store.get(&name("a")).is_some(),
+            "only the very copy that was acted on is outdated"
+        );
+    }
+
+    #[test]
+    fn namespaces_are_shared_and_forgotten() {
+        let mut store = Store::default();
+        store.put(name("a"), pod("1", &["x"]));
+        store.put(name("b"), pod("2", &["x"]));
+        assert_eq!(store.namespaces.len(), 1);
+        store.put(name("a"), None);
+        assert_eq!(store.namespaces.len(), 1);
+        store.put(name("b"), None);
+        assert_eq!((store.namespaces.len(), store.referrers.len()), (0, 0));
+    }
+}

@@ -1,0 +1,211 @@
+//! A queue of names to look at: each at most once in line, never in two hands, later again after a failure.
+//!
+//! kube's `Controller` has none of per-key backoff, a visible depth and independence from a `Store` of API types, and a panic
+//! in one of its reconciles ends all of them; hence our own. The semantics are those of client-go's workqueue.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::Instant};
+
+const FIRST_DELAY: Duration = Duration::from_millis(10);
+const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
+/// See the module.
+pub struct WorkQueue<K> {
+    lines: Mutex<Lines<K>>,
+    bell: Notify,
+}
+
+struct Lines<K> {
+    ready: VecDeque<K>,
+    /// The same keys as `ready`.
+    queued: HashSet<K>,
+    /// In somebody's hands; the flag says whether to look again afterwards.
+    taken: HashMap<K, bool>,
+    later: BTreeSet<(Instant, K)>,
+    failures: HashMap<K, u32>,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
+    fn default() -> Self {
+        let lines = Lines {
+            ready: VecDeque::new(),
+            queued: HashSet::new(),
+            taken: HashMap::new(),
+            later: BTreeSet::new(),
+            failures: HashMap::new(),
+        };
+        Self {
+            lines: Mutex::new(lines),
+            bell: Notify::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
+    /// Puts the key in line, unless it is there. A key in somebody's hands is put in line again when it comes back.
+    pub fn add(&self, key: K) {
+        self.lock().add(key);
+        self.bell.notify_one();
+    }
+
+    /// Takes the next key, waiting for one. Whoever takes a key gives it back by [`WorkQueue::done`] or [`WorkQueue::failed`].
+    pub async fn take(&self) -> K {
+        loop {
+            let due = {
+                let mut lines = self.lock();
+                lines.wake_due();
+                if let Some(key) = lines.take() {
+                    return key;
+                }
+                lines.later.first().map(|(at, _)| *at)
+            };
+            match due {
+                Some(at) => {
+                    tokio::select! { () = tokio::time::sleep_until(at) => {}, () = self.bell.notified() => {} }
+                }
+                None => self.bell.notified().await,
+            }
+        }
+    }
+
+    /// The key was looked at with success: its failures are forgotten.
+    pub fn done(&self, key: &K) {
+        let mut lines = self.lock();
+        lines.failures.remove(key);
+        if lines.taken.remove(key) == Some(true) {
+            lines.add(key.clone());
+            self.bell.notify_one();
+        }
+    }
+
+    /// The key is to be looked at again after a while that doubles with each failure, or at once if something happened to it
+    /// meanwhile. Returns that while.
+    pub fn failed(&self, key: &K) -> Duration {
+        let mut lines = self.lock();
+        let news = lines.taken.remove(key) == Some(true);
+        let failures = lines.failures.entry(key.clone()).or_default();
+        let delay = FIRST_DELAY
+            .saturating_mul(1 << (*failures).min(20))
+            .min(LONGEST_DELAY);
+        *failures += 1;
+        if news {
+            lines.add(key.clone());
+        } else {
+            lines.later.insert((Instant::now() + delay, key.clone()));
+        }
+        self.bell.notify_one();
+        delay
+    }
+
+    /// Keys waiting, now or for later.
+    pub fn len(&self) -> usize {
+        let lines = self.lock();
+        lines.ready.len() + lines.later.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets everything, also what is in somebody's hands: the hands were cut off.
+    pub fn clear(&self) {
+        let mut lines = self.lock();
+        lines.ready.clear();
+        lines.queued.clear();
+        lines.taken.clear();
+        lines.later.clear();
+        lines.failures.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines<K>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> Lines<K> {
+    fn add(&mut self, key: K) {
+        if let Some(again) = self.taken.get_mut(&key) {
+            *again = true;
+        } else if self.queued.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn wake_due(&mut self) {
+        let now = Instant::now();
+        while self.later.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, key)) = self.later.pop_first() {
+                self.add(key);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let key = self.ready.pop_front()?;
+        self.queued.remove(&key);
+        self.taken.insert(key.clone(), false);
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn nothing_to_take(queue: &WorkQueue<&'static str>) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), queue.take())
+            .await
+            .is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_stands_in_line_once_and_is_in_one_hand() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        queue.add("a");
+        assert_eq!(queue.take().await, "a");
+        queue.add("a");
+        assert!(nothing_to_take(&queue).await, "taken by somebody");
+        queue.done(&"a");
+        assert_eq!(
+            queue.take().await,
+            "a",
+            "what happened meanwhile is looked at"
+        );
+        queue.done(&"a");
+        assert!(nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_double_the_wait_and_success_forgets_them() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        for expected in [10, 20, 40] {
+            let key = queue.take().await;
+            assert_eq!(queue.failed(&key), Duration::from_millis(expected));
+        }
+        let key = queue.take().await;
+        queue.done(&key);
+        queue.add("a");
+        let key = queue.take().await;
+        assert_eq!(queue.failed(&key), FIRST_DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn news_do_not_wait_for_a_backoff() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        for _ in 0..12 {
+            let key = queue.take().await;
+            queue.failed(&key);
+        }
+        queue.add("a");
+        assert!(!nothing_to_take(&queue).await);
+    }
+}

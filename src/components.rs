@@ -1,0 +1,275 @@
+//! The table of components, and the place where they are put together.
+
+use crate::{
+    admission::Hook,
+    cluster::{Apply, Feed, Leadership, Reconcile, Reconciler, SharedList, WorkQueue},
+    objects::{Claim, Kind, Pod, Volume},
+    pv_protection::{self, PvProtection},
+    pvc_protection::{self, FinishedPods, PvcProtection},
+    telemetry::Metrics,
+    tls::Configuration,
+};
+use futures::future::BoxFuture;
+use kube::{Api, Client};
+use std::{fmt, str::FromStr, sync::Arc};
+use tokio_util::sync::CancellationToken;
+
+/// A part of Volume Warden that can be switched on alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// See [`crate::pvc_protection`].
+    PvcProtection,
+    /// See [`crate::pv_protection`].
+    PvProtection,
+}
+
+impl Component {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::PvcProtection, Self::PvProtection];
+
+    /// As in the CLI, the manifests, the metrics and the source folders.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PvcProtection => pvc_protection::NAME,
+            Self::PvProtection => pv_protection::NAME,
+        }
+    }
+
+    /// The kinds it watches.
+    fn watches(self) -> &'static [Kind] {
+        match self {
+            Self::PvcProtection => &[Kind::Pod, Kind::PersistentVolumeClaim],
+            Self::PvProtection => &[Kind::PersistentVolume, Kind::PersistentVolumeClaim],
+        }
+    }
+
+    /// Its webhook configurations, as `manifests/` name them.
+    pub fn webhook_configurations(self) -> &'static [Configuration] {
+        match self {
+            Self::PvcProtection => &[
+                Configuration::Mutating("volume-warden-pvc-protection"),
+                Configuration::Validating("volume-warden-pvc-protection-guard"),
+                Configuration::Validating("volume-warden-pvc-protection-binding-guard"),
+            ],
+            Self::PvProtection => &[
+                Configuration::Mutating("volume-warden-pv-protection"),
+                Configuration::Validating("volume-warden-pv-protection-guard"),
+            ],
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Component {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|component| component.name() == name)
+            .ok_or_else(|| {
+                let known: Vec<_> = Self::ALL.iter().map(|component| component.name()).collect();
+                format!(
+                    "there is no component of that name; there are {}",
+                    known.join(", ")
+                )
+            })
+    }
+}
+
+/// What every component gets.
+pub struct Context {
+    /// For watches and live reads.
+    pub client: Client,
+    /// Only this namespace, where set.
+    pub namespace: Option<String>,
+    /// Namespaces in which nothing is refused at admission.
+    pub exempt: Vec<String>,
+    /// Whether finished pods hold their claims.
+    pub finished_pods: FinishedPods,
+    /// The writer.
+    pub apply: Arc<Apply>,
+    /// Whether to reconcile.
+    pub leadership: Leadership,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The enabled components, ready to run.
+pub struct Assembly {
+    context: Context,
+    feeds: Feeds,
+    watched: Vec<Kind>,
+    reconcilers: Vec<BoxFuture<'static, ()>>,
+    /// Their webhooks.
+    pub hooks: Vec<Hook>,
+}
+
+/// One feed per kind; those nobody needs are never run.
+#[derive(Clone)]
+struct Feeds {
+    pods: Arc<Feed<Pod>>,
+    claims: Arc<Feed<Claim>>,
+    volumes: Arc<Feed<Volume>>,
+}
+
+impl Assembly {
+    /// Puts the components together. Nothing runs yet. Reconcilers work until `stop`.
+    pub fn new(components: &[Component], context: Context, stop: &CancellationToken) -> Self {
+        let metrics = &context.metrics;
+        let feeds = Feeds {
+            pods: Feed::new(metrics.clone()),
+            claims: Feed::new(metrics.clone()),
+            volumes: Feed::new(metrics.clone()),
+        };
+        let mut watched: Vec<Kind> = Vec::new();
+        for kind in components.iter().flat_map(|component| component.watches()) {
+            if !watched.contains(kind) {
+                watched.push(*kind);
+            }
+        }
+        let mut assembly = Self {
+            context,
+            feeds,
+            watched,
+            reconcilers: Vec::new(),
+            hooks: Vec::new(),
+        };
+        for component in components {
+            match component {
+                Component::PvcProtection => assembly.add_pvc_protection(stop),
+                Component::PvProtection => assembly.add_pv_protection(stop),
+            }
+        }
+        assembly
+    }
+
+    fn add_pvc_protection(&mut self, stop: &CancellationToken) {
+        let (context, feeds) = (&self.context, self.feeds.clone());
+        let client = context.client.clone();
+        let live_pods = SharedList::new(context.metrics.clone(), move |namespace| {
+            Api::namespaced(client.clone(), namespace)
+        });
+        let queue = Arc::new(WorkQueue::default());
+        self.hooks.extend(pvc_protection::hooks(
+            &feeds.claims,
+            &feeds.pods,
+            &context.exempt,
+        ));
+        let component = PvcProtection {
+            claims: feeds.claims,
+            pods: feeds.pods,
+            live_pods,
+            apply: context.apply.clone(),
+            finished_pods: context.finished_pods,
+        };
+        component.listen(&queue);
+        self.reconcile(component, queue, stop);
+    }
+
+    fn add_pv_protection(&mut self, stop: &CancellationToken) {
+        let (context, feeds) = (&self.context, self.feeds.clone());
+        let queue = Arc::new(WorkQueue::default());
+        self.hooks.extend(pv_protection::hooks(&feeds.claims));
+        let component = PvProtection {
+            volumes: feeds.volumes,
+            apply: context.apply.clone(),
+        };
+        component.listen(&queue);
+        self.reconcile(component, queue, stop);
+    }
+
+    fn reconcile<R: Reconcile>(
+        &mut self,
+        component: R,
+        queue: Arc<WorkQueue<crate::objects::ObjectName>>,
+        stop: &CancellationToken,
+    ) {
+        let (leadership, metrics) = (
+            self.context.leadership.clone(),
+            self.context.metrics.clone(),
+        );
+        let reconciler = Reconciler {
+            reconcile: Arc::new(component),
+            queue,
+            leadership,
+            metrics,
+        };
+        let (synced, stop) = (self.synced(), stop.clone());
+        self.reconcilers.push(Box::pin(async move {
+            // A half-filled index knows too few users of a claim. The live read would find them, at a cost.
+            tokio::select! { () = stop.cancelled() => return, () = synced => {} }
+            reconciler.run(stop).await;
+        }));
+    }
+
+    fn synced(&self) -> BoxFuture<'static, ()> {
+        let (feeds, watched) = (self.feeds.clone(), self.watched.clone());
+        Box::pin(async move {
+            for kind in watched {
+                match kind {
+                    Kind::Pod => feeds.pods.synced().await,
+                    Kind::PersistentVolumeClaim => feeds.claims.synced().await,
+                    Kind::PersistentVolume => feeds.volumes.synced().await,
+                }
+            }
+        })
+    }
+
+    /// The watches, which never end, each with its name.
+    pub fn watches(&self) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
+        let (client, namespace) = (&self.context.client, self.context.namespace.as_deref());
+        let watch = |kind: &Kind| -> BoxFuture<'static, ()> {
+            match kind {
+                Kind::Pod => Box::pin(self.feeds.pods.clone().run(scoped(client, namespace))),
+                Kind::PersistentVolumeClaim => {
+                    Box::pin(self.feeds.claims.clone().run(scoped(client, namespace)))
+                }
+                Kind::PersistentVolume => {
+                    Box::pin(self.feeds.volumes.clone().run(Api::all(client.clone())))
+                }
+            }
+        };
+        self.watched
+            .iter()
+            .map(|kind| (kind.plural(), watch(kind)))
+            .collect()
+    }
+
+    /// The reconcilers, which end with the `stop` they were made with.
+    pub fn reconcilers(&mut self) -> Vec<BoxFuture<'static, ()>> {
+        std::mem::take(&mut self.reconcilers)
+    }
+
+    /// Tells which watches have no complete list yet.
+    pub fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
+        let (feeds, watched) = (self.feeds.clone(), self.watched.clone());
+        move || {
+            let synced = |kind: &Kind| match kind {
+                Kind::Pod => feeds.pods.is_synced(),
+                Kind::PersistentVolumeClaim => feeds.claims.is_synced(),
+                Kind::PersistentVolume => feeds.volumes.is_synced(),
+            };
+            watched
+                .iter()
+                .filter(|kind| !synced(kind))
+                .map(|kind| format!("{} are not listed yet", kind.plural()))
+                .collect()
+        }
+    }
+}
+
+fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}

@@ -1,0 +1,23 @@
+//! Volume Warden looks after Kubernetes volumes through their whole life.
+//!
+//! ```text
+//! watch feeds, one per kind ──► trimmed objects and indexes (cluster, objects)
+//!                                     │ view
+//!     HTTPS admission ──►  rule: fn decide(view) -> decision  ◄── reconcilers
+//!     (admission, tls)                │ action
+//!                               apply: the only writer (cluster)
+//! ```
+//!
+//! A component is a folder: its rule, which is a pure function, and the two doors to it, one at admission and one in the
+//! background. The reconciler repairs what admission missed. Everything else is mechanism and knows no component;
+//! [`components`] puts them together.
+
+pub mod admission;
+pub mod cli;
+pub mod cluster;
+pub mod components;
+pub mod objects;
+pub mod pv_protection;
+pub mod pvc_protection;
+pub mod telemetry;
+pub mod tls;

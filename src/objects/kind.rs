@@ -1,0 +1,35 @@
+//! The kinds of object that Volume Warden reads or writes.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::api::ApiResource;
+
+/// A kind of API object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `v1` Pod
+    Pod,
+    /// `v1` PersistentVolumeClaim
+    PersistentVolumeClaim,
+    /// `v1` PersistentVolume
+    PersistentVolume,
+}
+
+impl Kind {
+    /// Group, version, kind and plural, as the API server spells them.
+    pub fn api_resource(self) -> ApiResource {
+        match self {
+            Self::Pod => ApiResource::erase::<Pod>(&()),
+            Self::PersistentVolumeClaim => ApiResource::erase::<PersistentVolumeClaim>(&()),
+            Self::PersistentVolume => ApiResource::erase::<PersistentVolume>(&()),
+        }
+    }
+
+    /// The plural, as used in URLs, RBAC rules and metric labels.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Pod => "pods",
+            Self::PersistentVolumeClaim => "persistentvolumeclaims",
+            Self::PersistentVolume => "persistentvolumes",
+        }
+    }
+}

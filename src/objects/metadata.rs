@@ -1,0 +1,45 @@
+//! `metadata`, read without what no rule reads.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+
+/// For `#[serde(deserialize_with)]` on a `metadata` field: labels and above all `managedFields`, often half of an object, are
+/// skipped while parsing instead of being built and thrown away.
+pub fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    Trimmed::deserialize(deserializer).map(ObjectMeta::from)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Trimmed {
+    name: Option<String>,
+    generate_name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+impl From<Trimmed> for ObjectMeta {
+    fn from(read: Trimmed) -> Self {
+        Self {
+            name: read.name,
+            generate_name: read.generate_name,
+            namespace: read.namespace,
+            uid: read.uid,
+            resource_version: read.resource_version,
+            deletion_timestamp: read.deletion_timestamp,
+            deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+            finalizers: read.finalizers,
+            owner_references: read.owner_references,
+            annotations: read.annotations,
+            ..Self::default()
+        }
+    }
+}

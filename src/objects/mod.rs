@@ -1,0 +1,18 @@
+//! Pure questions about API objects, and the little that is kept of each.
+//!
+//! An API object is read from the wire into a *wire type* that knows only the fields some rule reads, and is turned at once
+//! into a compact value. Twenty thousand pods are then a few megabytes, and a field no rule reads cannot influence one.
+
+pub mod claim;
+pub mod finalizers;
+mod kind;
+mod metadata;
+mod name;
+pub mod pod;
+pub mod volume;
+
+pub use claim::Claim;
+pub use kind::Kind;
+pub use name::ObjectName;
+pub use pod::Pod;
+pub use volume::Volume;

@@ -1,0 +1,41 @@
+//! The name of an object, cheap to clone and to hash.
+
+use std::{fmt, sync::Arc};
+
+/// Namespace and name of an object of a kind that the context tells. Cluster-scoped objects have an empty namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// Empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+}
+
+impl ObjectName {
+    /// A name in a namespace; the namespace is empty for cluster-scoped objects.
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The name that `metadata` carries, or nothing where it has none yet (`generateName` at admission).
+    pub fn of(metadata: &kube::api::ObjectMeta) -> Option<Self> {
+        let name = metadata.name.as_deref().filter(|name| !name.is_empty())?;
+        Some(Self::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            name,
+        ))
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}

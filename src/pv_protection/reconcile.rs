@@ -1,0 +1,68 @@
+//! The background door: what wakes a volume, and what happens then.
+
+use super::{
+    NAME,
+    rule::{Decision, decide},
+};
+use crate::{
+    cluster::{Apply, Feed, Reconcile, Retry, Target, WorkQueue},
+    objects::{Kind, ObjectName, Volume, finalizers::Standing},
+};
+use std::sync::Arc;
+
+/// What the reconciler works with.
+pub struct PvProtection {
+    /// All volumes, as last told.
+    pub volumes: Arc<Feed<Volume>>,
+    /// The writer.
+    pub apply: Arc<Apply>,
+}
+
+impl PvProtection {
+    /// Puts a volume in line whenever it may need work. A Bound one is woken by the binder changing its phase.
+    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+        let line = queue.clone();
+        self.volumes.listen(move |change| {
+            if change
+                .new
+                .is_some_and(|volume| volume.standing() != Standing::Settled)
+            {
+                line.add(change.name.clone());
+            }
+        });
+    }
+}
+
+impl Reconcile for PvProtection {
+    const COMPONENT: &'static str = NAME;
+
+    fn candidates(&self) -> Vec<ObjectName> {
+        let volumes = self.volumes.read();
+        volumes
+            .iter()
+            .filter(|(_, volume)| volume.standing() != Standing::Settled)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+        let Some(volume) = self.volumes.read().get(name) else {
+            return Ok(());
+        };
+        let Decision::Act(action, reason) = decide(&volume) else {
+            return Ok(());
+        };
+        let target = Target {
+            kind: Kind::PersistentVolume,
+            name,
+            uid: &volume.uid,
+            resource_version: Some(&volume.resource_version),
+            finalizers: &volume.finalizers,
+        };
+        let applied = self.apply.perform(NAME, &target, action, reason).await;
+        if applied.written() {
+            self.volumes.outdate(name, &volume);
+        }
+        applied.settled()
+    }
+}

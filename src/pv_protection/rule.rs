@@ -1,0 +1,34 @@
+//! The rule: what to do with one volume.
+
+use super::reasons;
+use crate::{
+    cluster::Action,
+    objects::{
+        Volume,
+        finalizers::{PV_PROTECTION, Standing},
+    },
+};
+
+/// What the rule answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing is to be done; the reason is given where there is one to tell.
+    Leave(Option<&'static str>),
+    /// Do this, for this reason.
+    Act(Action, &'static str),
+}
+
+/// What to do with the volume.
+pub fn decide(volume: &Volume) -> Decision {
+    match volume.standing() {
+        Standing::Settled => Decision::Leave(None),
+        Standing::NeedsFinalizer => Decision::Act(
+            Action::AddFinalizer(PV_PROTECTION),
+            reasons::FINALIZER_MISSING,
+        ),
+        Standing::DeletionCandidate if volume.bound => Decision::Leave(Some(reasons::BOUND)),
+        Standing::DeletionCandidate => {
+            Decision::Act(Action::RemoveFinalizer(PV_PROTECTION), reasons::NOT_BOUND)
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The rows of upstream's table tests, by their number in Kubernetes' own order, and what they leave out.
+
+use super::{
+    reasons::{FINALIZER_MISSING, IN_USE, UNUSED},
+    reconcile::woken_by,
+    *,
+};
+use crate::{
+    cluster::{Action, Change},
+    objects::{Claim, ObjectName, Pod, finalizers::PVC_PROTECTION, pod::PodWire},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const ADD: Decision = Decision::Act(Action::AddFinalizer(PVC_PROTECTION), FINALIZER_MISSING);
+const REMOVE: Decision = Decision::Act(Action::RemoveFinalizer(PVC_PROTECTION), UNUSED);
+const KEEP: Decision = Decision::Leave(Some(IN_USE));
+const NOTHING: Decision = Decision::Leave(None);
+
+fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
+    Claim {
+        uid: "claim-uid".into(),
+        resource_version: "1".into(),
+        deleting,
+        finalizers: finalizers
+            .iter()
+            .map(|&finalizer| finalizer.into())
+            .collect(),
+        controller: None,
+        volume_name: "".into(),
+        bind_completed: false,
+    }
+}
+
+fn live() -> Claim {
+    claim(false, &[])
+}
+
+fn protected() -> Claim {
+    claim(false, &["other", PVC_PROTECTION])
+}
+
+fn deleted() -> Claim {
+    claim(true, &["other", PVC_PROTECTION])
+}
+
+fn owned_by(uid: &str, claim: Claim) -> Claim {
+    Claim {
+        controller: Some(uid.into()),
+        ..claim
+    }
+}
+
+/// A pod as the wire has it, on a node, with one volume; `changes` is merged over it.
+fn pod(volume: Value, changes: Value) -> Pod {
+    let mut pod = json!({
+        "metadata": {"name": "pod", "namespace": "ns", "uid": "pod-uid"},
+        "spec": {"nodeName": "node", "volumes": [{"name": "scratch", "emptyDir": {}}, volume]},
+        "status": {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]},
+    });
+    json_patch::merge(&mut pod, &changes);
+    serde_json::from_value::<PodWire>(pod)
+        .expect("a pod")
+        .into()
+}
+
+fn explicit(changes: Value) -> Pod {
+    pod(
+        json!({"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}),
+        changes,
+    )
+}
+
+/// Its claim is `pod-data`.
+fn ephemeral(changes: Value) -> Pod {
+    pod(
+        json!({"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}),
+        changes,
+    )
+}
+
+fn unscheduled() -> Value {
+    json!({"spec": {"nodeName": null}})
+}
+
+fn phase(phase: &str) -> Value {
+    json!({"status": {"phase": phase}})
+}
+
+fn shut_down() -> Value {
+    json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}})
+}
+
+fn terminating() -> Value {
+    json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}})
+}
+
+fn decided(
+    claim: &Claim,
+    name: &str,
+    pods: &[&Pod],
+    source: Source,
+    finished_pods: FinishedPods,
+) -> Decision {
+    decide(&View {
+        name,
+        claim,
+        pods,
+        source,
+        finished_pods,
+    })
+}
+
+fn cached(claim: &Claim, pods: &[&Pod]) -> Decision {
+    decided(claim, "claim", pods, Source::Cache, FinishedPods::Hold)
+}
+
+fn confirmed(claim: &Claim, pods: &[&Pod]) -> Decision {
+    decided(claim, "claim", pods, Source::Live, FinishedPods::Hold)
+}
+
+#[test]
+fn claims_without_users() {
+    for (row, claim, from_cache, from_live) in [
+        (
+            "PVC-01 a living claim without the finalizer",
+            live(),
+            ADD,
+            ADD,
+        ),
+        (
+            "PVC-02 a living claim with it",
+            protected(),
+            NOTHING,
+            NOTHING,
+        ),
+        (
+            "PVC-04 a deleted claim with it",
+            deleted(),
+            Decision::Confirm,
+            REMOVE,
+        ),
+        (
+            "PVC-24 a deleted claim that lost it",
+            claim(true, &["other"]),
+            NOTHING,
+            NOTHING,
+        ),
+    ] {
+        assert_eq!(
+            (cached(&claim, &[]), confirmed(&claim, &[])),
+            (from_cache, from_live),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn deleted_claims_and_the_pods_that_name_them() {
+    let other = pod(
+        json!({"name": "data", "persistentVolumeClaim": {"claimName": "another"}}),
+        json!({}),
+    );
+    for (row, pod, expected) in [
+        ("PVC-08 a running pod uses it", explicit(json!({})), KEEP),
+        ("PVC-09 the pod uses another claim", other, REMOVE),
+        (
+            "PVC-11 a failed pod uses it",
+            explicit(phase("Failed")),
+            KEEP,
+        ),
+        (
+            "PVC-15 a succeeded pod uses it",
+            explicit(phase("Succeeded")),
+            KEEP,
+        ),
+        (
+            "PVC-16 the pod has no node",
+            explicit(unscheduled()),
+            REMOVE,
+        ),
+        (
+            "an empty node name is no node",
+            explicit(json!({"spec": {"nodeName": ""}})),
+            REMOVE,
+        ),
+        ("a terminating pod uses it", explicit(terminating()), KEEP),
+        (
+            "a shut-down pod whose object is still there uses it",
+            explicit(shut_down()),
+            KEEP,
+        ),
+    ] {
+        assert_eq!(confirmed(&deleted(), &[&pod]), expected, "{row}");
+        let from_cache = if expected == REMOVE {
+            Decision::Confirm
+        } else {
+            expected
+        };
+        assert_eq!(
+            cached(&deleted(), &[&pod]),
+            from_cache,
+            "{row}, from the cache"
+        );
+    }
+}
+
+/// PVC-12, 13: the cache is late, the live list has the pod.
+#[test]
+fn a_late_cache_only_leads_to_a_live_read() {
+    assert_eq!(cached(&deleted(), &[]), Decision::Confirm);
+    assert_eq!(confirmed(&deleted(), &[&explicit(json!({}))]), KEEP);
+}
+
+#[test]
+fn claims_of_ephemeral_volumes() {
+    let ours = owned_by("pod-uid", deleted());
+    for (row, claim, pod, expected) in [
+        ("owned and running", &ours, ephemeral(json!({})), KEEP),
+        (
+            "owned and finished",
+            &ours,
+            ephemeral(phase("Succeeded")),
+            KEEP,
+        ),
+        (
+            "owned and terminating",
+            &ours,
+            ephemeral(terminating()),
+            KEEP,
+        ),
+        (
+            "owned and shut down: the pod may be waiting for the claim",
+            &ours,
+            ephemeral(shut_down()),
+            REMOVE,
+        ),
+        ("owned, no node", &ours, ephemeral(unscheduled()), REMOVE),
+        (
+            "a claim that only has the name",
+            &deleted(),
+            ephemeral(json!({})),
+            REMOVE,
+        ),
+        (
+            "a claim of an earlier pod of that name",
+            &owned_by("old-uid", deleted()),
+            ephemeral(json!({})),
+            REMOVE,
+        ),
+    ] {
+        let decision = decided(claim, "pod-data", &[&pod], Source::Live, FinishedPods::Hold);
+        assert_eq!(decision, expected, "{row}");
+    }
+}
+
+#[test]
+fn finished_pods_may_be_told_to_let_go() {
+    for (row, pod, expected) in [
+        ("succeeded", explicit(phase("Succeeded")), REMOVE),
+        ("failed", explicit(phase("Failed")), REMOVE),
+        ("running", explicit(json!({})), KEEP),
+        ("unknown, on a lost node", explicit(phase("Unknown")), KEEP),
+        ("terminating", explicit(terminating()), KEEP),
+    ] {
+        assert_eq!(
+            decided(
+                &deleted(),
+                "claim",
+                &[&pod],
+                Source::Live,
+                FinishedPods::Release
+            ),
+            expected,
+            "{row}"
+        );
+    }
+}
+
+fn wakes(old: Option<Pod>, new: Option<Pod>) -> bool {
+    let name = ObjectName::new("ns", "pod");
+    let (old, new) = (old.map(Arc::new), new.map(Arc::new));
+    let woken = woken_by(&Change {
+        name: &name,
+        old: old.as_ref(),
+        new: new.as_ref(),
+    });
+    assert!(woken.iter().all(|claim| claim.to_string() == "ns/claim"));
+    !woken.is_empty()
+}
+
+#[test]
+fn what_wakes_a_claim() {
+    let running = || Some(explicit(json!({})));
+    let changed = |changes: Value| Some(explicit(changes));
+    let stopped = json!({"metadata": terminating()["metadata"], "status": {"containerStatuses": [{"state": {"terminated": {}}}]}});
+    let half = json!({"metadata": terminating()["metadata"], "status": {"initContainerStatuses": [{"state": {"terminated": {}}}]}});
+    let next = changed(json!({"metadata": {"uid": "next"}}));
+    let next_without = pod(
+        json!({"name": "data", "emptyDir": {}}),
+        json!({"metadata": {"uid": "next"}}),
+    );
+    for (row, old, new, expected) in [
+        ("PVC-14 running to running", running(), running(), false),
+        ("a new running pod", None, running(), false),
+        (
+            "PVC-15 succeeded",
+            running(),
+            changed(phase("Succeeded")),
+            true,
+        ),
+        ("PVC-11 failed", running(), changed(phase("Failed")), true),
+        ("PVC-16 without a node", None, changed(unscheduled()), true),
+        ("PVC-17 gone", running(), None, true),
+        (
+            "PVC-18 replaced by a namesake without the claim",
+            running(),
+            Some(next_without),
+            true,
+        ),
+        (
+            "PVC-20 replaced by a namesake with the claim",
+            running(),
+            next,
+            true,
+        ),
+        ("PVC-21 scheduled", changed(unscheduled()), running(), true),
+        (
+            "terminating, a container runs",
+            running(),
+            changed(terminating()),
+            false,
+        ),
+        (
+            "terminating, an init container has ended but another runs",
+            running(),
+            changed(half),
+            false,
+        ),
+        (
+            "terminating, no container runs",
+            running(),
+            changed(stopped),
+            true,
+        ),
+        (
+            "shut down, whatever the container statuses say",
+            running(),
+            changed(shut_down()),
+            true,
+        ),
+    ] {
+        assert_eq!(wakes(old, new), expected, "{row}");
+    }
+}

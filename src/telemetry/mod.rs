@@ -1,0 +1,8 @@
+//! What Volume Warden tells about itself: metrics, health, logs.
+
+pub mod health;
+pub mod logs;
+mod metrics;
+mod process;
+
+pub use metrics::Metrics;

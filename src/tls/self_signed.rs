@@ -1,0 +1,253 @@
+//! A CA and a leaf in a Secret that all replicas share, and the CA published in our webhook configurations.
+//!
+//! The first replica to create the Secret wins, the others serve what they find. Rotation is judged by the wall clock; a new CA
+//! is published beside the old one, and only a round later does a replica serve a leaf of it.
+
+use super::{
+    ca_bundle::{self, Configuration},
+    config::Pair,
+    mounted::serve,
+    pki::{Authority, is_due},
+};
+use crate::{admission::Certificate, cluster::within, telemetry::Metrics};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use time::OffsetDateTime;
+use tokio_util::sync::CancellationToken;
+
+/// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied.
+const ROUND: Duration = Duration::from_secs(30);
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where the Secret is, for whom the certificate is, and who is to trust it.
+#[derive(Clone)]
+pub struct SelfSigned {
+    /// The client.
+    pub client: Client,
+    /// Namespace of the Secret.
+    pub namespace: String,
+    /// Name of the Secret.
+    pub secret: String,
+    /// DNS names of the Service.
+    pub dns_names: Vec<String>,
+    /// The configurations whose webhooks get the caBundle.
+    pub configurations: Vec<Configuration>,
+}
+
+impl SelfSigned {
+    /// Keeps a certificate in service until `stop`.
+    pub async fn follow(
+        self,
+        certificate: Certificate,
+        metrics: Arc<Metrics>,
+        stop: CancellationToken,
+    ) {
+        let mut served: Option<Material> = None;
+        loop {
+            let pause = match self.round(&mut served, &certificate, &metrics).await {
+                Ok(()) => ROUND,
+                Err(error) => {
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        secret = self.secret,
+                        "the certificate is not in order yet"
+                    );
+                    AFTER_FAILURE
+                }
+            };
+            tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(pause) => {} }
+        }
+    }
+
+    async fn round(
+        &self,
+        served: &mut Option<Material>,
+        certificate: &Certificate,
+        metrics: &Metrics,
+    ) -> anyhow::Result<()> {
+        let material = self.share(OffsetDateTime::now_utc()).await?;
+        let published =
+            ca_bundle::publish(&self.client, &self.configurations, &material.trusted()).await?;
+        let wait_for_trust = served.is_some() && published;
+        if served
+            .as_ref()
+            .is_none_or(|served| served.pair != material.pair)
+            && !wait_for_trust
+        {
+            serve(&material.pair, certificate, metrics)?;
+            tracing::info!(secret = self.secret, "certificate in service");
+            *served = Some(material);
+        }
+        Ok(())
+    }
+
+    /// What the replicas share: as found, or renewed, or made new where it is missing or damaged.
+    async fn share(&self, now: OffsetDateTime) -> anyhow::Result<Material> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let found = within(CALL_LIMIT, secrets.get_opt(&self.secret)).await?;
+        let known = found.as_ref().and_then(Material::read);
+        let Some(material) = Material::next(known.as_ref(), &self.dns_names, now)? else {
+            return known
+                .ok_or_else(|| anyhow::anyhow!("the Secret {} has no certificate", self.secret));
+        };
+        let metadata = ObjectMeta {
+            name: Some(self.secret.clone()),
+            ..ObjectMeta::default()
+        };
+        let mut secret = found.clone().unwrap_or(Secret {
+            metadata,
+            type_: Some("kubernetes.io/tls".into()),
+            ..Secret::default()
+        });
+        secret.data = Some(material.data());
+        // Either way the write fails if another replica was first; the next round then finds what it wrote.
+        let parameters = PostParams::default();
+        match found {
+            None => within(CALL_LIMIT, secrets.create(&parameters, &secret)).await?,
+            Some(_) => {
+                within(
+                    CALL_LIMIT,
+                    secrets.replace(&self.secret, &parameters, &secret),
+                )
+                .await?
+            }
+        };
+        tracing::info!(secret = self.secret, "certificate issued");
+        Ok(material)
+    }
+}
+
+#[derive(Clone)]
+struct Material {
+    authority: Authority,
+    /// The CA before this one, still to be trusted; empty at first.
+    previous: String,
+    pair: Pair,
+}
+
+impl Material {
+    /// What has to be written in place of `known`; nothing when it will do.
+    fn next(
+        known: Option<&Self>,
+        names: &[String],
+        now: OffsetDateTime,
+    ) -> anyhow::Result<Option<Self>> {
+        let (authority, previous) = match known {
+            Some(known) if !is_due(&known.authority.certificate, now) => {
+                if !is_due(&known.pair.certificate, now) {
+                    return Ok(None);
+                }
+                (known.authority.clone(), known.previous.clone())
+            }
+            other => (
+                Authority::generate(now)?,
+                other
+                    .map(|known| known.authority.certificate.clone())
+                    .unwrap_or_default(),
+            ),
+        };
+        let pair = authority.issue(names, now)?;
+        Ok(Some(Self {
+            authority,
+            previous,
+            pair,
+        }))
+    }
+
+    /// The caBundle: the CA and the one before it.
+    fn trusted(&self) -> String {
+        format!("{}{}", self.authority.certificate, self.previous)
+    }
+
+    fn read(secret: &Secret) -> Option<Self> {
+        let data = secret.data.as_ref()?;
+        let text = |key: &str| {
+            data.get(key)
+                .and_then(|value| String::from_utf8(value.0.clone()).ok())
+        };
+        let material = Self {
+            authority: Authority {
+                certificate: text("ca.crt")?,
+                key: text("ca.key")?,
+            },
+            previous: text("previous-ca.crt").unwrap_or_default(),
+            pair: Pair {
+                certificate: text("tls.crt")?,
+                key: text("tls.key")?,
+            },
+        };
+        let usable = super::config::server_config(&material.pair).is_ok()
+            && rcgen::KeyPair::from_pem(&material.authority.key).is_ok();
+        usable.then_some(material)
+    }
+
+    fn data(&self) -> BTreeMap<String, ByteString> {
+        let entries = [
+            ("ca.crt", &self.authority.certificate),
+            ("ca.key", &self.authority.key),
+            ("previous-ca.crt", &self.previous),
+            ("tls.crt", &self.pair.certificate),
+            ("tls.key", &self.pair.key),
+        ];
+        entries
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), ByteString(value.clone().into_bytes())))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::Duration;
+
+    fn next(known: Option<&Material>, days: i64) -> Option<Material> {
+        crate::tls::install_crypto();
+        let now = OffsetDateTime::now_utc() + Duration::days(days);
+        Material::next(known, &["a.b.svc".into()], now).expect("issues")
+    }
+
+    #[test]
+    fn leaf_and_authority_are_renewed_each_in_its_time() {
+        let first = next(None, 0).expect("new");
+        assert!(next(Some(&first), 30).is_none());
+        let leaf = next(Some(&first), 70).expect("renewed leaf");
+        assert!(leaf.authority == first.authority && leaf.pair != first.pair);
+        let authority = next(Some(&leaf), 250).expect("renewed authority");
+        assert!(authority.authority != first.authority);
+        assert_eq!(
+            authority.trusted(),
+            authority.authority.certificate.clone() + &first.authority.certificate
+        );
+    }
+
+    #[test]
+    fn a_secret_is_read_as_written_and_a_damaged_one_is_not() {
+        let material = next(None, 0).expect("new");
+        let mut secret = Secret {
+            data: Some(material.data()),
+            ..Secret::default()
+        };
+        assert!(
+            Material::read(&secret).is_some_and(
+                |read| read.pair == material.pair && read.authority == material.authority
+            )
+        );
+        for key in ["ca.crt", "ca.key", "tls.crt", "tls.key"] {
+            let mut damaged = secret.clone();
+            damaged.data.as_mut().expect("data").remove(key);
+            assert!(Material::read(&damaged).is_none(), "{key}");
+        }
+        secret
+            .data
+            .as_mut()
+            .expect("data")
+            .insert("tls.key".into(), ByteString(b"junk".to_vec()));
+        assert!(Material::read(&secret).is_none());
+    }
+}

@@ -1,0 +1,187 @@
+//! The API server's audit log.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// Reads the audit log. A call is in it once it was answered; a watch once it has ended.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    path: PathBuf,
+}
+
+/// A place in the audit log.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
+
+/// One call of the API server. What a call has not is empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What the client calls itself.
+    pub user_agent: String,
+    /// Who called.
+    pub user: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
+    pub verb: String,
+    /// The resource in its plural.
+    pub resource: String,
+    /// The subresource, `status` for example.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// Path and query.
+    pub uri: String,
+    /// The HTTP status of the answer.
+    pub code: u16,
+}
+
+impl Call {
+    /// Whether it wrote, or tried to.
+    pub fn is_write(&self) -> bool {
+        matches!(
+            self.verb.as_str(),
+            "create" | "update" | "patch" | "delete" | "deletecollection"
+        )
+    }
+
+    fn is_first_page(&self) -> bool {
+        let query = self.uri.split_once('?').map_or("", |(_path, query)| query);
+        !query
+            .split('&')
+            .any(|parameter| parameter.starts_with("continue="))
+    }
+}
+
+/// Calls, in the order of their answers.
+#[derive(Debug, Clone, Default)]
+pub struct Calls(Vec<Call>);
+
+impl Calls {
+    /// Those of one user, `system:serviceaccount:volume-warden:volume-warden` for example.
+    pub fn by_user(&self, user: &str) -> Self {
+        self.only(|call| call.user == user)
+    }
+
+    /// Those whose user agent begins so.
+    pub fn by_user_agent(&self, prefix: &str) -> Self {
+        self.only(|call| call.user_agent.starts_with(prefix))
+    }
+
+    /// How often `resource` was listed; the further pages of a list do not count.
+    pub fn lists(&self, resource: &str) -> usize {
+        self.iter()
+            .filter(|call| call.verb == "list" && call.resource == resource && call.is_first_page())
+            .count()
+    }
+
+    /// Those that wrote, or tried to.
+    pub fn writes(&self) -> Self {
+        self.only(Call::is_write)
+    }
+
+    fn only(&self, wanted: impl Fn(&Call) -> bool) -> Self {
+        Self(self.iter().filter(|call| wanted(call)).cloned().collect())
+    }
+}
+
+impl Deref for Calls {
+    type Target = [Call];
+
+    fn deref(&self) -> &[Call] {
+        &self.0
+    }
+}
+
+impl AuditLog {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    /// Remembers where the log ends now.
+    pub fn mark(&self) -> Result<Mark> {
+        let metadata = fs::metadata(&self.path)
+            .with_context(|| format!("looking at {}", self.path.display()))?;
+        Ok(Mark(metadata.len()))
+    }
+
+    /// What was called since then.
+    pub fn since(&self, mark: Mark) -> Result<Calls> {
+        let mut file =
+            File::open(&self.path).with_context(|| format!("reading {}", self.path.display()))?;
+        file.seek(SeekFrom::Start(mark.0))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        // The last line may not be complete yet.
+        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+        let calls = complete
+            .lines()
+            .map(|line| Ok(serde_json::from_str::<Event>(line)?.into()));
+        calls
+            .collect::<Result<_>>()
+            .map(Calls)
+            .with_context(|| format!("reading {}", self.path.display()))
+    }
+}
+
+/// The part of `audit.k8s.io/v1` Event that is read here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    #[serde(default)]
+    user: User,
+    #[serde(default)]
+    user_agent: String,
+    #[serde(default)]
+    object_ref: ObjectReference,
+    #[serde(default)]
+    response_status: ResponseStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct User {
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ObjectReference {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResponseStatus {
+    code: u16,
+}
+
+impl From<Event> for Call {
+    fn from(event: Event) -> Self {
+        let object = event.object_ref;
+        Self {
+            user_agent: event.user_agent,
+            user: event.user.username,
+            verb: event.verb,
+            resource: object.resource,
+            subresource: object.subresource,
+            namespace: object.namespace,
+            name: object.name,
+            uri: event.request_uri,
+            code: event.response_status.code,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Where the control plane's binaries are.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::go_build;
+use crate::util::say;
+
+const DIRECTORY_VARIABLE: &str = "VOLUME_WARDEN_CONTROLPLANE_BIN";
+const KUBERNETES_GO_MOD: &str = include_str!("../kubernetes/go.mod");
+const KWOK_GO_MOD: &str = include_str!("../kwok/go.mod");
+/// Everything that decides what is built.
+const PINS: [&str; 4] = [
+    KUBERNETES_GO_MOD,
+    include_str!("../kubernetes/go.sum"),
+    KWOK_GO_MOD,
+    include_str!("../kwok/go.sum"),
+];
+
+/// KWOK's stages, kept beside the binaries so that a warm cache needs no Go.
+pub(crate) const KWOK_STAGES: &str = "kwok-stages.yaml";
+const FILES: [&str; 7] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+    KWOK_STAGES,
+];
+
+/// A directory with etcd, the Kubernetes binaries, kubectl and KWOK.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    directory: PathBuf,
+}
+
+impl Binaries {
+    /// Finds the binaries, and builds them if this user never did.
+    ///
+    /// They are in the directory that `VOLUME_WARDEN_CONTROLPLANE_BIN` names, or else in
+    /// `${XDG_CACHE_HOME:-$HOME/.cache}/volume-warden/controlplane`, one directory for each set of
+    /// pinned versions. Building takes minutes and needs Go; it blocks, and tells its progress on stderr.
+    pub fn locate() -> Result<Self> {
+        if let Some(directory) = env::var_os(DIRECTORY_VARIABLE) {
+            return Self::given(PathBuf::from(directory));
+        }
+        let cache = cache_directory()?;
+        let directory = cache.join(cache_key()?);
+        if missing_file(&directory).is_none() {
+            return Ok(Self { directory });
+        }
+        fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
+        build_once(&cache, &directory)?;
+        Ok(Self { directory })
+    }
+
+    /// The path of one of the files, `kubectl` for example.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.directory.join(file)
+    }
+
+    fn given(directory: PathBuf) -> Result<Self> {
+        match missing_file(&directory) {
+            None => Ok(Self { directory }),
+            Some(file) => bail!(
+                "{DIRECTORY_VARIABLE} names {}, which has no file {file}",
+                directory.display()
+            ),
+        }
+    }
+}
+
+/// Builds under a lock: of several test processes one builds and the others wait for it.
+fn build_once(cache: &Path, directory: &Path) -> Result<()> {
+    let lock = cache.join("build.lock");
+    let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
+    if lock.try_lock().is_err() {
+        say("waiting for another process that builds the control plane");
+        lock.lock().context("waiting for the build lock")?;
+    }
+    if missing_file(directory).is_none() {
+        return Ok(());
+    }
+    let scratch = tempfile::Builder::new()
+        .prefix(".building-")
+        .tempdir_in(cache)?;
+    go_build::build(scratch.path(), &kubernetes_version()?)?;
+    if let Some(file) = missing_file(scratch.path()) {
+        bail!("the build of the control plane made no {file}");
+    }
+    if directory.exists() {
+        // Incomplete, or this would not be reached: someone removed a file.
+        fs::remove_dir_all(directory)
+            .with_context(|| format!("removing {}", directory.display()))?;
+    }
+    // At its final name the directory is always complete.
+    fs::rename(scratch.path(), directory)
+        .with_context(|| format!("renaming to {}", directory.display()))?;
+    let _ = scratch.keep();
+    Ok(())
+}
+
+fn missing_file(directory: &Path) -> Option<&'static str> {
+    FILES
+        .into_iter()
+        .find(|file| !directory.join(file).is_file())
+}
+
+fn cache_directory() -> Result<PathBuf> {
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value: &OsString| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let base = base
+        .with_context(|| format!("neither {DIRECTORY_VARIABLE}, XDG_CACHE_HOME nor HOME is set"))?;
+    Ok(base.join("volume-warden/controlplane"))
+}
+
+fn cache_key() -> Result<String> {
+    let kwok = pinned_version(KWOK_GO_MOD, "sigs.k8s.io/kwok")?;
+    Ok(format!(
+        "kubernetes-{}-kwok-{kwok}-{:08x}",
+        kubernetes_version()?,
+        pins_hash() as u32
+    ))
+}
+
+fn kubernetes_version() -> Result<String> {
+    pinned_version(KUBERNETES_GO_MOD, "k8s.io/kubernetes").map(str::to_owned)
+}
+
+fn pinned_version<'a>(go_mod: &'a str, module: &str) -> Result<&'a str> {
+    let mut lines = go_mod.lines().map(|line| {
+        line.trim()
+            .trim_start_matches("require ")
+            .split_whitespace()
+    });
+    lines
+        .find_map(|mut words| (words.next() == Some(module)).then(|| words.next())?)
+        .with_context(|| format!("go.mod does not pin {module}"))
+}
+
+/// FNV-1a: std's hasher may change with the toolchain, which would build everything again.
+fn pins_hash() -> u64 {
+    let bytes = PINS.iter().flat_map(|pin| pin.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

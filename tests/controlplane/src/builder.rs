@@ -1,0 +1,157 @@
+//! The two flavours of cluster, and what can be changed about them.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::access::install_crypto_provider;
+use crate::binaries::Binaries;
+use crate::bootstrap;
+use crate::cluster::Cluster;
+
+/// Told from the components' logs, as Go words it.
+const PORT_TAKEN: &str = "address already in use";
+
+/// Starts a [`Cluster`]; made by [`Cluster::in_tree`] or [`Cluster::ours`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing starts before `start`"]
+pub struct ClusterBuilder {
+    options: Options,
+}
+
+/// What a cluster is started with.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) name: String,
+    pub(crate) nodes: usize,
+    pub(crate) apiserver_args: Vec<String>,
+    pub(crate) controller_manager_args: Vec<String>,
+    pub(crate) disabled_controllers: Vec<String>,
+    pub(crate) controller_manager_qps: Option<(u32, u32)>,
+}
+
+impl ClusterBuilder {
+    /// As Kubernetes ships it.
+    pub(crate) fn in_tree() -> Self {
+        let options = Options {
+            name: "in-tree".to_owned(),
+            nodes: 2,
+            apiserver_args: vec![],
+            controller_manager_args: vec![],
+            disabled_controllers: vec![],
+            controller_manager_qps: Some((200, 400)),
+        };
+        Self { options }
+    }
+
+    /// With everything off that Volume Warden replaces.
+    ///
+    /// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can still be
+    /// turned off; the API server keeps it, or it would drop the policy field of StatefulSets.
+    pub(crate) fn ours() -> Self {
+        Self::in_tree()
+            .name("ours")
+            .apiserver_arg("--disable-admission-plugins=StorageObjectInUseProtection")
+            .controller_manager_arg("--emulated-version=1.31")
+            .controller_manager_arg("--feature-gates=StatefulSetAutoDeletePVC=false")
+            .without_controllers(&[
+                "persistentvolumeclaim-protection-controller",
+                "persistentvolume-protection-controller",
+            ])
+    }
+
+    /// A label for its directory and for what it says.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.options.name = name.into();
+        self
+    }
+
+    /// How many KWOK nodes there are, `node-1` and on; two if not said otherwise.
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.options.nodes = nodes;
+        self
+    }
+
+    /// One more argument for kube-apiserver.
+    pub fn apiserver_arg(mut self, argument: impl Into<String>) -> Self {
+        self.options.apiserver_args.push(argument.into());
+        self
+    }
+
+    /// One more argument for kube-controller-manager.
+    pub fn controller_manager_arg(mut self, argument: impl Into<String>) -> Self {
+        self.options.controller_manager_args.push(argument.into());
+        self
+    }
+
+    /// Controllers of kube-controller-manager to leave out, besides those the flavour leaves out.
+    pub fn without_controllers(mut self, controllers: &[&str]) -> Self {
+        self.options
+            .disabled_controllers
+            .extend(controllers.iter().map(|&name| name.to_owned()));
+        self
+    }
+
+    /// The request rate and burst of kube-controller-manager; 200 and 400 if not said otherwise, so that
+    /// tests need not wait for it. With `None` it keeps its own default, 20 and 30.
+    pub fn controller_manager_qps(mut self, qps_and_burst: Option<(u32, u32)>) -> Self {
+        self.options.controller_manager_qps = qps_and_burst;
+        self
+    }
+
+    /// Starts the cluster, and returns when its API server is ready, its nodes are Ready and pods can be
+    /// created in the namespace `default`. Builds the binaries before that if this user never did.
+    pub async fn start(self) -> Result<Cluster> {
+        install_crypto_provider();
+        let binaries = tokio::task::spawn_blocking(Binaries::locate).await??;
+        let started = Instant::now();
+        let cluster = match self.attempt(&binaries).await {
+            // Between finding a free port and listening on it someone else may take it.
+            Err(failure) if failure.port_taken => self.attempt(&binaries).await,
+            first => first,
+        };
+        let cluster = cluster.map_err(|failure| failure.error)?;
+        // Captured by libtest, so a failed test shows where its cluster's logs are.
+        eprintln!(
+            "cluster {} is up after {:.1} s, logs in {}",
+            self.options.name,
+            started.elapsed().as_secs_f32(),
+            cluster.dir().display()
+        );
+        Ok(cluster)
+    }
+
+    async fn attempt(&self, binaries: &Binaries) -> Result<Cluster, Failure> {
+        let cluster = Cluster::create(binaries, &self.options).await?;
+        let Err(error) = bootstrap::bring_up(&cluster, self.options.nodes).await else {
+            return Ok(cluster);
+        };
+        cluster.keep_logs();
+        let context = format!(
+            "starting the cluster {}, logs in {}",
+            self.options.name,
+            cluster.dir().display()
+        );
+        let port_taken = cluster.any_log_contains(PORT_TAKEN);
+        cluster.stop().await;
+        Err(Failure {
+            error: error.context(context),
+            port_taken,
+        })
+    }
+}
+
+/// Why a cluster did not start.
+struct Failure {
+    error: anyhow::Error,
+    port_taken: bool,
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self {
+            error,
+            port_taken: false,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A running control plane.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::access::client_config;
+use crate::audit::AuditLog;
+use crate::binaries::Binaries;
+use crate::bootstrap::Files;
+use crate::builder::{ClusterBuilder, Options};
+use crate::component::{CommandLine, Component, command_lines};
+use crate::connect_proxy::{ConnectProxy, Webhooks};
+use crate::directory::Directory;
+use crate::eventually::eventually;
+use crate::guardian::Guardian;
+use crate::process::Process;
+use crate::util::lock;
+
+/// A running control plane on loopback.
+///
+/// It belongs to no tokio runtime, so tests may share one through a `static`. Its processes end when it
+/// is dropped, and also when this process ends without dropping it, see [`Guardian`]. Its directory is
+/// deleted with it, unless the thread panics or `VOLUME_WARDEN_KEEP_LOGS` is set.
+///
+/// The order of the fields is the order of the end: components, their guardian, the directory.
+#[derive(Debug)]
+pub struct Cluster {
+    components: Mutex<BTreeMap<Component, Arc<Process>>>,
+    commands: BTreeMap<Component, CommandLine>,
+    proxy: ConnectProxy,
+    pub(crate) guardian: Guardian,
+    pub(crate) binaries: Binaries,
+    pub(crate) files: Files,
+    pub(crate) config: kube::Config,
+    url: String,
+    directory: Directory,
+}
+
+impl Cluster {
+    /// Everything as Kubernetes ships it, with the host-path provisioner on: what Volume Warden is compared with.
+    pub fn in_tree() -> ClusterBuilder {
+        ClusterBuilder::in_tree()
+    }
+
+    /// Everything off that Volume Warden replaces, so that nothing in-tree can make its tests pass.
+    pub fn ours() -> ClusterBuilder {
+        ClusterBuilder::ours()
+    }
+
+    /// All of it but the components, which [`crate::bootstrap::bring_up`] starts.
+    pub(crate) async fn create(binaries: &Binaries, options: &Options) -> Result<Self> {
+        let directory = Directory::create(&options.name)?;
+        let files = Files::prepare(directory.path())?;
+        let config = client_config(&files.admin_kubeconfig).await?;
+        Ok(Self {
+            components: Mutex::default(),
+            commands: command_lines(binaries, &files, options),
+            proxy: ConnectProxy::start(&files.proxy_socket, config.clone())?,
+            guardian: Guardian::start(&files.etcd_data)?,
+            binaries: binaries.clone(),
+            config,
+            url: files.url(),
+            files,
+            directory,
+        })
+    }
+
+    /// The address of the API server.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where the logs are.
+    pub fn dir(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// An admin's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.files.admin_kubeconfig
+    }
+
+    /// Which processes answer for which Service.
+    pub fn webhooks(&self) -> &Webhooks {
+        self.proxy.webhooks()
+    }
+
+    /// What the API server was asked, and by whom.
+    pub fn audit(&self) -> AuditLog {
+        AuditLog::new(&self.files.audit_log)
+    }
+
+    /// What a component has written so far.
+    pub fn log(&self, component: Component) -> String {
+        self.process(component)
+            .map(|process| process.log())
+            .unwrap_or_default()
+    }
+
+    /// A component's process, the present one if it was restarted.
+    pub fn process(&self, component: Component) -> Result<Arc<Process>> {
+        let process = lock(&self.components).get(&component).cloned();
+        process.with_context(|| format!("{} was not started yet", component.name()))
+    }
+
+    /// Starts a further process, which ends with the cluster. Its output goes to `<dir>/<name>.log`.
+    pub fn spawn(&self, name: &str, command: Command) -> Result<Process> {
+        self.guardian
+            .spawn(name, command, &self.dir().join(format!("{name}.log")))
+    }
+
+    /// Stops a component with SIGSTOP: it keeps its connections and answers nothing.
+    pub fn pause(&self, component: Component) -> Result<()> {
+        self.process(component)?.pause()
+    }
+
+    /// Lets a paused component go on.
+    pub fn resume(&self, component: Component) -> Result<()> {
+        self.process(component)?.resume()
+    }
+
+    /// Ends a component with SIGKILL; its port and its data stay for [`Cluster::restart`].
+    pub fn kill(&self, component: Component) -> Result<()> {
+        self.process(component)?.kill().map(drop)
+    }
+
+    /// Starts a component again as it was started first, and kills it before that if it still runs.
+    /// After etcd or the API server it waits until the API server is ready.
+    pub async fn restart(&self, component: Component) -> Result<()> {
+        self.kill(component)?;
+        self.launch(component)?;
+        match component {
+            Component::Etcd | Component::Apiserver => self.apiserver_ready().await,
+            Component::ControllerManager | Component::Scheduler | Component::Kwok => Ok(()),
+        }
+    }
+
+    /// Ends the cluster without blocking the runtime.
+    pub async fn stop(self) {
+        // Fails only if dropping panicked, and then there is nothing left to do.
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
+    }
+
+    pub(crate) fn launch(&self, component: Component) -> Result<()> {
+        let command = self
+            .commands
+            .get(&component)
+            .context("every component has a command line")?;
+        let process = self.spawn(component.name(), command.command())?;
+        lock(&self.components).insert(component, Arc::new(process));
+        Ok(())
+    }
+
+    pub(crate) async fn apiserver_ready(&self) -> Result<()> {
+        let client = self.try_client()?;
+        eventually("the API server is ready", async || {
+            let request = http_get("/readyz")?;
+            anyhow::Ok(client.request_text(request).await? == "ok")
+        })
+        .await
+    }
+
+    /// Waits for something that cannot happen any more once a component has ended.
+    pub(crate) async fn unless_one_ends<T>(
+        &self,
+        wait: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        tokio::select! {
+            done = wait => done,
+            ended = self.one_ends() => Err(ended),
+        }
+    }
+
+    async fn one_ends(&self) -> anyhow::Error {
+        loop {
+            let all: Vec<_> = lock(&self.components).values().cloned().collect();
+            if let Some(error) = all
+                .iter()
+                .find_map(|process| process.ensure_running().err())
+            {
+                return error;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub(crate) fn any_log_contains(&self, text: &str) -> bool {
+        lock(&self.components)
+            .values()
+            .any(|process| process.log().contains(text))
+    }
+
+    pub(crate) fn keep_logs(&self) {
+        self.directory.keep();
+    }
+}
+
+fn http_get(path: &str) -> Result<axum::http::Request<Vec<u8>>> {
+    Ok(axum::http::Request::get(path).body(vec![])?)
+}

@@ -1,0 +1,193 @@
+//! The control plane's own processes and their command lines.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::binaries::{Binaries, KWOK_STAGES};
+use crate::bootstrap::Files;
+use crate::builder::Options;
+
+/// One of the control plane's own processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// etcd, one member.
+    Etcd,
+    /// kube-apiserver.
+    Apiserver,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// KWOK, which plays the kubelets.
+    Kwok,
+}
+
+impl Component {
+    /// The name of its binary and of its log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Apiserver => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kwok => "kwok",
+        }
+    }
+}
+
+/// What starts a component, now and again on a restart.
+#[derive(Debug)]
+pub(crate) struct CommandLine {
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl CommandLine {
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        command
+    }
+}
+
+/// The command lines of all components.
+pub(crate) fn command_lines(
+    binaries: &Binaries,
+    files: &Files,
+    options: &Options,
+) -> BTreeMap<Component, CommandLine> {
+    let lines = [
+        (Component::Etcd, etcd(files)),
+        (Component::Apiserver, apiserver(files, options)),
+        (
+            Component::ControllerManager,
+            controller_manager(files, options),
+        ),
+        (Component::Scheduler, scheduler(files)),
+        (Component::Kwok, kwok(files, &binaries.path(KWOK_STAGES))),
+    ];
+    let line = |(component, arguments): (Component, _)| {
+        (
+            component,
+            CommandLine {
+                program: binaries.path(component.name()),
+                arguments,
+            },
+        )
+    };
+    lines.into_iter().map(line).collect()
+}
+
+fn etcd(files: &Files) -> Vec<String> {
+    let client = format!("http://127.0.0.1:{}", files.ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", files.ports.etcd_peer);
+    vec![
+        "--name=etcd".to_owned(),
+        path_flag("data-dir", &files.etcd_data),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=etcd={peer}"),
+        // The data outlives a killed etcd, and need not outlive the machine.
+        "--unsafe-no-fsync".to_owned(),
+    ]
+}
+
+fn apiserver(files: &Files, options: &Options) -> Vec<String> {
+    let mut arguments = vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", files.ports.etcd),
+        format!("--secure-port={}", files.ports.apiserver),
+        path_flag("tls-cert-file", &files.serving.certificate),
+        path_flag("tls-private-key-file", &files.serving.key),
+        path_flag("client-ca-file", &files.authority),
+        path_flag(
+            "service-account-key-file",
+            &files.service_account.certificate,
+        ),
+        path_flag(
+            "service-account-signing-key-file",
+            &files.service_account.key,
+        ),
+        path_flag("egress-selector-config-file", &files.egress_selector),
+        path_flag("audit-policy-file", &files.audit_policy),
+        path_flag("audit-log-path", &files.audit_log),
+    ];
+    let fixed = [
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=Node,RBAC",
+        "--allow-privileged=true",
+        // Endpoints on 127.0.0.1 are refused, and no one uses the Service.
+        "--endpoint-reconciler-type=none",
+        // A call that was answered is in the log, which must never be rotated.
+        "--audit-log-mode=blocking",
+        "--audit-log-maxsize=100000",
+    ];
+    arguments.extend(fixed.map(str::to_owned));
+    arguments.extend(options.apiserver_args.iter().cloned());
+    arguments
+}
+
+fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
+    let mut arguments = kubernetes_client(
+        &files.controller_manager_kubeconfig,
+        files.ports.controller_manager,
+    );
+    arguments.extend([
+        "--use-service-account-credentials".to_owned(),
+        "--enable-hostpath-provisioner".to_owned(),
+        path_flag(
+            "service-account-private-key-file",
+            &files.service_account.key,
+        ),
+        path_flag("root-ca-file", &files.authority),
+    ]);
+    if let Some((qps, burst)) = options.controller_manager_qps {
+        arguments.extend([
+            format!("--kube-api-qps={qps}"),
+            format!("--kube-api-burst={burst}"),
+        ]);
+    }
+    if !options.disabled_controllers.is_empty() {
+        arguments.push(format!(
+            "--controllers=*,-{}",
+            options.disabled_controllers.join(",-")
+        ));
+    }
+    arguments.extend(options.controller_manager_args.iter().cloned());
+    arguments
+}
+
+fn scheduler(files: &Files) -> Vec<String> {
+    kubernetes_client(&files.scheduler_kubeconfig, files.ports.scheduler)
+}
+
+fn kubernetes_client(kubeconfig: &Path, port: u16) -> Vec<String> {
+    vec![
+        path_flag("kubeconfig", kubeconfig),
+        path_flag("authentication-kubeconfig", kubeconfig),
+        path_flag("authorization-kubeconfig", kubeconfig),
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--leader-elect=false".to_owned(),
+    ]
+}
+
+fn kwok(files: &Files, stages: &Path) -> Vec<String> {
+    vec![
+        path_flag("kubeconfig", &files.admin_kubeconfig),
+        path_flag("config", stages),
+        format!("--server-address=127.0.0.1:{}", files.ports.kwok),
+        "--manage-all-nodes=true".to_owned(),
+        // Without Leases the node lifecycle controller takes the nodes for dead after 50 s.
+        "--node-lease-duration-seconds=40".to_owned(),
+    ]
+}
+
+fn path_flag(name: &str, path: &Path) -> String {
+    format!("--{name}={}", path.display())
+}

@@ -1,0 +1,106 @@
+//! Waiting for something to become true, the only kind of waiting in the tests.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// How long [`eventually`] waits: far longer than anything takes on a busy machine.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What a check may answer: `bool`, `Option`, `()` or a `Result` of one of these.
+///
+/// A plain `Result<T>` is not an outcome on purpose: `Ok(false)` would pass for success.
+pub trait Outcome {
+    /// What [`eventually`] hands out in the end.
+    type Value;
+
+    /// The value, or in words what was there instead.
+    fn outcome(self) -> Result<Self::Value, String>;
+}
+
+impl Outcome for () {
+    type Value = ();
+
+    fn outcome(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Outcome for bool {
+    type Value = ();
+
+    fn outcome(self) -> Result<(), String> {
+        if self {
+            Ok(())
+        } else {
+            Err("false".to_owned())
+        }
+    }
+}
+
+impl<T> Outcome for Option<T> {
+    type Value = T;
+
+    fn outcome(self) -> Result<T, String> {
+        self.ok_or_else(|| "nothing".to_owned())
+    }
+}
+
+impl<O: Outcome, E: Display> Outcome for Result<O, E> {
+    type Value = O::Value;
+
+    fn outcome(self) -> Result<O::Value, String> {
+        // The alternate form shows an anyhow error with its causes.
+        self.map_err(|error| format!("{error:#}"))?.outcome()
+    }
+}
+
+/// Checks every 50 ms until the check succeeds; gives up after [`DEFAULT_TIMEOUT`] with an error
+/// that names `what` and the last thing seen.
+///
+/// ```no_run
+/// # async fn example(pods: kube::Api<k8s_openapi::api::core::v1::Pod>) -> anyhow::Result<()> {
+/// use volume_warden_controlplane::eventually;
+///
+/// let pod = eventually("the pod is scheduled", async || {
+///     let pod = pods.get("web-0").await?;
+///     anyhow::ensure!(pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()), "{:?}", pod.status);
+///     anyhow::Ok(Some(pod))
+/// })
+/// .await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn eventually<O: Outcome>(what: &str, check: impl AsyncFnMut() -> O) -> Result<O::Value> {
+    eventually_within(DEFAULT_TIMEOUT, what, check).await
+}
+
+/// [`eventually`] with a limit of its own.
+pub async fn eventually_within<O: Outcome>(
+    limit: Duration,
+    what: &str,
+    mut check: impl AsyncFnMut() -> O,
+) -> Result<O::Value> {
+    let deadline = Instant::now() + limit;
+    let mut seen = "no answer from the first check".to_owned();
+    loop {
+        // A check may hang, on a paused API server for example.
+        let Ok(answer) = timeout_at(deadline, check()).await else {
+            bail!(
+                "waited {limit:?} until {what}; the last check did not return, seen before: {seen}"
+            );
+        };
+        match answer.outcome() {
+            Ok(value) => return Ok(value),
+            Err(instead) => seen = instead,
+        }
+        if Instant::now() + POLL_INTERVAL >= deadline {
+            bail!("waited {limit:?} until {what}; last seen: {seen}");
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}

@@ -1,0 +1,155 @@
+//! Builds the pinned control plane with Go.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::binaries::KWOK_STAGES;
+use crate::util::say;
+
+const KUBERNETES_MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kubernetes");
+const KWOK_MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kwok");
+const KUBERNETES_PACKAGES: [&str; 5] = [
+    "go.etcd.io/etcd/server/v3",
+    "k8s.io/kubernetes/cmd/kube-apiserver",
+    "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "k8s.io/kubernetes/cmd/kube-scheduler",
+    "k8s.io/kubernetes/cmd/kubectl",
+];
+/// What makes KWOK's nodes Ready and keep their Leases, and its pods run, complete and go away.
+const STAGE_DIRECTORIES: [&str; 3] = ["node/fast", "node/heartbeat-with-lease", "pod/fast"];
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
+const GO_MISSING: &str = "the test control plane is built once with the Go toolchain, and there is no `go` in PATH: \
+    install Go 1.24 or newer, or name a directory of ready binaries in VOLUME_WARDEN_CONTROLPLANE_BIN";
+
+/// Builds everything into `directory`.
+pub(crate) fn build(directory: &Path, kubernetes_version: &str) -> Result<()> {
+    say("building a Kubernetes control plane for the tests, once; this takes several minutes");
+    let flags = kubernetes_ldflags(kubernetes_version)?;
+    go_build(
+        "etcd and Kubernetes",
+        KUBERNETES_MODULE,
+        &flags,
+        &KUBERNETES_PACKAGES,
+        directory,
+    )?;
+    go_build(
+        "KWOK",
+        KWOK_MODULE,
+        "-s -w",
+        &["sigs.k8s.io/kwok/cmd/kwok"],
+        directory,
+    )?;
+    // Go names a binary by the last element of its package path.
+    fs::rename(directory.join("server"), directory.join("etcd"))
+        .context("renaming etcd's server binary")?;
+    fs::write(directory.join(KWOK_STAGES), kwok_stages()?).context("writing KWOK's stages")
+}
+
+/// Without a version the components take themselves for v0.0.0 and refuse `--emulated-version`.
+fn kubernetes_ldflags(version: &str) -> Result<String> {
+    let numbers = version
+        .strip_prefix('v')
+        .and_then(|numbers| numbers.split_once('.'));
+    let (major, rest) = numbers.with_context(|| format!("{version} is no Kubernetes version"))?;
+    let minor = rest.split('.').next().unwrap_or(rest);
+    let package = "k8s.io/component-base/version";
+    Ok(format!(
+        "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    ))
+}
+
+fn go_build(
+    what: &str,
+    module: &str,
+    ldflags: &str,
+    packages: &[&str],
+    output: &Path,
+) -> Result<()> {
+    let mut directory = output.as_os_str().to_owned();
+    // With the slash it is a directory to Go, also for a single package.
+    directory.push("/");
+    let child = Command::new("go")
+        .args(["build", "-trimpath", "-ldflags", ldflags, "-o"])
+        .arg(directory)
+        .args(packages)
+        .current_dir(module)
+        .env("CGO_ENABLED", "0")
+        .stdin(Stdio::null())
+        .spawn();
+    let status = wait_with_progress(what, started(child)?)?;
+    if !status.success() {
+        bail!("go build of {what} in {module} failed ({status}); its output is above");
+    }
+    Ok(())
+}
+
+fn wait_with_progress(what: &str, mut child: Child) -> Result<ExitStatus> {
+    let start = Instant::now();
+    let mut said = start;
+    say(&format!("building {what}"));
+    loop {
+        if let Some(status) = child.try_wait()? {
+            say(&format!("built {what} in {} s", start.elapsed().as_secs()));
+            return Ok(status);
+        }
+        if said.elapsed() >= PROGRESS_INTERVAL {
+            said = Instant::now();
+            say(&format!(
+                "still building {what}, {} s so far",
+                start.elapsed().as_secs()
+            ));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The stages as one file of YAML documents.
+fn kwok_stages() -> Result<String> {
+    let list = Command::new("go")
+        .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"])
+        .current_dir(KWOK_MODULE)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    let list = started(list)?.wait_with_output()?;
+    let module = PathBuf::from(String::from_utf8(list.stdout)?.trim());
+    let mut documents = Vec::new();
+    for directory in STAGE_DIRECTORIES {
+        documents.extend(stages_in(&module.join("kustomize/stage").join(directory))?);
+    }
+    Ok(documents.join("\n---\n"))
+}
+
+fn stages_in(directory: &Path) -> Result<Vec<String>> {
+    let files =
+        fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
+    let mut paths = files
+        .map(|file| Ok(file?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
+    paths.sort();
+    let mut stages = paths
+        .iter()
+        .map(fs::read_to_string)
+        .collect::<Result<Vec<_>, _>>()?;
+    // A kustomization.yaml lies among them.
+    stages.retain(|stage| stage.lines().any(|line| line == "kind: Stage"));
+    Ok(stages)
+}
+
+fn started(child: std::io::Result<Child>) -> Result<Child> {
+    match child {
+        Ok(child) => Ok(child),
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(GO_MISSING),
+        Err(error) => Err(error).context("starting go"),
+    }
+}

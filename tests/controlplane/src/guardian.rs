@@ -1,0 +1,99 @@
+//! The process that ends all others of a cluster when this process is gone.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use crate::process::Process;
+use crate::util::lock;
+
+/// Reads its stdin to the end, which comes when this process ends in whatever way, and then ends its
+/// process group: politely, and two seconds later the hard way, which also works on stopped processes.
+///
+/// HUP is ignored because the kernel sends it to an orphaned process group with a stopped member. The
+/// wait also catches a member that was just being started when this process was killed.
+const SCRIPT: &str = r#"
+trap '' HUP INT TERM
+while read -r _; do :; done
+kill -TERM 0
+sleep 2
+rm -rf "$1"
+kill -KILL 0
+"#;
+
+/// How long the members get to vanish after SIGKILL. They are gone at once, except one in a system call.
+const GONE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A `/bin/sh` that leads a process group and ends that group when this process ends: by returning, by
+/// a panic, by Ctrl-C, by SIGKILL, or with the guardian in a `static` that is never dropped.
+#[derive(Debug)]
+pub struct Guardian {
+    shell: Child,
+    /// The only write end of the pipe: std sets CLOEXEC, so no child inherits it.
+    _pipe: Option<ChildStdin>,
+    members: Mutex<Vec<Arc<Mutex<Child>>>>,
+}
+
+impl Guardian {
+    /// Starts a guardian which removes `scratch` when it has to end the group itself.
+    pub fn start(scratch: &Path) -> Result<Self> {
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", SCRIPT, "volume-warden-guardian"])
+            .arg(scratch)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("starting /bin/sh as the guardian of a cluster")?;
+        let pipe = shell.stdin.take();
+        Ok(Self {
+            shell,
+            _pipe: pipe,
+            members: Mutex::default(),
+        })
+    }
+
+    /// The process group, for a short-lived child that is not worth a [`Process`].
+    pub(crate) fn group(&self) -> Result<i32> {
+        i32::try_from(self.shell.id()).context("a process id beyond i32")
+    }
+
+    /// Starts a member of the group, with its output appended to `log`.
+    pub fn spawn(&self, name: &str, mut command: Command, log: &Path) -> Result<Process> {
+        command.process_group(self.group()?);
+        let process = Process::start(name, command, log)?;
+        let mut members = lock(&self.members);
+        members.retain(|member| matches!(lock(member).try_wait(), Ok(None)));
+        members.push(process.child());
+        Ok(process)
+    }
+
+    /// Ends the whole group at once, and returns when it is gone. Nothing is worth a polite end here:
+    /// the data is about to be deleted.
+    fn end(&mut self) {
+        let group = Pid::from_child(&self.shell);
+        // The guardian is not yet waited for, so the group exists and is no one else's.
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = self.shell.wait();
+        for member in lock(&self.members).drain(..) {
+            let _ = lock(&member).wait();
+        }
+        let deadline = Instant::now() + GONE_TIMEOUT;
+        while test_kill_process_group(group).is_ok() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

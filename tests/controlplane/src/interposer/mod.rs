@@ -1,0 +1,161 @@
+//! A server between one client and the API server, that can fail in every way a network can.
+
+mod fault;
+mod rule;
+mod server;
+mod stream;
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+pub use fault::RuleHandle;
+pub use rule::Rule;
+
+use crate::access::{client_config, install_crypto_provider};
+use crate::cluster::Cluster;
+use crate::kubeconfig;
+use fault::Faults;
+
+/// A request that has come in, also one that a rule held, answered or cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The HTTP method.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// The query, without its question mark.
+    pub query: String,
+}
+
+/// Forwards HTTP/1.1 requests on loopback to the API server, except where a [`Rule`] says otherwise.
+///
+/// An API server that cannot be reached looks so through the interposer as well: the client's connection
+/// is cut. It runs on a thread and a runtime of its own.
+#[derive(Debug)]
+pub struct Interposer {
+    kubeconfig: PathBuf,
+    faults: Arc<Faults>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Interposer {
+    /// Starts one for the client that owns `kubeconfig`: it forwards with the credentials in there.
+    pub fn start(cluster: &Cluster, kubeconfig: impl AsRef<Path>) -> Result<Self> {
+        install_crypto_provider();
+        let original = kubeconfig.as_ref();
+        let faults = Arc::<Faults>::default();
+        let (stop, stopped) = oneshot::channel();
+        let (report, started) = mpsc::channel();
+        let server = Server {
+            kubeconfig: original.to_owned(),
+            faults: Arc::clone(&faults),
+            report,
+            stopped,
+        };
+        let thread = thread::Builder::new()
+            .name("interposer".to_owned())
+            .spawn(move || server.run())?;
+        let port = started.recv().context("the interposer's thread ended")??;
+        let own = cluster.dir().join(format!("interposer-{port}.kubeconfig"));
+        let interposer = Self {
+            kubeconfig: own,
+            faults,
+            stop: Some(stop),
+            thread: Some(thread),
+        };
+        kubeconfig::redirect(
+            original,
+            &interposer.kubeconfig,
+            &format!("http://127.0.0.1:{port}"),
+        )?;
+        Ok(interposer)
+    }
+
+    /// The kubeconfig of the client: the interposer's address, the same credentials.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Adds a rule, in force until its handle is dropped. Several rules may apply to one request, in the
+    /// order they were added.
+    #[must_use = "dropping the handle removes the rule"]
+    pub fn add(&self, rule: Rule) -> RuleHandle {
+        self.faults.add(rule)
+    }
+
+    /// All requests so far, in the order they came in.
+    pub fn requests(&self) -> Vec<Seen> {
+        self.faults.requests()
+    }
+
+    /// Waits until the requests so far are as wanted; the error tells the last ones.
+    pub async fn wait_for(&self, wanted: impl Fn(&[Seen]) -> bool, limit: Duration) -> Result<()> {
+        let mut changes = self.faults.changes();
+        let wait = async {
+            while !wanted(&self.requests()) {
+                changes.changed().await?;
+            }
+            anyhow::Ok(())
+        };
+        timeout(limit, wait).await.unwrap_or_else(|_| {
+            let requests = self.requests();
+            let last = &requests[requests.len().saturating_sub(10)..];
+            Err(anyhow::anyhow!(
+                "waited {limit:?} for requests; the last of {}: {last:#?}",
+                requests.len()
+            ))
+        })
+    }
+}
+
+impl Drop for Interposer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has reported what it had to report.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread needs.
+struct Server {
+    kubeconfig: PathBuf,
+    faults: Arc<Faults>,
+    report: mpsc::Sender<Result<u16>>,
+    stopped: oneshot::Receiver<()>,
+}
+
+impl Server {
+    fn run(self) {
+        let report = self.report.clone();
+        if let Err(error) = self.serve() {
+            // If no one listens any more, there is no one to tell.
+            let _ = report.send(Err(error));
+        }
+    }
+
+    fn serve(self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let client = kube::Client::try_from(client_config(&self.kubeconfig).await?)?;
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            self.report.send(Ok(listener.local_addr()?.port()))?;
+            tokio::select! {
+                never = server::accept(listener, client, self.faults) => match never {},
+                _ = self.stopped => Ok(()),
+            }
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! Accepts connections and passes requests on.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use axum::body::{Body, to_bytes};
+use axum::http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use axum::http::request::Parts;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::{Duration, sleep};
+
+use super::Seen;
+use super::fault::{ActiveRule, Faults};
+use super::rule::Action;
+use super::stream::Gate;
+
+/// What concerns one connection or goes in by another way: kube's client has its own credentials.
+const NOT_FORWARDED: [HeaderName; 5] =
+    [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE];
+
+/// Serves for ever.
+pub(super) async fn accept(
+    listener: TcpListener,
+    client: kube::Client,
+    faults: Arc<Faults>,
+) -> Infallible {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(serve(stream, client.clone(), Arc::clone(&faults)));
+            }
+            // Out of file descriptors, for example: give others time to close some.
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, client: kube::Client, faults: Arc<Faults>) {
+    let cut = Arc::new(Notify::new());
+    let service = service_fn(|request| {
+        let exchange = Exchange::new(&request, &faults, &cut);
+        let client = client.clone();
+        async move { Ok::<_, Infallible>(exchange.answer_or_cut(client, request).await) }
+    });
+    // Only an answer that is flushed at once lets a watch run.
+    let _ = stream.set_nodelay(true);
+    tokio::select! {
+        // However it ends, the client knows.
+        _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service) => {}
+        () = cut.notified() => {}
+    }
+}
+
+/// One request and its answer.
+#[derive(Debug, Clone)]
+pub(super) struct Exchange {
+    number: usize,
+    seen: Seen,
+    pub(super) faults: Arc<Faults>,
+    cut: Arc<Notify>,
+}
+
+impl Exchange {
+    fn new(request: &Request<Incoming>, faults: &Arc<Faults>, cut: &Arc<Notify>) -> Self {
+        let seen = Seen {
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+        };
+        Self {
+            number: faults.record(seen.clone()),
+            seen,
+            faults: Arc::clone(faults),
+            cut: Arc::clone(cut),
+        }
+    }
+
+    /// The rules of the wanted kind that apply here.
+    pub(super) fn rules(&self, wanted: fn(&Action) -> bool) -> Vec<Arc<ActiveRule>> {
+        self.faults.rules(self.number, &self.seen, wanted)
+    }
+
+    /// Drops the connection; never returns, because that drops the caller as well.
+    pub(super) async fn cut(&self) -> Infallible {
+        self.cut.notify_one();
+        pending().await
+    }
+
+    async fn answer_or_cut(
+        self,
+        client: kube::Client,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
+        match self.answer(client, request).await {
+            Ok(response) => response,
+            // To the client, an API server that is gone must look like one.
+            Err(_) => match self.cut().await {},
+        }
+    }
+
+    async fn answer(
+        &self,
+        client: kube::Client,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>> {
+        let (parts, body) = request.into_parts();
+        let body = to_bytes(Body::new(body), usize::MAX).await?;
+        for active in self.rules(before_forwarding) {
+            match &active.rule.action {
+                Action::Respond {
+                    code,
+                    reason,
+                    message,
+                } => return status(*code, reason, message),
+                Action::Hold => active.hold().await,
+                Action::Delay(time) => sleep(*time).await,
+                Action::Cut => match self.cut().await {},
+                Action::Pass | Action::HoldResponse | Action::FreezeStream => {}
+            }
+        }
+        let response = client.send(forwarded(parts, body.into())?).await?;
+        for active in self.rules(|action| matches!(action, Action::HoldResponse)) {
+            active.hold().await;
+        }
+        let (mut parts, body) = response.into_parts();
+        parts.headers = end_to_end(&parts.headers);
+        Ok(Response::from_parts(
+            parts,
+            Gate::new(self.clone(), body).into_body(),
+        ))
+    }
+}
+
+fn before_forwarding(action: &Action) -> bool {
+    !matches!(action, Action::HoldResponse | Action::FreezeStream)
+}
+
+fn forwarded(parts: Parts, body: kube::client::Body) -> Result<Request<kube::client::Body>> {
+    let target = parts
+        .uri
+        .path_and_query()
+        .context("a request without a path")?;
+    let mut request = Request::builder()
+        .method(parts.method)
+        .uri(target.as_str())
+        .body(body)?;
+    *request.headers_mut() = end_to_end(&parts.headers);
+    Ok(request)
+}
+
+fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for name in NOT_FORWARDED {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// What the API server would say.
+fn status(code: u16, reason: &str, message: &str) -> Result<Response<Body>> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {},
+        "status": "Failure", "code": code, "reason": reason, "message": message,
+    });
+    let response = Response::builder()
+        .status(code)
+        .header(CONTENT_TYPE, "application/json");
+    Ok(response.body(Body::from(status.to_string()))?)
+}

@@ -1,0 +1,67 @@
+//! kubectl as an admin.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, Command};
+
+use crate::cluster::Cluster;
+
+impl Cluster {
+    /// Runs kubectl as an admin and returns what it wrote to stdout; the error carries its stderr.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        self.run_kubectl(arguments, "").await
+    }
+
+    /// [`Cluster::kubectl`] with something to read, for `apply -f -`.
+    pub async fn kubectl_with_stdin(&self, arguments: &[&str], stdin: &str) -> Result<String> {
+        self.run_kubectl(arguments, stdin).await
+    }
+
+    /// Applies a directory with a `kustomization.yaml`, and waits for nothing more.
+    pub async fn apply_kustomization(&self, directory: impl AsRef<Path>) -> Result<String> {
+        let directory = directory.as_ref();
+        let argument = directory
+            .to_str()
+            .with_context(|| format!("{} is not UTF-8", directory.display()))?;
+        self.kubectl(&["apply", "-k", argument]).await
+    }
+
+    async fn run_kubectl(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let mut child = self.start_kubectl(arguments)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A kubectl that did not read everything says itself what was wrong.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+        let output = child.wait_with_output().await?;
+        if !output.status.success() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            bail!(
+                "kubectl {} failed ({}): {}",
+                arguments.join(" "),
+                output.status,
+                stderr.trim()
+            );
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    fn start_kubectl(&self, arguments: &[&str]) -> Result<Child> {
+        Command::new(self.binaries.path("kubectl"))
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            // The cache in the home directory goes by address, and the port may have been another cluster's.
+            .arg("--cache-dir")
+            .arg(self.dir().join("kubectl-cache"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(self.guardian.group()?)
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting kubectl")
+    }
+}

@@ -1,0 +1,50 @@
+//! A real Kubernetes control plane on loopback: etcd, kube-apiserver, kube-controller-manager,
+//! kube-scheduler and KWOK nodes, for the tests, the demo and the benchmarks of Volume Warden.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use volume_warden_controlplane::Cluster;
+//!
+//! let cluster = Cluster::ours().nodes(1).start().await?;
+//! println!("{}", cluster.kubectl(&["get", "nodes"]).await?);
+//! cluster.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The binaries are built once with Go into a per-user cache, see [`Binaries::locate`]. All processes
+//! of a cluster end with the process that started it, however that one ends, see [`Cluster`].
+
+mod access;
+mod audit;
+mod binaries;
+mod bootstrap;
+mod builder;
+mod cluster;
+mod component;
+mod connect_proxy;
+mod credentials;
+mod directory;
+mod eventually;
+mod go_build;
+mod guardian;
+mod interposer;
+mod kubeconfig;
+mod kubectl;
+mod process;
+mod services;
+mod util;
+mod warden;
+
+pub use access::install_crypto_provider;
+pub use audit::{AuditLog, Call, Calls, Mark};
+pub use binaries::Binaries;
+pub use builder::ClusterBuilder;
+pub use cluster::Cluster;
+pub use component::Component;
+pub use connect_proxy::Webhooks;
+pub use eventually::{DEFAULT_TIMEOUT, Outcome, eventually, eventually_within};
+pub use guardian::Guardian;
+pub use interposer::{Interposer, Rule, RuleHandle, Seen};
+pub use process::Process;
+pub use warden::{Warden, WardenBuilder};

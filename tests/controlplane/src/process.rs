@@ -1,0 +1,169 @@
+//! A process of the cluster's group.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{Instant, sleep};
+
+use crate::util::{lock, tail};
+
+/// A running process; dropping it kills it. Belongs to no tokio runtime.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    pid: u32,
+    log: PathBuf,
+    child: Arc<Mutex<Child>>,
+}
+
+impl Process {
+    pub(crate) fn start(name: &str, mut command: Command, log: &Path) -> Result<Self> {
+        let output = File::options().create(true).append(true).open(log);
+        let output = output.with_context(|| format!("opening {}", log.display()))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("starting {name}, {}", command.get_program().display()))?;
+        let pid = child.id();
+        Ok(Self {
+            name: name.to_owned(),
+            pid,
+            log: log.to_owned(),
+            child: Arc::new(Mutex::new(child)),
+        })
+    }
+
+    /// For the guardian, which has to wait for all of them.
+    pub(crate) fn child(&self) -> Arc<Mutex<Child>> {
+        Arc::clone(&self.child)
+    }
+
+    /// The name it was started under.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Stops it with SIGSTOP: it keeps its connections and answers nothing.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`Process::pause`].
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Asks it to end, with SIGTERM.
+    pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Ends it with SIGKILL and returns when it is gone.
+    pub fn kill(&self) -> Result<ExitStatus> {
+        let mut child = lock(&self.child);
+        child
+            .kill()
+            .with_context(|| format!("killing {}", self.name))?;
+        Ok(child.wait()?)
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn wait(&self, timeout: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(status) = lock(&self.child).try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                bail!(
+                    "{} (pid {}) still runs after {timeout:?}",
+                    self.name,
+                    self.pid
+                );
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Whether it still runs; a paused process does.
+    pub fn is_running(&self) -> bool {
+        matches!(lock(&self.child).try_wait(), Ok(None))
+    }
+
+    /// An error with the end of its log unless it still runs.
+    pub(crate) fn ensure_running(&self) -> Result<()> {
+        if let Some(status) = lock(&self.child).try_wait()? {
+            let how = status
+                .signal()
+                .map_or_else(|| status.to_string(), |signal| format!("signal {signal}"));
+            bail!(
+                "{} ended ({how}); its log, {}, ends with:\n{}",
+                self.name,
+                self.log.display(),
+                tail(&self.log(), 20)
+            );
+        }
+        Ok(())
+    }
+
+    /// Resident memory now, `VmRSS`.
+    pub fn memory_bytes(&self) -> Result<u64> {
+        self.status_field("VmRSS:")
+    }
+
+    /// The most resident memory it ever had, `VmHWM`.
+    pub fn peak_memory_bytes(&self) -> Result<u64> {
+        self.status_field("VmHWM:")
+    }
+
+    /// What it has written so far.
+    pub fn log(&self) -> String {
+        fs::read(&self.log)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// Where its output goes.
+    pub fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        // Under the lock no one else waits for it, so its id cannot be someone else's by now.
+        let mut child = lock(&self.child);
+        if let Some(status) = child.try_wait()? {
+            bail!("{} has ended already ({status})", self.name);
+        }
+        kill_process(Pid::from_child(&child), signal)
+            .with_context(|| format!("sending a signal to {}", self.name))
+    }
+
+    fn status_field(&self, field: &str) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid);
+        let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kibibytes = line.and_then(|value| value.trim().strip_suffix(" kB"));
+        let kibibytes = kibibytes.with_context(|| format!("{path} has no {field}"))?;
+        Ok(kibibytes.trim().parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.kill();
+    }
+}

@@ -1,0 +1,70 @@
+//! Which Service a cluster IP belongs to.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, ListParams};
+
+use crate::util::lock;
+
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Turns the cluster IPs that the API server dials back into the names of Services.
+#[derive(Debug)]
+pub(crate) struct Services {
+    config: kube::Config,
+    /// Kept for ever: a Service that is made anew gets another address out of 254.
+    names: Mutex<HashMap<IpAddr, String>>,
+}
+
+impl Services {
+    pub(crate) fn new(config: kube::Config) -> Self {
+        Self {
+            config,
+            names: Mutex::default(),
+        }
+    }
+
+    /// `name.namespace.svc` for a cluster IP; what is no address is a name already. Blocks.
+    pub(crate) fn name(&self, host: &str) -> Result<String> {
+        let Ok(address) = host.parse::<IpAddr>() else {
+            return Ok(host.to_owned());
+        };
+        let known = lock(&self.names).get(&address).cloned();
+        if let Some(name) = known {
+            return Ok(name);
+        }
+        let name = self
+            .look_up(address)
+            .with_context(|| format!("looking for the Service at {address}"))?;
+        lock(&self.names).insert(address, name.clone());
+        Ok(name)
+    }
+
+    fn look_up(&self, address: IpAddr) -> Result<String> {
+        // A thread of the proxy has no runtime, and needs one only here.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let services: Api<Service> = Api::all(kube::Client::try_from(self.config.clone())?);
+            let at = ListParams::default().fields(&format!("spec.clusterIP={address}"));
+            let found = tokio::time::timeout(LOOKUP_TIMEOUT, services.list(&at)).await??;
+            let metadata = found
+                .items
+                .into_iter()
+                .next()
+                .context("there is none")?
+                .metadata;
+            let (name, namespace) = metadata
+                .name
+                .zip(metadata.namespace)
+                .context("it has no name")?;
+            Ok(format!("{name}.{namespace}.svc"))
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! Volume Warden itself, as a process beside the cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::cluster::Cluster;
+use crate::connect_proxy::Webhooks;
+use crate::eventually::eventually_within;
+use crate::process::Process;
+use crate::util::free_ports;
+
+const NAMESPACE: &str = "volume-warden";
+const SERVICE_ACCOUNT: &str = "volume-warden";
+const SERVICE: &str = "volume-warden.volume-warden.svc";
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Starts a [`Warden`].
+#[derive(Debug)]
+#[must_use = "nothing starts before `start`"]
+pub struct WardenBuilder<'a> {
+    cluster: &'a Cluster,
+    binary: PathBuf,
+    name: String,
+    arguments: Vec<String>,
+    kubeconfig: Option<PathBuf>,
+    serving: bool,
+}
+
+impl WardenBuilder<'_> {
+    /// A label for its log; `warden` if not said otherwise.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// One more argument of `run`.
+    pub fn arg(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Another kubeconfig than one of the service account that the manifests make.
+    pub fn kubeconfig(mut self, path: impl AsRef<Path>) -> Self {
+        self.kubeconfig = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Makes it a backend of the Service that the webhook configurations name, until it is dropped.
+    pub fn serving(mut self) -> Self {
+        self.serving = true;
+        self
+    }
+
+    /// Starts it, and returns when it says that it is ready.
+    pub async fn start(self) -> Result<Warden> {
+        let kubeconfig = match self.kubeconfig {
+            Some(path) => path,
+            None => {
+                self.cluster
+                    .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT, None)
+                    .await?
+            }
+        };
+        let [webhook_port, metrics_port] = free_ports()?;
+        let mut command = Command::new(&self.binary);
+        command
+            .arg("run")
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(["--webhook-address", &format!("127.0.0.1:{webhook_port}")])
+            .args(["--metrics-address", &format!("127.0.0.1:{metrics_port}")])
+            .args(["--log-format", "text"])
+            .args(self.arguments)
+            .env("RUST_LOG", "info,volume_warden=debug");
+        let process = self.cluster.spawn(&self.name, command)?;
+        let route = self
+            .serving
+            .then(|| Route::add(self.cluster.webhooks(), webhook_port));
+        let warden = Warden {
+            process,
+            webhook_port,
+            metrics_port,
+            _route: route,
+        };
+        warden.started().await?;
+        Ok(warden)
+    }
+}
+
+/// A running Volume Warden. Dropping it kills it.
+#[derive(Debug)]
+pub struct Warden {
+    process: Process,
+    webhook_port: u16,
+    metrics_port: u16,
+    _route: Option<Route>,
+}
+
+impl Warden {
+    /// A Volume Warden that works for `cluster`, from the executable `binary`.
+    pub fn builder(cluster: &Cluster, binary: impl AsRef<Path>) -> WardenBuilder<'_> {
+        WardenBuilder {
+            cluster,
+            binary: binary.as_ref().to_owned(),
+            name: "warden".to_owned(),
+            arguments: vec![],
+            kubeconfig: None,
+            serving: false,
+        }
+    }
+
+    /// Its process: to pause it, to kill it, for its memory and its log.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Where it serves the webhooks, on 127.0.0.1.
+    pub fn webhook_port(&self) -> u16 {
+        self.webhook_port
+    }
+
+    /// Where it serves its metrics and probes, on 127.0.0.1.
+    pub fn metrics_port(&self) -> u16 {
+        self.metrics_port
+    }
+
+    /// Its metrics, as text.
+    pub async fn metrics(&self) -> Result<String> {
+        let (status, body) = http_get(self.metrics_port, "/metrics").await?;
+        ensure!(status == 200, "/metrics answered {status}: {body}");
+        Ok(body)
+    }
+
+    /// Whether it says that it is ready.
+    pub async fn ready(&self) -> bool {
+        matches!(http_get(self.metrics_port, "/readyz").await, Ok((200, _)))
+    }
+
+    /// Asks it to end, and waits for that.
+    pub async fn stop(self) -> Result<ExitStatus> {
+        self.process.terminate()?;
+        self.process.wait(STOP_TIMEOUT).await
+    }
+
+    async fn started(&self) -> Result<()> {
+        let what = format!("{} is ready", self.process.name());
+        let ready = eventually_within(START_TIMEOUT, &what, async || {
+            // Once it has ended there is nothing to wait for: that is an answer, not one more try.
+            if let Err(ended) = self.process.ensure_running() {
+                return Ok(Some(Err(ended)));
+            }
+            let (status, body) = http_get(self.metrics_port, "/readyz").await?;
+            ensure!(status == 200, "/readyz answered {status}: {body}");
+            Ok(Some(Ok(())))
+        });
+        ready.await?
+    }
+}
+
+/// A place among the backends of the Service, given up when dropped.
+#[derive(Debug)]
+struct Route {
+    webhooks: Webhooks,
+    port: u16,
+}
+
+impl Route {
+    fn add(webhooks: &Webhooks, port: u16) -> Self {
+        webhooks.add(SERVICE, port);
+        Self {
+            webhooks: webhooks.clone(),
+            port,
+        }
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        self.webhooks.remove(SERVICE, self.port);
+    }
+}
+
+/// Status and body of a GET on loopback.
+async fn http_get(port: u16, path: &str) -> Result<(u16, String)> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        // HTTP/1.0: the body is not chunked and ends with the connection.
+        stream
+            .write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())
+            .await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        anyhow::Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let answer = timeout(HTTP_TIMEOUT, exchange)
+        .await
+        .with_context(|| format!("GET {path} took too long"))??;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .context("an answer without a head")?;
+    let status = head
+        .split_whitespace()
+        .nth(1)
+        .context("an answer without a status")?;
+    Ok((status.parse()?, body.to_owned()))
+}

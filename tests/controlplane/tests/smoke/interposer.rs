@@ -1,0 +1,170 @@
+//! The server between a client and the API server.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{AsyncBufReadExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, PostParams, WatchEvent, WatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::time::timeout;
+use volume_warden_controlplane::{Cluster, Interposer, Rule, eventually};
+
+use crate::{config_map, shared};
+
+async fn client_of(interposer: &Interposer) -> Result<kube::Client> {
+    let file = Kubeconfig::read_from(interposer.kubeconfig())?;
+    let mut config =
+        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// An interposer with the credentials of a service account that may do everything.
+async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
+    cluster
+        .kubectl(&["create", "serviceaccount", account])
+        .await?;
+    let subject = format!("--serviceaccount=default:{account}");
+    cluster
+        .kubectl(&[
+            "create",
+            "clusterrolebinding",
+            account,
+            "--clusterrole=cluster-admin",
+            &subject,
+        ])
+        .await?;
+    let kubeconfig = cluster
+        .service_account_kubeconfig("default", account, None)
+        .await?;
+    Interposer::start(cluster, kubeconfig)
+}
+
+#[tokio::test]
+async fn the_interposer_fails_requests_as_told() -> Result<()> {
+    let cluster = shared().await?;
+    let interposer = interposer(cluster, "interposed").await?;
+    let maps: Api<ConfigMap> = Api::default_namespaced(client_of(&interposer).await?);
+
+    let refused = interposer.add(
+        Rule::on("POST")
+            .path_contains("/configmaps")
+            .times(1)
+            .respond(409, "Conflict", "told so"),
+    );
+    let error = maps
+        .create(&PostParams::default(), &config_map("refused")?)
+        .await
+        .err()
+        .context("it was created")?;
+    assert!(
+        matches!(&error, kube::Error::Api(status) if status.code == 409 && status.reason == "Conflict"),
+        "{error}"
+    );
+    maps.create(&PostParams::default(), &config_map("refused")?)
+        .await?;
+    assert_eq!(refused.taken(), 1);
+
+    let cut = interposer.add(Rule::on("GET").path_contains("/configmaps/refused").cut());
+    let error = maps.get("refused").await.err().context("it was answered")?;
+    assert!(!matches!(error, kube::Error::Api(_)), "{error}");
+    drop(cut);
+    maps.get("refused").await?;
+
+    for rule in [
+        Rule::on("GET").path_contains("/configmaps/").hold(),
+        Rule::on("GET")
+            .path_contains("/configmaps/")
+            .hold_response(),
+    ] {
+        let held = interposer.add(rule);
+        let get = maps.get("refused");
+        tokio::pin!(get);
+        let waited = tokio::select! {
+            answer = &mut get => answer.map(|_| false)?,
+            reached = held.held(1) => reached.map(|()| true)?,
+        };
+        assert!(waited);
+        held.release();
+        get.await?;
+    }
+    let last = interposer.requests().pop().context("no requests")?;
+    assert_eq!(
+        (last.method.as_str(), last.path.as_str()),
+        ("GET", "/api/v1/namespaces/default/configmaps/refused")
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_interposer_freezes_and_cuts_an_open_watch() -> Result<()> {
+    let cluster = shared().await?;
+    let interposer = interposer(cluster, "watcher").await?;
+    let maps: Api<ConfigMap> = Api::default_namespaced(client_of(&interposer).await?);
+    let direct: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    let params = WatchParams::default()
+        .labels("test in (first,second)")
+        .disable_bookmarks();
+    let mut watch = Box::pin(maps.watch(&params, "0").await?);
+
+    direct
+        .create(&PostParams::default(), &config_map("first")?)
+        .await?;
+    let event = timeout(Duration::from_secs(20), watch.try_next()).await??;
+    assert!(
+        matches!(&event, Some(WatchEvent::Added(map)) if map.metadata.name.as_deref() == Some("first")),
+        "{event:?}"
+    );
+
+    let watches = || {
+        Rule::on("GET")
+            .path_contains("/configmaps")
+            .query_contains("watch=true")
+    };
+    let frozen = interposer.add(watches().freeze_stream());
+    frozen.held(1).await?;
+    direct
+        .create(&PostParams::default(), &config_map("second")?)
+        .await?;
+    assert!(
+        timeout(Duration::from_millis(500), watch.try_next())
+            .await
+            .is_err(),
+        "a frozen stream went on"
+    );
+    frozen.release();
+    let event = timeout(Duration::from_secs(20), watch.try_next()).await??;
+    assert!(matches!(event, Some(WatchEvent::Added(_))), "{event:?}");
+
+    let _cut = interposer.add(watches().cut());
+    let end = timeout(Duration::from_secs(20), watch.try_next()).await?;
+    assert!(!matches!(end, Ok(Some(_))), "{end:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn dropping_a_watch_drops_it_upstream() -> Result<()> {
+    let cluster = shared().await?;
+    let interposer = interposer(cluster, "dropper").await?;
+    let client = client_of(&interposer).await?;
+    let mark = cluster.audit().mark()?;
+    let request = axum::http::Request::get("/api/v1/configmaps?watch=true")
+        .header("user-agent", "dropper/1")
+        .body(vec![])?;
+    let mut lines = Box::pin(client.request_stream(request).await?).lines();
+    timeout(Duration::from_secs(20), lines.try_next())
+        .await??
+        .context("the watch is empty")?;
+    drop(lines);
+    // The API server logs a watch when it is over, which would be minutes from now.
+    eventually("the watch is over", async || {
+        let calls = cluster.audit().since(mark)?.by_user_agent("dropper/1");
+        anyhow::Ok(
+            calls
+                .iter()
+                .any(|call| call.verb == "watch" && call.resource == "configmaps"),
+        )
+    })
+    .await
+}

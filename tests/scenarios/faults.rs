@@ -1,0 +1,387 @@
+//! Faults on the way between one Volume Warden and the API server. Rows PVC-* marked F. Each scenario has a Volume Warden of its own,
+//! for its own namespace, behind an interposer that holds, refuses or cuts single requests.
+
+use crate::support::{BINARY, Space, bare, on_node};
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use std::time::Duration;
+use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder, eventually};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A namespace and what lies between its Volume Warden and the API server.
+struct Patient {
+    space: Space,
+    between: Interposer,
+}
+
+impl Patient {
+    async fn new(label: &str) -> Result<Self> {
+        let cluster = bare().await?;
+        let space = Space::new(cluster, label).await?;
+        let kubeconfig = cluster
+            .service_account_kubeconfig("volume-warden", "volume-warden", None)
+            .await?;
+        let between = Interposer::start(cluster, kubeconfig)?;
+        Ok(Self { space, between })
+    }
+
+    fn builder(&self) -> WardenBuilder<'_> {
+        Warden::builder(self.space.cluster, BINARY)
+            .name(format!("warden-{}", self.space.name))
+            .kubeconfig(self.between.kubeconfig())
+            .arg(format!("--namespace={}", self.space.name))
+            .arg(format!("--lease-lock-name={}", self.space.name))
+            .arg("--components=pvc-protection")
+    }
+
+    async fn start(&self) -> Result<Warden> {
+        self.builder().start().await
+    }
+
+    /// Requests so far, by method and a part of the path; LISTs without their later pages and without watches.
+    fn count(&self, method: &str, part: &str) -> usize {
+        let ours = |query: &str| !query.contains("watch=true") && !query.contains("continue=");
+        self.between
+            .requests()
+            .iter()
+            .filter(|seen| seen.method == method && seen.path.contains(part) && ours(&seen.query))
+            .count()
+    }
+
+    /// Claims with their finalizer.
+    async fn claims(&self, names: &[&str]) -> Result<()> {
+        for name in names {
+            self.space.create_claim(name).await?;
+        }
+        for name in names {
+            self.space.claim_is_protected(name).await?;
+        }
+        Ok(())
+    }
+}
+
+fn watch_of(resource: &str) -> Rule {
+    Rule::on("GET")
+        .path_contains(resource)
+        .query_contains("watch=true")
+}
+
+fn pod_list() -> Rule {
+    Rule::on("GET")
+        .path_contains("/pods")
+        .query_contains("limit=")
+}
+
+fn claim_write(name: &str) -> Rule {
+    Rule::on("PATCH").path_contains(format!("/persistentvolumeclaims/{name}"))
+}
+
+/// PVC-03: refused twice, written the third time; and the user is told.
+#[tokio::test]
+async fn a_refused_finalizer_is_added_in_the_end() -> Result<()> {
+    let patient = Patient::new("refused-add").await?;
+    let refusal = patient.between.add(claim_write("data").times(2).respond(
+        403,
+        "Forbidden",
+        "not on my watch",
+    ));
+    let _warden = patient.start().await?;
+    patient.space.create_claim("data").await?;
+    patient.space.claim_is_protected("data").await?;
+    assert_eq!(
+        (
+            refusal.taken(),
+            patient.count("PATCH", "/persistentvolumeclaims/data")
+        ),
+        (2, 3)
+    );
+    eventually("an event says so", async || {
+        let events = patient.space.events_with("FailedAddFinalizer").await?;
+        anyhow::Ok(events.iter().any(|event| {
+            event
+                .message
+                .as_deref()
+                .unwrap_or("")
+                .contains("not on my watch")
+        }))
+    })
+    .await
+}
+
+/// PVC-06: each attempt confirms anew.
+#[tokio::test]
+async fn every_attempt_to_let_go_reads_the_pods_anew() -> Result<()> {
+    let patient = Patient::new("refused-remove").await?;
+    let _warden = patient.start().await?;
+    patient.claims(&["data"]).await?;
+    let lists = patient.count("GET", "/pods");
+    let writes = patient.count("PATCH", "/persistentvolumeclaims/data");
+    let refusal = patient.between.add(claim_write("data").times(2).respond(
+        500,
+        "InternalError",
+        "try again",
+    ));
+    patient.space.delete_claim("data").await?;
+    patient.space.claim_is_gone("data").await?;
+    assert_eq!(refusal.taken(), 2);
+    assert_eq!(patient.count("GET", "/pods") - lists, 3);
+    assert_eq!(
+        patient.count("PATCH", "/persistentvolumeclaims/data") - writes,
+        3
+    );
+    Ok(())
+}
+
+/// PVC-07: a LIST that fails decides nothing, and costs nobody anything but time.
+#[tokio::test]
+async fn a_failed_list_lets_nothing_go() -> Result<()> {
+    let patient = Patient::new("failed-list").await?;
+    let _warden = patient.start().await?;
+    patient.claims(&["a", "b"]).await?;
+    let writes = patient.count("PATCH", "/persistentvolumeclaims/");
+    let broken = patient
+        .between
+        .add(pod_list().respond(500, "InternalError", "no pods today"));
+    patient.space.delete_claim("a").await?;
+    patient.space.delete_claim("b").await?;
+    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    assert_eq!(
+        patient.count("PATCH", "/persistentvolumeclaims/"),
+        writes,
+        "nothing is written on the word of a failed list"
+    );
+    drop(broken);
+    patient.space.claim_is_gone("a").await?;
+    patient.space.claim_is_gone("b").await
+}
+
+/// PVC-12, PVC-13: the watch is late, so the cache knows no user; the live list does.
+#[tokio::test]
+async fn a_pod_the_watch_has_not_told_of_holds_its_claim() -> Result<()> {
+    let patient = Patient::new("late-watch").await?;
+    let _warden = patient.start().await?;
+    patient.claims(&["used", "unused"]).await?;
+    let frozen = patient.between.add(watch_of("/pods").freeze_stream());
+    patient.space.create_pod("user", "used", on_node()).await?;
+    patient.space.delete_claim("used").await?;
+    patient.space.delete_claim("unused").await?;
+    patient.space.claim_is_gone("unused").await?;
+    // Its own LIST was not younger, so whatever could let it go has happened by now.
+    patient.space.claim_is_held("used").await?;
+    drop(frozen);
+    patient.space.delete_pod("user").await?;
+    patient.space.claim_is_gone("used").await
+}
+
+/// No LIST older than the sight of a claim's deletion may decide about it. The LIST that `early` caused is answered before `late` gets
+/// its pod, and reaches Volume Warden only afterwards.
+#[tokio::test]
+async fn a_list_older_than_the_deletion_does_not_decide() -> Result<()> {
+    let patient = Patient::new("old-list").await?;
+    let _warden = patient.start().await?;
+    patient.claims(&["early", "late"]).await?;
+    let _frozen = patient.between.add(watch_of("/pods").freeze_stream());
+    let slow = patient.between.add(pod_list().times(1).hold_response());
+    patient.space.delete_claim("early").await?;
+    slow.held(1).await?;
+    patient.space.create_pod("user", "late", on_node()).await?;
+    patient.space.delete_claim("late").await?;
+    eventually("the deletion is known", async || {
+        let watched = patient.space.claims.get("late").await?;
+        anyhow::Ok(watched.metadata.deletion_timestamp.is_some())
+    })
+    .await?;
+    slow.release();
+    patient.space.claim_is_gone("early").await?;
+    patient.space.claim_is_held("late").await
+}
+
+/// PVC-18 and the objects a relist has lost: the pod goes and a namesake without the claim comes while the watch is away.
+#[tokio::test]
+async fn a_pod_replaced_while_the_watch_was_away_lets_its_claim_go() -> Result<()> {
+    let patient = Patient::new("replaced").await?;
+    let _warden = patient.start().await?;
+    patient.claims(&["data", "other"]).await?;
+    patient.space.create_running_pod("user", "data").await?;
+    patient.space.delete_claim("data").await?;
+    patient.space.claim_is_held("data").await?;
+    let frozen = patient.between.add(watch_of("/pods").freeze_stream());
+    patient.space.delete_pod("user").await?;
+    eventually("the pod is gone", async || {
+        anyhow::Ok(patient.space.pods.get_opt("user").await?.is_none())
+    })
+    .await?;
+    patient.space.create_pod("user", "other", on_node()).await?;
+    // The stream breaks, and the resourceVersion it would go on from is no longer known: a relist.
+    let expired = patient.between.add(watch_of("/pods").times(1).respond(
+        410,
+        "Expired",
+        "too old resource version",
+    ));
+    let cut = patient.between.add(watch_of("/pods").times(1).cut());
+    drop(frozen);
+    patient.space.claim_is_gone("data").await?;
+    patient.space.claim_is_protected("other").await?;
+    drop((expired, cut));
+    Ok(())
+}
+
+/// An API server that is away for a while: nothing is let go meanwhile, and everything afterwards.
+#[tokio::test]
+async fn an_api_server_that_was_away_is_caught_up_with() -> Result<()> {
+    let patient = Patient::new("away").await?;
+    let _warden = patient.start().await?;
+    patient.claims(&["used", "unused"]).await?;
+    patient.space.create_running_pod("user", "used").await?;
+    let away = patient.between.add(Rule::on("GET").cut());
+    let no_writes = patient.between.add(Rule::on("PATCH").cut());
+    patient.space.delete_claim("used").await?;
+    patient.space.delete_claim("unused").await?;
+    eventually("it tried to come back", async || away.taken() > 3).await?;
+    ensure!(patient.space.claims.get_opt("unused").await?.is_some());
+    drop((away, no_writes));
+    patient.space.claim_is_gone("unused").await?;
+    patient.space.claim_is_held("used").await?;
+    patient.space.delete_pod("user").await?;
+    patient.space.claim_is_gone("used").await
+}
+
+/// Killed between any two writes, a successor finds everything there is to do, and does nothing else.
+#[tokio::test]
+async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
+    let patient = Patient::new("killed").await?;
+    let names = ["a", "b", "c", "kept"];
+    for name in names {
+        patient.space.create_claim(name).await?;
+    }
+    // Four finalizers to add, then three to remove: seven writes, a kill before each, and one process that ends it.
+    for _ in 0..names.len() {
+        die_at_next_write(&patient).await?;
+    }
+    let last = patient
+        .builder()
+        .arg("--lease-lock-id=killed")
+        .start()
+        .await?;
+    for name in names {
+        patient.space.claim_is_protected(name).await?;
+    }
+    drop(last);
+    patient.space.create_running_pod("user", "kept").await?;
+    for name in names {
+        patient.space.delete_claim(name).await?;
+    }
+    for _ in 0..names.len() - 1 {
+        die_at_next_write(&patient).await?;
+    }
+    let _last = patient
+        .builder()
+        .arg("--lease-lock-id=killed")
+        .start()
+        .await?;
+    for name in ["a", "b", "c"] {
+        patient.space.claim_is_gone(name).await?;
+    }
+    patient.space.claim_is_held("kept").await
+}
+
+/// Lets one write through and kills Volume Warden while its next one is on the way.
+async fn die_at_next_write(patient: &Patient) -> Result<()> {
+    let before = patient.count("PATCH", "/persistentvolumeclaims/");
+    let held = patient.between.add(
+        Rule::on("PATCH")
+            .path_contains("/persistentvolumeclaims/")
+            .hold(),
+    );
+    // Of one identity, so that no successor has to wait for its predecessor's Lease to expire.
+    let warden = patient
+        .builder()
+        .arg("--max-in-flight=1")
+        .arg("--lease-lock-id=killed")
+        .start()
+        .await?;
+    held.held(1).await?;
+    held.release();
+    let writes = async || patient.count("PATCH", "/persistentvolumeclaims/") > before;
+    eventually("a write went through", writes).await?;
+    warden.process().kill()?;
+    Ok(())
+}
+
+/// A claim of the same name that came afterwards is another claim: a late removal must not touch it.
+#[tokio::test]
+async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
+    let patient = Patient::new("next-claim").await?;
+    let _warden = patient.start().await?;
+    patient.claims(&["data"]).await?;
+    let held = patient.between.add(claim_write("data").times(1).hold());
+    patient.space.delete_claim("data").await?;
+    held.held(1).await?;
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    patient
+        .space
+        .claims
+        .patch("data", &PatchParams::default(), &free)
+        .await?;
+    patient.space.claim_is_gone("data").await?;
+    let next = crate::support::claim(
+        "data",
+        json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}),
+    )?;
+    let uid = patient
+        .space
+        .claims
+        .create(&Default::default(), &next)
+        .await?
+        .metadata
+        .uid;
+    held.release();
+    patient
+        .between
+        .wait_for(|seen| seen.iter().any(|seen| seen.method == "PATCH"), LIMIT)
+        .await?;
+    patient.claims(&["after"]).await?;
+    let now = patient.space.claims.get("data").await?;
+    assert_eq!(
+        (now.metadata.uid, now.metadata.finalizers),
+        (uid, Some(vec!["kubernetes.io/pvc-protection".to_owned()]))
+    );
+    Ok(())
+}
+
+/// Finished pods hold their claims unless told otherwise.
+#[tokio::test]
+async fn finished_pods_let_go_when_told_to() -> Result<()> {
+    let patient = Patient::new("finished").await?;
+    let _warden = patient
+        .builder()
+        .arg("--finished-pods=release")
+        .start()
+        .await?;
+    patient.claims(&["data"]).await?;
+    patient.space.create_running_pod("user", "data").await?;
+    patient.space.delete_claim("data").await?;
+    patient.space.claim_is_held("data").await?;
+    patient
+        .space
+        .patch_pod_status("user", json!({"phase": "Succeeded"}))
+        .await?;
+    patient.space.claim_is_gone("data").await
+}
+
+/// A dry run says what it would do and does nothing.
+#[tokio::test]
+async fn a_dry_run_writes_nothing() -> Result<()> {
+    let patient = Patient::new("dry-run").await?;
+    let warden = patient.builder().arg("--dry-run").start().await?;
+    patient.space.create_claim("data").await?;
+    eventually("it says what it would do", async || {
+        let log = warden.process().log();
+        log.contains("would act") && log.contains("AddFinalizer")
+    })
+    .await?;
+    assert_eq!(patient.count("PATCH", ""), 0);
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The shipped manifests, applied unchanged.
+
+use crate::support::{Space, bare, guarded, repository};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+/// `manifests/install.yaml` is what `kubectl apply -k manifests` would apply.
+#[tokio::test]
+async fn the_rendered_default_is_up_to_date() -> Result<()> {
+    let rendered = bare()
+        .await?
+        .kubectl(&[
+            "kustomize",
+            &repository().join("manifests").to_string_lossy(),
+        ])
+        .await?;
+    let shipped = std::fs::read_to_string(repository().join("manifests/install.yaml"))?;
+    ensure!(
+        rendered.trim() == shipped.trim(),
+        "render it anew: kubectl kustomize manifests > manifests/install.yaml"
+    );
+    Ok(())
+}
+
+/// Also after Volume Warden has written its caBundle.
+#[tokio::test]
+async fn applying_twice_changes_nothing() -> Result<()> {
+    let cluster = guarded().await?;
+    let again = cluster
+        .apply_kustomization(repository().join("manifests"))
+        .await?;
+    let changed: Vec<_> = again
+        .lines()
+        .filter(|line| !line.ends_with(" unchanged"))
+        .collect();
+    ensure!(changed.is_empty() && !again.is_empty(), "{changed:?}");
+    let bundle = "jsonpath={.webhooks[*].clientConfig.caBundle}";
+    for (kind, name) in [
+        (
+            "mutatingwebhookconfiguration",
+            "volume-warden-pvc-protection",
+        ),
+        (
+            "validatingwebhookconfiguration",
+            "volume-warden-pvc-protection-guard",
+        ),
+        (
+            "mutatingwebhookconfiguration",
+            "volume-warden-pv-protection",
+        ),
+        (
+            "validatingwebhookconfiguration",
+            "volume-warden-pv-protection-guard",
+        ),
+    ] {
+        ensure!(
+            !cluster
+                .kubectl(&["get", kind, name, "-o", bundle])
+                .await?
+                .is_empty(),
+            "{name} has no caBundle"
+        );
+    }
+    Ok(())
+}
+
+/// The namespace enforces the Pod Security Standard `restricted`; its pods exist, so they passed.
+#[tokio::test]
+async fn pods_pass_the_restricted_standard() -> Result<()> {
+    let cluster = bare().await?;
+    let enforced = "jsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}";
+    assert_eq!(
+        cluster
+            .kubectl(&["get", "namespace", "volume-warden", "-o", enforced])
+            .await?,
+        "restricted"
+    );
+    eventually("the deployment is available", async || {
+        let replicas = "jsonpath={.status.availableReplicas}";
+        let available = cluster
+            .kubectl(&[
+                "get",
+                "deployment",
+                "volume-warden",
+                "-n",
+                "volume-warden",
+                "-o",
+                replicas,
+            ])
+            .await?;
+        ensure!(available == "2", "{available}");
+        Ok(())
+    })
+    .await
+}
+
+/// The cert-manager overlay mounts the Secret that the Certificate names, for the name the API server will check.
+#[tokio::test]
+async fn the_cert_manager_overlay_fits_together() -> Result<()> {
+    let overlay = repository().join("manifests/overlays/cert-manager");
+    let rendered = bare()
+        .await?
+        .kubectl(&["kustomize", &overlay.to_string_lossy()])
+        .await?;
+    let injected = rendered
+        .matches("cert-manager.io/inject-ca-from: volume-warden/volume-warden")
+        .count();
+    let configurations = rendered.matches("WebhookConfiguration\n").count();
+    assert_eq!((injected, configurations), (4, 4));
+    assert_eq!(
+        rendered.matches("secretName: volume-warden-tls").count(),
+        2,
+        "the Certificate writes what the Deployment mounts"
+    );
+    for line in [
+        "- volume-warden.volume-warden.svc\n",
+        "--tls-cert-file=/etc/volume-warden/tls/tls.crt",
+        "mountPath: /etc/volume-warden/tls",
+    ] {
+        ensure!(rendered.contains(line), "no {line}");
+    }
+    ensure!(
+        !rendered.contains("resources:\n  - secrets"),
+        "with cert-manager no right to Secrets is needed"
+    );
+    Ok(())
+}
+
+/// Nothing Volume Warden does is forbidden to it: what the manifests grant is enough.
+#[tokio::test]
+async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
+    let cluster = guarded().await?;
+    let space = Space::new(cluster, "rights").await?;
+    space.create_claim("data").await?;
+    space
+        .patch_claim("data", json!({"metadata": {"finalizers": null}}))
+        .await?;
+    space.claim_is_protected("data").await?;
+    space.delete_claim("data").await?;
+    space.claim_is_gone("data").await?;
+    let log = std::fs::read_to_string(cluster.dir().join("audit.log")).context("audit log")?;
+    let ours: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("\"userAgent\":\"volume-warden/"))
+        .collect();
+    ensure!(
+        !ours.is_empty(),
+        "the audit log knows nothing of Volume Warden"
+    );
+    let forbidden: Vec<_> = ours
+        .iter()
+        .filter(|line| line.contains("\"code\":403"))
+        .collect();
+    ensure!(forbidden.is_empty(), "{forbidden:?}");
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! Claims, from birth to the end, on the real control plane. Rows PVC-* of upstream's tables.
+
+use crate::support::{Space, claim, guarded, on_node, pod, refusal};
+use anyhow::{Result, ensure};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// PVC-30, PVC-31. A dry run is never stored, so only admission can have added the finalizer.
+#[tokio::test]
+async fn admission_appends_the_finalizer_once() -> Result<()> {
+    let space = Space::new(guarded().await?, "admit").await?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for (before, after) in [
+        (json!(null), vec![PROTECTION]),
+        (json!(["example.com/a"]), vec!["example.com/a", PROTECTION]),
+        (
+            json!([PROTECTION, "example.com/a"]),
+            vec![PROTECTION, "example.com/a"],
+        ),
+    ] {
+        let created = space
+            .claims
+            .create(
+                &dry_run,
+                &claim("new", json!({"metadata": {"finalizers": before}}))?,
+            )
+            .await?;
+        assert_eq!(created.metadata.finalizers.unwrap_or_default(), after);
+    }
+    ensure!(space.claims.get_opt("new").await?.is_none());
+    Ok(())
+}
+
+/// PVC-01, PVC-02: whoever strips it from a living claim gets it back.
+#[tokio::test]
+async fn a_stripped_finalizer_comes_back() -> Result<()> {
+    for label in ["strip-a", "strip-b"] {
+        let space = Space::new(guarded().await?, label).await?;
+        space.create_claim("data").await?;
+        space
+            .patch_claim(
+                "data",
+                json!({"metadata": {"finalizers": ["example.com/a"]}}),
+            )
+            .await?;
+        space.claim_is_protected("data").await?;
+        assert_eq!(
+            space.finalizers("data").await?,
+            ["example.com/a", PROTECTION]
+        );
+    }
+    Ok(())
+}
+
+/// PVC-04, PVC-05, PVC-09, PVC-10.
+#[tokio::test]
+async fn unused_claims_go() -> Result<()> {
+    let spaces = [
+        Space::new(guarded().await?, "unused").await?,
+        Space::new(guarded().await?, "unused").await?,
+    ];
+    for space in &spaces {
+        space.create_claim("other").await?;
+        space.create_running_pod("unrelated", "other").await?;
+        for name in ["a", "b", "c"] {
+            space.create_claim(name).await?;
+            space.delete_claim(name).await?;
+        }
+    }
+    for space in &spaces {
+        for name in ["a", "b", "c"] {
+            space.claim_is_gone(name).await?;
+        }
+        assert_eq!(space.finalizers("other").await?, [PROTECTION]);
+    }
+    Ok(())
+}
+
+/// PVC-08, PVC-14, PVC-15, PVC-11, PVC-17: whatever phase the pod is in, only its end lets the claim go.
+#[tokio::test]
+async fn a_used_claim_waits_for_its_pod() -> Result<()> {
+    for phase in ["Succeeded", "Failed"] {
+        let space = Space::new(guarded().await?, "used").await?;
+        space.create_claim("data").await?;
+        space.create_running_pod("user", "data").await?;
+        space.delete_claim("data").await?;
+        space.claim_is_held("data").await?;
+        space
+            .patch_pod_status("user", json!({"message": "still running"}))
+            .await?;
+        space.claim_is_held("data").await?;
+        space
+            .patch_pod_status("user", json!({"phase": phase}))
+            .await?;
+        space.claim_is_held("data").await?;
+        space.delete_pod("user").await?;
+        space.claim_is_gone("data").await?;
+    }
+    Ok(())
+}
+
+/// Two users: the last one counts.
+#[tokio::test]
+async fn a_claim_waits_for_its_last_pod() -> Result<()> {
+    let space = Space::new(guarded().await?, "shared").await?;
+    space.create_claim("data").await?;
+    space.create_running_pod("a", "data").await?;
+    space.create_running_pod("b", "data").await?;
+    space.delete_claim("data").await?;
+    space.delete_pod("a").await?;
+    space.claim_is_held("data").await?;
+    space.delete_pod("b").await?;
+    space.claim_is_gone("data").await
+}
+
+/// PVC-16: a pod without a node uses nothing, and its coming wakes nothing it should not.
+#[tokio::test]
+async fn an_unscheduled_pod_does_not_hold_a_claim() -> Result<()> {
+    let space = Space::new(guarded().await?, "unscheduled").await?;
+    space.create_claim("data").await?;
+    space
+        .create_pod(
+            "waits",
+            "data",
+            json!({"spec": {"schedulerName": "nobody"}}),
+        )
+        .await?;
+    space.delete_claim("data").await?;
+    space.claim_is_gone("data").await?;
+    ensure!(space.pods.get_opt("waits").await?.is_some());
+    Ok(())
+}
+
+/// Claims of ephemeral volumes: protected only by the pod that owns them, and released when it is shut down although a finalizer
+/// still holds the pod object, whatever its container statuses say. A claim named outright waits for the object.
+#[tokio::test]
+async fn an_ephemeral_claim_goes_with_the_shutdown_of_its_pod() -> Result<()> {
+    let space = Space::new(guarded().await?, "ephemeral").await?;
+    space.create_claim("named").await?;
+    let template = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let volumes = json!([
+        {"name": "named", "persistentVolumeClaim": {"claimName": "named"}},
+        {"name": "own", "ephemeral": {"volumeClaimTemplate": template}},
+    ]);
+    let changes = json!({"metadata": {"finalizers": ["example.com/hold"]}, "spec": {"nodeName": "node-1", "volumes": volumes}});
+    space.create_pod("p", "named", changes).await?;
+    eventually("the ephemeral claim exists", async || {
+        anyhow::Ok(space.claims.get_opt("p-own").await?)
+    })
+    .await?;
+    space.claim_is_protected("p-own").await?;
+    space
+        .patch_pod_status("p", json!({"containerStatuses": [container("running")]}))
+        .await?;
+    space.delete_claim("p-own").await?;
+    space.delete_claim("named").await?;
+    space.claim_is_held("p-own").await?;
+    space.delete_pod("p").await?;
+    space.claim_is_gone("p-own").await?;
+    space.claim_is_held("named").await?;
+    let free = json!({"metadata": {"finalizers": null}});
+    space
+        .pods
+        .patch("p", &PatchParams::default(), &Patch::Merge(&free))
+        .await?;
+    space.claim_is_gone("named").await
+}
+
+fn container(state: &str) -> serde_json::Value {
+    json!({"name": "main", "image": "main", "imageID": "", "ready": true, "restartCount": 0, "state": {state: {}}})
+}
+
+/// A claim that merely has the name a pod's ephemeral volume would give it is nobody's.
+#[tokio::test]
+async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()> {
+    let space = Space::new(guarded().await?, "namesake").await?;
+    space.create_claim("p-own").await?;
+    let template = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let volumes = json!([{"name": "own", "ephemeral": {"volumeClaimTemplate": template}}]);
+    space
+        .create_pod(
+            "p",
+            "unused",
+            json!({"spec": {"nodeName": "node-1", "volumes": volumes}}),
+        )
+        .await?;
+    let first = space.claims.get("p-own").await?.metadata.uid;
+    space.delete_claim("p-own").await?;
+    // Its place is taken at once by the one the pod was waiting for.
+    eventually("the first claim is gone", async || {
+        let now = space.claims.get_opt("p-own").await?;
+        anyhow::Ok(now.and_then(|claim| claim.metadata.uid) != first)
+    })
+    .await
+}
+
+/// PVC-32, PVC-33: what the real scheduler says; and the guard, which says it to whoever passes by the scheduler.
+#[tokio::test]
+async fn late_users_are_refused() -> Result<()> {
+    let space = Space::new(guarded().await?, "late").await?;
+    space.create_claim("data").await?;
+    space.create_running_pod("first", "data").await?;
+    space.delete_claim("data").await?;
+
+    space.create_pod("scheduled", "data", json!({})).await?;
+    space.create_pod("lost", "missing", json!({})).await?;
+    for (pod, message) in [
+        (
+            "scheduled",
+            "persistentvolumeclaim \"data\" is being deleted",
+        ),
+        ("lost", "persistentvolumeclaim \"missing\" not found"),
+    ] {
+        eventually("the scheduler refuses it", async || {
+            let status = space.pods.get(pod).await?.status.unwrap_or_default();
+            let conditions = status.conditions.unwrap_or_default();
+            let refused = |condition: &&k8s_openapi::api::core::v1::PodCondition| {
+                condition.reason.as_deref() == Some("Unschedulable")
+                    && condition.message.as_deref().unwrap_or("").contains(message)
+            };
+            ensure!(
+                conditions.iter().any(|condition| refused(&condition)),
+                "{conditions:?}"
+            );
+            Ok(())
+        })
+        .await?;
+    }
+
+    // The guard decides from its watch, so it may take a moment to hear of the deletion.
+    eventually("the guard refuses a pod with a node", async || {
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        anyhow::Ok(
+            space
+                .pods
+                .create(&dry_run, &pod("direct", "data", on_node())?)
+                .await
+                .is_err(),
+        )
+    })
+    .await?;
+    let refused = refusal(space.create_pod_on_node("direct", "data").await?)?;
+    ensure!(
+        refused.contains("persistentvolumeclaim \"data\" is being deleted"),
+        "{refused}"
+    );
+    ensure!(
+        refused.contains("let the pod use another claim"),
+        "{refused}"
+    );
+    space
+        .pods
+        .delete("scheduled", &DeleteParams::default())
+        .await?;
+    space.delete_pod("first").await?;
+    space.claim_is_gone("data").await
+}
+
+/// Nothing stands in the way of a pod with a node whose claim lives.
+#[tokio::test]
+async fn pods_with_living_claims_are_not_refused() -> Result<()> {
+    let space = Space::new(guarded().await?, "living").await?;
+    space.create_claim("data").await?;
+    space.create_pod_on_node("direct", "data").await??;
+    space.create_pod_on_node("unknown", "not-there").await??;
+    Ok(())
+}
+
+/// Deleting the namespace takes everything along.
+#[tokio::test]
+async fn a_namespace_with_used_claims_can_be_deleted() -> Result<()> {
+    let space = Space::new(guarded().await?, "namespace").await?;
+    space.create_claim("data").await?;
+    space.create_running_pod("user", "data").await?;
+    space
+        .cluster
+        .kubectl(&["delete", "namespace", &space.name, "--timeout=60s"])
+        .await?;
+    ensure!(space.claims.get_opt("data").await?.is_none());
+    Ok(())
+}

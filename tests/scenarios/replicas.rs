@@ -1,0 +1,127 @@
+//! Several replicas, one leader.
+
+use crate::support::{BINARY, Space, bare, on_node};
+use anyhow::{Context, Result};
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// Replicas that look after one namespace, with a Lease of their own.
+struct Replicas {
+    space: Space,
+}
+
+impl Replicas {
+    async fn new(label: &str) -> Result<Self> {
+        Ok(Self {
+            space: Space::new(bare().await?, label).await?,
+        })
+    }
+
+    async fn start(&self, name: &str) -> Result<Warden> {
+        Warden::builder(self.space.cluster, BINARY)
+            .name(format!("{}-{name}", self.space.name))
+            .arg(format!("--namespace={}", self.space.name))
+            .arg(format!("--lease-lock-name={}", self.space.name))
+            .arg(format!("--lease-lock-id={name}"))
+            .arg("--components=pvc-protection")
+            .start()
+            .await
+    }
+
+    async fn holder(&self) -> Result<String> {
+        holder(self.space.cluster, &self.space.name).await
+    }
+
+    async fn leads(&self, name: &str) -> Result<()> {
+        eventually(&format!("{name} leads"), async || {
+            let holder = self.holder().await?;
+            anyhow::ensure!(holder == name, "{holder:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// The claim comes and goes: somebody is at work.
+    async fn work_is_done(&self, claim: &str) -> Result<()> {
+        self.space.create_claim(claim).await?;
+        self.space.claim_is_protected(claim).await?;
+        self.space.delete_claim(claim).await?;
+        self.space.claim_is_gone(claim).await
+    }
+}
+
+async fn holder(cluster: &Cluster, lease: &str) -> Result<String> {
+    let path = "jsonpath={.spec.holderIdentity}";
+    cluster
+        .kubectl(&[
+            "get",
+            "lease",
+            lease,
+            "-n",
+            "volume-warden",
+            "--ignore-not-found",
+            "-o",
+            path,
+        ])
+        .await
+}
+
+async fn says_leader(warden: &Warden, leads: bool) -> Result<()> {
+    let line = format!("volume_warden_leader {}", u8::from(leads));
+    eventually(&line, async || {
+        anyhow::Ok(warden.metrics().await?.lines().any(|each| each == line))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn when_the_leader_is_killed_another_takes_over() -> Result<()> {
+    let replicas = Replicas::new("killed-leader").await?;
+    let first = replicas.start("first").await?;
+    replicas.leads("first").await?;
+    let second = replicas.start("second").await?;
+    replicas.work_is_done("before").await?;
+    says_leader(&second, false).await?;
+    replicas.space.create_claim("pending").await?;
+    first.process().kill()?;
+    replicas.leads("second").await?;
+    says_leader(&second, true).await?;
+    replicas.space.claim_is_protected("pending").await?;
+    replicas.work_is_done("after").await
+}
+
+/// The Lease is let go at once, not left to expire.
+#[tokio::test]
+async fn a_leader_that_stops_hands_over() -> Result<()> {
+    let replicas = Replicas::new("stopped-leader").await?;
+    let first = replicas.start("first").await?;
+    replicas.leads("first").await?;
+    let status = first.stop().await?;
+    assert!(status.success(), "{status}");
+    assert_eq!(replicas.holder().await?, "");
+    let _second = replicas.start("second").await?;
+    replicas.leads("second").await?;
+    replicas.work_is_done("after").await
+}
+
+/// A leader that was paused for longer than its Lease finds out before it writes, follows, and leads again when it is its turn.
+#[tokio::test]
+async fn a_paused_leader_steps_down_and_works_on() -> Result<()> {
+    let replicas = Replicas::new("paused-leader").await?;
+    let first = replicas.start("first").await?;
+    replicas.leads("first").await?;
+    replicas.space.create_claim("used").await?;
+    replicas.space.claim_is_protected("used").await?;
+    replicas.space.create_pod("user", "used", on_node()).await?;
+    replicas.space.delete_claim("used").await?;
+    let second = replicas.start("second").await?;
+    first.process().pause()?;
+    replicas.leads("second").await?;
+    first.process().resume()?;
+    says_leader(&first, false).await?;
+    replicas.space.claim_is_held("used").await?;
+    assert_eq!(replicas.holder().await?, "second");
+    let status = second.stop().await.context("stop")?;
+    assert!(status.success(), "{status}");
+    replicas.leads("first").await?;
+    replicas.work_is_done("after").await
+}

@@ -1,0 +1,293 @@
+//! The clusters the scenarios share, and a namespace of its own for each of them.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+use tokio::sync::OnceCell;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// The binary under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_volume-warden");
+
+/// A cluster with the manifests applied and no Volume Warden running: a scenario starts its own, for its own namespace.
+pub async fn bare() -> Result<&'static Cluster> {
+    static BARE: OnceCell<Cluster> = OnceCell::const_new();
+    BARE.get_or_try_init(|| async { installed("bare", "manifests").await })
+        .await
+}
+
+/// A cluster with the manifests applied and one Volume Warden that serves its webhooks and looks after everything.
+pub async fn guarded() -> Result<&'static Cluster> {
+    static GUARDED: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
+    let start = || async {
+        let cluster = installed("guarded", "manifests").await?;
+        let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+        webhooks_answer(&cluster.client()).await?;
+        anyhow::Ok((cluster, warden))
+    };
+    GUARDED
+        .get_or_try_init(start)
+        .await
+        .map(|(cluster, _)| cluster)
+}
+
+/// A cluster of the flavour that has nothing in-tree, with a kustomization of this repository applied.
+pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
+    let cluster = Cluster::ours().name(name).start().await?;
+    cluster
+        .apply_kustomization(repository().join(kustomization))
+        .await?;
+    Ok(cluster)
+}
+
+/// The root of this repository.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Waits until the API server has heard of the webhooks and their CA.
+pub async fn webhooks_answer(client: &Client) -> Result<()> {
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
+    eventually("the claim webhook answers", async || {
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let created = claims.create(&dry_run, &claim("probe", json!({}))?).await?;
+        anyhow::Ok(created.metadata.finalizers.is_some())
+    })
+    .await
+}
+
+/// A claim that nobody provisions, with `changes` merged over it.
+pub fn claim(name: &str, changes: Value) -> Result<PersistentVolumeClaim> {
+    merged(
+        json!({
+            "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
+        }),
+        changes,
+    )
+}
+
+/// A pod with one claim, with `changes` merged over it.
+pub fn pod(name: &str, claim: &str, changes: Value) -> Result<Pod> {
+    merged(
+        json!({
+            "metadata": {"name": name},
+            "spec": {
+                "containers": [{"name": "main", "image": "main"}],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+            },
+        }),
+        changes,
+    )
+}
+
+/// A volume in a directory, kept when released, with `changes` merged over it.
+pub fn volume(name: &str, changes: Value) -> Result<PersistentVolume> {
+    merged(
+        json!({
+            "metadata": {"name": name},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": format!("/tmp/{name}")},
+            },
+        }),
+        changes,
+    )
+}
+
+fn merged<K: serde::de::DeserializeOwned>(mut object: Value, changes: Value) -> Result<K> {
+    json_patch::merge(&mut object, &changes);
+    Ok(serde_json::from_value(object)?)
+}
+
+/// A pod on a node, so that it needs no scheduler.
+pub fn on_node() -> Value {
+    json!({"spec": {"nodeName": "node-1"}})
+}
+
+/// A namespace of one test.
+pub struct Space {
+    pub cluster: &'static Cluster,
+    pub name: String,
+    pub claims: Api<PersistentVolumeClaim>,
+    pub pods: Api<Pod>,
+    pub volumes: Api<PersistentVolume>,
+    pub events: Api<Event>,
+}
+
+impl Space {
+    /// A new namespace whose name begins with `label`.
+    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("{label}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        cluster.kubectl(&["create", "namespace", &name]).await?;
+        let client = cluster.client();
+        let space = Self {
+            cluster,
+            claims: Api::namespaced(client.clone(), &name),
+            pods: Api::namespaced(client.clone(), &name),
+            volumes: Api::all(client.clone()),
+            events: Api::namespaced(client, &name),
+            name,
+        };
+        // Pods cannot be created before their namespace has its service account.
+        let account = ["get", "serviceaccount", "default", "-n", &space.name];
+        eventually("the namespace has a service account", async || {
+            cluster.kubectl(&account).await.map(drop)
+        })
+        .await?;
+        Ok(space)
+    }
+
+    pub async fn create_claim(&self, name: &str) -> Result<()> {
+        self.claims
+            .create(&PostParams::default(), &claim(name, json!({}))?)
+            .await?;
+        Ok(())
+    }
+
+    pub async fn create_pod(&self, name: &str, claim: &str, changes: Value) -> Result<Pod> {
+        Ok(self
+            .pods
+            .create(&PostParams::default(), &pod(name, claim, changes)?)
+            .await?)
+    }
+
+    /// A pod on a node, and the API server's answer as it is.
+    pub async fn create_pod_on_node(&self, name: &str, claim: &str) -> Result<kube::Result<Pod>> {
+        Ok(self
+            .pods
+            .create(&PostParams::default(), &pod(name, claim, on_node())?)
+            .await)
+    }
+
+    /// A pod that uses the claim and runs.
+    pub async fn create_running_pod(&self, name: &str, claim: &str) -> Result<()> {
+        self.create_pod(name, claim, on_node()).await?;
+        eventually("the pod runs", async || {
+            let pod = self.pods.get(name).await?;
+            anyhow::Ok(
+                pod.status
+                    .and_then(|status| status.phase)
+                    .is_some_and(|phase| phase == "Running"),
+            )
+        })
+        .await
+    }
+
+    pub async fn delete_claim(&self, name: &str) -> Result<()> {
+        self.claims.delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Deletes the pod without waiting for a kubelet.
+    pub async fn delete_pod(&self, name: &str) -> Result<()> {
+        self.pods
+            .delete(name, &DeleteParams::default().grace_period(0))
+            .await?;
+        Ok(())
+    }
+
+    pub async fn patch_claim(&self, name: &str, patch: Value) -> Result<()> {
+        self.claims
+            .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await?;
+        Ok(())
+    }
+
+    pub async fn patch_pod_status(&self, name: &str, status: Value) -> Result<()> {
+        self.pods
+            .patch_status(
+                name,
+                &PatchParams::default(),
+                &Patch::Strategic(json!({"status": status})),
+            )
+            .await?;
+        Ok(())
+    }
+
+    /// The claim's finalizers.
+    pub async fn finalizers(&self, claim: &str) -> Result<Vec<String>> {
+        Ok(self
+            .claims
+            .get(claim)
+            .await?
+            .metadata
+            .finalizers
+            .unwrap_or_default())
+    }
+
+    pub async fn claim_is_protected(&self, name: &str) -> Result<()> {
+        eventually(&format!("claim {name} has its finalizer"), async || {
+            let finalizers = self.finalizers(name).await?;
+            ensure!(
+                finalizers
+                    .iter()
+                    .any(|each| each == "kubernetes.io/pvc-protection"),
+                "{finalizers:?}"
+            );
+            Ok(())
+        })
+        .await
+    }
+
+    pub async fn claim_is_gone(&self, name: &str) -> Result<()> {
+        eventually(&format!("claim {name} is gone"), async || {
+            let found = self.claims.get_opt(name).await?;
+            ensure!(found.is_none(), "{:?}", found.map(|claim| claim.metadata));
+            Ok(())
+        })
+        .await
+    }
+
+    /// The claim is Terminating and still there after Volume Warden has provably worked off everything before: a claim created and
+    /// deleted afterwards is gone.
+    pub async fn claim_is_held(&self, name: &str) -> Result<()> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let canary = format!("canary-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        self.create_claim(&canary).await?;
+        self.claim_is_protected(&canary).await?;
+        self.delete_claim(&canary).await?;
+        self.claim_is_gone(&canary).await?;
+        let claim = self
+            .claims
+            .get_opt(name)
+            .await?
+            .with_context(|| format!("claim {name} should be held and is gone"))?;
+        ensure!(
+            claim.metadata.deletion_timestamp.is_some(),
+            "claim {name} is not being deleted"
+        );
+        Ok(())
+    }
+
+    /// Warning and Normal events with this reason.
+    pub async fn events_with(&self, reason: &str) -> Result<Vec<Event>> {
+        let fields = format!("reason={reason}");
+        Ok(self
+            .events
+            .list(&ListParams::default().fields(&fields))
+            .await?
+            .items)
+    }
+}
+
+/// The message of an API error.
+pub fn refusal<K>(result: kube::Result<K>) -> Result<String> {
+    match result {
+        Err(kube::Error::Api(status)) => Ok(status.message),
+        Err(error) => Err(error.into()),
+        Ok(_) => anyhow::bail!("it was not refused"),
+    }
+}
