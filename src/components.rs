@@ -175,7 +175,10 @@ impl Assembly {
     fn add_pv_protection(&mut self, stop: &CancellationToken) {
         let (context, feeds) = (&self.context, self.feeds.clone());
         let queue = Arc::new(WorkQueue::default());
-        self.hooks.extend(pv_protection::hooks(&feeds.claims));
+        self.hooks.extend(pv_protection::hooks(
+            &feeds.claims,
+            context.namespace.as_deref(),
+        ));
         let component = PvProtection {
             volumes: feeds.volumes,
             apply: context.apply.clone(),

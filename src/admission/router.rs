@@ -13,11 +13,18 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::time::timeout;
 use tower::limit::GlobalConcurrencyLimitLayer;
 
 /// Two objects of the API server's limit of 3 MiB each, and some room.
 const BODY_LIMIT: usize = 8 << 20;
+/// For a review's body to arrive. The API server sends it with the head; whoever stalls would keep a place for ever.
+const BODY_DEADLINE: Duration = Duration::from_secs(5);
 /// Reviews under way at once on one path. A review takes a fraction of a millisecond, so this bounds memory, not speed; and a
 /// path that is swamped leaves the others alone.
 const CONCURRENT_REVIEWS: usize = 64;
@@ -46,15 +53,16 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
 
 async fn review(hook: Arc<Hook>, options: Options, body: Body) -> Response {
     let started = Instant::now();
-    let (response, verdict) = match to_bytes(body, BODY_LIMIT).await {
-        Ok(body) => answer(&hook, &options, &body),
-        Err(_) => {
+    let (response, verdict) = match timeout(BODY_DEADLINE, to_bytes(body, BODY_LIMIT)).await {
+        Ok(Ok(body)) => answer(&hook, &options, &body),
+        Ok(Err(_)) => {
             let sentence =
-                format!("the body could not be read, or is larger than {BODY_LIMIT} bytes\n");
-            (
-                (StatusCode::PAYLOAD_TOO_LARGE, sentence).into_response(),
-                "Unreadable",
-            )
+                format!("the body could not be read, or is larger than {BODY_LIMIT} bytes");
+            unreadable(StatusCode::PAYLOAD_TOO_LARGE, sentence)
+        }
+        Err(_) => {
+            let sentence = format!("the body did not arrive within {BODY_DEADLINE:?}");
+            unreadable(StatusCode::REQUEST_TIMEOUT, sentence)
         }
     };
     options
@@ -63,15 +71,15 @@ async fn review(hook: Arc<Hook>, options: Options, body: Body) -> Response {
     response
 }
 
+/// No review, so no uid to answer to: plain HTTP.
+fn unreadable(status: StatusCode, sentence: String) -> (Response, &'static str) {
+    ((status, sentence + "\n").into_response(), "Unreadable")
+}
+
 fn answer(hook: &Hook, options: &Options, body: &[u8]) -> (Response, &'static str) {
     let request = match envelope::decode(body) {
         Ok(request) => request,
-        Err(sentence) => {
-            return (
-                (StatusCode::BAD_REQUEST, sentence + "\n").into_response(),
-                "Unreadable",
-            );
-        }
+        Err(sentence) => return unreadable(StatusCode::BAD_REQUEST, sentence),
     };
     let answer = ask(hook, &request);
     let verdict = answer.verdict();
@@ -286,6 +294,21 @@ mod tests {
     async fn bodies_are_bounded() {
         let (status, _) = post_to(hook(|_| Answer::Allow), false, vec![b' '; BODY_LIMIT + 1]).await;
         assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_comes_is_given_up() {
+        let options = Options {
+            dry_run: false,
+            metrics: Arc::new(Metrics::new()),
+        };
+        let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let request = HttpRequest::post("/hook")
+            .body(Body::from_stream(silence))
+            .expect("request");
+        let router = router(vec![hook(|_| Answer::Allow)], &options);
+        let response = router.oneshot(request).await.expect("answers");
+        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
     }
 
     #[tokio::test]

@@ -48,7 +48,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// For the first request on a connection.
     pub first_request: Duration,
-    /// Between requests. More than the API server's 90 s, or it meets our close with a review.
+    /// Between requests on HTTP/1.1. More than the API server's 90 s, or it meets our close with a review. HTTP/2, which the API
+    /// server speaks to localhost only, is kept as long as the client answers pings.
     pub idle: Duration,
     /// After `stop`: still serving, every answer asks to close.
     pub lame_duck: Duration,

@@ -185,6 +185,20 @@ impl<T: Tracked> Feed<T> {
     }
 }
 
+#[cfg(test)]
+impl<T: Tracked> Feed<T> {
+    /// A feed whose first list is complete and holds these objects.
+    pub(crate) fn filled(objects: Vec<T::Wire>) -> Arc<Self> {
+        let feed = Self::new(Arc::new(Metrics::new()));
+        let applied = objects.into_iter().map(Event::InitApply);
+        std::iter::once(Event::Init)
+            .chain(applied)
+            .chain([Event::InitDone])
+            .for_each(|event| feed.take(event));
+        feed
+    }
+}
+
 #[derive(Default)]
 struct Backoff {
     failures: u32,

@@ -15,9 +15,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+use tokio::time::Instant;
 
-/// How long the first asker of a quiet namespace waits for company. A burst of deletions then shares one LIST.
-const GATHER: Duration = Duration::from_millis(20);
+/// A LIST begins when nobody has asked for so long: a burst of deletions then shares one.
+const QUIET: Duration = Duration::from_millis(20);
+/// But it begins, however many go on asking.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// For each page.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
@@ -43,6 +46,18 @@ struct Rounds<T> {
     running: Option<Round<T>>,
     /// Not begun; whoever asks now joins it.
     waiting: Option<Round<T>>,
+    /// How often it was asked.
+    asked: u64,
+}
+
+impl<T> Default for Rounds<T> {
+    fn default() -> Self {
+        Self {
+            running: None,
+            waiting: None,
+            asked: 0,
+        }
+    }
 }
 
 impl<T: Tracked> SharedList<T> {
@@ -69,10 +84,8 @@ impl<T: Tracked> SharedList<T> {
 
     fn join(self: &Arc<Self>, namespace: &Arc<str>) -> Round<T> {
         let mut rounds = self.lock();
-        let rounds = rounds.entry(namespace.clone()).or_insert(Rounds {
-            running: None,
-            waiting: None,
-        });
+        let rounds = rounds.entry(namespace.clone()).or_default();
+        rounds.asked += 1;
         if let Some(waiting) = &rounds.waiting {
             return waiting.clone();
         }
@@ -87,14 +100,25 @@ impl<T: Tracked> SharedList<T> {
     }
 
     async fn round(self: Arc<Self>, namespace: Arc<str>, before: Option<Round<T>>) -> Answer<T> {
-        match before {
-            Some(before) => drop(before.await),
-            None => tokio::time::sleep(GATHER).await,
+        if let Some(before) = before {
+            drop(before.await);
         }
+        self.gather(&namespace).await;
         self.close(&namespace);
         let answer = self.read(&namespace).await;
         self.forget(&namespace);
         answer.map(Arc::new).map_err(Arc::new)
+    }
+
+    /// Waits until the burst is over, or long enough.
+    async fn gather(&self, namespace: &Arc<str>) {
+        let asked = || self.lock().get(namespace).map(|rounds| rounds.asked);
+        let began = Instant::now();
+        let mut before = None;
+        while before != asked() && began.elapsed() < PATIENCE {
+            before = asked();
+            tokio::time::sleep(QUIET).await;
+        }
     }
 
     /// The LIST is about to begin: who asks from now on may know more than it will show.
@@ -195,6 +219,26 @@ mod tests {
         assert_eq!(seen, [1, 1, 2, 2, 3]);
         assert_eq!(count.load(Ordering::SeqCst), 3);
         assert!(lists.lock().is_empty(), "no answer is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_shares_a_list_but_does_not_put_it_off_for_ever() {
+        let (lists, count) = lists();
+        let ns: Arc<str> = "ns".into();
+        // Somebody asks every 10 ms, for six seconds.
+        let askers: Vec<_> = (0..600)
+            .map(|index| {
+                let (lists, ns) = (lists.clone(), ns.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(index * 10)).await;
+                    lists.list(&ns).await.expect("lists");
+                })
+            })
+            .collect();
+        for asker in askers {
+            asker.await.expect("answers");
+        }
+        assert_eq!(count.load(Ordering::SeqCst), 5);
     }
 
     #[tokio::test(start_paused = true)]

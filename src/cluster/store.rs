@@ -69,6 +69,11 @@ impl<T: Tracked> Store<T> {
             .map(|entry| entry.object.clone())
     }
 
+    /// The object of that name as the API server last told, even if a write of ours has outdated it since.
+    pub fn last_told(&self, name: &ObjectName) -> Option<Arc<T>> {
+        self.objects.get(name).map(|entry| entry.object.clone())
+    }
+
     /// Every object that refers to that name.
     pub fn referrers(&self, name: &ObjectName) -> impl Iterator<Item = &Arc<T>> {
         let names = self
@@ -271,7 +276,7 @@ mod tests {
         let first = pod("1", &["x"]).expect("some");
         store.put(name("a"), Some(first.clone()));
         store.outdate(&name("a"), &first);
-        assert!(store.get(&name("a")).is_none());
+        assert!(store.get(&name("a")).is_none() && store.last_told(&name("a")).is_some());
         store.put(name("a"), pod("1", &["x"]));
         store.outdate(&name("a"), &first);
         assert!(

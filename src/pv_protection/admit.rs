@@ -7,14 +7,17 @@ use crate::{
     objects::{
         Claim, ObjectName, Volume,
         finalizers::{self, PV_PROTECTION, Standing},
-        volume::VolumeWire,
+        volume::{ClaimRef, VolumeWire},
     },
 };
 use std::sync::Arc;
 
-/// The webhooks of this component.
-pub fn hooks(claims: &Arc<Feed<Claim>>) -> Vec<Hook> {
-    let claims = claims.clone();
+/// The webhooks of this component. `namespace` is the only one whose claims are known, where there is one.
+pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
+    let guard = Guard {
+        claims: claims.clone(),
+        namespace: namespace.map(str::to_owned),
+    };
     vec![
         Hook {
             path: "/pv-protection/volumes",
@@ -41,7 +44,7 @@ pub fn hooks(claims: &Arc<Feed<Claim>>) -> Vec<Hook> {
                     subresource: "status",
                 },
             ],
-            review: Arc::new(move |request| guard(&claims, request)),
+            review: Arc::new(move |request| guard.review(request)),
         },
     ]
 }
@@ -65,36 +68,52 @@ fn protect(request: &Request) -> Answer {
 ///
 /// The claim tells a new binding from the repair of an old one: a claim that names this volume and whose binding was completed
 /// would lose its data if the binder could not write the volume's side again.
-fn guard(claims: &Feed<Claim>, request: &Request) -> Answer {
-    let (volume, before) = match (
-        request.object::<VolumeWire>(),
-        request.old_object::<VolumeWire>(),
-    ) {
-        (Ok(volume), Ok(before)) => (volume, before),
-        (Err(unreadable), _) | (_, Err(unreadable)) => return unreadable,
-    };
-    if volume.metadata.deletion_timestamp.is_none() || !binds(&before, &volume) {
-        return Answer::Allow;
+struct Guard {
+    claims: Arc<Feed<Claim>>,
+    namespace: Option<String>,
+}
+
+impl Guard {
+    fn review(&self, request: &Request) -> Answer {
+        let (volume, before) = match (
+            request.object::<VolumeWire>(),
+            request.old_object::<VolumeWire>(),
+        ) {
+            (Ok(volume), Ok(before)) => (volume, before),
+            (Err(unreadable), _) | (_, Err(unreadable)) => return unreadable,
+        };
+        match volume.spec.claim_ref.as_ref() {
+            Some(claim)
+                if volume.metadata.deletion_timestamp.is_some() && binds(&before, &volume) =>
+            {
+                self.judge(volume.metadata.name.as_deref().unwrap_or_default(), claim)
+            }
+            _ => Answer::Allow,
+        }
     }
-    if !claims.is_synced() {
-        return Answer::Unavailable("the watch of claims has no complete list yet");
+
+    fn judge(&self, volume: &str, claim_ref: &ClaimRef) -> Answer {
+        if self
+            .namespace
+            .as_ref()
+            .is_some_and(|namespace| *namespace != claim_ref.namespace)
+        {
+            // Nothing is known of that claim, and a refusal could cost it its data.
+            return Answer::Allow;
+        }
+        if !self.claims.is_synced() {
+            return Answer::Unavailable("the watch of claims has no complete list yet");
+        }
+        let name = ObjectName::new(claim_ref.namespace.as_str(), claim_ref.name.as_str());
+        let claim = self.claims.read().last_told(&name);
+        if claim.is_some_and(|claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(volume)) {
+            return Answer::Allow;
+        }
+        Answer::deny(format!(
+            "persistentvolume \"{volume}\" is being deleted, so it is not bound to the claim {name}. Let the claim use another volume, \
+             or wait until this one is gone and has been created anew."
+        ))
     }
-    let name = volume.metadata.name.as_deref().unwrap_or_default();
-    let Some(claim_ref) = &volume.spec.claim_ref else {
-        return Answer::Allow;
-    };
-    let claim = claims.read().get(&ObjectName::new(
-        claim_ref.namespace.as_str(),
-        claim_ref.name.as_str(),
-    ));
-    if claim.is_some_and(|claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(name)) {
-        return Answer::Allow;
-    }
-    Answer::deny(format!(
-        "persistentvolume \"{name}\" is being deleted, so it is not bound to the claim {}/{}. Let the claim use another volume, or \
-         wait until this one is gone and has been created anew.",
-        claim_ref.namespace, claim_ref.name
-    ))
 }
 
 /// Whether the update is a binding: a claim's uid appears in `claimRef`, or the phase becomes Bound.

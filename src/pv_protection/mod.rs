@@ -9,6 +9,8 @@
 //! both sides.
 
 mod admit;
+#[cfg(test)]
+mod admit_tests;
 mod reconcile;
 mod rule;
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl Guard {
             request.namespace.as_str(),
             binding.metadata.name.unwrap_or_default(),
         );
-        match self.pods.read().get(&name) {
+        match self.pods.read().last_told(&name) {
             // About to be scheduled is as good as scheduled.
             Some(pod) => self.refuse_deleting_claims(
                 &request.namespace,
@@ -135,7 +135,7 @@ impl Guard {
         let deleting = pod.claims().find(|claim| {
             let name = ObjectName::new(namespace, (*claim).clone());
             claims
-                .get(&name)
+                .last_told(&name)
                 .is_some_and(|known| known.deleting && uses(pod, claim, &known, FinishedPods::Hold))
         });
         match deleting {

@@ -14,6 +14,8 @@
 //! while its claim is being deleted.
 
 mod admit;
+#[cfg(test)]
+mod admit_tests;
 mod reconcile;
 mod rule;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Volume Warden on a real control plane whose own volume protection is switched off, installed by the shipped manifests and under
 //! the rights that they give. One binary, so that its tests share their clusters.
 
+mod differential;
 mod faults;
 mod install;
 mod pv_protection;

@@ -24,7 +24,13 @@ impl Pair {
         Ok(Self { space, volume })
     }
 
+    /// The class is the pair's own: no other scenario's claim can take the volume.
     async fn create_volume(&self, changes: Value) -> Result<()> {
+        let mut changes = changes;
+        json_patch::merge(
+            &mut changes,
+            &json!({"spec": {"storageClassName": self.space.name}}),
+        );
         self.space
             .volumes
             .create(&PostParams::default(), &volume(&self.volume, changes)?)
@@ -34,7 +40,8 @@ impl Pair {
 
     /// A claim that names the volume.
     async fn create_claim(&self) -> Result<()> {
-        let wish = json!({"spec": {"volumeName": self.volume}});
+        let wish =
+            json!({"spec": {"volumeName": self.volume, "storageClassName": self.space.name}});
         self.space
             .claims
             .create(&PostParams::default(), &claim("data", wish)?)

@@ -39,6 +39,14 @@ pub async fn guarded() -> Result<&'static Cluster> {
         .map(|(cluster, _)| cluster)
 }
 
+/// A cluster as Kubernetes ships it, to compare with.
+pub async fn in_tree() -> Result<&'static Cluster> {
+    static IN_TREE: OnceCell<Cluster> = OnceCell::const_new();
+    IN_TREE
+        .get_or_try_init(|| async { Cluster::in_tree().start().await })
+        .await
+}
+
 /// A cluster of the flavour that has nothing in-tree, with a kustomization of this repository applied.
 pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
     let cluster = Cluster::ours().name(name).start().await?;
@@ -67,12 +75,12 @@ pub async fn webhooks_answer(client: &Client) -> Result<()> {
     .await
 }
 
-/// A claim that nobody provisions, with `changes` merged over it.
+/// A claim of a class that no volume has, so that no other scenario's volume is bound to it, with `changes` merged over it.
 pub fn claim(name: &str, changes: Value) -> Result<PersistentVolumeClaim> {
     merged(
         json!({
             "metadata": {"name": name},
-            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
         }),
         changes,
     )
@@ -92,7 +100,7 @@ pub fn pod(name: &str, claim: &str, changes: Value) -> Result<Pod> {
     )
 }
 
-/// A volume in a directory, kept when released, with `changes` merged over it.
+/// A volume in a directory, of no class, kept when released, with `changes` merged over it.
 pub fn volume(name: &str, changes: Value) -> Result<PersistentVolume> {
     merged(
         json!({

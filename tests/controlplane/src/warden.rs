@@ -32,6 +32,7 @@ pub struct WardenBuilder<'a> {
     arguments: Vec<String>,
     kubeconfig: Option<PathBuf>,
     serving: bool,
+    quiet: bool,
 }
 
 impl WardenBuilder<'_> {
@@ -59,6 +60,12 @@ impl WardenBuilder<'_> {
         self
     }
 
+    /// Logs what a user's would, not every step it takes.
+    pub fn quiet(mut self) -> Self {
+        self.quiet = true;
+        self
+    }
+
     /// Starts it, and returns when it says that it is ready.
     pub async fn start(self) -> Result<Warden> {
         let kubeconfig = match self.kubeconfig {
@@ -78,8 +85,10 @@ impl WardenBuilder<'_> {
             .args(["--webhook-address", &format!("127.0.0.1:{webhook_port}")])
             .args(["--metrics-address", &format!("127.0.0.1:{metrics_port}")])
             .args(["--log-format", "text"])
-            .args(self.arguments)
-            .env("RUST_LOG", "info,volume_warden=debug");
+            .args(self.arguments);
+        if !self.quiet {
+            command.env("RUST_LOG", "info,volume_warden=debug");
+        }
         let process = self.cluster.spawn(&self.name, command)?;
         let route = self
             .serving
@@ -114,6 +123,7 @@ impl Warden {
             arguments: vec![],
             kubeconfig: None,
             serving: false,
+            quiet: false,
         }
     }
 

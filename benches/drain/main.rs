@@ -1,0 +1,126 @@
+//! How fast claims go once their pods are gone, beside Kubernetes' own controller and beside the limit.
+//!
+//! N claims, each used by one pod, in one namespace. The drainer is stopped (SIGSTOP), all claims are deleted, then their pods; the
+//! drainer is resumed, and the time until the last claim is gone is taken. The limit is a loader that reads nothing and only
+//! removes the finalizers, with as many requests in flight as Volume Warden.
+//!
+//! `cargo bench --bench drain`, or with other sizes `cargo bench --bench drain -- 500 500+5000` (claims, and other pods around).
+
+mod column;
+mod load;
+
+use anyhow::{Context, Result};
+use column::{Column, Outcome};
+
+/// A run: so many claims, among so many pods that use none of them.
+#[derive(Clone, Copy)]
+struct Size {
+    claims: usize,
+    others: usize,
+}
+
+const DEFAULT: [Size; 3] = [
+    Size {
+        claims: 1000,
+        others: 0,
+    },
+    Size {
+        claims: 3000,
+        others: 0,
+    },
+    Size {
+        claims: 3000,
+        others: 17_000,
+    },
+];
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let sizes = named
+        .iter()
+        .map(|size| parse(size))
+        .collect::<Result<Vec<_>>>()?;
+    for size in if sizes.is_empty() {
+        DEFAULT.to_vec()
+    } else {
+        sizes
+    } {
+        let outcomes = run(size).await?;
+        print(size, &outcomes);
+    }
+    Ok(())
+}
+
+/// `3000` or `3000+17000`.
+fn parse(size: &str) -> Result<Size> {
+    let (claims, others) = size.split_once('+').unwrap_or((size, "0"));
+    let number = |text: &str| {
+        text.parse()
+            .with_context(|| format!("{size} is not CLAIMS or CLAIMS+OTHER_PODS"))
+    };
+    Ok(Size {
+        claims: number(claims)?,
+        others: number(others)?,
+    })
+}
+
+/// All columns, one after another, each on a fresh control plane. The limit is taken before and after, against a drifting machine.
+async fn run(size: Size) -> Result<Vec<(Column, Outcome)>> {
+    let columns = [
+        Column::Limit,
+        Column::Ours,
+        Column::InTreeUnlimited,
+        Column::InTreeDefault,
+        Column::Ours,
+        Column::Limit,
+    ];
+    let mut outcomes = Vec::new();
+    for column in columns {
+        // Twenty claims a second among thousands: the figure is known to be the same, and takes minutes.
+        if column == Column::InTreeDefault && size.others > 0 {
+            continue;
+        }
+        let outcome = column
+            .measure(size)
+            .await
+            .with_context(|| format!("column {}", column.name()))?;
+        eprintln!("{:>16}: {:6.2} s", column.name(), outcome.seconds);
+        outcomes.push((column, outcome));
+    }
+    Ok(outcomes)
+}
+
+fn print(size: Size, outcomes: &[(Column, Outcome)]) {
+    let limits: Vec<f64> = outcomes
+        .iter()
+        .filter(|(column, _)| *column == Column::Limit)
+        .map(|(_, one)| one.seconds)
+        .collect();
+    let limit = limits.iter().sum::<f64>() / limits.len().max(1) as f64;
+    println!(
+        "\n{} claims among {} pods",
+        size.claims,
+        size.claims + size.others
+    );
+    println!("| drainer | seconds | claims/s | of the limit | pod LISTs | writes | peak memory |");
+    println!("|---|---|---|---|---|---|---|");
+    for (column, outcome) in outcomes {
+        println!(
+            "| {} | {:.2} | {:.0} | {:.0} % | {} | {} | {} |",
+            column.name(),
+            outcome.seconds,
+            size.claims as f64 / outcome.seconds,
+            100.0 * limit / outcome.seconds,
+            outcome.lists,
+            outcome.writes,
+            outcome.peak_memory.map_or("–".to_owned(), |bytes| format!(
+                "{} MB",
+                bytes / 1_000_000
+            )),
+        );
+    }
+}

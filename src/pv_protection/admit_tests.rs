@@ -1,0 +1,253 @@
+//! What the doors at admission answer to reviews as the API server sends them.
+
+use super::hooks;
+use crate::{
+    admission::{Answer, Request},
+    cluster::Feed,
+    objects::{Claim, finalizers::PV_PROTECTION},
+    telemetry::Metrics,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const DELETED: &str = "2026-01-01T00:00:00Z";
+
+fn read<T: DeserializeOwned>(wire: Value) -> T {
+    serde_json::from_value(wire).expect("readable")
+}
+
+/// A claim that names the volume; `completed` as the binder marks it.
+fn claim(name: &str, volume: &str, completed: bool) -> Value {
+    let annotations = if completed {
+        json!({"pv.kubernetes.io/bind-completed": "yes"})
+    } else {
+        json!({})
+    };
+    let uid = format!("{name}-uid");
+    json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": uid, "annotations": annotations},
+        "spec": {"volumeName": volume},
+    })
+}
+
+fn claims() -> Arc<Feed<Claim>> {
+    let claims = [
+        claim("fresh", "", false),
+        claim("prepared", "volume", false),
+        claim("bound", "volume", true),
+        claim("bound-elsewhere", "other-volume", true),
+    ];
+    Feed::filled(claims.into_iter().map(read).collect())
+}
+
+/// `spec.claimRef`, with the claim's own uid.
+fn to(claim: &str) -> Value {
+    json!({"namespace": "ns", "name": claim, "uid": format!("{claim}-uid")})
+}
+
+fn reserved_for(claim: &str) -> Value {
+    json!({"namespace": "ns", "name": claim})
+}
+
+/// The volume that is asked about.
+fn volume(deleting: bool, claim_ref: &Value, phase: &str) -> Value {
+    let deletion = deleting.then_some(DELETED);
+    json!({
+        "metadata": {"name": "volume", "uid": "volume-uid", "deletionTimestamp": deletion, "finalizers": [PV_PROTECTION]},
+        "spec": {"claimRef": claim_ref, "capacity": {"storage": "1Gi"}},
+        "status": {"phase": phase},
+    })
+}
+
+fn review(operation: &str, sub_resource: &str, object: Value, old_object: Value) -> Request {
+    read(json!({
+        "uid": "review", "operation": operation, "name": "volume", "subResource": sub_resource,
+        "resource": {"group": "", "version": "v1", "resource": "persistentvolumes"},
+        "object": object, "oldObject": old_object, "dryRun": false,
+    }))
+}
+
+/// What the one hook that the webhook configuration would call answers.
+fn asked(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
+    asked_within(claims, None, request)
+}
+
+/// The same where only one namespace is looked after.
+fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Request) -> Answer {
+    let hooks = hooks(claims, namespace);
+    let mut responsible = hooks
+        .iter()
+        .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
+    let (hook, other) = (responsible.next(), responsible.next());
+    assert!(other.is_none(), "one hook per request");
+    (hook.expect("a hook").review)(request)
+}
+
+/// The answer when `claimRef` goes from one to the other.
+fn rebound(deleting: bool, before: &Value, after: &Value) -> Answer {
+    let request = review(
+        "UPDATE",
+        "",
+        volume(deleting, after, "Available"),
+        volume(deleting, before, "Available"),
+    );
+    asked(&claims(), &request)
+}
+
+/// The answer when the phase goes from one to the other.
+fn moved(deleting: bool, claim_ref: &Value, before: &str, after: &str) -> Answer {
+    let request = review(
+        "UPDATE",
+        "status",
+        volume(deleting, claim_ref, after),
+        volume(deleting, claim_ref, before),
+    );
+    asked(&claims(), &request)
+}
+
+#[track_caller]
+fn refused(answer: &Answer, claim: &str) {
+    let Answer::Deny { code: 403, message } = answer else {
+        panic!("{claim}: {answer:?}");
+    };
+    let start = format!(
+        "persistentvolume \"volume\" is being deleted, so it is not bound to the claim ns/{claim}."
+    );
+    assert!(message.starts_with(&start), "{message}");
+}
+
+#[test]
+fn a_deleting_volume_is_not_bound_anew() {
+    let free = json!(null);
+    for claim in ["fresh", "prepared", "bound-elsewhere", "unknown"] {
+        refused(&rebound(true, &free, &to(claim)), claim);
+        refused(&rebound(true, &reserved_for(claim), &to(claim)), claim);
+        refused(&rebound(true, &to("bound"), &to(claim)), claim);
+        refused(&moved(true, &to(claim), "Available", "Bound"), claim);
+    }
+}
+
+#[test]
+fn a_new_claim_of_an_old_ones_name_is_not_the_bound_one() {
+    let mut successor = to("bound");
+    successor["uid"] = json!("another");
+    refused(&rebound(true, &json!(null), &successor), "bound");
+    refused(&moved(true, &successor, "Released", "Bound"), "bound");
+}
+
+#[test]
+fn a_binding_that_was_complete_may_be_repaired() {
+    for before in [json!(null), reserved_for("bound"), to("unknown")] {
+        let answer = rebound(true, &before, &to("bound"));
+        assert_eq!(answer, Answer::Allow, "{before}");
+    }
+    let answer = moved(true, &to("bound"), "Available", "Bound");
+    assert_eq!(answer, Answer::Allow);
+}
+
+#[test]
+fn what_is_no_binding_is_allowed() {
+    let (free, fresh) = (json!(null), to("fresh"));
+    for (row, answer) in [
+        ("not deleting", rebound(false, &free, &fresh)),
+        ("same uid", rebound(true, &fresh, &fresh)),
+        ("reserved", rebound(true, &free, &reserved_for("fresh"))),
+        ("emptied", rebound(true, &fresh, &free)),
+        ("let go", rebound(true, &fresh, &reserved_for("fresh"))),
+        ("not deleting", moved(false, &fresh, "Available", "Bound")),
+        ("Bound before", moved(true, &fresh, "Bound", "Bound")),
+        ("Released", moved(true, &fresh, "Bound", "Released")),
+        ("Failed", moved(true, &fresh, "Released", "Failed")),
+    ] {
+        assert_eq!(answer, Answer::Allow, "{row}");
+    }
+}
+
+#[test]
+fn labels_of_a_deleting_volume_may_be_edited() {
+    let before = volume(true, &to("fresh"), "Available");
+    let mut after = before.clone();
+    after["metadata"]["labels"] = json!({"a": "b"});
+    let answer = asked(&claims(), &review("UPDATE", "", after, before));
+    assert_eq!(answer, Answer::Allow);
+}
+
+#[test]
+fn before_the_claims_are_listed_only_bindings_have_to_wait() {
+    let unlisted = Feed::<Claim>::new(Arc::new(Metrics::new()));
+    let update = |deleting| {
+        let free = volume(deleting, &json!(null), "Available");
+        let bound = volume(deleting, &to("bound"), "Available");
+        asked(&unlisted, &review("UPDATE", "", bound, free))
+    };
+    assert!(matches!(update(true), Answer::Unavailable(_)));
+    assert_eq!(update(false), Answer::Allow);
+}
+
+#[test]
+fn what_cannot_be_read_is_denied_with_400() {
+    let good = || volume(true, &to("fresh"), "Available");
+    for bad in [json!(null), json!("text"), json!({"metadata": 3})] {
+        for request in [
+            review("CREATE", "", bad.clone(), json!(null)),
+            review("UPDATE", "", bad.clone(), good()),
+            review("UPDATE", "", good(), bad.clone()),
+            review("UPDATE", "status", good(), bad),
+        ] {
+            let answer = asked(&claims(), &request);
+            assert!(
+                matches!(answer, Answer::Deny { code: 400, .. }),
+                "{answer:?}"
+            );
+        }
+    }
+}
+
+/// A claim in a namespace that is not looked after may well be bound: nothing is refused for it.
+#[test]
+fn claims_of_other_namespaces_are_not_judged() {
+    let (before, after) = (
+        volume(true, &json!(null), "Available"),
+        volume(true, &to("fresh"), "Available"),
+    );
+    let request = review("UPDATE", "", after, before);
+    assert_eq!(
+        asked_within(&claims(), Some("another"), &request),
+        Answer::Allow
+    );
+    refused(&asked_within(&claims(), Some("ns"), &request), "fresh");
+}
+
+/// The volume's finalizers after admission.
+fn protected(finalizers: &Value, deletion: &Value) -> Value {
+    let mut volume = volume(false, &json!(null), "Pending");
+    volume["metadata"]["finalizers"] = finalizers.clone();
+    volume["metadata"]["deletionTimestamp"] = deletion.clone();
+    let request = review("CREATE", "", volume.clone(), json!(null));
+    match asked(&claims(), &request) {
+        Answer::Allow => {}
+        Answer::Patch { operations, .. } => {
+            json_patch::patch(&mut volume, &operations).expect("applies");
+        }
+        other => panic!("{other:?}"),
+    }
+    volume["metadata"]["finalizers"].take()
+}
+
+#[test]
+fn a_volume_is_born_with_the_finalizer() {
+    for (before, deletion, after) in [
+        (json!(null), json!(null), json!([PV_PROTECTION])),
+        (json!([]), json!(null), json!([PV_PROTECTION])),
+        (json!(["a"]), json!(null), json!(["a", PV_PROTECTION])),
+        (
+            json!([PV_PROTECTION, "a"]),
+            json!(null),
+            json!([PV_PROTECTION, "a"]),
+        ),
+        (json!(["a"]), json!(DELETED), json!(["a"])),
+    ] {
+        assert_eq!(protected(&before, &deletion), after, "{before} {deletion}");
+    }
+}

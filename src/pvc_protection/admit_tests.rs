@@ -1,0 +1,329 @@
+//! What the doors at admission answer to reviews as the API server sends them.
+
+use super::hooks;
+use crate::{
+    admission::{Answer, Request},
+    cluster::Feed,
+    objects::{Claim, Pod, finalizers::PVC_PROTECTION},
+    telemetry::Metrics,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const DELETED: &str = "2026-01-01T00:00:00Z";
+const SYSTEM: &str = "warden-system";
+
+fn read<T: DeserializeOwned>(wire: Value) -> T {
+    serde_json::from_value(wire).expect("readable")
+}
+
+fn merged(mut object: Value, changes: Value) -> Value {
+    json_patch::merge(&mut object, &changes);
+    object
+}
+
+fn claim(namespace: &str, name: &str, changes: Value) -> Value {
+    let metadata = json!({"namespace": namespace, "name": name, "uid": format!("{name}-uid")});
+    merged(json!({"metadata": metadata}), changes)
+}
+
+fn deleted() -> Value {
+    json!({"metadata": {"deletionTimestamp": DELETED, "finalizers": [PVC_PROTECTION]}})
+}
+
+/// Deleted, and controlled by the pod of that uid.
+fn made_for(pod: &str) -> Value {
+    let owner =
+        json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod, "controller": true});
+    merged(deleted(), json!({"metadata": {"ownerReferences": [owner]}}))
+}
+
+fn claims() -> Arc<Feed<Claim>> {
+    let mut claims = vec![
+        claim("ns", "live", json!({})),
+        claim("ns", "gone", deleted()),
+        claim("ns", "pod-scratch", made_for("pod-uid")),
+        claim("ns", "other-scratch", made_for("somebody-else")),
+        claim("elsewhere", "live", deleted()),
+        claim("down", "pod-scratch", made_for("pod-uid")),
+    ];
+    claims.extend(["kube-system", SYSTEM].map(|namespace| claim(namespace, "gone", deleted())));
+    Feed::filled(claims.into_iter().map(read).collect())
+}
+
+fn explicit(claim: &str) -> Value {
+    json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}})
+}
+
+/// Its claim is `<pod>-scratch`.
+fn ephemeral() -> Value {
+    json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
+}
+
+fn pod(name: &str, volumes: &[Value], changes: Value) -> Value {
+    let pod = json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("{name}-uid")},
+        "spec": {"volumes": volumes},
+        "status": {"phase": "Pending"},
+    });
+    merged(pod, changes)
+}
+
+fn on_a_node() -> Value {
+    json!({"spec": {"nodeName": "node"}})
+}
+
+fn review(resource: &str, sub_resource: &str, namespace: &str, object: Value) -> Request {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    read(json!({
+        "uid": "review", "operation": "CREATE", "namespace": namespace, "name": name,
+        "resource": {"group": "", "version": "v1", "resource": resource}, "subResource": sub_resource,
+        "object": object, "oldObject": null, "dryRun": false,
+    }))
+}
+
+/// What the one hook that the webhook configuration would call answers.
+fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
+    let exempt = ["kube-system".to_owned(), SYSTEM.to_owned()];
+    let hooks = hooks(claims, pods, &exempt);
+    let mut responsible = hooks
+        .iter()
+        .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
+    let (hook, other) = (responsible.next(), responsible.next());
+    assert!(other.is_none(), "one hook per request");
+    (hook.expect("a hook").review)(request)
+}
+
+#[track_caller]
+fn refused_for(claim: &str, answer: &Answer, row: &str) {
+    let Answer::Deny { code: 403, message } = answer else {
+        panic!("{row}: {answer:?}");
+    };
+    let start = format!("persistentvolumeclaim \"{claim}\" is being deleted");
+    assert!(message.starts_with(&start), "{row}: {message}");
+}
+
+fn created(namespace: &str, pod: Value) -> Answer {
+    let request = review("pods", "", namespace, pod);
+    // A pod that is being created is in no watch yet.
+    asked(&claims(), &Feed::filled(Vec::new()), &request)
+}
+
+#[test]
+fn a_pod_made_for_a_node_is_refused_a_deleting_claim() {
+    let without_uid = merged(
+        on_a_node(),
+        json!({"metadata": {"uid": null, "name": null}}),
+    );
+    for (row, claim, volumes, changes) in [
+        ("one claim", "gone", vec![explicit("gone")], on_a_node()),
+        (
+            "among others",
+            "gone",
+            vec![explicit("live"), ephemeral(), explicit("gone")],
+            on_a_node(),
+        ),
+        (
+            "somebody's ephemeral claim, but named",
+            "other-scratch",
+            vec![explicit("other-scratch")],
+            on_a_node(),
+        ),
+        ("generateName", "gone", vec![explicit("gone")], without_uid),
+    ] {
+        refused_for(claim, &created("ns", pod("new", &volumes, changes)), row);
+    }
+}
+
+#[test]
+fn the_claim_is_the_one_of_the_pods_namespace() {
+    let pod = || pod("new", &[explicit("live")], on_a_node());
+    refused_for("live", &created("elsewhere", pod()), "elsewhere");
+    assert_eq!(created("ns", pod()), Answer::Allow);
+}
+
+#[test]
+fn other_new_pods_are_allowed() {
+    let mirror = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "hash"}}});
+    let no_node = json!({"spec": {"nodeName": ""}});
+    for (row, name, namespace, volume, changes) in [
+        ("living claim", "new", "ns", explicit("live"), on_a_node()),
+        ("unknown claim", "new", "ns", explicit("nil"), on_a_node()),
+        ("no claim", "new", "ns", json!({"name": "v"}), on_a_node()),
+        ("no node", "new", "ns", explicit("gone"), json!({})),
+        ("empty node", "new", "ns", explicit("gone"), no_node),
+        (
+            "mirror pod",
+            "new",
+            "ns",
+            explicit("gone"),
+            merged(on_a_node(), mirror),
+        ),
+        (
+            "kube-system",
+            "new",
+            "kube-system",
+            explicit("gone"),
+            on_a_node(),
+        ),
+        (
+            "system namespace",
+            "new",
+            SYSTEM,
+            explicit("gone"),
+            on_a_node(),
+        ),
+        (
+            "another's ephemeral claim",
+            "other",
+            "ns",
+            ephemeral(),
+            on_a_node(),
+        ),
+    ] {
+        let answer = created(namespace, pod(name, &[volume], changes));
+        assert_eq!(answer, Answer::Allow, "{row}");
+    }
+}
+
+fn known_pods() -> Arc<Feed<Pod>> {
+    let shut_down = json!({"metadata": {
+        "uid": "pod-uid", "name": "pod", "deletionTimestamp": DELETED, "deletionGracePeriodSeconds": 0}});
+    let pods = [
+        pod("explicit", &[explicit("gone")], json!({})),
+        pod("pod", &[ephemeral()], json!({})),
+        pod("other", &[ephemeral()], json!({})),
+        pod("healthy", &[explicit("live")], json!({})),
+        pod(
+            "finished",
+            &[explicit("gone")],
+            json!({"status": {"phase": "Failed"}}),
+        ),
+        // Elsewhere, so that two pods can have the same name and uid.
+        merged(
+            pod("pod", &[ephemeral()], shut_down),
+            json!({"metadata": {"namespace": "down"}}),
+        ),
+        merged(
+            pod("explicit", &[explicit("gone")], json!({})),
+            json!({"metadata": {"namespace": SYSTEM}}),
+        ),
+    ];
+    Feed::filled(pods.into_iter().map(read).collect())
+}
+
+/// The answer to a binding, which must be the same by either way.
+fn bound(namespace: &str, pod: &str) -> Answer {
+    let binding = || {
+        let metadata = json!({"namespace": namespace, "name": pod, "uid": format!("{pod}-uid")});
+        let target = json!({"kind": "Node", "name": "node"});
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
+    };
+    let answers = [("pods", "binding"), ("bindings", "")].map(|(resource, sub_resource)| {
+        let request = review(resource, sub_resource, namespace, binding());
+        asked(&claims(), &known_pods(), &request)
+    });
+    let [answer, legacy] = answers;
+    assert_eq!(answer, legacy, "{namespace}/{pod}");
+    answer
+}
+
+#[test]
+fn a_pod_is_not_bound_while_its_claim_is_being_deleted() {
+    refused_for("gone", &bound("ns", "explicit"), "names the claim");
+    refused_for("pod-scratch", &bound("ns", "pod"), "owns the claim");
+    // The rule holds the claim for a finished pod too, once it has a node.
+    refused_for("gone", &bound("ns", "finished"), "finished");
+}
+
+#[test]
+fn other_bindings_are_allowed() {
+    for (row, namespace, pod) in [
+        ("living claim", "ns", "healthy"),
+        ("another's ephemeral claim", "ns", "other"),
+        ("unknown pod", "ns", "nobody"),
+        ("pod of that name elsewhere", "elsewhere", "explicit"),
+        ("shut down, so it waits for the claim", "down", "pod"),
+        ("system namespace", SYSTEM, "explicit"),
+    ] {
+        assert_eq!(bound(namespace, pod), Answer::Allow, "{row}");
+    }
+}
+
+#[test]
+fn before_the_lists_are_complete_only_what_needs_none_is_answered() {
+    let (claims, pods) = (claims(), known_pods());
+    let unlisted_claims = Feed::<Claim>::new(Arc::new(Metrics::new()));
+    let unlisted_pods = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let new = |changes| pod("new", &[explicit("gone")], changes);
+    let on_node = review("pods", "", "ns", new(on_a_node()));
+    let unscheduled = review("pods", "", "ns", new(json!({})));
+    let exempt = review("pods", "", SYSTEM, new(on_a_node()));
+    let binding = review(
+        "pods",
+        "binding",
+        "ns",
+        json!({"metadata": {"name": "explicit"}}),
+    );
+    let unavailable =
+        |claims, pods, request| matches!(asked(claims, pods, request), Answer::Unavailable(_));
+
+    assert!(unavailable(&unlisted_claims, &pods, &on_node));
+    assert!(!unavailable(&claims, &unlisted_pods, &on_node));
+    assert!(!unavailable(&unlisted_claims, &unlisted_pods, &unscheduled));
+    assert!(!unavailable(&unlisted_claims, &unlisted_pods, &exempt));
+    assert!(unavailable(&unlisted_claims, &pods, &binding));
+    assert!(unavailable(&claims, &unlisted_pods, &binding));
+}
+
+#[test]
+fn what_cannot_be_read_is_denied_with_400() {
+    for (resource, sub_resource) in [
+        ("pods", ""),
+        ("pods", "binding"),
+        ("bindings", ""),
+        ("persistentvolumeclaims", ""),
+    ] {
+        for object in [json!(null), json!("text"), json!({"metadata": 3})] {
+            let request = review(resource, sub_resource, "ns", object);
+            let answer = asked(&claims(), &known_pods(), &request);
+            assert!(
+                matches!(answer, Answer::Deny { code: 400, .. }),
+                "{answer:?}"
+            );
+        }
+    }
+}
+
+/// The claim's finalizers after admission.
+fn protected(finalizers: &Value, deletion: &Value) -> Value {
+    let metadata = json!({"deletionTimestamp": deletion, "finalizers": finalizers});
+    let mut claim = claim("ns", "new", json!({"metadata": metadata}));
+    let request = review("persistentvolumeclaims", "", "ns", claim.clone());
+    match asked(&claims(), &known_pods(), &request) {
+        Answer::Allow => {}
+        Answer::Patch { operations, .. } => {
+            json_patch::patch(&mut claim, &operations).expect("applies");
+        }
+        other => panic!("{other:?}"),
+    }
+    claim["metadata"]["finalizers"].take()
+}
+
+#[test]
+fn a_claim_is_born_with_the_finalizer() {
+    for (before, deletion, after) in [
+        (json!(null), json!(null), json!([PVC_PROTECTION])),
+        (json!([]), json!(null), json!([PVC_PROTECTION])),
+        (json!(["a"]), json!(null), json!(["a", PVC_PROTECTION])),
+        (
+            json!([PVC_PROTECTION, "a"]),
+            json!(null),
+            json!([PVC_PROTECTION, "a"]),
+        ),
+        (json!(["a"]), json!(DELETED), json!(["a"])),
+    ] {
+        assert_eq!(protected(&before, &deletion), after, "{before} {deletion}");
+    }
+}

@@ -1,0 +1,229 @@
+//! The binary from outside: what it says about itself, and what it refuses, how and with which exit code.
+
+use std::{
+    fs,
+    io::Read,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a run ended.
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Ended in any case.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The binary, without what the caller's environment would tell it.
+fn warden(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_volume-warden"));
+    command.args(arguments).env_clear().env("RUST_LOG", "off");
+    command
+}
+
+/// Runs to the end, which has to come by itself.
+fn ended(mut command: Command) -> Ended {
+    let piped = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut running = Running(piped.spawn().expect("starts"));
+    let stdout = running.0.stdout.take().map(collected).expect("a pipe");
+    let stderr = running.0.stderr.take().map(collected).expect("a pipe");
+    let begun = Instant::now();
+    let status = loop {
+        match running.0.try_wait().expect("waits") {
+            Some(status) => break status,
+            None => thread::sleep(Duration::from_millis(10)),
+        }
+        assert!(begun.elapsed() < PATIENCE, "it should have ended by itself");
+    };
+    Ended {
+        code: status.code(),
+        stdout: stdout.join().expect("read"),
+        stderr: stderr.join().expect("read"),
+    }
+}
+
+fn collected(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        pipe.read_to_string(&mut text).expect("text");
+        text
+    })
+}
+
+#[track_caller]
+fn told(arguments: &[&str]) -> String {
+    let ended = ended(warden(arguments));
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    ended.stdout
+}
+
+/// The command line is wrong, and standard error says all of `words`.
+#[track_caller]
+fn misused(command: Command, words: &[&str]) {
+    let ended = ended(command);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    for word in words {
+        assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
+    }
+}
+
+/// Something failed, and standard error is one line that says `words`.
+#[track_caller]
+fn failed(command: Command, words: &str) {
+    let ended = ended(command);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let sentence = ended.stderr.strip_prefix("volume-warden: ");
+    assert!(
+        sentence.is_some_and(|sentence| sentence.contains(words)),
+        "{words}: {}",
+        ended.stderr
+    );
+}
+
+/// A kubeconfig for an API server that is not there.
+fn kubeconfig(directory: &TempDir) -> PathBuf {
+    let file = directory.path().join("kubeconfig");
+    // Bound and dropped: nobody listens there.
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let server = closed.expect("an address");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: 'http://{server}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         users: [{{name: u, user: {{}}}}]\n"
+    );
+    fs::write(&file, text).expect("writes");
+    file
+}
+
+/// `run` with that kubeconfig, on free ports unless `arguments` say otherwise.
+fn run(kubeconfig: &Path, arguments: &[&str]) -> Command {
+    let mut command = warden(&["run"]);
+    command
+        .env("VOLUME_WARDEN_WEBHOOK_ADDRESS", "127.0.0.1:0")
+        .env("VOLUME_WARDEN_METRICS_ADDRESS", "127.0.0.1:0")
+        .env("VOLUME_WARDEN_KUBECONFIG", kubeconfig)
+        .args(arguments);
+    command
+}
+
+#[test]
+fn help_says_what_it_is_for() {
+    let help = told(&["--help"]);
+    for word in ["Kubernetes volumes", "run", "--version"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}
+
+#[test]
+fn help_of_run_has_every_group() {
+    let help = told(&["run", "--help"]);
+    for group in [
+        "Options:",
+        "Cluster:",
+        "pvc-protection:",
+        "Leader election:",
+        "Servers:",
+        "TLS:",
+    ] {
+        assert!(help.lines().any(|line| line == group), "{group}: {help}");
+    }
+    assert!(
+        help.lines().all(|line| line.chars().count() <= 100),
+        "{help}"
+    );
+}
+
+#[test]
+fn version_is_the_packages() {
+    let expected = format!("volume-warden {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(told(&["--version"]), expected);
+}
+
+#[test]
+fn what_the_command_line_has_wrong_is_told() {
+    let known: &[&str] = &["'nonsense'", "pvc-protection", "pv-protection"];
+    let wrong: [(&[&str], &[&str]); 7] = [
+        (&[], &["Usage:"]),
+        (&["run", "--components", "nonsense"], known),
+        (&["run", "--components", "pv-protection,nonsense"], known),
+        (&["run", "--tls-cert-file", "a"], &["--tls-key-file"]),
+        (&["run", "--tls-key-file", "a"], &["--tls-cert-file"]),
+        (&["run", "--max-in-flight", "0"], &["--max-in-flight"]),
+        (
+            &["run", "--webhook-address", "9443"],
+            &["--webhook-address"],
+        ),
+    ];
+    for (arguments, words) in wrong {
+        misused(warden(arguments), words);
+    }
+}
+
+#[test]
+fn what_a_variable_has_wrong_is_told() {
+    let mut command = warden(&["run"]);
+    command.env("VOLUME_WARDEN_COMPONENTS", "pvc-protection,nonsense");
+    misused(command, &["'nonsense'", "--components", "pv-protection"]);
+    let mut command = warden(&["run"]);
+    command.env("VOLUME_WARDEN_MAX_IN_FLIGHT", "0");
+    misused(command, &["--max-in-flight"]);
+}
+
+#[test]
+fn a_missing_kubeconfig_is_told_by_name() {
+    failed(
+        run(Path::new("/nowhere/kubeconfig"), &[]),
+        "cannot read the kubeconfig /nowhere/kubeconfig",
+    );
+}
+
+#[test]
+fn a_missing_certificate_is_told_by_name() {
+    let directory = TempDir::new().expect("a directory");
+    let kubeconfig = kubeconfig(&directory);
+    let key = directory.path().join("tls.key");
+    fs::write(&key, "").expect("writes");
+    let key = key.to_str().expect("text");
+    failed(
+        run(
+            &kubeconfig,
+            &["--tls-cert-file", "/nowhere/tls.crt", "--tls-key-file", key],
+        ),
+        "cannot read /nowhere/tls.crt",
+    );
+}
+
+#[test]
+fn an_address_in_use_is_told() {
+    let directory = TempDir::new().expect("a directory");
+    let kubeconfig = kubeconfig(&directory);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let address = taken.local_addr().expect("an address").to_string();
+    for flag in ["--webhook-address", "--metrics-address"] {
+        failed(
+            run(&kubeconfig, &[flag, &address]),
+            &format!("cannot listen on {address}"),
+        );
+    }
+}

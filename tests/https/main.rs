@@ -1,0 +1,205 @@
+//! The HTTPS server against real clients over real TLS, without a control plane.
+//!
+//! Where a test waits for one limit, the others are out of reach, so that nothing else can have ended the connection.
+
+mod support;
+
+use hyper::{Response, StatusCode, body::Bytes, client::conn::http2, header::CONNECTION};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::{io, sync::Arc};
+use support::*;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use volume_warden::admission::Limits;
+
+#[tokio::test]
+async fn one_http1_connection_carries_many_reviews() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    let mut client = site.client(&trust).await;
+    for _ in 0..5 {
+        assert!(!client.review().await.headers().contains_key(CONNECTION));
+    }
+}
+
+#[tokio::test]
+async fn one_http2_connection_carries_reviews_at_once() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    let tls = site.tls(&trust, HTTP2).await.expect("shakes hands");
+    let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(tls));
+    let (sender, connection) = handshake.await.expect("speaks");
+    tokio::spawn(connection);
+    let reviews = (0..5).map(|_| {
+        let request = post("https://localhost/allow", review());
+        sender.clone().send_request(request)
+    });
+    for answer in soon(futures::future::join_all(reviews)).await {
+        let answer = whole(answer.expect("is answered")).await;
+        assert_eq!(response_of(&answer)["allowed"], true);
+    }
+}
+
+#[tokio::test]
+async fn who_never_shakes_hands_is_cut() {
+    let (site, trust) = Site::open(Limits {
+        handshake: SHORT,
+        ..UNLIMITED
+    })
+    .await;
+    cut(site.tcp().await.expect("connects")).await;
+    site.client(&trust).await.review().await;
+}
+
+#[tokio::test]
+async fn who_asks_nothing_is_cut_and_who_asked_is_not() {
+    let (site, trust) = Site::open(Limits {
+        first_request: MODERATE,
+        ..UNLIMITED
+    })
+    .await;
+    let mut talker = site.client(&trust).await;
+    talker.review().await;
+    for protocol in [HTTP1, HTTP2] {
+        cut(site.tls(&trust, protocol).await.expect("shakes hands")).await;
+    }
+    // It is older than those that were cut.
+    talker.review().await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_cut() {
+    let (site, trust) = Site::open(Limits {
+        idle: MODERATE,
+        ..UNLIMITED
+    })
+    .await;
+    let mut client = site.client(&trust).await;
+    client.review().await;
+    client.review().await;
+    client.closed().await;
+}
+
+#[tokio::test]
+async fn further_connections_wait_for_a_place() {
+    let (site, trust) = Site::open(Limits {
+        connections: 1,
+        ..UNLIMITED
+    })
+    .await;
+    let site = Arc::new(site);
+    let mut first = site.client(&trust).await;
+    first.review().await;
+    let (their_site, their_trust) = (site.clone(), trust.clone());
+    let second = tokio::spawn(async move { their_site.client(&their_trust).await.review().await });
+    for _ in 0..100 {
+        first.review().await;
+    }
+    assert!(!second.is_finished(), "there is one place");
+    drop(first);
+    soon(second).await.expect("is served");
+}
+
+#[tokio::test]
+async fn a_lame_duck_answers_and_asks_to_close() {
+    let (site, trust) = Site::open(Limits {
+        lame_duck: MODERATE,
+        ..UNLIMITED
+    })
+    .await;
+    let mut old = site.client(&trust).await;
+    old.review().await;
+    site.stop.cancel();
+    let closes = |answer: Response<Bytes>| {
+        let header = answer.headers().get(CONNECTION).cloned();
+        header.is_some_and(|value| value == "close")
+    };
+    // The server has to take notice first.
+    soon(async { while !closes(site.client(&trust).await.review().await) {} }).await;
+    assert!(closes(old.review().await), "an old connection too");
+    old.closed().await;
+    soon(site.ended).await.expect("ends");
+    let refused = TcpStream::connect(site.address).await.expect_err("closed");
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test]
+async fn a_review_under_way_at_the_end_gets_its_answer() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    let mut under_way = half_sent_review(&site, &trust).await;
+    let idle = site.client(&trust).await;
+    site.stop.cancel();
+    idle.closed().await;
+    soon(async { while TcpStream::connect(site.address).await.is_ok() {} }).await;
+    assert!(!site.ended.is_finished(), "a review is under way");
+    under_way.write_all(&review()).await.expect("writes");
+    let mut answer = String::new();
+    soon(under_way.read_to_string(&mut answer))
+        .await
+        .expect("reads");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    soon(site.ended).await.expect("ends");
+}
+
+#[tokio::test]
+async fn the_drain_has_an_end() {
+    let (site, trust) = Site::open(Limits {
+        drain: SHORT,
+        ..UNLIMITED
+    })
+    .await;
+    let _never_finished = half_sent_review(&site, &trust).await;
+    site.stop.cancel();
+    soon(site.ended).await.expect("ends");
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_for_new_connections() {
+    let (site, before) = Site::open(UNLIMITED).await;
+    let mut old = site.client(&before).await;
+    old.review().await;
+    let after = site.renew().await;
+    site.client(&after).await.review().await;
+    assert!(site.tls(&before, HTTP1).await.is_err(), "it has gone");
+    old.review().await;
+}
+
+#[tokio::test]
+async fn without_a_certificate_connections_are_closed() {
+    let site = Site::without_certificate(UNLIMITED).await;
+    cut(site.tcp().await.expect("connects")).await;
+    let trust = site.renew().await;
+    site.client(&trust).await.review().await;
+}
+
+#[tokio::test]
+async fn what_is_no_tls_is_cut() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    for garbage in [&b"POST /allow HTTP/1.1\r\n\r\n"[..], &[0; 64], &[0xff; 64]] {
+        let mut tcp = site.tcp().await.expect("connects");
+        tcp.write_all(garbage).await.expect("writes");
+        cut(tcp).await;
+    }
+    site.client(&trust).await.review().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    let body = Bytes::from(vec![b' '; (8 << 20) + 1]);
+    let answer = site.client(&trust).await.post("/allow", body).await;
+    assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    site.client(&trust).await.review().await;
+}
+
+#[tokio::test]
+async fn a_panic_is_a_denial_and_nothing_else_ends() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    let mut client = site.client(&trust).await;
+    let denied = response_of(&client.post("/panic", review()).await);
+    assert_eq!(denied["allowed"], false);
+    assert_eq!(denied["status"]["code"], 500);
+    client.review().await;
+    site.client(&trust).await.review().await;
+}

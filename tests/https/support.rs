@@ -1,0 +1,216 @@
+//! A server on a free port, and clients for it.
+
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, Response, body::Bytes, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use serde_json::{Value, json};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_util::sync::CancellationToken;
+use volume_warden::{
+    admission::{self, Answer, Certificate, Hook, Limits, Rule},
+    telemetry::Metrics,
+    tls::{Mounted, install_crypto},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const NEVER: Duration = Duration::from_secs(3600);
+/// A limit that a test waits for.
+pub const SHORT: Duration = Duration::from_millis(200);
+/// A limit within which a test does something first.
+pub const MODERATE: Duration = Duration::from_secs(2);
+pub const HTTP1: &[u8] = b"http/1.1";
+pub const HTTP2: &[u8] = b"h2";
+
+pub const UNLIMITED: Limits = Limits {
+    connections: 16,
+    handshake: NEVER,
+    first_request: NEVER,
+    idle: NEVER,
+    lame_duck: Duration::ZERO,
+    drain: NEVER,
+};
+
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("in time")
+}
+
+/// A server with one hook that allows and one that panics.
+pub struct Site {
+    pub address: SocketAddr,
+    certificate: Certificate,
+    pub stop: CancellationToken,
+    pub ended: JoinHandle<()>,
+}
+
+impl Site {
+    pub async fn without_certificate(limits: Limits) -> Self {
+        install_crypto();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let (certificate, stop) = (Certificate::default(), CancellationToken::new());
+        let metrics = Arc::new(Metrics::new());
+        let options = admission::Options {
+            dry_run: false,
+            metrics: metrics.clone(),
+        };
+        let app = admission::router(vec![hook("/allow"), hook("/panic")], &options);
+        let server = admission::serve(
+            listener,
+            certificate.clone(),
+            app,
+            limits,
+            metrics,
+            stop.clone(),
+        );
+        Self {
+            address,
+            certificate,
+            stop,
+            ended: tokio::spawn(server),
+        }
+    }
+
+    pub async fn open(limits: Limits) -> (Self, ClientConfig) {
+        let site = Self::without_certificate(limits).await;
+        let trust = site.renew().await;
+        (site, trust)
+    }
+
+    /// Puts a new certificate into service. What is returned trusts it and no other.
+    pub async fn renew(&self) -> ClientConfig {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
+        let directory = tempfile::tempdir().expect("a directory");
+        let files = Mounted {
+            certificate: directory.path().join("tls.crt"),
+            key: directory.path().join("tls.key"),
+        };
+        std::fs::write(&files.certificate, made.cert.pem()).expect("writes");
+        std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("writes");
+        let loaded = files.load(&self.certificate, &Metrics::new()).await;
+        loaded.expect("is served");
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).expect("a root");
+        ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth()
+    }
+
+    pub async fn tcp(&self) -> io::Result<TcpStream> {
+        soon(TcpStream::connect(self.address)).await
+    }
+
+    pub async fn tls(&self, trust: &ClientConfig, protocol: &[u8]) -> io::Result<Tls> {
+        let mut config = trust.clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let name = ServerName::try_from("localhost").expect("a name");
+        let connector = TlsConnector::from(Arc::new(config));
+        let tls = soon(connector.connect(name, self.tcp().await?)).await?;
+        assert_eq!(tls.get_ref().1.alpn_protocol(), Some(protocol));
+        Ok(tls)
+    }
+
+    pub async fn client(&self, trust: &ClientConfig) -> Client {
+        let tls = self.tls(trust, HTTP1).await.expect("shakes hands");
+        let (sender, connection) = http1::handshake(TokioIo::new(tls)).await.expect("speaks");
+        let closed = tokio::spawn(async move { drop(connection.await) });
+        Client { sender, closed }
+    }
+}
+
+pub type Tls = TlsStream<TcpStream>;
+
+fn hook(path: &'static str) -> Hook {
+    let rules = &[Rule {
+        operation: "CREATE",
+        resource: "pods",
+        subresource: "",
+    }];
+    Hook {
+        path,
+        component: "test",
+        rules,
+        review: Arc::new(move |_| match path {
+            "/panic" => unreachable!("on purpose"),
+            _ => Answer::Allow,
+        }),
+    }
+}
+
+/// One HTTP/1.1 connection.
+pub struct Client {
+    sender: http1::SendRequest<Full<Bytes>>,
+    closed: JoinHandle<()>,
+}
+
+impl Client {
+    pub async fn post(&mut self, path: &str, body: Bytes) -> Response<Bytes> {
+        soon(self.sender.ready()).await.expect("is open");
+        let answer = soon(self.sender.send_request(post(path, body))).await;
+        whole(answer.expect("is answered")).await
+    }
+
+    pub async fn review(&mut self) -> Response<Bytes> {
+        let answer = self.post("/allow", review()).await;
+        assert_eq!(response_of(&answer)["allowed"], true);
+        answer
+    }
+
+    /// The server has closed the connection.
+    pub async fn closed(self) {
+        soon(self.closed).await.expect("no panic");
+    }
+}
+
+pub fn post(uri: &str, body: Bytes) -> Request<Full<Bytes>> {
+    let request = Request::post(uri).header("host", "localhost");
+    request.body(Full::new(body)).expect("a request")
+}
+
+pub fn review() -> Bytes {
+    let request =
+        json!({"uid": "u", "operation": "CREATE", "resource": {"group": "", "resource": "pods"}});
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+        .to_string()
+        .into()
+}
+
+pub async fn whole(answer: Response<hyper::body::Incoming>) -> Response<Bytes> {
+    let (head, body) = answer.into_parts();
+    let body = soon(body.collect()).await.expect("a body").to_bytes();
+    Response::from_parts(head, body)
+}
+
+pub fn response_of(answer: &Response<Bytes>) -> Value {
+    let mut review: Value = serde_json::from_slice(answer.body()).expect("a review");
+    assert_eq!(review["response"]["uid"], "u");
+    review["response"].take()
+}
+
+/// The server has cut the connection, politely or not.
+pub async fn cut(mut connection: impl AsyncReadExt + Unpin) {
+    let mut rest = Vec::new();
+    let _ = soon(connection.read_to_end(&mut rest)).await;
+}
+
+/// A review of which the server has read the head and asked for the body.
+pub async fn half_sent_review(site: &Site, trust: &ClientConfig) -> Tls {
+    let mut tls = site.tls(trust, HTTP1).await.expect("shakes hands");
+    let head = format!(
+        "POST /allow HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        review().len()
+    );
+    tls.write_all(head.as_bytes()).await.expect("writes");
+    let mut go_on = [0; 25];
+    soon(tls.read_exact(&mut go_on)).await.expect("reads");
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    tls
+}
