@@ -1,0 +1,86 @@
+//! The README names every flag and every metric, and none that is not there.
+
+use std::{collections::BTreeSet, process::Command, time::Duration};
+use volume_warden::{objects::Kind, telemetry::Metrics};
+
+const README: &str = include_str!("../README.md");
+
+/// Words of the README in back quotes that begin with `prefix`, without labels and suffixes.
+fn quoted(prefix: &str) -> BTreeSet<String> {
+    let words = README.split('`').skip(1).step_by(2);
+    let names = words
+        .flat_map(|words| words.split_whitespace())
+        .filter(|word| word.starts_with(prefix));
+    names
+        .map(|word| word.split(['=', '{']).next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_flag_of_run_is_in_the_table() {
+    let help = Command::new(env!("CARGO_BIN_EXE_volume-warden"))
+        .args(["run", "--help"])
+        .output()
+        .expect("help");
+    let help = String::from_utf8(help.stdout).expect("text");
+    let flags = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--"))
+        .map(|flag| flag.trim_end_matches([',', ';', '.']));
+    let table: BTreeSet<_> = README
+        .lines()
+        .filter(|line| line.starts_with("| `--"))
+        .flat_map(|line| line.split('`'))
+        .collect();
+    let missing: Vec<_> = flags
+        .filter(|flag| *flag != "--help" && !table.contains(flag))
+        .collect();
+    assert!(
+        missing.is_empty() && help.contains("--components"),
+        "not in the README's table: {missing:?}"
+    );
+    let unknown: Vec<_> = table
+        .iter()
+        .filter(|flag| flag.starts_with("--") && !help.contains(**flag))
+        .collect();
+    assert!(unknown.is_empty(), "in the table, but no flag: {unknown:?}");
+}
+
+/// A family without a series is not in the text.
+fn with_every_series() -> Metrics {
+    let metrics = Metrics::new();
+    metrics.acted("c", "a", "r", "o");
+    metrics.reconciled("c", Duration::ZERO, true);
+    metrics.queue_depth("c", 0);
+    metrics.feed_synced(Kind::Pod);
+    metrics.feed_listed(Kind::Pod);
+    metrics.feed_failed(Kind::Pod);
+    metrics.live_listed(Kind::Pod);
+    metrics.reviewed("/p", "v", Duration::ZERO);
+    metrics
+}
+
+#[test]
+fn every_metric_is_in_the_readme() {
+    let text = with_every_series().text();
+    let described = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .filter_map(|line| line.split_once(' '));
+    let names: BTreeSet<String> = described
+        .map(|(name, kind)| {
+            if kind == "counter" {
+                format!("{name}_total")
+            } else {
+                name.to_owned()
+            }
+        })
+        .collect();
+    let known = quoted("volume_warden_");
+    let ours: BTreeSet<_> = names
+        .iter()
+        .filter(|name| name.starts_with("volume_warden_"))
+        .cloned()
+        .collect();
+    assert_eq!(ours, known, "left: the program; right: the README");
+}
