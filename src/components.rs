@@ -2,8 +2,8 @@
 
 use crate::{
     admission::Hook,
-    cluster::{Apply, Feed, Leadership, Reconcile, Reconciler, SharedList, WorkQueue},
-    objects::{Claim, Kind, Pod, Volume},
+    cluster::{Apply, Feeds, Leadership, Reconcile, Reconciler, SharedList, WorkQueue},
+    objects::{Kind, ObjectName},
     pv_protection::{self, PvProtection},
     pvc_protection::{self, FinishedPods, PvcProtection},
     telemetry::Metrics,
@@ -110,23 +110,10 @@ pub struct Assembly {
     pub hooks: Vec<Hook>,
 }
 
-/// One feed per kind; those nobody needs are never run.
-#[derive(Clone)]
-struct Feeds {
-    pods: Arc<Feed<Pod>>,
-    claims: Arc<Feed<Claim>>,
-    volumes: Arc<Feed<Volume>>,
-}
-
 impl Assembly {
     /// Puts the components together. Nothing runs yet. Reconcilers work until `stop`.
     pub fn new(components: &[Component], context: Context, stop: &CancellationToken) -> Self {
-        let metrics = &context.metrics;
-        let feeds = Feeds {
-            pods: Feed::new(metrics.clone()),
-            claims: Feed::new(metrics.clone()),
-            volumes: Feed::new(metrics.clone()),
-        };
+        let feeds = Feeds::new(&context.metrics);
         let mut watched: Vec<Kind> = Vec::new();
         for kind in components.iter().flat_map(|component| component.watches()) {
             if !watched.contains(kind) {
@@ -190,7 +177,7 @@ impl Assembly {
     fn reconcile<R: Reconcile>(
         &mut self,
         component: R,
-        queue: Arc<WorkQueue<crate::objects::ObjectName>>,
+        queue: Arc<WorkQueue<ObjectName>>,
         stop: &CancellationToken,
     ) {
         let (leadership, metrics) = (
@@ -211,37 +198,20 @@ impl Assembly {
         }));
     }
 
-    fn synced(&self) -> BoxFuture<'static, ()> {
+    fn synced(&self) -> impl Future<Output = ()> + Send + 'static {
         let (feeds, watched) = (self.feeds.clone(), self.watched.clone());
-        Box::pin(async move {
+        async move {
             for kind in watched {
-                match kind {
-                    Kind::Pod => feeds.pods.synced().await,
-                    Kind::PersistentVolumeClaim => feeds.claims.synced().await,
-                    Kind::PersistentVolume => feeds.volumes.synced().await,
-                }
+                feeds.synced(kind).await;
             }
-        })
+        }
     }
 
     /// The watches, which never end, each with its name.
     pub fn watches(&self) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let (client, namespace) = (&self.context.client, self.context.namespace.as_deref());
-        let watch = |kind: &Kind| -> BoxFuture<'static, ()> {
-            match kind {
-                Kind::Pod => Box::pin(self.feeds.pods.clone().run(scoped(client, namespace))),
-                Kind::PersistentVolumeClaim => {
-                    Box::pin(self.feeds.claims.clone().run(scoped(client, namespace)))
-                }
-                Kind::PersistentVolume => {
-                    Box::pin(self.feeds.volumes.clone().run(Api::all(client.clone())))
-                }
-            }
-        };
-        self.watched
-            .iter()
-            .map(|kind| (kind.plural(), watch(kind)))
-            .collect()
+        let run = |kind: &Kind| (kind.plural(), self.feeds.run(*kind, client, namespace));
+        self.watched.iter().map(run).collect()
     }
 
     /// The reconcilers, which end with the `stop` they were made with.
@@ -253,26 +223,10 @@ impl Assembly {
     pub fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
         let (feeds, watched) = (self.feeds.clone(), self.watched.clone());
         move || {
-            let synced = |kind: &Kind| match kind {
-                Kind::Pod => feeds.pods.is_synced(),
-                Kind::PersistentVolumeClaim => feeds.claims.is_synced(),
-                Kind::PersistentVolume => feeds.volumes.is_synced(),
-            };
-            watched
-                .iter()
-                .filter(|kind| !synced(kind))
+            let unlisted = watched.iter().filter(|kind| !feeds.is_synced(**kind));
+            unlisted
                 .map(|kind| format!("{} are not listed yet", kind.plural()))
                 .collect()
         }
-    }
-}
-
-fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
     }
 }

@@ -2,6 +2,7 @@
 
 mod options;
 mod run;
+mod tasks;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

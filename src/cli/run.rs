@@ -1,6 +1,6 @@
 //! `volume-warden run`: starts everything, watches over it, ends it in order.
 
-use super::options::RunOptions;
+use super::{options::RunOptions, tasks::Tasks};
 use crate::{
     admission::{self, Certificate, Limits},
     cluster::{Apply, Elector, LeaseName, connect},
@@ -13,12 +13,8 @@ use kube::{
     Api, Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use std::{hash::BuildHasher, sync::Arc, time::Duration};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-    task::JoinSet,
-};
+use std::{hash::BuildHasher, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Where a pod finds the namespace it is in.
@@ -43,10 +39,7 @@ struct Process {
     components: Vec<Component>,
     system_namespace: String,
     metrics: Arc<Metrics>,
-    /// The name of a task, and whether its end is the process's end.
-    tasks: JoinSet<&'static str>,
-    /// Asked to end.
-    stop: CancellationToken,
+    tasks: Tasks,
 }
 
 impl Process {
@@ -68,8 +61,7 @@ impl Process {
             components,
             system_namespace,
             metrics: Arc::new(Metrics::new()),
-            tasks: JoinSet::new(),
-            stop: CancellationToken::new(),
+            tasks: Tasks::new(),
         })
     }
 
@@ -90,7 +82,10 @@ impl Process {
         self.certificate(&client, &certificate).await?;
         let assembly = self.components(&client);
         self.serve(assembly, certificate).await?;
-        self.watch_over().await
+        let limits = Limits::default();
+        self.tasks
+            .watch_over(limits.lame_duck + limits.drain + LAST_CALL)
+            .await
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
@@ -118,7 +113,7 @@ impl Process {
         let (certificate, metrics, stop, tls) = (
             certificate.clone(),
             self.metrics.clone(),
-            self.stop.clone(),
+            self.tasks.stop.clone(),
             &self.options.tls,
         );
         if let (Some(chain), Some(key)) = (&tls.tls_cert_file, &tls.tls_key_file) {
@@ -127,10 +122,11 @@ impl Process {
                 key: key.clone(),
             };
             files.load(&certificate, &metrics).await?;
-            self.task("certificate", files.follow(certificate, metrics, stop));
+            self.tasks
+                .spawn("certificate", files.follow(certificate, metrics, stop));
         } else {
             let self_signed = self.self_signed(client);
-            self.task(
+            self.tasks.spawn(
                 "certificate",
                 self_signed.follow(certificate, metrics, stop),
             );
@@ -178,9 +174,9 @@ impl Process {
             leadership,
             metrics: self.metrics.clone(),
         };
-        let assembly = Assembly::new(&self.components, context, &self.stop);
-        let stop = self.stop.clone();
-        self.task("leader election", elector.run(stop));
+        let assembly = Assembly::new(&self.components, context, &self.tasks.stop);
+        let stop = self.tasks.stop.clone();
+        self.tasks.spawn("leader election", elector.run(stop));
         assembly
     }
 
@@ -201,110 +197,61 @@ impl Process {
         mut assembly: Assembly,
         certificate: Certificate,
     ) -> anyhow::Result<()> {
-        let (webhooks, plain) = (
-            self.options.server.webhook_address,
-            self.options.server.metrics_address,
+        let https = listen(self.options.server.webhook_address).await?;
+        let http = listen(self.options.server.metrics_address).await?;
+        let missing = self.missing(&assembly, &certificate);
+        let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
+        let options = admission::Options {
+            dry_run: self.options.dry_run,
+            metrics: metrics.clone(),
+        };
+        let router = admission::router(std::mem::take(&mut assembly.hooks), &options);
+        let limits = Limits::default();
+        // The webhooks are answered from the watches, and probed, to the end of their lame duck.
+        let needed = limits.lame_duck;
+        self.tasks.spawn(
+            "the webhook server",
+            admission::serve(https, certificate, router, limits, metrics.clone(), stop),
         );
-        let https = TcpListener::bind(webhooks)
-            .await
-            .with_context(|| format!("cannot listen on {webhooks}"))?;
-        let http = TcpListener::bind(plain)
-            .await
-            .with_context(|| format!("cannot listen on {plain}"))?;
+        for (kind, watch) in assembly.watches() {
+            self.tasks.spawn_endless(kind, needed, watch);
+        }
+        for reconciler in assembly.reconcilers() {
+            self.tasks.spawn("a reconciler", reconciler);
+        }
+        self.tasks
+            .spawn_endless("the metrics server", needed, async move {
+                let outcome = health::serve(http, metrics, missing, CancellationToken::new()).await;
+                tracing::error!(?outcome, "the metrics server ended");
+            });
+        Ok(())
+    }
 
-        let (stopping, served, unlisted) =
-            (self.stop.clone(), certificate.clone(), assembly.missing());
-        let missing = move || {
+    /// What keeps this replica from being ready.
+    fn missing(&self, assembly: &Assembly, certificate: &Certificate) -> health::Missing {
+        let (unlisted, certificate, stop) = (
+            assembly.missing(),
+            certificate.clone(),
+            self.tasks.stop.clone(),
+        );
+        Arc::new(move || {
             let mut missing = unlisted();
             missing.extend(
-                served
+                certificate
                     .load()
                     .is_none()
                     .then(|| "there is no certificate yet".to_owned()),
             );
-            missing.extend(stopping.is_cancelled().then(|| "stopping".to_owned()));
+            missing.extend(stop.is_cancelled().then(|| "stopping".to_owned()));
             missing
-        };
-        let hooks = std::mem::take(&mut assembly.hooks);
-        let router = admission::router(
-            hooks,
-            &admission::Options {
-                dry_run: self.options.dry_run,
-                metrics: self.metrics.clone(),
-            },
-        );
-        let (metrics, stop) = (self.metrics.clone(), self.stop.clone());
-        self.task(
-            "webhooks",
-            admission::serve(
-                https,
-                certificate,
-                router,
-                Limits::default(),
-                metrics.clone(),
-                stop,
-            ),
-        );
-        for (kind, watch) in assembly.watches() {
-            self.endless(kind, watch);
-        }
-        for reconciler in assembly.reconcilers() {
-            self.task("reconciler", reconciler);
-        }
-        self.endless("metrics", async move {
-            let outcome =
-                health::serve(http, metrics, Arc::new(missing), CancellationToken::new()).await;
-            tracing::error!(?outcome, "the metrics server ended");
-        });
-        Ok(())
+        })
     }
+}
 
-    /// A task that ends with `stop`.
-    fn task(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(async move {
-            task.await;
-            name
-        });
-    }
-
-    /// A task that is cut off with `stop`, once nothing else needs it.
-    fn endless(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.task(name, async move {
-            tokio::select! {
-                () = task => {}
-                () = async { stop.cancelled().await; tokio::time::sleep(Limits::default().lame_duck).await } => {}
-            }
-        });
-    }
-
-    /// Ends when asked to; or when a task ends that should not, because a process that only looks alive is worse than none.
-    async fn watch_over(mut self) -> anyhow::Result<()> {
-        let (mut terminate, mut interrupt) = (
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        );
-        let failed = tokio::select! {
-            _ = terminate.recv() => None,
-            _ = interrupt.recv() => None,
-            Some(ended) = self.tasks.join_next() => Some(ended.unwrap_or("a task, by a panic,")),
-        };
-        tracing::info!("stopping");
-        self.stop.cancel();
-        let limits = Limits::default();
-        let all = async { while self.tasks.join_next().await.is_some() {} };
-        let in_time = tokio::time::timeout(limits.lame_duck + limits.drain + LAST_CALL, all);
-        tokio::select! {
-            _ = in_time => {}
-            // Asked twice: at once.
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        match failed {
-            Some(task) => anyhow::bail!("{task} ended although nobody asked it to"),
-            None => Ok(()),
-        }
-    }
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Unique to this process. The random part tells two containers of one pod, or a process from its predecessor with the same pid.

@@ -3,8 +3,11 @@
 //! Each feed has its own watch and its own backoff, so that a kind that may not be read holds up no other. kube's shared
 //! reflector streams are not used: they never tell a delete, and one lost wake-up freezes them for good.
 
-use super::store::{Store, Tracked};
-use crate::{objects::ObjectName, telemetry::Metrics};
+use super::store::Store;
+use crate::{
+    objects::{ObjectName, Tracked},
+    telemetry::Metrics,
+};
 use futures::StreamExt;
 use kube::{
     Api,

@@ -1,10 +1,10 @@
 //! Live reads that many reconciles share.
 
-use super::{
-    client::within,
-    store::{Store, Tracked},
+use super::{client::within, store::Store};
+use crate::{
+    objects::{ObjectName, Tracked},
+    telemetry::Metrics,
 };
-use crate::{objects::ObjectName, telemetry::Metrics};
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared},

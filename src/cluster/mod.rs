@@ -5,6 +5,7 @@
 mod apply;
 mod client;
 mod feed;
+mod feeds;
 mod lease;
 mod live;
 mod reconciler;
@@ -14,8 +15,9 @@ mod work_queue;
 pub use apply::{Action, Applied, Apply, Target};
 pub use client::{USER_AGENT, connect, within};
 pub use feed::{Change, Feed};
+pub use feeds::Feeds;
 pub use lease::{Elector, Leadership, LeaseName};
 pub use live::SharedList;
 pub use reconciler::{Reconcile, Reconciler, Retry};
-pub use store::{Store, Tracked};
+pub use store::Store;
 pub use work_queue::WorkQueue;

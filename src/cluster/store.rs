@@ -1,37 +1,10 @@
 //! Compact objects of one kind, found by name or by what they refer to.
 
-use crate::objects::{Kind, ObjectName};
+use crate::objects::{ObjectName, Tracked};
 use std::{
     collections::{HashMap, HashSet},
-    fmt::Debug,
     sync::Arc,
 };
-
-/// What is kept of an API object.
-pub trait Tracked: Debug + Sized + Send + Sync + 'static {
-    /// The fields that are read from the wire.
-    type Wire: kube::Resource<DynamicType = (), Scope: Send>
-        + Clone
-        + Debug
-        + serde::de::DeserializeOwned
-        + Send
-        + Sync
-        + 'static;
-
-    /// The kind of the API object.
-    const KIND: Kind;
-
-    /// The compact form, or nothing where no rule cares for this object.
-    fn track(wire: Self::Wire) -> Option<Self>;
-
-    /// `metadata.uid`
-    fn uid(&self) -> &str;
-
-    /// Names this object refers to; [`Store::referrers`] answers the reverse question.
-    fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
-        Vec::new()
-    }
-}
 
 /// All objects of one kind that somebody cares for.
 #[derive(Debug)]

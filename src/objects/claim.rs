@@ -1,7 +1,6 @@
 //! PersistentVolumeClaims.
 
-use super::{Kind, finalizers, metadata};
-use crate::cluster::Tracked;
+use super::{Kind, Tracked, finalizers, metadata};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;

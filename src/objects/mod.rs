@@ -9,10 +9,12 @@ mod kind;
 mod metadata;
 mod name;
 pub mod pod;
+mod tracked;
 pub mod volume;
 
 pub use claim::Claim;
 pub use kind::Kind;
 pub use name::ObjectName;
 pub use pod::Pod;
+pub use tracked::Tracked;
 pub use volume::Volume;

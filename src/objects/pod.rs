@@ -3,8 +3,7 @@
 //! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`, `podIsShutDown`) and
 //! `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
 
-use super::{Kind, ObjectName, metadata};
-use crate::cluster::Tracked;
+use super::{Kind, ObjectName, Tracked, metadata};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};

@@ -70,9 +70,11 @@ impl SelfSigned {
         certificate: &Certificate,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
-        let material = self.share(OffsetDateTime::now_utc()).await?;
-        let published =
-            ca_bundle::publish(&self.client, &self.configurations, &material.trusted()).await?;
+        let material = self
+            .share(served.as_ref(), OffsetDateTime::now_utc())
+            .await?;
+        let trusted = material.trusted();
+        let published = ca_bundle::publish(&self.client, &self.configurations, &trusted).await?;
         let wait_for_trust = served.is_some() && published;
         if served
             .as_ref()
@@ -86,43 +88,59 @@ impl SelfSigned {
         Ok(())
     }
 
-    /// What the replicas share: as found, or renewed, or made new where it is missing or damaged.
-    async fn share(&self, now: OffsetDateTime) -> anyhow::Result<Material> {
+    /// What the replicas share: as found, or renewed. A Secret that is missing or damaged gets what this replica serves, so that
+    /// nobody has to learn to trust anything new; only without that is everything made anew.
+    async fn share(
+        &self,
+        served: Option<&Material>,
+        now: OffsetDateTime,
+    ) -> anyhow::Result<Material> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let found = within(CALL_LIMIT, secrets.get_opt(&self.secret)).await?;
-        let known = found.as_ref().and_then(Material::read);
-        let Some(material) = Material::next(known.as_ref(), &self.dns_names, now)? else {
-            return known
-                .ok_or_else(|| anyhow::anyhow!("the Secret {} has no certificate", self.secret));
+        let shared = found.as_ref().and_then(Material::read);
+        let material = match shared.as_ref().or(served) {
+            Some(known) => known.renewed(&self.dns_names, now)?,
+            None => Material::generate(&self.dns_names, now)?,
         };
-        let metadata = ObjectMeta {
-            name: Some(self.secret.clone()),
-            ..ObjectMeta::default()
-        };
-        let mut secret = found.clone().unwrap_or(Secret {
-            metadata,
-            type_: Some("kubernetes.io/tls".into()),
-            ..Secret::default()
-        });
-        secret.data = Some(material.data());
-        // Either way the write fails if another replica was first; the next round then finds what it wrote.
-        let parameters = PostParams::default();
-        match found {
-            None => within(CALL_LIMIT, secrets.create(&parameters, &secret)).await?,
-            Some(_) => {
-                within(
-                    CALL_LIMIT,
-                    secrets.replace(&self.secret, &parameters, &secret),
-                )
-                .await?
-            }
-        };
-        tracing::info!(secret = self.secret, "certificate issued");
+        if shared.as_ref() != Some(&material) {
+            self.write(&secrets, found, &material).await?;
+            tracing::info!(secret = self.secret, "certificate shared");
+        }
         Ok(material)
+    }
+
+    /// Fails if another replica was first; the next round then finds what that one wrote.
+    async fn write(
+        &self,
+        secrets: &Api<Secret>,
+        found: Option<Secret>,
+        material: &Material,
+    ) -> anyhow::Result<()> {
+        let parameters = PostParams::default();
+        if let Some(mut secret) = found {
+            secret.data = Some(material.data());
+            within(
+                CALL_LIMIT,
+                secrets.replace(&self.secret, &parameters, &secret),
+            )
+            .await?;
+        } else {
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some(self.secret.clone()),
+                    ..ObjectMeta::default()
+                },
+                type_: Some("kubernetes.io/tls".into()),
+                data: Some(material.data()),
+                ..Secret::default()
+            };
+            within(CALL_LIMIT, secrets.create(&parameters, &secret)).await?;
+        }
+        Ok(())
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 struct Material {
     authority: Authority,
     /// The CA before this one, still to be trusted; empty at first.
@@ -131,32 +149,32 @@ struct Material {
 }
 
 impl Material {
-    /// What has to be written in place of `known`; nothing when it will do.
-    fn next(
-        known: Option<&Self>,
-        names: &[String],
-        now: OffsetDateTime,
-    ) -> anyhow::Result<Option<Self>> {
-        let (authority, previous) = match known {
-            Some(known) if !is_due(&known.authority.certificate, now) => {
-                if !is_due(&known.pair.certificate, now) {
-                    return Ok(None);
-                }
-                (known.authority.clone(), known.previous.clone())
-            }
-            other => (
-                Authority::generate(now)?,
-                other
-                    .map(|known| known.authority.certificate.clone())
-                    .unwrap_or_default(),
-            ),
-        };
+    fn generate(names: &[String], now: OffsetDateTime) -> anyhow::Result<Self> {
+        let authority = Authority::generate(now)?;
         let pair = authority.issue(names, now)?;
-        Ok(Some(Self {
+        Ok(Self {
             authority,
-            previous,
+            previous: String::new(),
             pair,
-        }))
+        })
+    }
+
+    /// The same while it is young; else with a new leaf, or a new CA beside the old one.
+    fn renewed(&self, names: &[String], now: OffsetDateTime) -> anyhow::Result<Self> {
+        if is_due(&self.authority.certificate, now) {
+            let previous = self.authority.certificate.clone();
+            return Ok(Self {
+                previous,
+                ..Self::generate(names, now)?
+            });
+        }
+        if is_due(&self.pair.certificate, now) {
+            return Ok(Self {
+                pair: self.authority.issue(names, now)?,
+                ..self.clone()
+            });
+        }
+        Ok(self.clone())
     }
 
     /// The caBundle: the CA and the one before it.
@@ -206,20 +224,24 @@ mod tests {
     use super::*;
     use time::Duration;
 
-    fn next(known: Option<&Material>, days: i64) -> Option<Material> {
+    fn generate() -> Material {
         crate::tls::install_crypto();
+        Material::generate(&["a.b.svc".into()], OffsetDateTime::now_utc()).expect("generates")
+    }
+
+    fn after(days: i64, material: &Material) -> Material {
         let now = OffsetDateTime::now_utc() + Duration::days(days);
-        Material::next(known, &["a.b.svc".into()], now).expect("issues")
+        material.renewed(&["a.b.svc".into()], now).expect("renews")
     }
 
     #[test]
     fn leaf_and_authority_are_renewed_each_in_its_time() {
-        let first = next(None, 0).expect("new");
-        assert!(next(Some(&first), 30).is_none());
-        let leaf = next(Some(&first), 70).expect("renewed leaf");
+        let first = generate();
+        assert!(after(30, &first) == first);
+        let leaf = after(70, &first);
         assert!(leaf.authority == first.authority && leaf.pair != first.pair);
-        let authority = next(Some(&leaf), 250).expect("renewed authority");
-        assert!(authority.authority != first.authority);
+        let authority = after(250, &leaf);
+        assert!(authority.authority != first.authority && authority.pair != leaf.pair);
         assert_eq!(
             authority.trusted(),
             authority.authority.certificate.clone() + &first.authority.certificate
@@ -228,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_read_as_written_and_a_damaged_one_is_not() {
-        let material = next(None, 0).expect("new");
+        let material = generate();
         let mut secret = Secret {
             data: Some(material.data()),
             ..Secret::default()

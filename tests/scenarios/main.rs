@@ -3,8 +3,10 @@
 
 mod differential;
 mod faults;
+mod histories;
 mod install;
 mod pv_protection;
 mod pvc_protection;
 mod replicas;
 mod support;
+mod tls;

@@ -1,6 +1,6 @@
 //! Claims, from birth to the end, on the real control plane. Rows PVC-* of upstream's tables.
 
-use crate::support::{Space, claim, guarded, on_node, pod, refusal};
+use crate::support::{Space, claim, guarded, on_node, pod, refusal, repository};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -272,6 +272,46 @@ async fn pods_with_living_claims_are_not_refused() -> Result<()> {
     space.create_claim("data").await?;
     space.create_pod_on_node("direct", "data").await??;
     space.create_pod_on_node("unknown", "not-there").await??;
+    Ok(())
+}
+
+/// With the optional component a pod is not even bound to a node, neither in the usual nor in the legacy way.
+#[tokio::test]
+async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<()> {
+    let space = Space::new(guarded().await?, "binding").await?;
+    let component =
+        repository().join("manifests/components/pvc-protection-binding-guard/webhooks.yaml");
+    space
+        .cluster
+        .kubectl(&["apply", "-f", &component.to_string_lossy()])
+        .await?;
+    space.create_claim("data").await?;
+    space.create_claim("living").await?;
+    space.create_running_pod("user", "data").await?;
+    for (pod, claim) in [("late", "data"), ("fine", "living")] {
+        space
+            .create_pod(pod, claim, json!({"spec": {"schedulerName": "nobody"}}))
+            .await?;
+    }
+    space.delete_claim("data").await?;
+    space.claim_is_held("data").await?;
+    // The caBundle of a configuration that came later is filled in within half a minute.
+    let message = eventually("the binding is refused", async || {
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        anyhow::Ok(refusal(space.bind("pods/late/binding", "late", &dry_run).await).ok())
+    })
+    .await?;
+    ensure!(
+        message.contains("persistentvolumeclaim \"data\" is being deleted"),
+        "{message}"
+    );
+    refusal(space.bind("bindings", "late", &PostParams::default()).await)?;
+    space
+        .bind("pods/fine/binding", "fine", &PostParams::default())
+        .await?;
     Ok(())
 }
 

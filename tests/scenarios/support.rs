@@ -180,6 +180,30 @@ impl Space {
             .await)
     }
 
+    /// Binds the pod to a node, as a scheduler does, by a POST to `path`.
+    pub async fn bind(
+        &self,
+        path: &str,
+        pod: &str,
+        parameters: &PostParams,
+    ) -> kube::Result<Value> {
+        let url = format!("/api/v1/namespaces/{}/{path}", self.name);
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "node-1"},
+        });
+        let create = if parameters.dry_run {
+            format!("{url}?dryRun=All")
+        } else {
+            url
+        };
+        let request = http::Request::post(create).header("content-type", "application/json");
+        let request = request
+            .body(binding.to_string().into_bytes())
+            .map_err(kube::Error::HttpError)?;
+        self.cluster.client().request(request).await
+    }
+
     /// A pod that uses the claim and runs.
     pub async fn create_running_pod(&self, name: &str, claim: &str) -> Result<()> {
         self.create_pod(name, claim, on_node()).await?;

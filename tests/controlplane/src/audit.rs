@@ -116,9 +116,15 @@ impl AuditLog {
     pub fn since(&self, mark: Mark) -> Result<Calls> {
         let mut file =
             File::open(&self.path).with_context(|| format!("reading {}", self.path.display()))?;
-        file.seek(SeekFrom::Start(mark.0))?;
+        // The API server may have been in the middle of a line at the mark. That line's call was before it.
+        file.seek(SeekFrom::Start(mark.0.saturating_sub(1)))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
+        let text = if mark.0 == 0 {
+            &text
+        } else {
+            text.split_once('\n').map_or("", |(_, rest)| rest)
+        };
         // The last line may not be complete yet.
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         let calls = complete

@@ -1,0 +1,76 @@
+//! The feeds of one process, one per kind.
+
+use super::feed::Feed;
+use crate::{
+    objects::{Claim, Kind, Pod, Volume},
+    telemetry::Metrics,
+};
+use futures::future::BoxFuture;
+use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use std::sync::Arc;
+
+/// See the module. Only those that somebody needs are run.
+#[derive(Clone)]
+pub struct Feeds {
+    /// Pods that name a claim.
+    pub pods: Arc<Feed<Pod>>,
+    /// Claims.
+    pub claims: Arc<Feed<Claim>>,
+    /// Volumes.
+    pub volumes: Arc<Feed<Volume>>,
+}
+
+impl Feeds {
+    /// Empty ones.
+    pub fn new(metrics: &Arc<Metrics>) -> Self {
+        Self {
+            pods: Feed::new(metrics.clone()),
+            claims: Feed::new(metrics.clone()),
+            volumes: Feed::new(metrics.clone()),
+        }
+    }
+
+    /// Watches the kind for ever, in one namespace where one is given. Volumes have none: all of them are watched.
+    pub fn run(
+        &self,
+        kind: Kind,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> BoxFuture<'static, ()> {
+        match kind {
+            Kind::Pod => Box::pin(self.pods.clone().run(scoped(client, namespace))),
+            Kind::PersistentVolumeClaim => {
+                Box::pin(self.claims.clone().run(scoped(client, namespace)))
+            }
+            Kind::PersistentVolume => Box::pin(self.volumes.clone().run(Api::all(client.clone()))),
+        }
+    }
+
+    /// The kind's first complete list has arrived.
+    pub fn is_synced(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Pod => self.pods.is_synced(),
+            Kind::PersistentVolumeClaim => self.claims.is_synced(),
+            Kind::PersistentVolume => self.volumes.is_synced(),
+        }
+    }
+
+    /// Waits for the kind's first complete list.
+    pub async fn synced(&self, kind: Kind) {
+        match kind {
+            Kind::Pod => self.pods.synced().await,
+            Kind::PersistentVolumeClaim => self.claims.synced().await,
+            Kind::PersistentVolume => self.volumes.synced().await,
+        }
+    }
+}
+
+fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}

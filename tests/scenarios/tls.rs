@@ -1,0 +1,134 @@
+//! Certificates: one Secret for all replicas, looked after; or files.
+
+use crate::support::{BINARY, installed, webhooks_answer};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::json;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+const CONFIGURATION: &str = "volume-warden-pvc-protection";
+
+/// The certificate's Secret and the caBundle that the API server trusts.
+struct Trust {
+    secrets: Api<Secret>,
+    configurations: Api<MutatingWebhookConfiguration>,
+}
+
+impl Trust {
+    fn of(cluster: &Cluster) -> Self {
+        let client = cluster.client();
+        Self {
+            secrets: Api::namespaced(client.clone(), "volume-warden"),
+            configurations: Api::all(client),
+        }
+    }
+
+    async fn secret(&self, key: &str) -> Result<Option<String>> {
+        let secret = self.secrets.get_opt("volume-warden-tls").await?;
+        let value = secret.and_then(|secret| secret.data?.remove(key));
+        Ok(value.map(|value| String::from_utf8(value.0)).transpose()?)
+    }
+
+    async fn bundle(&self) -> Result<String> {
+        let configuration = self.configurations.get(CONFIGURATION).await?;
+        let webhook = configuration
+            .webhooks
+            .and_then(|mut webhooks| webhooks.pop())
+            .context("a webhook")?;
+        Ok(String::from_utf8(
+            webhook.client_config.ca_bundle.unwrap_or_default().0,
+        )?)
+    }
+}
+
+/// Two replicas serve one certificate; a deleted Secret comes back as it was, an emptied caBundle is filled again, and either replica
+/// alone answers.
+#[tokio::test]
+async fn replicas_share_a_certificate_and_look_after_it() -> Result<()> {
+    let cluster = installed("shared-tls", "manifests").await?;
+    let (first, second) = tokio::try_join!(
+        Warden::builder(&cluster, BINARY)
+            .name("first")
+            .serving()
+            .start(),
+        Warden::builder(&cluster, BINARY)
+            .name("second")
+            .serving()
+            .start(),
+    )?;
+    webhooks_answer(&cluster.client()).await?;
+    let trust = Trust::of(&cluster);
+    let authority = trust.secret("ca.crt").await?.context("a CA")?;
+    assert_eq!(trust.bundle().await?, authority);
+
+    trust
+        .secrets
+        .delete("volume-warden-tls", &DeleteParams::default())
+        .await?;
+    let empty = json!({"webhooks": [{"name": "claims.pvc-protection.volume-warden.dev", "clientConfig": {"caBundle": null}}]});
+    trust
+        .configurations
+        .patch(
+            CONFIGURATION,
+            &PatchParams::default(),
+            &Patch::Strategic(empty),
+        )
+        .await?;
+    eventually("Secret and caBundle are whole again", async || {
+        let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
+        ensure!(
+            secret.as_ref() == Some(&authority),
+            "the Secret: {secret:?}"
+        );
+        ensure!(bundle == authority, "the caBundle: {bundle}");
+        Ok(())
+    })
+    .await?;
+    first.process().kill()?;
+    webhooks_answer(&cluster.client()).await?;
+    drop((first, second));
+    cluster.stop().await;
+    Ok(())
+}
+
+/// As cert-manager would: a Secret's content in files, and the caBundle filled in by somebody else. No right to Secrets is used.
+#[tokio::test]
+async fn a_mounted_certificate_is_served() -> Result<()> {
+    let cluster = installed("mounted-tls", "manifests").await?;
+    let trust = Trust::of(&cluster);
+    let maker = Warden::builder(&cluster, BINARY)
+        .name("maker")
+        .start()
+        .await?;
+    maker.stop().await?;
+    let files = tempfile::tempdir()?;
+    for key in ["tls.crt", "tls.key"] {
+        std::fs::write(
+            files.path().join(key),
+            trust.secret(key).await?.context(key)?,
+        )?;
+    }
+    trust
+        .secrets
+        .delete("volume-warden-tls", &DeleteParams::default())
+        .await?;
+    let file = |key: &str| files.path().join(key).to_string_lossy().into_owned();
+    let served = Warden::builder(&cluster, BINARY)
+        .arg(format!("--tls-cert-file={}", file("tls.crt")))
+        .arg(format!("--tls-key-file={}", file("tls.key")))
+        .serving()
+        .start()
+        .await?;
+    webhooks_answer(&cluster.client()).await?;
+    ensure!(
+        trust.secret("tls.crt").await?.is_none(),
+        "with files there is no Secret to make"
+    );
+    drop(served);
+    cluster.stop().await;
+    Ok(())
+}
