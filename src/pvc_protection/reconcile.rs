@@ -2,6 +2,7 @@
 
 use super::{
     NAME,
+    reasons::IN_USE,
     rule::{Decision, FinishedPods, Source, View, decide},
 };
 use crate::{
@@ -114,8 +115,13 @@ impl Reconcile for PvcProtection {
             .list(&name.namespace)
             .await
             .map_err(|error| Retry(format!("pods could not be listed: {error}")))?;
-        let confirmed = self.decide(name, &claim, &pods, Source::Live);
-        self.act(name, &claim, confirmed).await
+        match self.decide(name, &claim, &pods, Source::Live) {
+            // It may be gone before the watch, which is behind, ever tells of it; then nothing would wake the claim.
+            Decision::Leave(Some(IN_USE)) => {
+                Err(Retry("a pod uses it that the watch has not told of".into()))
+            }
+            confirmed => self.act(name, &claim, confirmed).await,
+        }
     }
 }
 

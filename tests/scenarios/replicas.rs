@@ -1,8 +1,8 @@
 //! Several replicas, one leader.
 
-use crate::support::{BINARY, Space, bare, on_node};
+use crate::support::{BINARY, Space, bare};
 use anyhow::{Context, Result};
-use volume_warden_controlplane::{Cluster, Warden, eventually};
+use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, WardenBuilder, eventually};
 
 /// Replicas that look after one namespace, with a Lease of their own.
 struct Replicas {
@@ -17,14 +17,16 @@ impl Replicas {
     }
 
     async fn start(&self, name: &str) -> Result<Warden> {
+        self.builder(name).start().await
+    }
+
+    fn builder(&self, name: &str) -> WardenBuilder<'_> {
         Warden::builder(self.space.cluster, BINARY)
             .name(format!("{}-{name}", self.space.name))
             .arg(format!("--namespace={}", self.space.name))
             .arg(format!("--lease-lock-name={}", self.space.name))
             .arg(format!("--lease-lock-id={name}"))
             .arg("--components=pvc-protection")
-            .start()
-            .await
     }
 
     async fn holder(&self) -> Result<String> {
@@ -103,23 +105,52 @@ async fn a_leader_that_stops_hands_over() -> Result<()> {
     replicas.work_is_done("after").await
 }
 
-/// A leader that was paused for longer than its Lease finds out before it writes, follows, and leads again when it is its turn.
+/// A leader that was paused for longer than its Lease writes nothing when it wakes up to work that has come meanwhile, follows, and
+/// leads again when it is its turn. The second leader is kept from writing, so that any write would be the first one's.
 #[tokio::test]
 async fn a_paused_leader_steps_down_and_works_on() -> Result<()> {
     let replicas = Replicas::new("paused-leader").await?;
+    let (space, cluster) = (&replicas.space, replicas.space.cluster);
     let first = replicas.start("first").await?;
     replicas.leads("first").await?;
-    replicas.space.create_claim("used").await?;
-    replicas.space.claim_is_protected("used").await?;
-    replicas.space.create_pod("user", "used", on_node()).await?;
-    replicas.space.delete_claim("used").await?;
-    let second = replicas.start("second").await?;
+    space.create_claim("data").await?;
+    space.claim_is_protected("data").await?;
+    let account = cluster
+        .service_account_kubeconfig("volume-warden", "volume-warden", None)
+        .await?;
+    let between = Interposer::start(cluster, account)?;
+    let held = between.add(
+        Rule::on("PATCH")
+            .path_contains("/persistentvolumeclaims/")
+            .hold(),
+    );
+    let second = replicas
+        .builder("second")
+        .kubeconfig(between.kubeconfig())
+        .start()
+        .await?;
+
     first.process().pause()?;
+    let mark = cluster.audit().mark()?;
+    space.delete_claim("data").await?;
     replicas.leads("second").await?;
+    held.held(1).await?;
     first.process().resume()?;
     says_leader(&first, false).await?;
-    replicas.space.claim_is_held("used").await?;
+    let calls = cluster
+        .audit()
+        .since(mark)?
+        .by_user_agent("volume-warden/")
+        .writes();
+    let writes = calls
+        .iter()
+        .filter(|call| call.namespace == space.name)
+        .count();
+    assert_eq!(writes, 0, "{calls:?}");
     assert_eq!(replicas.holder().await?, "second");
+
+    drop(held);
+    space.claim_is_gone("data").await?;
     let status = second.stop().await.context("stop")?;
     assert!(status.success(), "{status}");
     replicas.leads("first").await?;
