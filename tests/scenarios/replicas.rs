@@ -131,18 +131,24 @@ async fn a_paused_leader_steps_down_and_works_on() -> Result<()> {
         .await?;
 
     first.process().pause()?;
-    let mark = cluster.audit().mark()?;
     space.delete_claim("data").await?;
     replicas.leads("second").await?;
     held.held(1).await?;
+    let mark = cluster.audit().mark()?;
     first.process().resume()?;
     says_leader(&first, false).await?;
-    let calls = cluster
-        .audit()
-        .since(mark)?
-        .by_user_agent("volume-warden/")
-        .writes();
+    // Only a follower reads the Lease. Once it has done so a few times it has long heard of the deletion.
+    let calls = eventually("it follows", async || {
+        let calls = cluster.audit().since(mark)?.by_user_agent("volume-warden/");
+        let reads = calls
+            .iter()
+            .filter(|call| call.verb == "get" && call.name == space.name)
+            .count();
+        anyhow::Ok(Some(calls).filter(|_| reads >= 4))
+    })
+    .await?;
     let writes = calls
+        .writes()
         .iter()
         .filter(|call| call.namespace == space.name)
         .count();

@@ -1,0 +1,72 @@
+//! Volume Warden built, installed and running.
+
+use crate::narrator::{Narrator, step, title};
+use anyhow::{Context, Result, ensure};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use volume_warden_controlplane::{Cluster, Warden};
+
+const OURS: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+
+/// Builds the binary, because cargo builds none for an example, and tells where it is.
+///
+/// The example is named along with it so that cargo resolves the same features and has the dependencies already.
+pub fn build() -> Result<PathBuf> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--locked"]).args([
+        "--bin",
+        "volume-warden",
+        "--example",
+        "demo",
+    ]);
+    // `cargo run` describes the demo's package in these, and the build script of ring would see a change in them.
+    let ours = |name: &OsString| {
+        OURS.iter()
+            .any(|&prefix| name.to_string_lossy().starts_with(prefix))
+    };
+    for name in env::vars_os().map(|(name, _)| name).filter(ours) {
+        cargo.env_remove(name);
+    }
+    let status = cargo.status().context("starting cargo")?;
+    ensure!(status.success(), "building volume-warden failed ({status})");
+    // The example is target/release/examples/demo.
+    let demo = env::current_exe()?;
+    let release = demo
+        .ancestors()
+        .nth(2)
+        .context("an executable without a directory")?;
+    Ok(release.join("volume-warden"))
+}
+
+/// Installs what users install, and starts Volume Warden with the service account made for it.
+pub async fn install(narrator: &Narrator, cluster: &Cluster, binary: &Path) -> Result<Warden> {
+    title("Installing Volume Warden")?;
+    step("The manifests are applied as they are: RBAC, webhooks, Service, Deployment.")?;
+    narrator
+        .run(
+            "kubectl apply -k manifests",
+            "deployment.apps/volume-warden created",
+        )
+        .await?;
+    step(
+        "A simulated pod runs no container. So the binary is started beside the cluster, with the\n\
+         service account of the manifests and nothing more, and answers for their Service.",
+    )?;
+    let warden = Warden::builder(cluster, binary).serving().start().await?;
+    webhooks_answer(narrator).await?;
+    Ok(warden)
+}
+
+/// A dry run is never stored, so only admission can have added a finalizer: the API server has heard of the webhooks.
+async fn webhooks_answer(narrator: &Narrator) -> Result<()> {
+    for (file, finalizer) in [("claim", "pvc-protection"), ("volume", "pv-protection")] {
+        let create =
+            format!("kubectl create --dry-run=server -o yaml -f examples/demo/{file}.yaml");
+        narrator.until(&create, &[finalizer]).await?;
+    }
+    Ok(())
+}

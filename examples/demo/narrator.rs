@@ -1,0 +1,134 @@
+//! Tells the stories: plain sentences, and real commands with what they really print.
+
+use anyhow::{Context, Result, ensure};
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal, Write},
+    iter,
+    path::PathBuf,
+    process::{Output, Stdio},
+};
+use tokio::process::Command;
+use volume_warden_controlplane::{Binaries, Cluster, eventually};
+
+/// Whoever tells the stories. The commands are run by `sh` exactly as they are shown.
+pub struct Narrator {
+    kubeconfig: PathBuf,
+    /// Where the kubectl of the cluster's version is, and a `PATH` that begins there.
+    kubectl_directory: PathBuf,
+    path: OsString,
+    /// kubectl's usual cache goes by address, and the port may have been another cluster's.
+    kubectl_cache: PathBuf,
+}
+
+impl Narrator {
+    /// A narrator of what happens in `cluster`.
+    pub fn new(cluster: &Cluster) -> Result<Self> {
+        let kubectl = Binaries::locate()?.path("kubectl");
+        let directory = kubectl.parent().context("a kubectl without a directory")?;
+        let usual = env::var_os("PATH").unwrap_or_default();
+        let directories = iter::once(directory.to_owned()).chain(env::split_paths(&usual));
+        Ok(Self {
+            kubeconfig: cluster.kubeconfig().to_owned(),
+            path: env::join_paths(directories)?,
+            kubectl_directory: directory.to_owned(),
+            kubectl_cache: cluster.dir().join("kubectl-cache"),
+        })
+    }
+
+    /// Runs the command once, and shows what it printed. It has to succeed and print `expected`.
+    pub async fn run(&self, command: &str, expected: &str) -> Result<()> {
+        let output = self.sh(command).await?;
+        let printed = text(&output);
+        ensure!(
+            output.status.success(),
+            "`{command}` failed ({}): {printed}",
+            output.status
+        );
+        ensure!(
+            printed.contains(expected),
+            "`{command}` did not print {expected:?}: {printed}"
+        );
+        Ok(show(command, &printed)?)
+    }
+
+    /// Runs the command until it prints all of `expected`, and shows what it printed then.
+    pub async fn see(&self, command: &str, expected: &[&str]) -> Result<()> {
+        let printed = self.until(command, expected).await?;
+        Ok(show(command, &printed)?)
+    }
+
+    /// Runs the command until it prints all of `expected`, and shows nothing. It may fail: the story may be about that.
+    pub async fn until(&self, command: &str, expected: &[&str]) -> Result<String> {
+        eventually(&format!("`{command}` prints {expected:?}"), async || {
+            let printed = text(&self.sh(command).await?);
+            let complete = expected.iter().all(|&part| printed.contains(part));
+            ensure!(complete, "{printed}");
+            anyhow::Ok(Some(printed))
+        })
+        .await
+    }
+
+    /// What to enter in another terminal to go on with this cluster.
+    pub fn invite(&self) -> io::Result<()> {
+        show(
+            &format!("export KUBECONFIG={}", self.kubeconfig.display()),
+            "",
+        )?;
+        show(
+            &format!("export PATH={}:$PATH", self.kubectl_directory.display()),
+            "",
+        )?;
+        show("kubectl get pvc,pv,pod -A", "")
+    }
+
+    async fn sh(&self, command: &str) -> Result<Output> {
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .args(["-c", command])
+            .env("PATH", &self.path)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("KUBECACHEDIR", &self.kubectl_cache)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        Ok(shell.output().await?)
+    }
+}
+
+/// Says something in between.
+pub fn tell(text: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{text}")
+}
+
+/// Begins a story.
+pub fn title(text: &str) -> io::Result<()> {
+    tell(&format!("\n{}", bold(&format!("==== {text}"))))
+}
+
+/// The next step of a story, before its commands.
+pub fn step(text: &str) -> io::Result<()> {
+    tell(&format!("\n{text}"))
+}
+
+fn show(command: &str, printed: &str) -> io::Result<()> {
+    tell(&format!("\n  {}", bold(&format!("$ {command}"))))?;
+    for line in printed.lines() {
+        tell(&format!("  {line}"))?;
+    }
+    Ok(())
+}
+
+/// What a terminal would have shown.
+fn text(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{out}{err}").trim_end().to_owned()
+}
+
+fn bold(text: &str) -> String {
+    let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if plain || !io::stdout().is_terminal() {
+        return text.to_owned();
+    }
+    format!("\u{1b}[1m{text}\u{1b}[0m")
+}
