@@ -16,6 +16,7 @@ pub mod admission;
 pub mod cli;
 pub mod cluster;
 pub mod components;
+pub mod listener;
 pub mod objects;
 pub mod pv_protection;
 pub mod pvc_protection;

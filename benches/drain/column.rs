@@ -52,8 +52,8 @@ impl Column {
         match self {
             Self::Limit => "limit",
             Self::Ours => "volume-warden",
-            Self::InTreeUnlimited => "in-tree unlimited",
-            Self::InTreeDefault => "in-tree default",
+            Self::InTreeUnlimited => "in-tree-unlimited",
+            Self::InTreeDefault => "in-tree-default",
         }
     }
 

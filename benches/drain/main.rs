@@ -4,7 +4,8 @@
 //! drainer is resumed, and the time until the last claim is gone is taken. The limit is a loader that reads nothing and only
 //! removes the finalizers, with as many requests in flight as Volume Warden.
 //!
-//! `cargo bench --bench drain`, or with other sizes `cargo bench --bench drain -- 500 500+5000` (claims, and other pods around).
+//! `cargo bench --bench drain`, or with other sizes and only some
+//! columns: `cargo bench --bench drain -- 500 500+5000 limit volume-warden` (claims, and other pods around).
 
 mod column;
 mod load;
@@ -34,22 +35,36 @@ const DEFAULT: [Size; 3] = [
     },
 ];
 
+/// The limit is taken before and after, against a machine whose speed drifts.
+const COLUMNS: [Column; 6] = [
+    Column::Limit,
+    Column::Ours,
+    Column::InTreeUnlimited,
+    Column::InTreeDefault,
+    Column::Ours,
+    Column::Limit,
+];
+
 #[tokio::main]
 async fn main() -> Result<()> {
-    let named: Vec<String> = std::env::args()
+    // Cargo adds flags of its own.
+    let arguments = std::env::args()
         .skip(1)
-        .filter(|argument| !argument.starts_with('-'))
-        .collect();
-    let sizes = named
+        .filter(|argument| !argument.starts_with('-'));
+    let (sizes, columns): (Vec<_>, Vec<_>) =
+        arguments.partition(|argument| argument.starts_with(|first: char| first.is_ascii_digit()));
+    let sizes = sizes
         .iter()
         .map(|size| parse(size))
         .collect::<Result<Vec<_>>>()?;
+    let wanted =
+        |column: &Column| columns.is_empty() || columns.iter().any(|name| name == column.name());
     for size in if sizes.is_empty() {
         DEFAULT.to_vec()
     } else {
         sizes
     } {
-        let outcomes = run(size).await?;
+        let outcomes = run(size, COLUMNS.into_iter().filter(wanted)).await?;
         print(size, &outcomes);
     }
     Ok(())
@@ -68,27 +83,15 @@ fn parse(size: &str) -> Result<Size> {
     })
 }
 
-/// All columns, one after another, each on a fresh control plane. The limit is taken before and after, against a drifting machine.
-async fn run(size: Size) -> Result<Vec<(Column, Outcome)>> {
-    let columns = [
-        Column::Limit,
-        Column::Ours,
-        Column::InTreeUnlimited,
-        Column::InTreeDefault,
-        Column::Ours,
-        Column::Limit,
-    ];
+/// One column after another, each on a fresh control plane.
+async fn run(size: Size, columns: impl Iterator<Item = Column>) -> Result<Vec<(Column, Outcome)>> {
     let mut outcomes = Vec::new();
     for column in columns {
-        // Twenty claims a second among thousands: the figure is known to be the same, and takes minutes.
-        if column == Column::InTreeDefault && size.others > 0 {
-            continue;
-        }
         let outcome = column
             .measure(size)
             .await
             .with_context(|| format!("column {}", column.name()))?;
-        eprintln!("{:>16}: {:6.2} s", column.name(), outcome.seconds);
+        eprintln!("{:>17}: {:6.2} s", column.name(), outcome.seconds);
         outcomes.push((column, outcome));
     }
     Ok(outcomes)

@@ -10,8 +10,6 @@ use std::sync::Arc;
 pub struct Hook {
     /// Where the API server sends its reviews.
     pub path: &'static str,
-    /// Whose it is.
-    pub component: &'static str,
     /// What may be sent there. Anything else is a webhook configuration gone wrong, and is said to be.
     pub rules: &'static [Rule],
     /// The review. It answers from what is in memory and calls nobody.

@@ -138,7 +138,6 @@ mod tests {
         }];
         Hook {
             path: "/hook",
-            component: "test",
             rules,
             review: Arc::new(review),
         }

@@ -5,7 +5,7 @@
 //! replay a POST that met a closing connection. So: idle connections are kept longer than that, and before the end every answer
 //! says `connection: close` for a while.
 
-use crate::telemetry::Metrics;
+use crate::{listener::Listener, telemetry::Metrics};
 use arc_swap::ArcSwapOption;
 use axum::{
     Router,
@@ -32,7 +32,7 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::OwnedSemaphorePermit,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -82,6 +82,7 @@ pub async fn serve(
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) {
+    let listener = Listener::new(listener, limits.connections);
     let closing = Arc::new(AtomicBool::new(false));
     let app = app.layer(from_fn(closing_header(closing.clone())));
     let server = Server {
@@ -131,25 +132,14 @@ struct Server {
 }
 
 impl Server {
-    async fn accept(&self, listener: &TcpListener) {
-        let permits = Arc::new(Semaphore::new(self.limits.connections));
+    async fn accept(&self, listener: &Listener) {
         loop {
-            // The semaphore is never closed.
-            let Ok(permit) = permits.clone().acquire_owned().await else {
-                return;
-            };
-            match listener.accept().await {
-                Ok((tcp, _)) => self.connection(tcp, permit),
-                Err(error) => {
-                    // Out of file descriptors, most likely: a moment, or this would be a busy loop.
-                    tracing::warn!(%error, "accept");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            }
+            let (tcp, permit) = listener.accept().await;
+            self.connection(tcp, permit);
         }
     }
 
-    fn connection(&self, tcp: TcpStream, permit: OwnedSemaphorePermit) {
+    fn connection(&self, tcp: TcpStream, permit: Option<OwnedSemaphorePermit>) {
         let Some(config) = self.certificate.load_full() else {
             return;
         };

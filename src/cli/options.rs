@@ -68,7 +68,8 @@ pub(super) struct ProtectionOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub(super) struct LeaseOptions {
-    /// Name of the Lease [default: volume-warden with all components, else their names joined by dashes]
+    /// Name of the Lease [default: volume-warden with all components, else their names joined by dashes; -dry-run is added to a
+    /// dry run's]
     #[arg(long, env = "VOLUME_WARDEN_LEASE_LOCK_NAME", value_name = "NAME")]
     pub(super) lease_lock_name: Option<String>,
 
@@ -162,23 +163,25 @@ impl RunOptions {
         Some(self.cluster.namespace.clone()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// The Lease's name: two installations with different components must not compete.
+    /// The Lease's name: two installations with different components must not compete, and a dry run must not take the Lease from
+    /// one that works.
     pub(super) fn lease_lock_name(&self) -> String {
         let components = self.components();
-        let joined = || {
-            components
-                .iter()
-                .map(|component| component.name())
-                .collect::<Vec<_>>()
-                .join("-")
+        let all = components.len() == Component::ALL.len();
+        let names: Vec<_> = components
+            .iter()
+            .map(|component| component.name())
+            .collect();
+        let base = if all {
+            "volume-warden".to_owned()
+        } else {
+            names.join("-")
         };
-        let default = || {
-            if components.len() == Component::ALL.len() {
-                "volume-warden".to_owned()
-            } else {
-                joined()
-            }
+        let default = if self.dry_run {
+            format!("{base}-dry-run")
+        } else {
+            base
         };
-        self.lease.lease_lock_name.clone().unwrap_or_else(default)
+        self.lease.lease_lock_name.clone().unwrap_or(default)
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     admission::{self, Certificate, Limits},
     cluster::{Apply, Elector, LeaseName, connect},
     components::{Assembly, Component, Context},
+    listener::Listener,
     telemetry::{Metrics, health, logs},
     tls::{Mounted, SelfSigned, install_crypto},
 };
@@ -15,7 +16,6 @@ use kube::{
 };
 use std::{hash::BuildHasher, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 /// Where a pod finds the namespace it is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -40,6 +40,11 @@ struct Process {
     system_namespace: String,
     metrics: Arc<Metrics>,
     tasks: Tasks,
+}
+
+struct Sockets {
+    https: TcpListener,
+    http: Listener,
 }
 
 impl Process {
@@ -78,10 +83,12 @@ impl Process {
             dry_run = self.options.dry_run,
             "starting"
         );
+        // First of all: a process that cannot serve must not win the Lease either.
+        let sockets = self.listen().await?;
         let certificate = Certificate::default();
         self.certificate(&client, &certificate).await?;
         let assembly = self.components(&client);
-        self.serve(assembly, certificate).await?;
+        self.serve(sockets, assembly, certificate);
         let limits = Limits::default();
         self.tasks
             .watch_over(limits.lame_duck + limits.drain + LAST_CALL)
@@ -98,9 +105,9 @@ impl Process {
                         .await?,
                 )
             }
-            None => Config::infer().await.context(
-                "there is neither a pod's service account nor a kubeconfig; see --kubeconfig",
-            ),
+            // Never a kubeconfig that happens to lie around: it may be an administrator's, of another cluster.
+            None => Config::incluster()
+                .context("this is not a pod of a cluster; outside of one, --kubeconfig is needed"),
         }
     }
 
@@ -192,13 +199,19 @@ impl Process {
         }
     }
 
-    async fn serve(
-        &mut self,
-        mut assembly: Assembly,
-        certificate: Certificate,
-    ) -> anyhow::Result<()> {
-        let https = listen(self.options.server.webhook_address).await?;
-        let http = listen(self.options.server.metrics_address).await?;
+    async fn listen(&self) -> anyhow::Result<Sockets> {
+        let server = &self.options.server;
+        let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
+        let (https, http) = (server.webhook_address, server.metrics_address);
+        Ok(Sockets {
+            https: TcpListener::bind(https).await.with_context(cannot(https))?,
+            http: Listener::bind(http, health::CONNECTIONS)
+                .await
+                .with_context(cannot(http))?,
+        })
+    }
+
+    fn serve(&mut self, sockets: Sockets, mut assembly: Assembly, certificate: Certificate) {
         let missing = self.missing(&assembly, &certificate);
         let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
         let options = admission::Options {
@@ -211,7 +224,14 @@ impl Process {
         let needed = limits.lame_duck;
         self.tasks.spawn(
             "the webhook server",
-            admission::serve(https, certificate, router, limits, metrics.clone(), stop),
+            admission::serve(
+                sockets.https,
+                certificate,
+                router,
+                limits,
+                metrics.clone(),
+                stop,
+            ),
         );
         for (kind, watch) in assembly.watches() {
             self.tasks.spawn_endless(kind, needed, watch);
@@ -219,12 +239,9 @@ impl Process {
         for reconciler in assembly.reconcilers() {
             self.tasks.spawn("a reconciler", reconciler);
         }
+        let probes = health::serve(sockets.http, metrics, missing);
         self.tasks
-            .spawn_endless("the metrics server", needed, async move {
-                let outcome = health::serve(http, metrics, missing, CancellationToken::new()).await;
-                tracing::error!(?outcome, "the metrics server ended");
-            });
-        Ok(())
+            .spawn_endless("the metrics server", needed, probes);
     }
 
     /// What keeps this replica from being ready.
@@ -246,12 +263,6 @@ impl Process {
             missing
         })
     }
-}
-
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Unique to this process. The random part tells two containers of one pod, or a process from its predecessor with the same pid.

@@ -10,13 +10,17 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Client,
     api::{DynamicObject, PatchParams},
+    core::Status,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-const CALL_LIMIT: Duration = Duration::from_secs(15);
+/// Shorter than the time between our last write as a leader and another replica's first, see `lease`.
+const CALL_LIMIT: Duration = Duration::from_secs(4);
+/// The API server takes no longer note in an Event.
+const NOTE_LIMIT: usize = 1000;
 
 /// A change to an object, as a rule wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +69,10 @@ pub struct Target<'a> {
 pub enum Applied {
     /// It is as wanted: written, or the object is gone.
     Done,
-    /// Nothing was written, because this process may not: it does not lead, or only says what it would do.
+    /// Nothing was written: this is a dry run.
     Withheld,
+    /// Nothing was written: this replica does not lead, or not for sure.
+    NotLeading,
     /// The object is not what the rule saw. Look again.
     Outdated,
     /// The API server did not take it.
@@ -81,6 +87,7 @@ impl Applied {
     pub fn settled(self) -> Result<(), Retry> {
         match self {
             Self::Done | Self::Withheld => Ok(()),
+            Self::NotLeading => Err(Retry("this replica does not lead".into())),
             Self::Outdated => Err(Retry("it changed meanwhile".into())),
             Self::Failed(error) => Err(Retry(error.to_string())),
         }
@@ -95,6 +102,7 @@ impl Applied {
         match self {
             Self::Done => "Done",
             Self::Withheld => "Withheld",
+            Self::NotLeading => "NotLeading",
             Self::Outdated => "Outdated",
             Self::Failed(_) => "Failed",
         }
@@ -165,9 +173,12 @@ impl Apply {
     async fn patch(&self, target: &Target<'_>, action: Action) -> Applied {
         // The semaphore is never closed.
         let _permit = self.in_flight.acquire().await;
-        // Asked after waiting for the permit, as late as can be.
-        if self.dry_run || !self.leadership.holds() {
+        if self.dry_run {
             return Applied::Withheld;
+        }
+        // Asked after waiting for the permit, as late as can be.
+        if !self.leadership.holds() {
+            return Applied::NotLeading;
         }
         let patch = kube::api::Patch::<()>::Json(Patch(operations(target, action)));
         let api = self.api(target);
@@ -194,15 +205,21 @@ impl Apply {
     /// A refusal is the user's to know: missing rights, a policy, an admission webhook.
     async fn report(&self, target: &Target<'_>, action: Action, error: &kube::Error) {
         tracing::warn!(kind = target.kind.plural(), object = %target.name, action = action.name(), %error, "not written");
-        if !matches!(error, kube::Error::Api(status) if (400..429).contains(&status.code)) {
+        let kube::Error::Api(status) = error else {
+            return;
+        };
+        if !(400..429).contains(&status.code) {
             return;
         }
+        let mut note = format!(
+            "The API server refused it, and will be asked again: {}",
+            status.message
+        );
+        note.truncate(note.floor_char_boundary(NOTE_LIMIT));
         let event = Event {
             type_: EventType::Warning,
             reason: action.failure().into(),
-            note: Some(format!(
-                "The API server refused it: {error}. It will be tried again."
-            )),
+            note: Some(note),
             action: action.name().into(),
             secondary: None,
         };
@@ -255,14 +272,64 @@ fn test(field: &str, value: &str) -> PatchOperation {
     })
 }
 
-/// A `test` that fails is answered with 422, a lost race inside the API server with 409.
+/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
+/// somebody's validation, unless the object began to be deleted before our finalizer came.
 fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,
         Err(kube::Error::Api(status)) if status.code == 404 => Applied::Done,
-        Err(kube::Error::Api(status)) if status.code == 409 || status.code == 422 => {
+        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Outdated,
+        Err(kube::Error::Api(status)) if status.code == 422 && !is_invalid(&status) => {
             Applied::Outdated
         }
         Err(error) => Applied::Failed(error),
+    }
+}
+
+fn is_invalid(status: &Status) -> bool {
+    let causes = status
+        .details
+        .as_ref()
+        .map(|details| details.causes.as_slice())
+        .unwrap_or_default();
+    causes
+        .iter()
+        .any(|cause| !cause.message.contains("no new finalizers can be added"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(status: serde_json::Value) -> &'static str {
+        let status: Status = serde_json::from_value(status).expect("a status");
+        judge(Err(kube::Error::Api(Box::new(status)))).label()
+    }
+
+    /// As the API server answers, by its real responses.
+    #[test]
+    fn answers_are_told_apart() {
+        let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";
+        for (answer, expected) in [
+            (json!({"code": 404, "reason": "NotFound"}), "Done"),
+            (json!({"code": 409, "reason": "Conflict"}), "Outdated"),
+            (
+                json!({"code": 422, "reason": "Invalid", "details": {}}),
+                "Outdated",
+            ),
+            (
+                json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": late}]}}),
+                "Outdated",
+            ),
+            (
+                json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": "must not be so"}]}}),
+                "Failed",
+            ),
+            (json!({"code": 403, "reason": "Forbidden"}), "Failed"),
+            (json!({"code": 429, "reason": "TooManyRequests"}), "Failed"),
+            (json!({"code": 504, "reason": "Timeout"}), "Failed"),
+        ] {
+            assert_eq!(judged(answer.clone()), expected, "{answer}");
+        }
     }
 }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Others wait this long after our last renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// We stop writing this long after our last renewal *began*: well before others may start.
+/// We stop writing this long after our last renewal *began*; others may start later by more than a write may take.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Between two attempts.
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
@@ -56,10 +56,19 @@ impl Leadership {
         }
     }
 
-    /// Waits until this replica no longer leads.
+    /// Waits until this replica no longer leads: it was told so, or the renewal is late. Late for a moment is late too: what was
+    /// not written in that moment has to be looked at again.
     pub async fn lost(&self) {
-        let mut until = self.until.clone();
-        let _ = until.wait_for(Option::is_none).await;
+        let mut receiver = self.until.clone();
+        loop {
+            let Some(until) = *receiver.borrow_and_update() else {
+                return;
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return,
+                changed = receiver.changed() => if changed.is_err() { return },
+            }
+        }
     }
 }
 
@@ -80,8 +89,10 @@ pub struct Elector {
     lease: LeaseName,
     until: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
-    /// The Lease as last read or written, and when it was first seen so.
+    /// The Lease as last read or written, and since when its spec has been so.
     seen: Option<(Lease, Instant)>,
+    /// What was seen may have been overwritten since: read before writing.
+    stale: bool,
 }
 
 impl Elector {
@@ -95,6 +106,7 @@ impl Elector {
                 until,
                 metrics,
                 seen: None,
+                stale: true,
             },
             Leadership { until: receiver },
         )
@@ -155,22 +167,22 @@ impl Elector {
 
     /// True if the Lease is ours by a write that was accepted.
     async fn attempt(&mut self) -> kube::Result<bool> {
-        if let Some((ours, _)) = self
-            .seen
-            .clone()
-            .filter(|(lease, _)| holder(lease) == self.lease.identity)
+        if !self.stale
+            && let Some((ours, _)) = self
+                .seen
+                .clone()
+                .filter(|(lease, _)| holder(lease) == self.lease.identity)
+            && self.write(ours).await?
         {
-            // The holder needs no read: if anybody else wrote, the compare-and-swap fails and the next attempt reads.
-            return self.write(ours).await;
+            // The holder needs no read. If somebody else wrote, perhaps only a label, the compare-and-swap failed: see below.
+            return Ok(true);
         }
         match within(CALL_LIMIT, self.api.get_opt(&self.lease.name)).await? {
             None => self.create().await,
             Some(lease) => {
                 self.remember(lease.clone());
-                if holder(&lease).is_empty()
-                    || holder(&lease) == self.lease.identity
-                    || self.expired()
-                {
+                let ours = holder(&lease) == self.lease.identity;
+                if ours || holder(&lease).is_empty() || self.expired() {
                     self.write(lease).await
                 } else {
                     Ok(false)
@@ -180,13 +192,10 @@ impl Elector {
     }
 
     fn remember(&mut self, lease: Lease) {
-        if self
-            .seen
-            .as_ref()
-            .is_none_or(|(seen, _)| seen.spec != lease.spec)
-        {
-            self.seen = Some((lease, Instant::now()));
-        }
+        let known = self.seen.take().filter(|(seen, _)| seen.spec == lease.spec);
+        let since = known.map_or_else(Instant::now, |(_, since)| since);
+        self.seen = Some((lease, since));
+        self.stale = false;
     }
 
     fn expired(&self) -> bool {
@@ -226,22 +235,19 @@ impl Elector {
     }
 
     fn written(&mut self, written: kube::Result<Lease>) -> kube::Result<bool> {
+        // Unless it succeeds, whether it was written is not known; only a read can tell.
+        self.stale = true;
         match written {
             Ok(lease) => {
-                self.seen = Some((lease, Instant::now()));
+                self.remember(lease);
                 Ok(true)
             }
             Err(kube::Error::Api(status))
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
             {
-                self.seen = None;
                 Ok(false)
             }
-            Err(error) => {
-                // Whether it was written is not known; only a read can tell.
-                self.seen = None;
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
     }
 
@@ -300,4 +306,30 @@ fn holder(lease: &Lease) -> &str {
         .as_ref()
         .and_then(|spec| spec.holder_identity.as_deref())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// A renewal that comes a second late goes from one deadline to the next without a word in between.
+    #[tokio::test(start_paused = true)]
+    async fn a_late_renewal_is_a_loss() {
+        let (lead, leadership) = Elector::by_hand();
+        lead.send_replace(Some(Instant::now() + seconds(10)));
+        let watched = leadership.clone();
+        let lost = tokio::spawn(async move { watched.lost().await });
+        tokio::time::sleep(seconds(8)).await;
+        lead.send_replace(Some(Instant::now() + seconds(10)));
+        tokio::time::sleep(seconds(9)).await;
+        assert!(leadership.holds() && !lost.is_finished(), "renewed in time");
+        tokio::time::sleep(seconds(2)).await;
+        lead.send_replace(Some(Instant::now() + seconds(10)));
+        assert!(leadership.holds());
+        lost.await.expect("told of the loss, short as it was");
+    }
 }

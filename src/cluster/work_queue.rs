@@ -27,6 +27,8 @@ struct Lines<K> {
     /// In somebody's hands; the flag says whether to look again afterwards.
     taken: HashMap<K, bool>,
     later: BTreeSet<(Instant, K)>,
+    /// The one time at which each key of `later` is due.
+    due: HashMap<K, Instant>,
     failures: HashMap<K, u32>,
 }
 
@@ -37,6 +39,7 @@ impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
             queued: HashSet::new(),
             taken: HashMap::new(),
             later: BTreeSet::new(),
+            due: HashMap::new(),
             failures: HashMap::new(),
         };
         Self {
@@ -96,7 +99,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         if news {
             lines.add(key.clone());
         } else {
-            lines.later.insert((Instant::now() + delay, key.clone()));
+            lines.put_off(key.clone(), Instant::now() + delay);
         }
         self.bell.notify_one();
         delay
@@ -120,6 +123,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         lines.queued.clear();
         lines.taken.clear();
         lines.later.clear();
+        lines.due.clear();
         lines.failures.clear();
     }
 
@@ -137,10 +141,23 @@ impl<K: Clone + Eq + Hash + Ord> Lines<K> {
         }
     }
 
+    fn put_off(&mut self, key: K, until: Instant) {
+        self.forget_due(&key);
+        self.due.insert(key.clone(), until);
+        self.later.insert((until, key));
+    }
+
+    fn forget_due(&mut self, key: &K) {
+        if let Some(at) = self.due.remove(key) {
+            self.later.remove(&(at, key.clone()));
+        }
+    }
+
     fn wake_due(&mut self) {
         let now = Instant::now();
         while self.later.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, key)) = self.later.pop_first() {
+                self.due.remove(&key);
                 self.add(key);
             }
         }
@@ -149,6 +166,7 @@ impl<K: Clone + Eq + Hash + Ord> Lines<K> {
     fn take(&mut self) -> Option<K> {
         let key = self.ready.pop_front()?;
         self.queued.remove(&key);
+        self.forget_due(&key);
         self.taken.insert(key.clone(), false);
         Some(key)
     }
@@ -207,5 +225,19 @@ mod tests {
         }
         queue.add("a");
         assert!(!nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_keeps_failing_is_put_off_once_however_often_it_is_added() {
+        let queue = WorkQueue::default();
+        for _ in 0..1000 {
+            queue.add("a");
+            let key = queue.take().await;
+            queue.failed(&key);
+        }
+        assert_eq!(queue.len(), 1);
+        let key = queue.take().await;
+        queue.done(&key);
+        assert!(queue.is_empty() && nothing_to_take(&queue).await);
     }
 }

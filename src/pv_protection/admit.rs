@@ -1,6 +1,5 @@
 //! The doors at admission: the finalizer at birth, and the guard against a new binding of a deleting volume.
 
-use super::NAME;
 use crate::{
     admission::{Answer, Hook, Request, Rule},
     cluster::Feed,
@@ -21,7 +20,6 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
     vec![
         Hook {
             path: "/pv-protection/volumes",
-            component: NAME,
             rules: &[Rule {
                 operation: "CREATE",
                 resource: "persistentvolumes",
@@ -31,7 +29,6 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
         },
         Hook {
             path: "/pv-protection/bind",
-            component: NAME,
             rules: &[
                 Rule {
                     operation: "UPDATE",

@@ -49,8 +49,12 @@ impl Reconcile for PvProtection {
         let Some(volume) = self.volumes.read().get(name) else {
             return Ok(());
         };
-        let Decision::Act(action, reason) = decide(&volume) else {
-            return Ok(());
+        let (action, reason) = match decide(&volume) {
+            Decision::Act(action, reason) => (action, reason),
+            Decision::Leave(reason) => {
+                tracing::debug!(component = NAME, object = %name, reason, "left");
+                return Ok(());
+            }
         };
         let target = Target {
             kind: Kind::PersistentVolume,

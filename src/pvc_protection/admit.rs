@@ -1,6 +1,6 @@
 //! The doors at admission: the finalizer at birth, and the guards against late users.
 
-use super::{NAME, rule::FinishedPods, rule::uses};
+use super::rule::{FinishedPods, uses};
 use crate::{
     admission::{Answer, Hook, Request, Rule},
     cluster::Feed,
@@ -24,7 +24,6 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
     vec![
         Hook {
             path: "/pvc-protection/claims",
-            component: NAME,
             rules: &[Rule {
                 operation: "CREATE",
                 resource: "persistentvolumeclaims",
@@ -34,7 +33,6 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
         },
         Hook {
             path: "/pvc-protection/pods",
-            component: NAME,
             rules: &[Rule {
                 operation: "CREATE",
                 resource: "pods",
@@ -44,7 +42,6 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
         },
         Hook {
             path: "/pvc-protection/bindings",
-            component: NAME,
             // The legacy resource `bindings` does the same as `pods/binding`, and would be a way around.
             rules: &[
                 Rule {

@@ -68,8 +68,13 @@ impl PvcProtection {
         claim: &Arc<Claim>,
         decision: Decision,
     ) -> Result<(), Retry> {
-        let Decision::Act(action, reason) = decision else {
-            return Ok(());
+        let (action, reason) = match decision {
+            Decision::Act(action, reason) => (action, reason),
+            Decision::Leave(reason) => {
+                tracing::debug!(component = NAME, object = %name, reason, "left");
+                return Ok(());
+            }
+            Decision::Confirm => return Ok(()),
         };
         let target = Target {
             kind: Kind::PersistentVolumeClaim,

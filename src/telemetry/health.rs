@@ -1,51 +1,64 @@
 //! Probes and metrics on a plain port of their own.
 
 use super::Metrics;
+use crate::listener::Listener;
 use axum::{
-    Router, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse, routing::get,
+    Router,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+    routing::get,
 };
-use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use std::{sync::Arc, time::Duration};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The port is open to every pod of the cluster: nobody may take all file descriptors through it.
+pub const CONNECTIONS: usize = 64;
+/// Between requests.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// What is still missing before this replica may be sent traffic; empty when nothing is.
 pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// Serves `/livez`, `/readyz` and `/metrics` until `stop`.
+/// Serves `/livez`, `/readyz` and `/metrics` for ever.
 ///
 /// `/livez` says that the process runs its tasks: it ends by itself when one of them does. `/readyz` says that every watch
 /// has a complete list and that there is a certificate to serve; if not, what is missing.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve(
-    listener: TcpListener,
-    metrics: Arc<Metrics>,
-    missing: Missing,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
+pub async fn serve(listener: Listener, metrics: Arc<Metrics>, missing: Missing) {
+    let app = router(metrics, missing);
+    loop {
+        let (tcp, permit) = listener.accept().await;
+        let service = TowerToHyperService::new(app.clone());
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
+        let connection = builder.serve_connection(TokioIo::new(tcp), service);
+        tokio::spawn(async move {
+            let _permit = permit;
+            // However it ended, it was its client's business.
+            let _ = connection.await;
+        });
+    }
+}
+
+fn router(metrics: Arc<Metrics>, missing: Missing) -> Router {
     let text = move || async move { ([(CONTENT_TYPE, OPENMETRICS)], metrics.text()) };
     let ready = move || async move {
         let missing = missing();
         if missing.is_empty() {
             (StatusCode::OK, "ok\n".to_owned()).into_response()
         } else {
-            (
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("not ready: {}\n", missing.join(", ")),
-            )
-                .into_response()
+            let sentence = format!("not ready: {}\n", missing.join(", "));
+            (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response()
         }
     };
     let live = || async { "ok\n" };
-    let app = Router::new()
+    Router::new()
         .route("/metrics", get(text))
         .route("/readyz", get(ready))
         .route("/livez", get(live))
-        .route("/healthz", get(live));
-    axum::serve(listener, app)
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
+        .route("/healthz", get(live))
 }

@@ -41,7 +41,7 @@ impl Configuration {
     }
 }
 
-/// Makes every webhook of the configurations trust `bundle` (PEM). Says whether any did not before.
+/// Makes every webhook of the configurations trust `bundle` (PEM).
 ///
 /// # Errors
 /// When a configuration cannot be read or written, or is changed by somebody else at the same moment.
@@ -49,8 +49,7 @@ pub async fn publish(
     client: &Client,
     configurations: &[Configuration],
     bundle: &str,
-) -> kube::Result<bool> {
-    let mut changed = false;
+) -> kube::Result<()> {
     for configuration in configurations {
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &configuration.resource());
         let Some(found) = within(CALL_LIMIT, api.get_opt(configuration.name())).await? else {
@@ -65,10 +64,9 @@ pub async fn publish(
             )
             .await?;
             tracing::info!(configuration = configuration.name(), "caBundle published");
-            changed = true;
         }
     }
-    Ok(changed)
+    Ok(())
 }
 
 /// A test that nobody else wrote meanwhile, then one operation per webhook with another caBundle.

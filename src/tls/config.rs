@@ -33,31 +33,23 @@ pub fn server_config(pair: &Pair) -> anyhow::Result<Arc<ServerConfig>> {
     let mut config = builder
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .context("certificate and key do not belong together")?;
+        .context("the certificate cannot be used with this key")?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// When the leaf expires, in seconds since 1970.
+/// From when to when the leaf is valid, in seconds since 1970.
 ///
 /// # Errors
 /// When the certificate does not parse.
-pub fn not_after(certificate: &str) -> anyhow::Result<i64> {
+pub fn validity(certificate: &str) -> anyhow::Result<(i64, i64)> {
     let leaf = CertificateDer::from_pem_slice(certificate.as_bytes())
         .context("the certificate is not PEM")?;
     let (_, parsed) =
         x509_parser::parse_x509_certificate(&leaf).context("the certificate cannot be read")?;
-    Ok(parsed.validity().not_after.timestamp())
-}
-
-/// When the leaf began to be valid, in seconds since 1970.
-///
-/// # Errors
-/// When the certificate does not parse.
-pub fn not_before(certificate: &str) -> anyhow::Result<i64> {
-    let leaf = CertificateDer::from_pem_slice(certificate.as_bytes())
-        .context("the certificate is not PEM")?;
-    let (_, parsed) =
-        x509_parser::parse_x509_certificate(&leaf).context("the certificate cannot be read")?;
-    Ok(parsed.validity().not_before.timestamp())
+    let validity = parsed.validity();
+    Ok((
+        validity.not_before.timestamp(),
+        validity.not_after.timestamp(),
+    ))
 }

@@ -1,6 +1,6 @@
 //! A certificate in files, as cert-manager and every Secret mount provide it.
 
-use super::config::{Pair, not_after, server_config};
+use super::config::{Pair, server_config, validity};
 use crate::{admission::Certificate, telemetry::Metrics};
 use anyhow::Context;
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -76,7 +76,7 @@ pub(super) fn serve(
     metrics: &Metrics,
 ) -> anyhow::Result<()> {
     let config = server_config(pair)?;
-    metrics.certificate_expires(not_after(&pair.certificate)?);
+    metrics.certificate_expires(validity(&pair.certificate)?.1);
     certificate.store(Some(config));
     Ok(())
 }

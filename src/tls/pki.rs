@@ -1,11 +1,13 @@
 //! A certificate authority of our own, for clusters without cert-manager.
 
-use super::config::{Pair, not_after, not_before};
+use super::config::{Pair, validity};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use time::{Duration, OffsetDateTime};
+use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 const AUTHORITY_LIFETIME: Duration = Duration::days(365);
 const LEAF_LIFETIME: Duration = Duration::days(90);
@@ -35,6 +37,32 @@ impl Authority {
             certificate: issuer.pem(),
             key: issuer.key().serialize_pem(),
         })
+    }
+
+    /// Whether the pair's leaf is for all these names and signed by this CA, and the CA's key is the one it signs with.
+    pub fn vouches_for(&self, pair: &Pair, names: &[String]) -> bool {
+        let (Ok(authority), Ok(leaf)) = (der(&self.certificate), der(&pair.certificate)) else {
+            return false;
+        };
+        let (Ok((_, authority)), Ok((_, leaf))) = (
+            parse_x509_certificate(&authority),
+            parse_x509_certificate(&leaf),
+        ) else {
+            return false;
+        };
+        let signs = KeyPair::from_pem(&self.key).is_ok_and(|key| {
+            key.public_key_raw() == &*authority.public_key().subject_public_key.data
+        });
+        let alternatives = leaf.subject_alternative_name().ok().flatten();
+        let is_for = |name: &String| {
+            let mut known = alternatives
+                .iter()
+                .flat_map(|names| &names.value.general_names);
+            known.any(|known| matches!(known, GeneralName::DNSName(known) if known == name))
+        };
+        signs
+            && leaf.verify_signature(Some(authority.public_key())).is_ok()
+            && names.iter().all(is_for)
     }
 
     /// A leaf for these DNS names, signed by this CA.
@@ -77,12 +105,15 @@ fn parameters(
     Ok(parameters)
 }
 
+fn der(certificate: &str) -> Result<CertificateDer<'static>, rustls::pki_types::pem::Error> {
+    CertificateDer::from_pem_slice(certificate.as_bytes())
+}
+
 /// Whether two thirds of a certificate's life are over, by the wall clock. One that cannot be read is due too.
 pub fn is_due(certificate: &str, now: OffsetDateTime) -> bool {
-    match (not_before(certificate), not_after(certificate)) {
-        (Ok(from), Ok(until)) => now.unix_timestamp() >= from + (until - from) / 3 * 2,
-        _ => true,
-    }
+    validity(certificate).map_or(true, |(from, until)| {
+        now.unix_timestamp() >= from + (until - from) / 3 * 2
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::{
     ca_bundle::{self, Configuration},
-    config::Pair,
+    config::{Pair, server_config},
     mounted::serve,
     pki::{Authority, is_due},
 };
@@ -17,10 +17,13 @@ use kube::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use time::OffsetDateTime;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied.
 const ROUND: Duration = Duration::from_secs(30);
+/// Less than a round, so that the next one serves it.
+const TRUSTED_AFTER: Duration = Duration::from_secs(20);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
@@ -47,13 +50,14 @@ impl SelfSigned {
         metrics: Arc<Metrics>,
         stop: CancellationToken,
     ) {
-        let mut served: Option<Material> = None;
+        let mut service = Service::default();
         loop {
-            let pause = match self.round(&mut served, &certificate, &metrics).await {
+            let pause = match self.round(&mut service, &certificate, &metrics).await {
                 Ok(()) => ROUND,
                 Err(error) => {
+                    let error = format!("{error:#}");
                     tracing::warn!(
-                        error = format!("{error:#}"),
+                        error,
                         secret = self.secret,
                         "the certificate is not in order yet"
                     );
@@ -66,24 +70,18 @@ impl SelfSigned {
 
     async fn round(
         &self,
-        served: &mut Option<Material>,
+        service: &mut Service,
         certificate: &Certificate,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
         let material = self
-            .share(served.as_ref(), OffsetDateTime::now_utc())
+            .share(service.served.as_ref(), OffsetDateTime::now_utc())
             .await?;
-        let trusted = material.trusted();
-        let published = ca_bundle::publish(&self.client, &self.configurations, &trusted).await?;
-        let wait_for_trust = served.is_some() && published;
-        if served
-            .as_ref()
-            .is_none_or(|served| served.pair != material.pair)
-            && !wait_for_trust
-        {
+        ca_bundle::publish(&self.client, &self.configurations, &material.trusted()).await?;
+        if service.is_due(&material, Instant::now()) {
             serve(&material.pair, certificate, metrics)?;
             tracing::info!(secret = self.secret, "certificate in service");
-            *served = Some(material);
+            service.served = Some(material);
         }
         Ok(())
     }
@@ -97,7 +95,9 @@ impl SelfSigned {
     ) -> anyhow::Result<Material> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let found = within(CALL_LIMIT, secrets.get_opt(&self.secret)).await?;
-        let shared = found.as_ref().and_then(Material::read);
+        let shared = found
+            .as_ref()
+            .and_then(|secret| Material::read(secret, &self.dns_names));
         let material = match shared.as_ref().or(served) {
             Some(known) => known.renewed(&self.dns_names, now)?,
             None => Material::generate(&self.dns_names, now)?,
@@ -137,6 +137,36 @@ impl SelfSigned {
             within(CALL_LIMIT, secrets.create(&parameters, &secret)).await?;
         }
         Ok(())
+    }
+}
+
+/// What this replica serves.
+#[derive(Default)]
+struct Service {
+    served: Option<Material>,
+    /// A CA that is not served yet, and since when this replica knows it to be published.
+    announced: Option<(Authority, Instant)>,
+}
+
+impl Service {
+    /// Whether to serve this now. A leaf of a CA that is trusted already needs no delay; one of a new CA waits until every API server
+    /// has had the time to hear of the CA, whichever replica published it.
+    fn is_due(&mut self, material: &Material, now: Instant) -> bool {
+        let Some(served) = &self.served else {
+            return true;
+        };
+        if served.authority == material.authority {
+            return served.pair != material.pair;
+        }
+        match &self.announced {
+            Some((authority, since)) if *authority == material.authority => {
+                now.duration_since(*since) >= TRUSTED_AFTER
+            }
+            _ => {
+                self.announced = Some((material.authority.clone(), now));
+                false
+            }
+        }
     }
 }
 
@@ -182,7 +212,8 @@ impl Material {
         format!("{}{}", self.authority.certificate, self.previous)
     }
 
-    fn read(secret: &Secret) -> Option<Self> {
+    /// What the Secret holds, if it is all there, fits together and is for these names.
+    fn read(secret: &Secret, names: &[String]) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let text = |key: &str| {
             data.get(key)
@@ -199,8 +230,8 @@ impl Material {
                 key: text("tls.key")?,
             },
         };
-        let usable = super::config::server_config(&material.pair).is_ok()
-            && rcgen::KeyPair::from_pem(&material.authority.key).is_ok();
+        let usable = server_config(&material.pair).is_ok()
+            && material.authority.vouches_for(&material.pair, names);
         usable.then_some(material)
     }
 
@@ -222,16 +253,19 @@ impl Material {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use time::Duration;
+
+    fn names() -> [String; 1] {
+        ["a.b.svc".to_owned()]
+    }
 
     fn generate() -> Material {
         crate::tls::install_crypto();
-        Material::generate(&["a.b.svc".into()], OffsetDateTime::now_utc()).expect("generates")
+        Material::generate(&names(), OffsetDateTime::now_utc()).expect("generates")
     }
 
     fn after(days: i64, material: &Material) -> Material {
-        let now = OffsetDateTime::now_utc() + Duration::days(days);
-        material.renewed(&["a.b.svc".into()], now).expect("renews")
+        let now = OffsetDateTime::now_utc() + time::Duration::days(days);
+        material.renewed(&names(), now).expect("renews")
     }
 
     #[test]
@@ -256,20 +290,69 @@ mod tests {
             ..Secret::default()
         };
         assert!(
-            Material::read(&secret).is_some_and(
+            Material::read(&secret, &names()).is_some_and(
                 |read| read.pair == material.pair && read.authority == material.authority
             )
         );
         for key in ["ca.crt", "ca.key", "tls.crt", "tls.key"] {
             let mut damaged = secret.clone();
             damaged.data.as_mut().expect("data").remove(key);
-            assert!(Material::read(&damaged).is_none(), "{key}");
+            assert!(Material::read(&damaged, &names()).is_none(), "{key}");
         }
         secret
             .data
             .as_mut()
             .expect("data")
             .insert("tls.key".into(), ByteString(b"junk".to_vec()));
-        assert!(Material::read(&secret).is_none());
+        assert!(Material::read(&secret, &names()).is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_damaged() {
+        let (ours, other) = (generate(), generate());
+        let secret = |material: &Material| Secret {
+            data: Some(material.data()),
+            ..Secret::default()
+        };
+        let of = |authority: &Authority| Material {
+            authority: authority.clone(),
+            ..ours.clone()
+        };
+        let mixed = Authority {
+            certificate: ours.authority.certificate.clone(),
+            key: other.authority.key.clone(),
+        };
+        assert!(
+            Material::read(&secret(&of(&other.authority)), &names()).is_none(),
+            "a leaf of another CA"
+        );
+        assert!(
+            Material::read(&secret(&of(&mixed)), &names()).is_none(),
+            "a key of another CA"
+        );
+        assert!(
+            Material::read(&secret(&ours), &["c.d.svc".to_owned()]).is_none(),
+            "for another Service"
+        );
+    }
+
+    #[test]
+    fn a_new_authority_is_served_only_when_it_can_be_trusted() {
+        let (mut service, first, start) = (Service::default(), generate(), Instant::now());
+        assert!(
+            service.is_due(&first, start),
+            "there is nothing else to serve"
+        );
+        service.served = Some(first.clone());
+        assert!(!service.is_due(&first, start));
+        let leaf = after(70, &first);
+        assert!(
+            service.is_due(&leaf, start),
+            "a leaf of a CA that is trusted"
+        );
+        let next = after(250, &first);
+        assert!(!service.is_due(&next, start), "heard of it just now");
+        assert!(!service.is_due(&next, start + TRUSTED_AFTER / 2));
+        assert!(service.is_due(&next, start + TRUSTED_AFTER));
     }
 }

@@ -136,7 +136,6 @@ fn hook(path: &'static str) -> Hook {
     }];
     Hook {
         path,
-        component: "test",
         rules,
         review: Arc::new(move |_| match path {
             "/panic" => unreachable!("on purpose"),

@@ -1,7 +1,8 @@
 //! The shipped manifests, applied unchanged.
 
-use crate::support::{Space, bare, guarded, repository};
+use crate::support::{Space, bare, guarded, repository, volume};
 use anyhow::{Context, Result, ensure};
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
@@ -139,6 +140,19 @@ async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
     space.claim_is_protected("data").await?;
     space.delete_claim("data").await?;
     space.claim_is_gone("data").await?;
+    let name = format!("pv-{}", space.name);
+    space
+        .volumes
+        .create(&PostParams::default(), &volume(&name, json!({}))?)
+        .await?;
+    space
+        .volumes
+        .delete(&name, &DeleteParams::default())
+        .await?;
+    eventually("the volume is gone", async || {
+        anyhow::Ok(space.volumes.get_opt(&name).await?.is_none())
+    })
+    .await?;
     let log = std::fs::read_to_string(cluster.dir().join("audit.log")).context("audit log")?;
     let ours: Vec<_> = log
         .lines()

@@ -284,7 +284,8 @@ impl Pair {
 }
 
 /// A pair that is bound on the claim's side is whole again after somebody emptied the volume's claimRef, although the volume is
-/// being deleted: refusing that write would cost the claim its data.
+/// being deleted: refusing that write would cost the claim its data. A finalizer of somebody else keeps the volume meanwhile; ours
+/// goes with the phase, as Kubernetes' own does.
 #[tokio::test]
 async fn a_bound_pair_is_never_torn() -> Result<()> {
     let pair = Pair::new("pv-torn").await?;
