@@ -49,12 +49,13 @@ impl<R: Reconcile> Reconciler<R> {
     /// Works until `stop`: whenever this replica leads, from everything there is to do.
     pub async fn run(self, stop: CancellationToken) {
         loop {
+            self.queue.close();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
-            // Taking over: whatever was in line may have been done by another replica.
-            self.queue.clear();
+            // From here on every event counts, and whatever happened before is among the candidates.
+            self.queue.open();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.leadership.lost() => {}

@@ -30,6 +30,7 @@ struct Lines<K> {
     /// The one time at which each key of `later` is due.
     due: HashMap<K, Instant>,
     failures: HashMap<K, u32>,
+    closed: bool,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
@@ -41,6 +42,7 @@ impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
             later: BTreeSet::new(),
             due: HashMap::new(),
             failures: HashMap::new(),
+            closed: false,
         };
         Self {
             lines: Mutex::new(lines),
@@ -116,9 +118,16 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.len() == 0
     }
 
-    /// Forgets everything, also what is in somebody's hands: the hands were cut off.
-    pub fn clear(&self) {
+    /// Takes keys again.
+    pub fn open(&self) {
+        self.lock().closed = false;
+    }
+
+    /// Forgets everything, also what is in somebody's hands, which were cut off; and takes nothing until it is opened. A queue that
+    /// nobody works off would remember the name of every object there ever was.
+    pub fn close(&self) {
         let mut lines = self.lock();
+        lines.closed = true;
         lines.ready.clear();
         lines.queued.clear();
         lines.taken.clear();
@@ -134,6 +143,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
 
 impl<K: Clone + Eq + Hash + Ord> Lines<K> {
     fn add(&mut self, key: K) {
+        if self.closed {
+            return;
+        }
         if let Some(again) = self.taken.get_mut(&key) {
             *again = true;
         } else if self.queued.insert(key.clone()) {
@@ -239,5 +251,17 @@ mod tests {
         let key = queue.take().await;
         queue.done(&key);
         assert!(queue.is_empty() && nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_queue_remembers_nothing() {
+        let queue = WorkQueue::default();
+        queue.add("before");
+        queue.close();
+        queue.add("meanwhile");
+        assert!(queue.is_empty());
+        queue.open();
+        queue.add("after");
+        assert_eq!(queue.take().await, "after");
     }
 }
