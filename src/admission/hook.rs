@@ -1,5 +1,6 @@
 //! What a component offers to admission: a path, what may be sent there, and a function from a request to an answer.
 
+use crate::objects::finalizers::{self, Standing};
 use json_patch::PatchOperation;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -132,6 +133,17 @@ impl Answer {
     /// Forbidden, with a sentence for the user.
     pub fn deny(message: String) -> Self {
         Self::Deny { code: 403, message }
+    }
+
+    /// With the finalizer appended, where the object needs it.
+    pub fn with_finalizer(standing: Standing, finalizers: &[Box<str>], finalizer: &str) -> Self {
+        match standing {
+            Standing::NeedsFinalizer => Self::Patch {
+                operations: vec![finalizers::append(finalizers, finalizer)],
+                what: format!("add the finalizer {finalizer}"),
+            },
+            Standing::DeletionCandidate | Standing::Settled => Self::Allow,
+        }
     }
 
     /// For the metrics.

@@ -5,7 +5,7 @@ use crate::{
     cluster::Feed,
     objects::{
         Claim, ObjectName, Volume,
-        finalizers::{self, PV_PROTECTION, Standing},
+        finalizers::PV_PROTECTION,
         volume::{ClaimRef, VolumeWire},
     },
 };
@@ -52,13 +52,7 @@ fn protect(request: &Request) -> Answer {
         Ok(wire) => Volume::from(wire),
         Err(unreadable) => return unreadable,
     };
-    match volume.standing() {
-        Standing::NeedsFinalizer => Answer::Patch {
-            operations: vec![finalizers::append(&volume.finalizers, PV_PROTECTION)],
-            what: format!("add the finalizer {PV_PROTECTION}"),
-        },
-        Standing::DeletionCandidate | Standing::Settled => Answer::Allow,
-    }
+    Answer::with_finalizer(volume.standing(), &volume.finalizers, PV_PROTECTION)
 }
 
 /// Refuses to bind a volume that is being deleted.

@@ -4,12 +4,7 @@ use super::rule::{FinishedPods, uses};
 use crate::{
     admission::{Answer, Hook, Request, Rule},
     cluster::Feed,
-    objects::{
-        Claim, ObjectName, Pod,
-        claim::ClaimWire,
-        finalizers::{self, PVC_PROTECTION, Standing},
-        pod::PodWire,
-    },
+    objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };
 use std::sync::Arc;
 
@@ -66,13 +61,7 @@ fn protect(request: &Request) -> Answer {
         Ok(wire) => Claim::from(wire),
         Err(unreadable) => return unreadable,
     };
-    match claim.standing() {
-        Standing::NeedsFinalizer => Answer::Patch {
-            operations: vec![finalizers::append(&claim.finalizers, PVC_PROTECTION)],
-            what: format!("add the finalizer {PVC_PROTECTION}"),
-        },
-        Standing::DeletionCandidate | Standing::Settled => Answer::Allow,
-    }
+    Answer::with_finalizer(claim.standing(), &claim.finalizers, PVC_PROTECTION)
 }
 
 /// Refuses what would start to use a claim that is on its way out. Best effort: it looks at what the watches told.

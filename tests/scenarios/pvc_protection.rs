@@ -24,14 +24,15 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
             vec![PROTECTION, "example.com/a"],
         ),
     ] {
-        let created = space
-            .claims
-            .create(
-                &dry_run,
-                &claim("new", json!({"metadata": {"finalizers": before}}))?,
-            )
-            .await?;
-        assert_eq!(created.metadata.finalizers.unwrap_or_default(), after);
+        let wanted = claim("new", json!({"metadata": {"finalizers": before}}))?;
+        // On a busy machine the webhook may be too late once; then the claim passes as it is.
+        eventually("admission does its part", async || {
+            let created = space.claims.create(&dry_run, &wanted).await?;
+            let finalizers = created.metadata.finalizers.unwrap_or_default();
+            ensure!(finalizers == after, "{finalizers:?}");
+            anyhow::Ok(())
+        })
+        .await?;
     }
     ensure!(space.claims.get_opt("new").await?.is_none());
     Ok(())
