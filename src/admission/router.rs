@@ -310,6 +310,36 @@ mod tests {
         assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
     }
 
+    /// Reviews that hold all places of one path, by bodies that do not come, cost another path nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_swamped_path_leaves_the_others_alone() {
+        let options = Options {
+            dry_run: false,
+            metrics: Arc::new(Metrics::new()),
+        };
+        let mut other = hook(|_| Answer::Allow);
+        other.path = "/other";
+        let router = router(vec![hook(|_| Answer::Allow), other], &options);
+        let send = |path: &str, body: Body| {
+            let request = HttpRequest::post(path).body(body).expect("request");
+            tokio::spawn(router.clone().oneshot(request))
+        };
+        for _ in 0..CONCURRENT_REVIEWS {
+            let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+            send("/hook", Body::from_stream(silence));
+        }
+        tokio::time::sleep(BODY_DEADLINE / 2).await;
+        let review = pod_review().to_string();
+        let (swamped, free) = (
+            send("/hook", review.clone().into()),
+            send("/other", review.into()),
+        );
+        tokio::time::sleep(BODY_DEADLINE / 4).await;
+        assert!(free.is_finished() && !swamped.is_finished());
+        let answer = swamped.await.expect("ends").expect("answers");
+        assert_eq!(answer.status(), StatusCode::OK, "once there is a place");
+    }
+
     #[tokio::test]
     async fn not_ready_is_a_failed_call() {
         let (status, why) = post_to(

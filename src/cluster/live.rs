@@ -124,10 +124,10 @@ struct Reader<T: Tracked> {
 
 impl<T: Tracked> Reader<T> {
     async fn run(&mut self) {
+        let lists = self.lists.clone();
         loop {
             self.gather().await;
             // The semaphore is never closed.
-            let lists = self.lists.clone();
             let _permit = lists.in_flight.acquire().await;
             // The LIST is about to begin: who asks from now on may know more than it will show.
             let Some(askers) = self.take() else { return };

@@ -60,11 +60,13 @@ impl<T: Tracked> Store<T> {
             .map(|entry| &entry.object)
     }
 
-    /// Every object with its name.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
-        self.objects
+    /// Names of the objects that are `wanted`.
+    pub fn names_where(&self, wanted: impl Fn(&T) -> bool) -> Vec<ObjectName> {
+        let wanted = self
+            .objects
             .iter()
-            .map(|(name, entry)| (name, &entry.object))
+            .filter(|(_, entry)| wanted(&entry.object));
+        wanted.map(|(name, _)| name.clone()).collect()
     }
 
     /// How many objects there are.

@@ -93,8 +93,4 @@ impl Tracked for Claim {
     fn track(wire: ClaimWire) -> Option<Self> {
         Some(wire.into())
     }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
 }

@@ -214,10 +214,6 @@ impl Tracked for Pod {
         Some(Self::from(wire)).filter(|pod| !pod.mounts.is_empty())
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
         self.claims()
             .map(|claim| ObjectName::new(name.namespace.clone(), claim.clone()))

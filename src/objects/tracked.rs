@@ -20,9 +20,6 @@ pub trait Tracked: Debug + Sized + Send + Sync + 'static {
     /// The compact form, or nothing where no rule cares for this object.
     fn track(wire: Self::Wire) -> Option<Self>;
 
-    /// `metadata.uid`
-    fn uid(&self) -> &str;
-
     /// Names this object refers to; [`Store::referrers`](crate::cluster::Store::referrers) answers the reverse question.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         Vec::new()

@@ -114,8 +114,4 @@ impl Tracked for Volume {
     fn track(wire: VolumeWire) -> Option<Self> {
         Some(wire.into())
     }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
 }

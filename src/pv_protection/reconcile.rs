@@ -38,11 +38,7 @@ impl Reconcile for PvProtection {
 
     fn candidates(&self) -> Vec<ObjectName> {
         let volumes = self.volumes.read();
-        volumes
-            .iter()
-            .filter(|(_, volume)| volume.standing() != Standing::Settled)
-            .map(|(name, _)| name.clone())
-            .collect()
+        volumes.names_where(|volume| volume.standing() != Standing::Settled)
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {

@@ -99,11 +99,7 @@ impl Reconcile for PvcProtection {
 
     fn candidates(&self) -> Vec<ObjectName> {
         let claims = self.claims.read();
-        claims
-            .iter()
-            .filter(|(_, claim)| claim.standing() != Standing::Settled)
-            .map(|(name, _)| name.clone())
-            .collect()
+        claims.names_where(|claim| claim.standing() != Standing::Settled)
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {

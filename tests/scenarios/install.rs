@@ -1,7 +1,7 @@
 //! The shipped manifests, applied unchanged.
 
 use crate::support::{Space, bare, guarded, repository, volume};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
@@ -153,19 +153,12 @@ async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
         anyhow::Ok(space.volumes.get_opt(&name).await?.is_none())
     })
     .await?;
-    let log = std::fs::read_to_string(cluster.dir().join("audit.log")).context("audit log")?;
-    let ours: Vec<_> = log
-        .lines()
-        .filter(|line| line.contains("\"userAgent\":\"volume-warden/"))
-        .collect();
+    let calls = cluster.audit().all()?.by_user_agent("volume-warden/");
     ensure!(
-        !ours.is_empty(),
+        !calls.is_empty(),
         "the audit log knows nothing of Volume Warden"
     );
-    let forbidden: Vec<_> = ours
-        .iter()
-        .filter(|line| line.contains("\"code\":403"))
-        .collect();
+    let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
     ensure!(forbidden.is_empty(), "{forbidden:?}");
     Ok(())
 }

@@ -8,6 +8,9 @@ use volume_warden_controlplane::eventually;
 
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 
+/// Who binds volumes to claims.
+const BINDER: &str = "system:serviceaccount:kube-system:persistent-volume-binder";
+
 /// A finalizer of somebody else keeps a volume in sight after ours is gone.
 const FOREIGN: &str = "example.com/hold";
 
@@ -276,16 +279,13 @@ async fn a_deleting_volume_is_not_bound_even_if_both_sides_are_prepared() -> Res
 }
 
 impl Pair {
-    /// How often the API server was denied a write of this volume, by its own audit log.
+    /// How often the binder was denied a write of this volume, by the API server's audit log.
     async fn refusals(&self) -> Result<usize> {
-        let log = std::fs::read_to_string(self.space.cluster.dir().join("audit.log"))?;
-        let path = format!("/persistentvolumes/{}", self.volume);
-        let denied = |line: &&str| {
-            line.contains(&path)
-                && line.contains("\"code\":403")
-                && line.contains("persistent-volume-binder")
-        };
-        Ok(log.lines().filter(denied).count())
+        let calls = self.space.cluster.audit().all()?.by_user(BINDER);
+        let of_ours = calls
+            .iter()
+            .filter(|call| call.resource == "persistentvolumes" && call.name == self.volume);
+        Ok(of_ours.filter(|call| call.code == 403).count())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{BINARY, Space, bare};
 use anyhow::{Context, Result};
-use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, WardenBuilder, eventually};
+use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder, eventually};
 
 /// Replicas that look after one namespace, with a Lease of their own.
 struct Replicas {
@@ -30,7 +30,18 @@ impl Replicas {
     }
 
     async fn holder(&self) -> Result<String> {
-        holder(self.space.cluster, &self.space.name).await
+        let path = "jsonpath={.spec.holderIdentity}";
+        let lease = [
+            "get",
+            "lease",
+            &self.space.name,
+            "-n",
+            "volume-warden",
+            "--ignore-not-found",
+            "-o",
+            path,
+        ];
+        self.space.cluster.kubectl(&lease).await
     }
 
     async fn leads(&self, name: &str) -> Result<()> {
@@ -49,22 +60,6 @@ impl Replicas {
         self.space.delete_claim(claim).await?;
         self.space.claim_is_gone(claim).await
     }
-}
-
-async fn holder(cluster: &Cluster, lease: &str) -> Result<String> {
-    let path = "jsonpath={.spec.holderIdentity}";
-    cluster
-        .kubectl(&[
-            "get",
-            "lease",
-            lease,
-            "-n",
-            "volume-warden",
-            "--ignore-not-found",
-            "-o",
-            path,
-        ])
-        .await
 }
 
 async fn says_leader(warden: &Warden, leads: bool) -> Result<()> {

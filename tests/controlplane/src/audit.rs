@@ -112,6 +112,11 @@ impl AuditLog {
         Ok(Mark(metadata.len()))
     }
 
+    /// Everything that was called.
+    pub fn all(&self) -> Result<Calls> {
+        self.since(Mark(0))
+    }
+
     /// What was called since then.
     pub fn since(&self, mark: Mark) -> Result<Calls> {
         let mut file =
