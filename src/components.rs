@@ -1,11 +1,12 @@
 //! The table of components, and the place where they are put together.
 
 use crate::{
-    admission::Hook,
-    cluster::{Apply, Feeds, Leadership, Reconcile, Reconciler, SharedList, WorkQueue},
-    objects::{Kind, ObjectName},
+    admission::{Hook, Review},
+    cluster::{Apply, Feeds, Leadership, LiveGet, Reconcile, Reconciler, SharedList, WorkQueue},
+    objects::{Kind, ObjectName, Pod},
     pv_protection::{self, PvProtection},
     pvc_protection::{self, FinishedPods, PvcProtection},
+    pvc_retention::{self, Known, PvcRetention, Told},
     telemetry::Metrics,
     tls::Configuration,
 };
@@ -21,25 +22,29 @@ pub enum Component {
     PvcProtection,
     /// See [`crate::pv_protection`].
     PvProtection,
+    /// See [`crate::pvc_retention`].
+    PvcRetention,
 }
 
 impl Component {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::PvcProtection, Self::PvProtection];
+    pub const ALL: [Self; 3] = [Self::PvcProtection, Self::PvProtection, Self::PvcRetention];
 
     /// As in the CLI, the manifests, the metrics and the source folders.
     pub fn name(self) -> &'static str {
         match self {
             Self::PvcProtection => pvc_protection::NAME,
             Self::PvProtection => pv_protection::NAME,
+            Self::PvcRetention => pvc_retention::NAME,
         }
     }
 
     /// The kinds it watches.
-    fn watches(self) -> &'static [Kind] {
+    pub fn watches(self) -> &'static [Kind] {
         match self {
             Self::PvcProtection => &[Kind::Pod, Kind::PersistentVolumeClaim],
             Self::PvProtection => &[Kind::PersistentVolume, Kind::PersistentVolumeClaim],
+            Self::PvcRetention => &[Kind::StatefulSet, Kind::PersistentVolumeClaim, Kind::Pod],
         }
     }
 
@@ -55,6 +60,7 @@ impl Component {
                 Configuration::Mutating("volume-warden-pv-protection"),
                 Configuration::Validating("volume-warden-pv-protection-guard"),
             ],
+            Self::PvcRetention => &[Configuration::Mutating("volume-warden-pvc-retention")],
         }
     }
 }
@@ -104,6 +110,7 @@ pub struct Context {
 pub struct Assembly {
     context: Context,
     feeds: Feeds,
+    live_pods: Arc<SharedList<Pod>>,
     watched: Vec<Kind>,
     reconcilers: Vec<BoxFuture<'static, ()>>,
     /// Their webhooks.
@@ -120,9 +127,14 @@ impl Assembly {
                 watched.push(*kind);
             }
         }
+        let client = context.client.clone();
+        let live_pods = SharedList::new(context.metrics.clone(), move |namespace| {
+            Api::namespaced(client.clone(), namespace)
+        });
         let mut assembly = Self {
             context,
             feeds,
+            live_pods,
             watched,
             reconcilers: Vec::new(),
             hooks: Vec::new(),
@@ -131,6 +143,10 @@ impl Assembly {
             match component {
                 Component::PvcProtection => assembly.add_pvc_protection(stop),
                 Component::PvProtection => assembly.add_pv_protection(stop),
+                Component::PvcRetention => {
+                    let protects = components.contains(&Component::PvcProtection);
+                    assembly.add_pvc_retention(protects, stop);
+                }
             }
         }
         assembly
@@ -138,10 +154,6 @@ impl Assembly {
 
     fn add_pvc_protection(&mut self, stop: &CancellationToken) {
         let (context, feeds) = (&self.context, self.feeds.clone());
-        let client = context.client.clone();
-        let live_pods = SharedList::new(context.metrics.clone(), move |namespace| {
-            Api::namespaced(client.clone(), namespace)
-        });
         let queue = Arc::new(WorkQueue::default());
         self.hooks.extend(pvc_protection::hooks(
             &feeds.claims,
@@ -151,7 +163,7 @@ impl Assembly {
         let component = PvcProtection {
             claims: feeds.claims,
             pods: feeds.pods,
-            live_pods,
+            live_pods: self.live_pods.clone(),
             apply: context.apply.clone(),
             finished_pods: context.finished_pods,
         };
@@ -171,6 +183,37 @@ impl Assembly {
             apply: context.apply.clone(),
         };
         component.listen(&queue);
+        self.reconcile(component, queue, stop);
+    }
+
+    /// Where claims are protected too, the claims of sets get their finalizer in the same call: the manifests have them sent here only.
+    fn add_pvc_retention(&mut self, protects: bool, stop: &CancellationToken) {
+        let (context, feeds) = (&self.context, self.feeds.clone());
+        let client = context.client.clone();
+        let live_sets = LiveGet::new(context.metrics.clone(), move |namespace| {
+            Api::namespaced(client.clone(), namespace)
+        });
+        let queue = Arc::new(WorkQueue::default());
+        let mut hook = pvc_retention::hook(&feeds.sets, &live_sets);
+        if protects {
+            hook.review = hook
+                .review
+                .and(Review::from_memory(pvc_protection::protect));
+        }
+        self.hooks.push(hook);
+        let component = PvcRetention {
+            known: Known {
+                sets: feeds.sets,
+                claims: feeds.claims,
+                pods: feeds.pods,
+            },
+            live_sets,
+            live_pods: self.live_pods.clone(),
+            apply: context.apply.clone(),
+            told: Told::default(),
+        };
+        component.listen(&queue);
+        component.count(&context.metrics);
         self.reconcile(component, queue, stop);
     }
 

@@ -20,5 +20,6 @@ pub mod listener;
 pub mod objects;
 pub mod pv_protection;
 pub mod pvc_protection;
+pub mod pvc_retention;
 pub mod telemetry;
 pub mod tls;

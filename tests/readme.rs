@@ -56,6 +56,9 @@ fn with_every_series() -> Metrics {
     metrics.feed_listed(Kind::Pod);
     metrics.feed_failed(Kind::Pod);
     metrics.live_listed(Kind::Pod);
+    metrics.live_read(Kind::Pod);
+    metrics.sets("p", "p", 0);
+    metrics.claims("f", 0);
     metrics.reviewed("/p", "v", Duration::ZERO);
     metrics
 }

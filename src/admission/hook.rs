@@ -1,6 +1,7 @@
 //! What a component offers to admission: a path, what may be sent there, and a function from a request to an answer.
 
 use crate::objects::finalizers::{self, Standing};
+use futures::future::BoxFuture;
 use json_patch::PatchOperation;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -13,8 +14,53 @@ pub struct Hook {
     pub path: &'static str,
     /// What may be sent there. Anything else is a webhook configuration gone wrong, and is said to be.
     pub rules: &'static [Rule],
-    /// The review. It answers from what is in memory and calls nobody.
-    pub review: Arc<dyn Fn(&Request) -> Answer + Send + Sync>,
+    /// The review.
+    pub review: Review,
+}
+
+/// How a request becomes an answer.
+#[derive(Clone)]
+pub enum Review {
+    /// From what is in memory, calling nobody.
+    FromMemory(Arc<dyn Fn(&Request) -> Answer + Send + Sync>),
+    /// After asking the API server, which waits for us meanwhile: within less than the webhook's timeout, and by as few calls as can
+    /// be.
+    Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Answer> + Send + Sync>),
+}
+
+impl Review {
+    /// A review from memory.
+    pub fn from_memory(review: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        Self::FromMemory(Arc::new(review))
+    }
+
+    /// The answer. It panics if the review does.
+    pub async fn answer(&self, request: Arc<Request>) -> Answer {
+        match self {
+            Self::FromMemory(review) => review(&request),
+            Self::Asking(review) => review(request).await,
+        }
+    }
+
+    /// The answer of a review that asks nobody.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self, request: &Request) -> Answer {
+        match self {
+            Self::FromMemory(review) => review(request),
+            Self::Asking(_) => unreachable!("this review asks the API server"),
+        }
+    }
+
+    /// This review, and `also` what another one wants of the same object: so that the API server has to call once only.
+    pub fn and(self, also: Self) -> Self {
+        Self::Asking(Arc::new(move |request| {
+            let (first, also) = (self.clone(), also.clone());
+            Box::pin(async move {
+                let answer = first.answer(request.clone()).await;
+                answer.and(also.answer(request).await)
+            })
+        }))
+    }
 }
 
 /// An operation on a resource, as in a webhook configuration's `rules`.
@@ -60,10 +106,21 @@ pub struct Request {
     /// Nothing will be stored.
     #[serde(default)]
     pub dry_run: Option<bool>,
+    /// Who asks.
+    #[serde(default)]
+    pub user_info: UserInfo,
     #[serde(default)]
     object: Option<Box<RawValue>>,
     #[serde(default)]
     old_object: Option<Box<RawValue>>,
+}
+
+/// The part of a request's `userInfo` that is read.
+#[derive(Debug, Default, Deserialize)]
+pub struct UserInfo {
+    /// `system:serviceaccount:<namespace>:<name>` for a service account.
+    #[serde(default)]
+    pub username: String,
 }
 
 /// As the API server spells it.
@@ -146,6 +203,30 @@ impl Answer {
         }
     }
 
+    /// Both answers in one: refused if either refuses, both changes otherwise. The changes must not touch the same fields.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (refused @ Self::Deny { .. }, _) | (_, refused @ Self::Deny { .. }) => refused,
+            (Self::Allow | Self::Unavailable(_), other @ Self::Patch { .. }) => other,
+            (
+                Self::Patch {
+                    mut operations,
+                    what,
+                },
+                Self::Patch {
+                    operations: more,
+                    what: also,
+                },
+            ) => {
+                operations.extend(more);
+                let what = format!("{what} and {also}");
+                Self::Patch { operations, what }
+            }
+            (first, Self::Allow | Self::Unavailable(_)) => first,
+        }
+    }
+
     /// For the metrics.
     pub(super) fn verdict(&self) -> &'static str {
         match self {
@@ -154,5 +235,39 @@ impl Answer {
             Self::Patch { .. } => "Patched",
             Self::Unavailable(_) => "Unavailable",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patch(finalizer: &str) -> Answer {
+        Answer::Patch {
+            operations: vec![finalizers::append(&[], finalizer)],
+            what: format!("add {finalizer}"),
+        }
+    }
+
+    #[test]
+    fn two_answers_make_one() {
+        let (deny, away) = (Answer::deny("no".into()), Answer::Unavailable("not yet"));
+        for (first, second, both) in [
+            (Answer::Allow, Answer::Allow, Answer::Allow),
+            (patch("a"), Answer::Allow, patch("a")),
+            (Answer::Allow, patch("a"), patch("a")),
+            (deny.clone(), patch("a"), deny.clone()),
+            (patch("a"), deny.clone(), deny),
+            // What one of them knows is not withheld because the other is not ready.
+            (away.clone(), patch("a"), patch("a")),
+            (patch("a"), away.clone(), patch("a")),
+            (away.clone(), Answer::Allow, away),
+        ] {
+            assert_eq!(first.and(second), both);
+        }
+        let Answer::Patch { operations, what } = patch("a").and(patch("b")) else {
+            unreachable!("both change something");
+        };
+        assert_eq!((operations.len(), what.as_str()), (2, "add a and add b"));
     }
 }

@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use futures::FutureExt;
 use std::{
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -54,7 +55,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
 async fn review(hook: Arc<Hook>, options: Options, body: Body) -> Response {
     let started = Instant::now();
     let (response, verdict) = match timeout(BODY_DEADLINE, to_bytes(body, BODY_LIMIT)).await {
-        Ok(Ok(body)) => answer(&hook, &options, &body),
+        Ok(Ok(body)) => answer(&hook, &options, &body).await,
         Ok(Err(_)) => {
             let sentence =
                 format!("the body could not be read, or is larger than {BODY_LIMIT} bytes");
@@ -76,12 +77,12 @@ fn unreadable(status: StatusCode, sentence: String) -> (Response, &'static str) 
     ((status, sentence + "\n").into_response(), "Unreadable")
 }
 
-fn answer(hook: &Hook, options: &Options, body: &[u8]) -> (Response, &'static str) {
+async fn answer(hook: &Hook, options: &Options, body: &[u8]) -> (Response, &'static str) {
     let request = match envelope::decode(body) {
-        Ok(request) => request,
+        Ok(request) => Arc::new(request),
         Err(sentence) => return unreadable(StatusCode::BAD_REQUEST, sentence),
     };
-    let answer = ask(hook, &request);
+    let answer = ask(hook, request.clone()).await;
     let verdict = answer.verdict();
     tracing::debug!(
         uid = request.uid,
@@ -106,8 +107,8 @@ fn answer(hook: &Hook, options: &Options, body: &[u8]) -> (Response, &'static st
 
 /// A hook that is asked what it does not know, or that panics, denies in words, with the uid: an answer without it would be a
 /// failed call, and let pass what should have been looked at.
-fn ask(hook: &Hook, request: &Request) -> Answer {
-    if !hook.rules.iter().any(|rule| rule.covers(request)) {
+async fn ask(hook: &Hook, request: Arc<Request>) -> Answer {
+    if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);
         let message = format!(
             "{} does not review {} of {resource}/{sub}; the webhook configuration is wrong",
@@ -115,18 +116,17 @@ fn ask(hook: &Hook, request: &Request) -> Answer {
         );
         return Answer::Deny { code: 400, message };
     }
-    std::panic::catch_unwind(AssertUnwindSafe(|| (hook.review)(request))).unwrap_or_else(|_| {
-        Answer::Deny {
-            code: 500,
-            message: format!("volume-warden panicked in {}; this is a bug", hook.path),
-        }
+    let review = AssertUnwindSafe(hook.review.answer(request)).catch_unwind();
+    review.await.unwrap_or_else(|_| Answer::Deny {
+        code: 500,
+        message: format!("volume-warden panicked in {}; this is a bug", hook.path),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::Rule;
+    use crate::admission::{Review, Rule};
     use serde_json::{Value, json};
     use tower::ServiceExt;
 
@@ -139,7 +139,7 @@ mod tests {
         Hook {
             path: "/hook",
             rules,
-            review: Arc::new(review),
+            review: Review::from_memory(review),
         }
     }
 
@@ -225,6 +225,20 @@ mod tests {
             (&response["allowed"], &response["status"]["code"]),
             (&json!(false), &json!(500))
         );
+    }
+
+    /// Also one that began after it was waiting for somebody.
+    #[tokio::test]
+    async fn a_panic_of_a_review_that_asks_is_one_too() {
+        let mut asking = hook(|_| Answer::Allow);
+        asking.review = Review::Asking(Arc::new(|_| {
+            Box::pin(async {
+                tokio::task::yield_now().await;
+                unreachable!("on purpose")
+            })
+        }));
+        let response = reviewed(asking, false, pod_review()).await;
+        assert_eq!(response["status"]["code"], 500);
     }
 
     #[tokio::test]

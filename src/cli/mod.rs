@@ -1,5 +1,7 @@
 //! The command line. Every flag is also an environment variable.
 
+mod connection;
+mod drain;
 mod options;
 mod run;
 mod tasks;
@@ -11,8 +13,8 @@ pub use options::RunOptions;
 
 /// Looks after Kubernetes volumes through their whole life.
 ///
-/// Protects claims and volumes while they are in use: admission webhooks add the protection finalizers, reconcilers take them
-/// away when nothing uses the object any more.
+/// Protects claims and volumes while they are in use, and lets the claims of StatefulSets go as their policy says: admission
+/// webhooks write what an object needs from birth, reconcilers see to the rest of its life.
 #[derive(Debug, Parser)]
 #[command(name = "volume-warden", version, max_term_width = 100)]
 pub struct Cli {
@@ -24,14 +26,19 @@ pub struct Cli {
 enum Command {
     /// Serve the webhooks and run the reconcilers.
     Run(Box<RunOptions>),
+    /// Take back what Volume Warden wrote on objects, before it is removed for good.
+    Drain(Box<drain::DrainOptions>),
 }
 
 impl Cli {
     /// Does what the command line says. Exit code 0: ended as asked; 1: something failed, told on standard error; 2: the
     /// command line is wrong.
     pub fn run(self) -> ExitCode {
-        let Command::Run(options) = self.command;
-        match run::run(*options) {
+        let done = match self.command {
+            Command::Run(options) => run::run(*options),
+            Command::Drain(options) => drain::run(*options),
+        };
+        match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("volume-warden: {error:#}");
@@ -54,11 +61,9 @@ mod tests {
     #[test]
     fn every_flag_is_an_environment_variable_too() {
         let mut command = Cli::command();
-        let run = command.find_subcommand_mut("run").expect("run");
-        for argument in run
-            .get_arguments()
-            .filter(|argument| argument.get_id() != "help")
-        {
+        let commands = command.get_subcommands_mut();
+        let arguments = commands.flat_map(|command| command.get_arguments());
+        for argument in arguments.filter(|argument| argument.get_id() != "help") {
             let variable = argument
                 .get_env()
                 .and_then(|name| name.to_str())

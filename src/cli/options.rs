@@ -4,6 +4,12 @@ use crate::{components::Component, pvc_protection::FinishedPods, telemetry::logs
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
 
+/// Those components, or all where none is named, each once and in the order of the table.
+pub(super) fn in_order(components: &[Component]) -> Vec<Component> {
+    let wanted = |component: &Component| components.is_empty() || components.contains(component);
+    Component::ALL.into_iter().filter(wanted).collect()
+}
+
 /// `volume-warden run`
 #[derive(Debug, Args)]
 pub struct RunOptions {
@@ -152,36 +158,6 @@ pub(super) struct TlsOptions {
 impl RunOptions {
     /// The components to run, each once, in the order of the table.
     pub fn components(&self) -> Vec<Component> {
-        let wanted = |component: &Component| {
-            self.components.is_empty() || self.components.contains(component)
-        };
-        Component::ALL.into_iter().filter(wanted).collect()
-    }
-
-    /// The one namespace to look after, if there is one.
-    pub(super) fn namespace(&self) -> Option<String> {
-        Some(self.cluster.namespace.clone()).filter(|namespace| !namespace.is_empty())
-    }
-
-    /// The Lease's name: two installations with different components must not compete, and a dry run must not take the Lease from
-    /// one that works.
-    pub(super) fn lease_lock_name(&self) -> String {
-        let components = self.components();
-        let all = components.len() == Component::ALL.len();
-        let names: Vec<_> = components
-            .iter()
-            .map(|component| component.name())
-            .collect();
-        let base = if all {
-            "volume-warden".to_owned()
-        } else {
-            names.join("-")
-        };
-        let default = if self.dry_run {
-            format!("{base}-dry-run")
-        } else {
-            base
-        };
-        self.lease.lease_lock_name.clone().unwrap_or(default)
+        in_order(&self.components)
     }
 }

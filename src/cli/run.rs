@@ -3,23 +3,17 @@
 use super::{options::RunOptions, tasks::Tasks};
 use crate::{
     admission::{self, Certificate, Limits},
-    cluster::{Apply, Elector, LeaseName, connect},
+    cluster::{Apply, Elector},
     components::{Assembly, Component, Context},
     listener::Listener,
     telemetry::{Metrics, health, logs},
     tls::{Mounted, SelfSigned, install_crypto},
 };
 use anyhow::Context as _;
-use kube::{
-    Api, Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
-use std::{hash::BuildHasher, net::SocketAddr, sync::Arc, time::Duration};
+use kube::{Api, Client};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// Where a pod finds the namespace it is in.
-const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-const DEFAULT_NAMESPACE: &str = "volume-warden";
 /// For the Lease's release, once everything else has ended.
 const LAST_CALL: Duration = Duration::from_secs(6);
 
@@ -50,17 +44,7 @@ struct Sockets {
 impl Process {
     fn start(options: RunOptions) -> anyhow::Result<Self> {
         let components = options.components();
-        let own = || {
-            std::fs::read_to_string(OWN_NAMESPACE)
-                .ok()
-                .map(|namespace| namespace.trim().to_owned())
-        };
-        let system_namespace = options
-            .cluster
-            .system_namespace
-            .clone()
-            .or_else(own)
-            .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let system_namespace = options.cluster.system_namespace();
         Ok(Self {
             options,
             components,
@@ -71,7 +55,7 @@ impl Process {
     }
 
     async fn run(mut self) -> anyhow::Result<()> {
-        let client = connect(self.config().await?).context("the client cannot be made")?;
+        let client = self.options.cluster.client().await?;
         let names: Vec<_> = self
             .components
             .iter()
@@ -93,22 +77,6 @@ impl Process {
         self.tasks
             .watch_over(limits.lame_duck + limits.drain + LAST_CALL)
             .await
-    }
-
-    async fn config(&self) -> anyhow::Result<Config> {
-        match &self.options.cluster.kubeconfig {
-            Some(path) => {
-                let kubeconfig = Kubeconfig::read_from(path)
-                    .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-                Ok(
-                    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                        .await?,
-                )
-            }
-            // Never a kubeconfig that happens to lie around: it may be an administrator's, of another cluster.
-            None => Config::incluster()
-                .context("this is not a pod of a cluster; outside of one, --kubeconfig is needed"),
-        }
     }
 
     /// Mounted files are loaded before anything is served, so that a wrong mount is told at once.
@@ -160,7 +128,11 @@ impl Process {
     }
 
     fn components(&mut self, client: &Client) -> Assembly {
-        let lease = self.lease_name();
+        let lease = self.options.lease.name(
+            &self.system_namespace,
+            &self.components,
+            self.options.dry_run,
+        );
         let leases = Api::namespaced(client.clone(), &lease.namespace);
         let (elector, leadership) = Elector::new(leases, lease, self.metrics.clone());
         let options = &self.options;
@@ -174,7 +146,7 @@ impl Process {
         ));
         let context = Context {
             client: client.clone(),
-            namespace: options.namespace(),
+            namespace: options.cluster.namespace(),
             exempt: vec!["kube-system".into(), self.system_namespace.clone()],
             finished_pods: options.protection.finished_pods,
             apply,
@@ -185,18 +157,6 @@ impl Process {
         let stop = self.tasks.stop.clone();
         self.tasks.spawn("leader election", elector.run(stop));
         assembly
-    }
-
-    fn lease_name(&self) -> LeaseName {
-        let lease = &self.options.lease;
-        LeaseName {
-            namespace: lease
-                .lease_lock_namespace
-                .clone()
-                .unwrap_or_else(|| self.system_namespace.clone()),
-            name: self.options.lease_lock_name(),
-            identity: lease.lease_lock_id.clone().unwrap_or_else(identity),
-        }
     }
 
     async fn listen(&self) -> anyhow::Result<Sockets> {
@@ -263,11 +223,4 @@ impl Process {
             missing
         })
     }
-}
-
-/// Unique to this process. The random part tells two containers of one pod, or a process from its predecessor with the same pid.
-fn identity() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let random = std::collections::hash_map::RandomState::new().hash_one(std::process::id());
-    format!("{}_{}_{random:x}", host.trim(), std::process::id())
 }

@@ -1,68 +1,24 @@
 //! The only writer. What a rule wants is data; this turns it into a guarded patch and says what became of it.
 
-use super::{Retry, client::within, lease::Leadership};
-use crate::{
-    objects::{Kind, ObjectName, finalizers},
-    telemetry::Metrics,
+use super::{
+    Retry,
+    action::{Action, Target},
+    client::within,
+    events::{Announcement, Events},
+    lease::Leadership,
 };
-use json_patch::{Patch, PatchOperation, TestOperation, jsonptr::PointerBuf};
-use k8s_openapi::api::core::v1::ObjectReference;
+use crate::telemetry::Metrics;
+use json_patch::Patch;
 use kube::{
     Api, Client,
     api::{DynamicObject, PatchParams},
     core::Status,
-    runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// Shorter than the time between our last write as a leader and another replica's first, see `lease`.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
-/// The API server takes no longer note in an Event.
-const NOTE_LIMIT: usize = 1000;
-
-/// A change to an object, as a rule wants it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Append this finalizer.
-    AddFinalizer(&'static str),
-    /// Remove every occurrence of this finalizer.
-    RemoveFinalizer(&'static str),
-}
-
-impl Action {
-    /// For the log and the metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AddFinalizer(_) => "AddFinalizer",
-            Self::RemoveFinalizer(_) => "RemoveFinalizer",
-        }
-    }
-
-    /// The reason of the Warning event when the API server refuses it.
-    fn failure(self) -> &'static str {
-        match self {
-            Self::AddFinalizer(_) => "FailedAddFinalizer",
-            Self::RemoveFinalizer(_) => "FailedRemoveFinalizer",
-        }
-    }
-}
-
-/// The object an action is for, as it was when the rule decided.
-#[derive(Clone, Debug)]
-pub struct Target<'a> {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its name.
-    pub name: &'a ObjectName,
-    /// Always tested: the same name may belong to another object by now.
-    pub uid: &'a str,
-    /// Tested where the decision rests on this object alone, so that any change of it asks the rule again.
-    pub resource_version: Option<&'a str>,
-    /// The list that a finalizer is added to or removed from.
-    pub finalizers: &'a [Box<str>],
-}
 
 /// What became of an action.
 #[derive(Debug)]
@@ -112,7 +68,7 @@ impl Applied {
 /// See the module.
 pub struct Apply {
     client: Client,
-    recorder: Recorder,
+    events: Events,
     leadership: Leadership,
     in_flight: Semaphore,
     dry_run: bool,
@@ -128,14 +84,9 @@ impl Apply {
         dry_run: bool,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let reporter = Reporter {
-            controller: "volume-warden.dev/volume-warden".into(),
-            instance: None,
-        };
-        let recorder = Recorder::new(client.clone(), reporter);
         Self {
+            events: Events::new(client.clone()),
             client,
-            recorder,
             leadership,
             in_flight: Semaphore::new(max_in_flight),
             dry_run,
@@ -151,7 +102,7 @@ impl Apply {
         action: Action,
         reason: &'static str,
     ) -> Applied {
-        let applied = self.patch(target, action).await;
+        let applied = self.write(target, &action).await;
         self.metrics
             .acted(component, action.name(), reason, applied.label());
         let (kind, object, action_name, outcome) = (
@@ -165,12 +116,12 @@ impl Apply {
             tracing::info!(component, kind, %object, action = action_name, reason, "would act");
         }
         if let Applied::Failed(error) = &applied {
-            self.report(target, action, error).await;
+            self.report(target, &action, error).await;
         }
         applied
     }
 
-    async fn patch(&self, target: &Target<'_>, action: Action) -> Applied {
+    async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         // The semaphore is never closed.
         let _permit = self.in_flight.acquire().await;
         if self.dry_run {
@@ -180,17 +131,19 @@ impl Apply {
         if !self.leadership.holds() {
             return Applied::NotLeading;
         }
-        let patch = kube::api::Patch::<()>::Json(Patch(operations(target, action)));
-        let api = self.api(target);
+        judge(within(CALL_LIMIT, self.call(target, action)).await)
+    }
+
+    async fn call(&self, target: &Target<'_>, action: &Action) -> kube::Result<()> {
+        let (api, name) = (self.api(target), &target.name.name);
+        if *action == Action::Delete {
+            return api.delete(name, &target.preconditions()).await.map(drop);
+        }
+        let patch = kube::api::Patch::<()>::Json(Patch(target.operations(action)));
         let parameters = PatchParams::default();
-        judge(
-            within(
-                CALL_LIMIT,
-                api.patch_metadata(&target.name.name, &parameters, &patch),
-            )
+        api.patch_metadata(name, &parameters, &patch)
             .await
-            .map(drop),
-        )
+            .map(drop)
     }
 
     fn api(&self, target: &Target<'_>) -> Api<DynamicObject> {
@@ -203,73 +156,36 @@ impl Apply {
     }
 
     /// A refusal is the user's to know: missing rights, a policy, an admission webhook.
-    async fn report(&self, target: &Target<'_>, action: Action, error: &kube::Error) {
+    async fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
         tracing::warn!(kind = target.kind.plural(), object = %target.name, action = action.name(), %error, "not written");
         let kube::Error::Api(status) = error else {
             return;
         };
-        if !(400..429).contains(&status.code) {
-            return;
+        if (400..429).contains(&status.code) {
+            self.events.publish(target, &refusal(action, status)).await;
         }
-        let mut note = format!(
+    }
+
+    /// Tells users about an object, where this replica leads and this is no dry run. That it fails is only logged.
+    pub async fn announce(&self, regarding: &Target<'_>, announcement: &Announcement) {
+        let (reason, note) = (announcement.reason, &announcement.note);
+        tracing::info!(kind = regarding.kind.plural(), object = %regarding.name, reason, note, "told");
+        if !self.dry_run && self.leadership.holds() {
+            self.events.publish(regarding, announcement).await;
+        }
+    }
+}
+
+fn refusal(action: &Action, status: &Status) -> Announcement {
+    Announcement {
+        reason: action.failure(),
+        action: action.name(),
+        warning: true,
+        note: format!(
             "The API server refused it, and will be asked again: {}",
             status.message
-        );
-        note.truncate(note.floor_char_boundary(NOTE_LIMIT));
-        let event = Event {
-            type_: EventType::Warning,
-            reason: action.failure().into(),
-            note: Some(note),
-            action: action.name().into(),
-            secondary: None,
-        };
-        if let Err(error) = within(
-            CALL_LIMIT,
-            self.recorder.publish(&event, &reference(target)),
-        )
-        .await
-        {
-            tracing::info!(object = %target.name, %error, "the event was not published");
-        }
+        ),
     }
-}
-
-fn reference(target: &Target<'_>) -> ObjectReference {
-    let resource = target.kind.api_resource();
-    ObjectReference {
-        api_version: Some(resource.api_version),
-        kind: Some(resource.kind),
-        name: Some(target.name.name.to_string()),
-        namespace: Some(target.name.namespace.to_string())
-            .filter(|namespace| !namespace.is_empty()),
-        uid: Some(target.uid.to_owned()),
-        ..ObjectReference::default()
-    }
-}
-
-fn operations(target: &Target<'_>, action: Action) -> Vec<PatchOperation> {
-    let mut operations = vec![test("uid", target.uid)];
-    operations.extend(
-        target
-            .resource_version
-            .map(|version| test("resourceVersion", version)),
-    );
-    match action {
-        Action::AddFinalizer(finalizer) => {
-            operations.push(finalizers::append(target.finalizers, finalizer))
-        }
-        Action::RemoveFinalizer(finalizer) => {
-            operations.extend(finalizers::remove(target.finalizers, finalizer))
-        }
-    }
-    operations
-}
-
-fn test(field: &str, value: &str) -> PatchOperation {
-    PatchOperation::Test(TestOperation {
-        path: PointerBuf::from_tokens(["metadata", field]),
-        value: json!(value),
-    })
 }
 
 /// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
@@ -300,6 +216,7 @@ fn is_invalid(status: &Status) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn judged(status: serde_json::Value) -> &'static str {
         let status: Status = serde_json::from_value(status).expect("a status");

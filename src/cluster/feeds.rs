@@ -2,7 +2,7 @@
 
 use super::feed::Feed;
 use crate::{
-    objects::{Claim, Kind, Pod, Volume},
+    objects::{Claim, Kind, Pod, StatefulSet, Volume},
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;
@@ -18,6 +18,8 @@ pub struct Feeds {
     pub claims: Arc<Feed<Claim>>,
     /// Volumes.
     pub volumes: Arc<Feed<Volume>>,
+    /// StatefulSets that make claims.
+    pub sets: Arc<Feed<StatefulSet>>,
 }
 
 impl Feeds {
@@ -27,6 +29,7 @@ impl Feeds {
             pods: Feed::new(metrics.clone()),
             claims: Feed::new(metrics.clone()),
             volumes: Feed::new(metrics.clone()),
+            sets: Feed::new(metrics.clone()),
         }
     }
 
@@ -43,6 +46,7 @@ impl Feeds {
                 Box::pin(self.claims.clone().run(scoped(client, namespace)))
             }
             Kind::PersistentVolume => Box::pin(self.volumes.clone().run(Api::all(client.clone()))),
+            Kind::StatefulSet => Box::pin(self.sets.clone().run(scoped(client, namespace))),
         }
     }
 
@@ -52,6 +56,7 @@ impl Feeds {
             Kind::Pod => self.pods.is_synced(),
             Kind::PersistentVolumeClaim => self.claims.is_synced(),
             Kind::PersistentVolume => self.volumes.is_synced(),
+            Kind::StatefulSet => self.sets.is_synced(),
         }
     }
 
@@ -61,6 +66,7 @@ impl Feeds {
             Kind::Pod => self.pods.synced().await,
             Kind::PersistentVolumeClaim => self.claims.synced().await,
             Kind::PersistentVolume => self.volumes.synced().await,
+            Kind::StatefulSet => self.sets.synced().await,
         }
     }
 }

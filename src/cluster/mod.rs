@@ -2,22 +2,28 @@
 //!
 //! Nothing in here knows a component. A component registers what wakes it, asks for views, and hands actions to [`Apply`].
 
+mod action;
 mod apply;
 mod client;
+mod events;
 mod feed;
 mod feeds;
 mod lease;
 mod live;
+mod live_get;
 mod reconciler;
 mod store;
 mod work_queue;
 
-pub use apply::{Action, Applied, Apply, Target};
+pub use action::{Action, Target};
+pub use apply::{Applied, Apply};
 pub use client::{USER_AGENT, connect, within};
+pub use events::Announcement;
 pub use feed::{Change, Feed};
 pub use feeds::Feeds;
 pub use lease::{Elector, Leadership, LeaseName};
 pub use live::SharedList;
+pub use live_get::LiveGet;
 pub use reconciler::{Reconcile, Reconciler, Retry};
 pub use store::Store;
 pub use work_queue::WorkQueue;

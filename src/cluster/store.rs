@@ -49,15 +49,24 @@ impl<T: Tracked> Store<T> {
 
     /// Every object that refers to that name.
     pub fn referrers(&self, name: &ObjectName) -> impl Iterator<Item = &Arc<T>> {
-        let names = self
-            .referrers
-            .get(name)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        names
+        self.names_referring_to(name)
             .iter()
             .filter_map(|referrer| self.objects.get(referrer))
             .map(|entry| &entry.object)
+    }
+
+    /// The names of every object that refers to that name.
+    pub fn names_referring_to(&self, name: &ObjectName) -> &[ObjectName] {
+        self.referrers
+            .get(name)
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+
+    /// Every object, as last told.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
+        let entries = self.objects.iter();
+        entries.map(|(name, entry)| (name, &entry.object))
     }
 
     /// Names of the objects that are `wanted`.
@@ -197,6 +206,7 @@ mod tests {
             stopped: false,
             shut_down: false,
             mounts,
+            stateful_set: None,
         }))
     }
 

@@ -1,15 +1,23 @@
 //! PersistentVolumeClaims.
 
-use super::{Kind, Tracked, finalizers, metadata};
+use super::{
+    Kind, ObjectName, Tracked, finalizers, metadata, owner_references,
+    stateful_set::{Label, readings},
+};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
 /// The binder writes it on a claim when the binding is complete on both sides.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
+/// Ours, with the uid of a StatefulSet: when the claim's ordinal was last seen in range, the set wanted its claims deleted when they are
+/// scaled away.
+pub const SCALED_WITH: &str = "volume-warden.dev/scaled-with";
+
 /// What the rules read of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Tells this claim from an earlier or later one of the same name.
     pub uid: Box<str>,
@@ -19,8 +27,14 @@ pub struct Claim {
     pub deleting: bool,
     /// In the order of the object.
     pub finalizers: Box<[Box<str>]>,
-    /// The uid of the one owner that is a controller.
-    pub controller: Option<Box<str>>,
+    /// In the order of the object.
+    pub owners: Box<[OwnerReference]>,
+    /// Kept only where the name leaves open which StatefulSet the claim is of.
+    pub labels: Box<[Label]>,
+    /// [`SCALED_WITH`]
+    pub scaled_with: Option<Box<str>>,
+    /// There are annotations, whatever they are: one that is added needs a map to be in.
+    pub annotated: bool,
     /// The volume this claim names; empty where it names none.
     pub volume_name: Box<str>,
     /// The binder has completed the binding.
@@ -28,6 +42,11 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// The uid of the one owner that is a controller.
+    pub fn controller(&self) -> Option<&str> {
+        owner_references::controller(&self.owners).map(|owner| owner.uid.as_str())
+    }
+
     /// How the claim stands towards its protection finalizer.
     pub fn standing(&self) -> finalizers::Standing {
         finalizers::standing(self.deleting, &self.finalizers, finalizers::PVC_PROTECTION)
@@ -63,11 +82,9 @@ pub struct ClaimSpec {
 impl From<ClaimWire> for Claim {
     fn from(wire: ClaimWire) -> Self {
         let metadata = wire.metadata;
-        let controller = metadata
-            .owner_references
-            .unwrap_or_default()
-            .into_iter()
-            .find(|owner| owner.controller == Some(true));
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let ambiguous = readings(name).nth(1).is_some();
+        let labels = metadata.labels.filter(|_| ambiguous).unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
@@ -79,7 +96,13 @@ impl From<ClaimWire> for Claim {
                 .into_iter()
                 .map(Into::into)
                 .collect(),
-            controller: controller.map(|owner| owner.uid.into()),
+            owners: metadata.owner_references.unwrap_or_default().into(),
+            labels: labels
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+            scaled_with: annotations.get(SCALED_WITH).map(|uid| uid.as_str().into()),
+            annotated: !annotations.is_empty(),
             volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
         }
@@ -92,5 +115,12 @@ impl Tracked for Claim {
 
     fn track(wire: ClaimWire) -> Option<Self> {
         Some(wire.into())
+    }
+
+    /// The StatefulSets that it may be of, by its name.
+    fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
+        readings(&name.name)
+            .map(|reading| ObjectName::new(name.namespace.clone(), reading.set))
+            .collect()
     }
 }

@@ -1,6 +1,9 @@
 //! The kinds of object that Volume Warden reads or writes.
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+};
 use kube::api::ApiResource;
 
 /// A kind of API object.
@@ -12,6 +15,8 @@ pub enum Kind {
     PersistentVolumeClaim,
     /// `v1` PersistentVolume
     PersistentVolume,
+    /// `apps/v1` StatefulSet
+    StatefulSet,
 }
 
 impl Kind {
@@ -21,6 +26,7 @@ impl Kind {
             Self::Pod => ApiResource::erase::<Pod>(&()),
             Self::PersistentVolumeClaim => ApiResource::erase::<PersistentVolumeClaim>(&()),
             Self::PersistentVolume => ApiResource::erase::<PersistentVolume>(&()),
+            Self::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
         }
     }
 
@@ -30,6 +36,7 @@ impl Kind {
             Self::Pod => "pods",
             Self::PersistentVolumeClaim => "persistentvolumeclaims",
             Self::PersistentVolume => "persistentvolumes",
+            Self::StatefulSet => "statefulsets",
         }
     }
 }

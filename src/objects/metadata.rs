@@ -5,8 +5,8 @@ use kube::api::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// For `#[serde(deserialize_with)]` on a `metadata` field: labels and above all `managedFields`, often half of an object, are
-/// skipped while parsing instead of being built and thrown away.
+/// For `#[serde(deserialize_with)]` on a `metadata` field: `managedFields`, often half of an object, are skipped while
+/// parsing instead of being built and thrown away.
 pub fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     Trimmed::deserialize(deserializer).map(ObjectMeta::from)
 }
@@ -24,6 +24,7 @@ struct Trimmed {
     finalizers: Option<Vec<String>>,
     owner_references: Option<Vec<OwnerReference>>,
     annotations: Option<BTreeMap<String, String>>,
+    labels: Option<BTreeMap<String, String>>,
 }
 
 impl From<Trimmed> for ObjectMeta {
@@ -39,6 +40,7 @@ impl From<Trimmed> for ObjectMeta {
             finalizers: read.finalizers,
             owner_references: read.owner_references,
             annotations: read.annotations,
+            labels: read.labels,
             ..Self::default()
         }
     }

@@ -8,7 +8,9 @@ pub mod finalizers;
 mod kind;
 mod metadata;
 mod name;
+pub mod owner_references;
 pub mod pod;
+pub mod stateful_set;
 mod tracked;
 pub mod volume;
 
@@ -16,5 +18,6 @@ pub use claim::Claim;
 pub use kind::Kind;
 pub use name::ObjectName;
 pub use pod::Pod;
+pub use stateful_set::StatefulSet;
 pub use tracked::Tracked;
 pub use volume::Volume;

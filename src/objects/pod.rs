@@ -3,7 +3,7 @@
 //! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`, `podIsShutDown`) and
 //! `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
 
-use super::{Kind, ObjectName, Tracked, metadata};
+use super::{Kind, ObjectName, Tracked, metadata, owner_references};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};
@@ -27,6 +27,8 @@ pub struct Pod {
     pub shut_down: bool,
     /// In the order of `spec.volumes`.
     pub mounts: Box<[Mount]>,
+    /// The uid of the StatefulSet that controls it.
+    pub stateful_set: Option<Box<str>>,
 }
 
 /// A volume of a pod that is a claim.
@@ -158,6 +160,14 @@ impl PodWire {
         mounts.collect()
     }
 
+    fn stateful_set(&self) -> Option<Box<str>> {
+        let owners = self.metadata.owner_references.as_deref()?;
+        let controller = owner_references::controller(owners)?;
+        let is_set =
+            controller.kind == "StatefulSet" && controller.api_version.starts_with("apps/");
+        is_set.then(|| controller.uid.as_str().into())
+    }
+
     /// `spec.nodeName` is set.
     pub fn is_scheduled(&self) -> bool {
         self.spec
@@ -201,6 +211,7 @@ impl From<PodWire> for Pod {
             stopped: deleting && wire.status.nothing_runs(),
             shut_down: deleting && wire.metadata.deletion_grace_period_seconds == Some(0),
             mounts: wire.mounts(),
+            stateful_set: wire.stateful_set(),
             uid: wire.metadata.uid.unwrap_or_default().into(),
         }
     }

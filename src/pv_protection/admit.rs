@@ -1,7 +1,7 @@
 //! The doors at admission: the finalizer at birth, and the guard against a new binding of a deleting volume.
 
 use crate::{
-    admission::{Answer, Hook, Request, Rule},
+    admission::{Answer, Hook, Request, Review, Rule},
     cluster::Feed,
     objects::{
         Claim, ObjectName, Volume,
@@ -25,7 +25,7 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
                 resource: "persistentvolumes",
                 subresource: "",
             }],
-            review: Arc::new(protect),
+            review: Review::from_memory(protect),
         },
         Hook {
             path: "/pv-protection/bind",
@@ -41,7 +41,7 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
                     subresource: "status",
                 },
             ],
-            review: Arc::new(move |request| guard.review(request)),
+            review: Review::from_memory(move |request| guard.review(request)),
         },
     ]
 }

@@ -81,7 +81,7 @@ fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Re
         .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
     let (hook, other) = (responsible.next(), responsible.next());
     assert!(other.is_none(), "one hook per request");
-    (hook.expect("a hook").review)(request)
+    hook.expect("a hook").review.remembered(request)
 }
 
 /// The answer when `claimRef` goes from one to the other.

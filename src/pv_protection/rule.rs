@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What the rule answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Nothing is to be done; the reason is given where there is one to tell.
     Leave(Option<&'static str>),

@@ -2,7 +2,7 @@
 
 use super::rule::{FinishedPods, uses};
 use crate::{
-    admission::{Answer, Hook, Request, Rule},
+    admission::{Answer, Hook, Request, Review, Rule},
     cluster::Feed,
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };
@@ -24,7 +24,7 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
                 resource: "persistentvolumeclaims",
                 subresource: "",
             }],
-            review: Arc::new(protect),
+            review: Review::from_memory(protect),
         },
         Hook {
             path: "/pvc-protection/pods",
@@ -33,7 +33,7 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
                 resource: "pods",
                 subresource: "",
             }],
-            review: Arc::new(move |request| guard.created_pod(request)),
+            review: Review::from_memory(move |request| guard.created_pod(request)),
         },
         Hook {
             path: "/pvc-protection/bindings",
@@ -50,13 +50,13 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
                     subresource: "",
                 },
             ],
-            review: Arc::new(move |request| guard_bindings.binding(request)),
+            review: Review::from_memory(move |request| guard_bindings.binding(request)),
         },
     ]
 }
 
 /// A new claim carries the finalizer from birth.
-fn protect(request: &Request) -> Answer {
+pub fn protect(request: &Request) -> Answer {
     let claim = match request.object::<ClaimWire>() {
         Ok(wire) => Claim::from(wire),
         Err(unreadable) => return unreadable,
@@ -103,7 +103,9 @@ impl Guard {
             request.namespace.as_str(),
             binding.metadata.name.unwrap_or_default(),
         );
-        match self.pods.read().last_told(&name) {
+        // The lock on the pods is not held while the claims are looked at.
+        let pod = self.pods.read().last_told(&name);
+        match pod {
             // About to be scheduled is as good as scheduled.
             Some(pod) => self.refuse_deleting_claims(
                 &request.namespace,

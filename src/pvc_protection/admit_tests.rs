@@ -92,7 +92,7 @@ fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) ->
         .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
     let (hook, other) = (responsible.next(), responsible.next());
     assert!(other.is_none(), "one hook per request");
-    (hook.expect("a hook").review)(request)
+    hook.expect("a hook").review.remembered(request)
 }
 
 #[track_caller]

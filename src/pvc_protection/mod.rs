@@ -21,7 +21,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-pub use admit::hooks;
+pub use admit::{hooks, protect};
 pub use reconcile::PvcProtection;
 pub use rule::{Decision, FinishedPods, Source, View, decide, uses};
 

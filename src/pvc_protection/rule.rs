@@ -45,7 +45,7 @@ pub struct View<'a> {
 }
 
 /// What the rule answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Nothing is to be done; the reason is given where there is one to tell.
     Leave(Option<&'static str>),
@@ -85,9 +85,8 @@ fn in_use(view: &View<'_>) -> bool {
 pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -> bool {
     let counts = pod.scheduled && !(pod.finished && finished_pods == FinishedPods::Release);
     let owns = claim
-        .controller
-        .as_deref()
-        .is_some_and(|controller| *controller == *pod.uid);
+        .controller()
+        .is_some_and(|controller| controller == &*pod.uid);
     counts
         && pod
             .mounts

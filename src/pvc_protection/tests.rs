@@ -9,6 +9,7 @@ use crate::{
     cluster::{Action, Change},
     objects::{Claim, ObjectName, Pod, finalizers::PVC_PROTECTION, pod::PodWire},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -26,7 +27,10 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
             .iter()
             .map(|&finalizer| finalizer.into())
             .collect(),
-        controller: None,
+        owners: Box::default(),
+        labels: Box::default(),
+        scaled_with: None,
+        annotated: false,
         volume_name: "".into(),
         bind_completed: false,
     }
@@ -46,7 +50,12 @@ fn deleted() -> Claim {
 
 fn owned_by(uid: &str, claim: Claim) -> Claim {
     Claim {
-        controller: Some(uid.into()),
+        owners: [OwnerReference {
+            uid: uid.into(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        }]
+        .into(),
         ..claim
     }
 }

@@ -12,7 +12,11 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use std::time::Duration;
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 type Count<L> = Family<L, Counter>;
 type Level<L> = Family<L, Gauge>;
@@ -55,6 +59,17 @@ struct Resource {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Retention {
+    when_deleted: &'static str,
+    when_scaled: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Fate {
+    fate: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Reviewed {
     path: &'static str,
     verdict: &'static str,
@@ -76,11 +91,33 @@ pub struct Metrics {
     feed_lists: Count<Resource>,
     feed_errors: Count<Resource>,
     live_lists: Count<Resource>,
+    live_reads: Count<Resource>,
+    sets: Level<Retention>,
+    claims: Level<Fate>,
     reviews: Count<Reviewed>,
     review_durations: Durations<Path>,
     connections: Gauge,
     leader: Gauge,
     certificate_not_after: Gauge,
+    observers: Observers,
+}
+
+/// Called before each scrape.
+#[derive(Default)]
+struct Observers(Mutex<Vec<Observer>>);
+
+type Observer = Box<dyn Fn(&Metrics) + Send + Sync>;
+
+impl Observers {
+    fn lock(&self) -> MutexGuard<'_, Vec<Observer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} observers", self.lock().len())
+    }
 }
 
 impl Metrics {
@@ -95,13 +132,18 @@ impl Metrics {
             feed_lists: Family::default(),
             feed_errors: Family::default(),
             live_lists: Family::default(),
+            live_reads: Family::default(),
+            sets: Family::default(),
+            claims: Family::default(),
             reviews: Family::default(),
             review_durations: Family::new_with_constructor(Buckets),
             connections: Gauge::default(),
             leader: Gauge::default(),
             certificate_not_after: Gauge::default(),
+            observers: Observers::default(),
         };
         metrics.register_background();
+        metrics.register_retention();
         metrics.register_admission();
         metrics
     }
@@ -146,9 +188,28 @@ impl Metrics {
             self.live_lists.clone(),
         );
         registry.register(
+            "live_reads",
+            "Single objects read live before something is decided about others",
+            self.live_reads.clone(),
+        );
+        registry.register(
             "leader",
             "1 while this replica reconciles",
             self.leader.clone(),
+        );
+    }
+
+    fn register_retention(&mut self) {
+        let registry = self.registry.sub_registry_with_prefix("volume_warden");
+        registry.register(
+            "statefulsets",
+            "StatefulSets with claim templates by retention policy",
+            self.sets.clone(),
+        );
+        registry.register(
+            "statefulset_claims",
+            "Claims of StatefulSets by what becomes of them",
+            self.claims.clone(),
         );
     }
 
@@ -181,8 +242,16 @@ impl Metrics {
         self.registry.register_collector(Box::new(Process));
     }
 
+    /// Calls `observe` before each scrape: for levels that are cheaper to count when somebody asks than to keep.
+    pub fn before_scrape(&self, observe: impl Fn(&Self) + Send + Sync + 'static) {
+        self.observers.lock().push(Box::new(observe));
+    }
+
     /// The OpenMetrics text of it all.
     pub fn text(&self) -> String {
+        for observe in self.observers.lock().iter() {
+            observe(self);
+        }
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = text::encode(&mut text, &self.registry);
@@ -256,6 +325,29 @@ impl Metrics {
                 resource: kind.plural(),
             })
             .inc();
+    }
+
+    /// A single object was read live.
+    pub fn live_read(&self, kind: Kind) {
+        self.live_reads
+            .get_or_create(&Resource {
+                resource: kind.plural(),
+            })
+            .inc();
+    }
+
+    /// There are so many StatefulSets of this retention policy.
+    pub fn sets(&self, when_deleted: &'static str, when_scaled: &'static str, count: i64) {
+        let retention = Retention {
+            when_deleted,
+            when_scaled,
+        };
+        self.sets.get_or_create(&retention).set(count);
+    }
+
+    /// This is what becomes of so many claims of StatefulSets.
+    pub fn claims(&self, fate: &'static str, count: i64) {
+        self.claims.get_or_create(&Fate { fate }).set(count);
     }
 
     /// A review was answered.

@@ -108,7 +108,7 @@ async fn the_cert_manager_overlay_fits_together() -> Result<()> {
         .matches("cert-manager.io/inject-ca-from: volume-warden/volume-warden")
         .count();
     let configurations = rendered.matches("WebhookConfiguration\n").count();
-    assert_eq!((injected, configurations), (4, 4));
+    assert_eq!((injected, configurations), (5, 5));
     assert_eq!(
         rendered.matches("secretName: volume-warden-tls").count(),
         2,

@@ -1,0 +1,96 @@
+//! Owner references: the JSON patch that turns one list into another.
+
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, jsonptr::PointerBuf};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Value, json};
+
+/// The one owner that is the object's controller, if it has one.
+pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
+    owners.iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Turns `before` into `after`, which is `before` without some, followed by new ones. Who stays is not written again, so nothing of
+/// it can be lost. The caller makes sure, by a `resourceVersion` test or because the object is not stored yet, that the list is
+/// still the one given.
+pub fn rewrite(before: &[OwnerReference], after: &[OwnerReference]) -> Vec<PatchOperation> {
+    let mut kept = 0;
+    let mut operations = Vec::new();
+    for (index, owner) in before.iter().enumerate() {
+        if after.get(kept) == Some(owner) {
+            kept += 1;
+        } else {
+            operations.insert(0, remove(&index.to_string()));
+        }
+    }
+    let mut exists = !before.is_empty();
+    for owner in after.get(kept..).unwrap_or_default() {
+        operations.push(if exists {
+            add(&["metadata", "ownerReferences", "-"], json!(owner))
+        } else {
+            add(&["metadata", "ownerReferences"], json!([owner]))
+        });
+        exists = true;
+    }
+    operations
+}
+
+fn remove(index: &str) -> PatchOperation {
+    let path = PointerBuf::from_tokens(["metadata", "ownerReferences", index]);
+    PatchOperation::Remove(RemoveOperation { path })
+}
+
+fn add(path: &[&str], value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation {
+        path: PointerBuf::from_tokens(path.iter().copied()),
+        value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(names: &str) -> Vec<OwnerReference> {
+        let owner = |name: &str| OwnerReference {
+            name: name.to_owned(),
+            ..OwnerReference::default()
+        };
+        names.split_whitespace().map(owner).collect()
+    }
+
+    #[test]
+    fn a_list_becomes_another() {
+        for (before, after) in [
+            ("", ""),
+            ("", "a"),
+            ("", "a b"),
+            ("a", ""),
+            ("a", "a"),
+            ("a", "b"),
+            ("a b c", "b"),
+            ("a b c", "a c d"),
+            ("a b c", "d"),
+            ("a a b", "a b"),
+        ] {
+            let mut object = match before {
+                "" => json!({"metadata": {}}),
+                _ => json!({"metadata": {"ownerReferences": owners(before)}}),
+            };
+            let patch = rewrite(&owners(before), &owners(after));
+            json_patch::patch(&mut object, &patch).expect("applies");
+            let list = object["metadata"]["ownerReferences"].take();
+            let found: Option<Vec<OwnerReference>> = serde_json::from_value(list).expect("a list");
+            assert_eq!(
+                found.unwrap_or_default(),
+                owners(after),
+                "{before} to {after}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_stays_is_not_written_again() {
+        let patch = serde_json::to_string(&rewrite(&owners("stays goes"), &owners("stays new")));
+        assert!(!patch.expect("json").contains("stays"));
+    }
+}

@@ -1,0 +1,183 @@
+//! The door at admission: a claim that the StatefulSet controller creates has its owner from birth, and is not created at all for a
+//! set that is gone.
+//!
+//! A claim without an owner would be leaked by a set that is deleted before the reconciler comes by; and the controller, working from
+//! what it last heard, creates claims even after their set is gone.
+
+use super::{
+    departed::Departed,
+    known::pod_name,
+    patch::changes,
+    rule::{Pod, Step, View, decide},
+    whose::{Candidate, whose},
+};
+use crate::{
+    admission::{Answer, Hook, Request, Review, Rule},
+    cluster::{Feed, LiveGet},
+    objects::{
+        Claim, ObjectName, StatefulSet,
+        claim::ClaimWire,
+        stateful_set::{Policy, Reading, readings},
+    },
+};
+use futures::future::join_all;
+use std::{sync::Arc, time::Duration};
+
+/// Who creates the claims of sets: the controller's own service account, or that of all controllers where kube-controller-manager
+/// runs without one for each.
+const MAKERS: [&str; 2] = [
+    "system:serviceaccount:kube-system:statefulset-controller",
+    "system:kube-controller-manager",
+];
+/// The webhook's timeout is twice this.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A name may be read in as many ways as it has dashes; so many sets are asked for at most.
+const READINGS: usize = 8;
+
+/// The webhook of this component.
+pub fn hook(sets: &Arc<Feed<StatefulSet>>, live: &Arc<LiveGet<StatefulSet>>) -> Hook {
+    let departed = Arc::new(Departed::default());
+    let memory = departed.clone();
+    sets.listen(move |change| {
+        if let (Some(old), None) = (change.old, change.new) {
+            memory.remember(change.name.clone(), old.clone());
+        }
+    });
+    let door = Arc::new(Door {
+        sets: sets.clone(),
+        live: live.clone(),
+        departed,
+    });
+    Hook {
+        path: "/pvc-retention/claims",
+        rules: &[Rule {
+            operation: "CREATE",
+            resource: "persistentvolumeclaims",
+            subresource: "",
+        }],
+        review: Review::Asking(Arc::new(move |request| {
+            let door = door.clone();
+            Box::pin(async move { door.review(&request).await })
+        })),
+    }
+}
+
+struct Door {
+    sets: Arc<Feed<StatefulSet>>,
+    live: Arc<LiveGet<StatefulSet>>,
+    departed: Arc<Departed>,
+}
+
+type Found<'a> = Candidate<'a, Arc<StatefulSet>>;
+
+impl Door {
+    async fn review(&self, request: &Request) -> Answer {
+        if !MAKERS.contains(&&*request.user_info.username) {
+            return Answer::Allow;
+        }
+        let claim = match request.object::<ClaimWire>() {
+            Ok(claim) => claim,
+            Err(unreadable) => return unreadable,
+        };
+        if !self.sets.is_synced() {
+            return Answer::Unavailable("the watch of StatefulSets has no complete list yet");
+        }
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let claim = Claim::from(claim);
+        let readings: Vec<_> = readings(&name).take(READINGS).collect();
+        let known = self.told(&request.namespace, &readings);
+        if known.is_empty() {
+            // The watch may have yet to tell of the set.
+            let asked = self.ask(&request.namespace, &readings).await;
+            let found = whose(asked, &claim.labels, |_| false);
+            return found.map_or(Answer::Allow, |found| stamp(&found, &claim));
+        }
+        match whose(known, &claim.labels, |_| false) {
+            // Nothing can be leaked, so nobody has to be asked.
+            Some(told) if told.set.orphaning || !deletes_with_set(&told.set) => {
+                stamp(&told, &claim)
+            }
+            Some(told) => self.confirm(&request.namespace, &name, &claim, told).await,
+            None => Answer::Allow,
+        }
+    }
+
+    /// As the API server knows the set right now.
+    async fn confirm(&self, namespace: &str, name: &str, claim: &Claim, told: Found<'_>) -> Answer {
+        let set = ObjectName::new(namespace, told.reading.set);
+        match self.live.get(&set, PATIENCE).await {
+            Ok(Some(live)) if live.makes(told.reading.template) => {
+                let set = live.into();
+                stamp(&Found { set, ..told }, claim)
+            }
+            Ok(_) => Answer::deny(format!(
+                "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: nothing would delete it",
+                told.reading.set
+            )),
+            Err(error) => {
+                tracing::warn!(%set, %error, "not read live; the claim is stamped as the watch told");
+                stamp(&told, claim)
+            }
+        }
+    }
+
+    /// The sets that make claims of this name, by the watch or by what went less than a minute ago.
+    fn told<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
+        let set = |name| {
+            let known = self.sets.read().last_told(&name);
+            known.or_else(|| self.departed.get(&name))
+        };
+        let named = |reading: &Reading<'a>| set(ObjectName::new(namespace, reading.set));
+        let found = readings
+            .iter()
+            .filter_map(|each| candidate(*each, named(each)?));
+        found.collect()
+    }
+
+    /// The same by the API server.
+    async fn ask<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
+        let asked = readings.iter().map(async |reading| {
+            let name = ObjectName::new(namespace, reading.set);
+            let set = self.live.get(&name, PATIENCE).await.ok()??;
+            candidate(*reading, Arc::new(set))
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+}
+
+fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<Found<'_>> {
+    set.makes(reading.template)
+        .then_some(Candidate { reading, set })
+}
+
+fn deletes_with_set(set: &StatefulSet) -> bool {
+    set.retention
+        .is_some_and(|retention| retention.when_deleted == Policy::Delete)
+}
+
+/// What the reconciler would write, from birth. The pod is created after its claims.
+fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
+    let (reading, set) = (found.reading, &found.set);
+    let Some(retention) = set.retention.filter(|_| !set.orphaning) else {
+        return Answer::Allow;
+    };
+    let verdict = decide(&View {
+        claim,
+        set_name: reading.set,
+        set,
+        pod_name: &pod_name(reading.set, reading.ordinal),
+        retention,
+        ordinal: reading.ordinal,
+        pod: Pod::None,
+    });
+    match verdict.step {
+        Step::Update(update) => Answer::Patch {
+            operations: changes(claim, &set.uid, &update),
+            what: format!(
+                "record that the claim belongs to statefulset \"{}\"",
+                reading.set
+            ),
+        },
+        Step::Leave | Step::Delete => Answer::Allow,
+    }
+}

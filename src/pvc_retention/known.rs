@@ -1,0 +1,143 @@
+//! What the watches told of sets, their claims and their pods.
+
+use super::{
+    rule::{Pod as Place, Verdict, View, decide},
+    whose::{Candidate, whose},
+};
+use crate::{
+    cluster::{Feed, Store},
+    objects::{
+        Claim, ObjectName, Pod, StatefulSet,
+        stateful_set::{Retention, readings},
+    },
+};
+use std::sync::Arc;
+
+/// See the module. Where several of them are locked, it is in this order, so that nobody waits in a circle.
+#[derive(Clone)]
+pub struct Known {
+    /// All sets that make claims.
+    pub sets: Arc<Feed<StatefulSet>>,
+    /// All claims.
+    pub claims: Arc<Feed<Claim>>,
+    /// All pods with claims.
+    pub pods: Arc<Feed<Pod>>,
+}
+
+/// A claim of a set.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: ObjectName,
+    /// The claim, as last told.
+    pub claim: Arc<Claim>,
+    /// Which of the set's pods it is for.
+    pub ordinal: u32,
+    /// A write of ours has made this copy history, so nothing is to be written on it.
+    pub outdated: bool,
+}
+
+impl Known {
+    /// Every set.
+    pub fn all_sets(&self) -> Vec<(ObjectName, Arc<StatefulSet>)> {
+        let sets = self.sets.read();
+        let all = sets.objects();
+        all.map(|(name, set)| (name.clone(), set.clone())).collect()
+    }
+
+    /// Every claim with our mark, whether its set exists or not.
+    pub fn marked(&self) -> Vec<Member> {
+        let claims = self.claims.read();
+        let marked = claims
+            .objects()
+            .filter(|(_, claim)| claim.scaled_with.is_some());
+        let member = |(name, claim): (&ObjectName, &Arc<Claim>)| Member {
+            name: name.clone(),
+            claim: claim.clone(),
+            ordinal: 0,
+            outdated: claims.get(name).is_none(),
+        };
+        marked.map(member).collect()
+    }
+
+    /// The set's claims, of every ordinal.
+    pub fn members(&self, set: &ObjectName) -> Vec<Member> {
+        let (sets, claims, pods) = (self.sets.read(), self.claims.read(), self.pods.read());
+        let named = claims.names_referring_to(set).iter();
+        let member = |name: &ObjectName| {
+            let claim = claims.last_told(name)?;
+            let (owner, ordinal) = owner(name, &claim, &sets, &pods)?;
+            (owner == *set).then(|| Member {
+                name: name.clone(),
+                outdated: claims.get(name).is_none(),
+                claim,
+                ordinal,
+            })
+        };
+        named.filter_map(member).collect()
+    }
+}
+
+/// The set that the claim is of, and its ordinal.
+fn owner(
+    name: &ObjectName,
+    claim: &Claim,
+    sets: &Store<StatefulSet>,
+    pods: &Store<Pod>,
+) -> Option<(ObjectName, u32)> {
+    let in_namespace = |other: &str| ObjectName::new(name.namespace.clone(), other);
+    let candidates = readings(&name.name).filter_map(|reading| {
+        let set = sets.last_told(&in_namespace(reading.set))?;
+        set.makes(reading.template)
+            .then_some(Candidate { reading, set })
+    });
+    let mounts = |each: &Candidate<'_, Arc<StatefulSet>>| {
+        let pod = in_namespace(&pod_name(each.reading.set, each.reading.ordinal));
+        pods.last_told(&pod)
+            .is_some_and(|pod| mounts(&pod, &each.set, &name.name))
+    };
+    let found = whose(candidates.collect(), &claim.labels, mounts)?;
+    Some((in_namespace(found.reading.set), found.reading.ordinal))
+}
+
+/// Whether this is a pod of the set that mounts the claim.
+pub(super) fn mounts(pod: &Pod, set: &StatefulSet, claim: &str) -> bool {
+    is_of(pod, set) && pod.claims().any(|mounted| **mounted == *claim)
+}
+
+fn is_of(pod: &Pod, set: &StatefulSet) -> bool {
+    pod.stateful_set.as_deref() == Some(&*set.uid)
+}
+
+/// The name of a set's pod.
+pub fn pod_name(set: &str, ordinal: u32) -> String {
+    format!("{set}-{ordinal}")
+}
+
+/// What becomes of each claim, given these pods.
+pub fn judge(
+    name: &ObjectName,
+    set: &StatefulSet,
+    retention: Retention,
+    members: &[Member],
+    pods: &Store<Pod>,
+) -> Vec<Verdict> {
+    let verdict = |member: &Member| {
+        let pod_name = pod_name(&name.name, member.ordinal);
+        let pod = pods.last_told(&ObjectName::new(name.namespace.clone(), pod_name.as_str()));
+        decide(&View {
+            claim: &member.claim,
+            set_name: &name.name,
+            set,
+            pod_name: &pod_name,
+            retention,
+            ordinal: member.ordinal,
+            pod: match &pod {
+                None => Place::None,
+                Some(pod) if is_of(pod, set) => Place::Member(&pod.uid),
+                Some(_) => Place::Stranger,
+            },
+        })
+    };
+    members.iter().map(verdict).collect()
+}

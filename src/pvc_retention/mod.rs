@@ -1,0 +1,44 @@
+//! `pvc-retention`: the claims of a StatefulSet go with the set, or with the pod that was scaled away, where its policy says so.
+//!
+//! **Rule.** `spec.persistentVolumeClaimRetentionPolicy` of a set says what becomes of its claims, `<template>-<set>-<ordinal>`. A claim
+//! that is to go has an owner reference to what it goes with, and the garbage collector does the deleting: to the set where
+//! `whenDeleted` is Delete; to the pod, instead, while a pod is condemned (its ordinal out of range) and `whenScaled` is Delete. All
+//! other references stay as they are. Somebody else's controller on a claim, or a reference to an earlier incarnation: hands off.
+//!
+//! A claim whose ordinal is in range while `whenScaled` is Delete carries a mark with the set's uid. If its ordinal is found out of
+//! range with the pod already gone, there is nobody left to own it; then, and only with that mark, we delete it ourselves.
+//!
+//! Nothing is written before the set was read live; and nothing that rests on a pod before the pods were.
+//!
+//! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34. What differs: a claim is stamped
+//! when it is created, so that a set deleted early leaks none; the claims of ordinals without a pod follow the policy too; an
+//! ordinal that is in range again takes the reference to its old pod back, for both pod management policies; a claim controlled by
+//! somebody else is always told of; a reference with a wrong apiVersion is repaired once instead of being written for ever.
+
+mod admit;
+mod census;
+mod departed;
+mod drain;
+mod known;
+mod ownership;
+mod patch;
+mod reconcile;
+mod rule;
+mod told;
+mod wake;
+mod whose;
+
+#[cfg(test)]
+mod tests;
+
+pub use admit::hook;
+pub use drain::{Drain, Drained};
+pub use known::Known;
+pub use ownership::{Owner, Owners};
+pub use reconcile::PvcRetention;
+pub use rule::{Fate, Mark, Pod, Step, Update, Verdict, View, decide};
+pub use told::Told;
+pub use whose::{Candidate, whose};
+
+/// The component's name, in the CLI and everywhere.
+pub const NAME: &str = "pvc-retention";

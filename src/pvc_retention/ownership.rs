@@ -1,0 +1,145 @@
+//! Who owns a claim: the owner references that the policy wants, as a pure function of the claim, the set and the pod.
+//!
+//! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes (`isClaimOwnerUpToDate`,
+//! `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`, `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the
+//! questions matters and is theirs. What differs: a reference with the right uid but another apiVersion is one of ours that is to be
+//! repaired (Kubernetes finds it by uid, removes by name, and so writes the claim for ever), and a pod need not exist.
+
+use crate::objects::stateful_set::{Policy, Retention};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+/// An object that may own a claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// `apps/v1` or `v1`.
+    pub api_version: &'static str,
+    /// StatefulSet or Pod.
+    pub kind: &'static str,
+    /// Its name, whether it exists or not.
+    pub name: &'a str,
+    /// Empty where it does not exist (any more, or yet): no reference can be right then.
+    pub uid: &'a str,
+}
+
+impl<'a> Owner<'a> {
+    /// A set.
+    pub fn set(name: &'a str, uid: &'a str) -> Self {
+        Self {
+            api_version: "apps/v1",
+            kind: "StatefulSet",
+            name,
+            uid,
+        }
+    }
+
+    /// A pod.
+    pub fn pod(name: &'a str, uid: &'a str) -> Self {
+        Self {
+            api_version: "v1",
+            kind: "Pod",
+            name,
+            uid,
+        }
+    }
+
+    /// The reference is to an object of this name, whichever incarnation.
+    pub fn is_named_by(self, reference: &OwnerReference) -> bool {
+        reference.api_version == self.api_version
+            && reference.kind == self.kind
+            && reference.name == self.name
+    }
+
+    /// The reference is to this very object.
+    pub fn is_meant_by(self, reference: &OwnerReference) -> bool {
+        !self.uid.is_empty() && reference.uid == self.uid
+    }
+
+    /// The first reference by name is to another incarnation: the claim is the garbage collector's business.
+    pub fn is_stale_in(self, references: &[OwnerReference]) -> bool {
+        let named = references.iter().find(|each| self.is_named_by(each));
+        named.is_some_and(|reference| !self.is_meant_by(reference))
+    }
+
+    /// The reference is as we write it. `blockOwnerDeletion` is not compared, as in Kubernetes: whoever wrote it may differ.
+    fn is_well_put_by(self, reference: &OwnerReference) -> bool {
+        self.is_named_by(reference)
+            && self.is_meant_by(reference)
+            && reference.controller == Some(true)
+    }
+
+    fn reference(self) -> OwnerReference {
+        OwnerReference {
+            api_version: self.api_version.to_owned(),
+            kind: self.kind.to_owned(),
+            name: self.name.to_owned(),
+            uid: self.uid.to_owned(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+}
+
+/// The two that may own a claim of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Owners<'a> {
+    /// The set.
+    pub set: Owner<'a>,
+    /// The pod of the claim's ordinal.
+    pub pod: Owner<'a>,
+}
+
+impl<'a> Owners<'a> {
+    /// A reference by name is to another incarnation of either.
+    pub fn are_stale_in(self, references: &[OwnerReference]) -> bool {
+        self.set.is_stale_in(references) || self.pod.is_stale_in(references)
+    }
+
+    /// Somebody else controls the claim. Where everything is retained that is nobody's concern.
+    pub fn face_another_controller(
+        self,
+        retention: Retention,
+        references: &[OwnerReference],
+    ) -> bool {
+        let foreign = |each: &OwnerReference| {
+            !self.own(each) && (self.named(each) || each.controller == Some(true))
+        };
+        retention != Retention::default() && references.iter().any(foreign)
+    }
+
+    /// The references that the policy wants, made from those there are: others' stay, in their order; ours follow.
+    pub fn put_right(
+        self,
+        retention: Retention,
+        in_range: bool,
+        references: &[OwnerReference],
+    ) -> Vec<OwnerReference> {
+        let contested = self.face_another_controller(retention, references);
+        let owner = self.wanted(retention, in_range).filter(|_| !contested);
+        let right = |each: &OwnerReference| owner.is_some_and(|owner| owner.is_well_put_by(each));
+        let stays = |each: &&OwnerReference| right(each) || !(self.named(each) || self.own(each));
+        let mut after: Vec<_> = references.iter().filter(stays).cloned().collect();
+        if !after.iter().any(right) {
+            after.extend(owner.map(Owner::reference));
+        }
+        after
+    }
+
+    /// The one of the two that the policy wants to own the claim. A condemned claim whose pod is gone falls back to the set's fate:
+    /// if `whenDeleted` says so, it goes with the set at last.
+    fn wanted(self, retention: Retention, in_range: bool) -> Option<Owner<'a>> {
+        let condemned = retention.when_scaled == Policy::Delete && !in_range;
+        if condemned && !self.pod.uid.is_empty() {
+            return Some(self.pod);
+        }
+        (retention.when_deleted == Policy::Delete).then_some(self.set)
+    }
+
+    /// The reference is to this very set or pod.
+    pub fn own(self, reference: &OwnerReference) -> bool {
+        self.set.is_meant_by(reference) || self.pod.is_meant_by(reference)
+    }
+
+    fn named(self, reference: &OwnerReference) -> bool {
+        self.set.is_named_by(reference) || self.pod.is_named_by(reference)
+    }
+}

@@ -1,0 +1,245 @@
+//! The rule: what becomes of one claim of a StatefulSet.
+
+use super::ownership::{Owner, Owners};
+use crate::objects::{
+    Claim, StatefulSet,
+    stateful_set::{Policy, Retention},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+/// What the rule looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The claim.
+    pub claim: &'a Claim,
+    /// Name of the set that makes claims of this name.
+    pub set_name: &'a str,
+    /// That set.
+    pub set: &'a StatefulSet,
+    /// `<set>-<ordinal>`
+    pub pod_name: &'a str,
+    /// What is to become of its claims.
+    pub retention: Retention,
+    /// The claim's ordinal.
+    pub ordinal: u32,
+    /// The pod of that name.
+    pub pod: Pod<'a>,
+}
+
+/// The pod `<set>-<ordinal>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pod<'a> {
+    /// There is none.
+    None,
+    /// There is one, but the set does not control it (yet).
+    Stranger,
+    /// The set's, by its uid.
+    Member(&'a str),
+}
+
+/// What becomes of a claim as things are. The names are event reasons, log fields and metric labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It outlives set and pod.
+    Kept,
+    /// The garbage collector deletes it after the set.
+    GoesWithSet,
+    /// The garbage collector deletes it after its condemned pod.
+    GoesWithPod,
+    /// It belongs to an earlier set or pod of that name: hands off, the garbage collector knows what to do.
+    Stale,
+    /// Somebody else controls it: hands off.
+    ConflictingController,
+    /// Scaled away, without a pod and without our mark: it may have been put there for later, or be of days when the policy was
+    /// Retain. Nobody deletes it.
+    ClaimKept,
+    /// It is being deleted, and no pod can be created before it is gone.
+    ClaimStale,
+    /// It is being deleted.
+    Terminating,
+}
+
+impl Fate {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Kept,
+        Self::GoesWithSet,
+        Self::GoesWithPod,
+        Self::Stale,
+        Self::ConflictingController,
+        Self::ClaimKept,
+        Self::ClaimStale,
+        Self::Terminating,
+    ];
+
+    /// For events, the log and the metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "Kept",
+            Self::GoesWithSet => "GoesWithSet",
+            Self::GoesWithPod => "GoesWithPod",
+            Self::Stale => "Stale",
+            Self::ConflictingController => "ConflictingController",
+            Self::ClaimKept => "ClaimKept",
+            Self::ClaimStale => "ClaimStale",
+            Self::Terminating => "Terminating",
+        }
+    }
+}
+
+/// What the rule answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What becomes of the claim once the step is done.
+    pub fate: Fate,
+    /// What is to be done for it.
+    pub step: Step,
+}
+
+/// What is to be done with a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing.
+    Leave,
+    /// Change what it says of itself.
+    Update(Update),
+    /// Delete it: it was scaled away and its pod was gone before it could be told to go with it.
+    Delete,
+}
+
+/// The claim as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// All owner references.
+    pub owners: Vec<OwnerReference>,
+    /// Our mark.
+    pub mark: Mark,
+}
+
+/// What to do with the mark that says that the claim may be deleted once it is scaled away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// As it is.
+    Leave,
+    /// With the set's uid.
+    Put,
+    /// Not there.
+    Remove,
+}
+
+/// What becomes of the claim, and what to do for it.
+pub fn decide(view: &View<'_>) -> Verdict {
+    let claim = view.claim;
+    let owners = view.owners();
+    if claim.deleting {
+        let waited_for = view.in_range() && view.pod == Pod::None;
+        return leave(if waited_for {
+            Fate::ClaimStale
+        } else {
+            Fate::Terminating
+        });
+    }
+    if owners.are_stale_in(&claim.owners) {
+        return leave(Fate::Stale);
+    }
+    if view.is_left_behind() && view.may_be_deleted() {
+        return Verdict {
+            fate: Fate::GoesWithPod,
+            step: Step::Delete,
+        };
+    }
+    let update = Update {
+        owners: owners.put_right(view.retention, view.in_range(), &claim.owners),
+        mark: view.mark(),
+    };
+    let fate = view.fate(&update.owners);
+    let as_wanted = update.owners == *claim.owners && update.mark == Mark::Leave;
+    Verdict {
+        fate,
+        step: if as_wanted {
+            Step::Leave
+        } else {
+            Step::Update(update)
+        },
+    }
+}
+
+fn leave(fate: Fate) -> Verdict {
+    Verdict {
+        fate,
+        step: Step::Leave,
+    }
+}
+
+impl Verdict {
+    /// Whether it rests on whether a pod exists, so that the pods have to be read live before it is carried out.
+    pub fn rests_on_pods(&self) -> bool {
+        self.fate == Fate::GoesWithPod && self.step != Step::Leave
+    }
+}
+
+impl<'a> View<'a> {
+    fn owners(&self) -> Owners<'a> {
+        let pod = match self.pod {
+            Pod::Member(uid) => uid,
+            Pod::None | Pod::Stranger => "",
+        };
+        Owners {
+            set: Owner::set(self.set_name, &self.set.uid),
+            pod: Owner::pod(self.pod_name, pod),
+        }
+    }
+
+    fn in_range(&self) -> bool {
+        self.set.has(self.ordinal)
+    }
+
+    fn is_contested(&self) -> bool {
+        self.owners()
+            .face_another_controller(self.retention, &self.claim.owners)
+    }
+
+    /// Its pod was scaled away under a policy that deletes, and is gone.
+    fn is_left_behind(&self) -> bool {
+        self.retention.when_scaled == Policy::Delete && !self.in_range() && self.pod == Pod::None
+    }
+
+    /// By our mark, and because nobody but the set owns it: the garbage collector too would keep it for any other owner.
+    fn may_be_deleted(&self) -> bool {
+        let owners = self.owners();
+        self.is_marked()
+            && self
+                .claim
+                .owners
+                .iter()
+                .all(|each| owners.set.is_meant_by(each))
+    }
+
+    fn is_marked(&self) -> bool {
+        self.claim.scaled_with.as_deref() == Some(&*self.set.uid)
+    }
+
+    fn mark(&self) -> Mark {
+        let wanted = self.retention.when_scaled == Policy::Delete && !self.is_contested();
+        match &self.claim.scaled_with {
+            Some(_) if !wanted => Mark::Remove,
+            _ if wanted && self.in_range() && !self.is_marked() => Mark::Put,
+            _ => Mark::Leave,
+        }
+    }
+
+    fn fate(&self, after: &[OwnerReference]) -> Fate {
+        let owners = self.owners();
+        if self.is_contested() {
+            Fate::ConflictingController
+        } else if self.is_left_behind() {
+            Fate::ClaimKept
+        } else if after.iter().any(|each| owners.pod.is_meant_by(each)) {
+            Fate::GoesWithPod
+        } else if after.iter().any(|each| owners.set.is_meant_by(each)) {
+            Fate::GoesWithSet
+        } else {
+            Fate::Kept
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! The rows of upstream's table tests, by their number in Kubernetes' own order, and what they leave out.
+//!
+//! A reference is written as whose it is, and how it differs from one of ours: `set` is the set's, `pod` the pod's, `cm` a ConfigMap's,
+//! `peer` another set's. `~` has no controller flag, `-` has `controller: false`, `+` has `controller: true` where that is not usual,
+//! `?` has another uid, `!` an empty one, `@` another apiVersion.
+
+use super::{
+    known::mounts,
+    ownership::{Owner, Owners},
+    rule::{Fate, Mark, Pod, Step, Update, View, decide},
+};
+use crate::objects::{
+    Claim, StatefulSet,
+    claim::ClaimWire,
+    pod::PodWire,
+    stateful_set::{Policy, Retention, StatefulSetWire},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Value, json};
+
+const SET: Owner<'_> = Owner {
+    api_version: "apps/v1",
+    kind: "StatefulSet",
+    name: "web",
+    uid: "set-uid",
+};
+const POD: Owner<'_> = Owner {
+    api_version: "v1",
+    kind: "Pod",
+    name: "web-3",
+    uid: "pod-uid",
+};
+const OWNERS: Owners<'_> = Owners { set: SET, pod: POD };
+
+/// `whenScaled` and `whenDeleted`, as the rows have them: `r` is Retain, `d` Delete.
+fn policy(letters: &str) -> Retention {
+    let policy = |letter| match letter {
+        Some('d') => Policy::Delete,
+        _ => Policy::Retain,
+    };
+    let mut letters = letters.chars();
+    Retention {
+        when_scaled: policy(letters.next()),
+        when_deleted: policy(letters.next()),
+    }
+}
+
+fn reference(text: &str) -> OwnerReference {
+    let whose = text.trim_end_matches(['~', '-', '+', '?', '!', '@']);
+    let marks = &text[whose.len()..];
+    let (api_version, kind, name, uid, controls) = match whose {
+        "set" => ("apps/v1", "StatefulSet", "web", "set-uid", true),
+        "pod" => ("v1", "Pod", "web-3", "pod-uid", true),
+        "cm" => ("v1", "ConfigMap", "cm", "cm-uid", false),
+        "peer" => ("apps/v1", "StatefulSet", "peer", "peer-uid", true),
+        "namesake" => ("v1", "ConfigMap", "web", "namesake-uid", false),
+        other => unreachable!("no such owner: {other}"),
+    };
+    let ours = controls.then_some(true);
+    OwnerReference {
+        api_version: if marks.contains('@') {
+            "apps/v1beta1"
+        } else {
+            api_version
+        }
+        .to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid: match () {
+            () if marks.contains('?') => "earlier-uid".to_owned(),
+            () if marks.contains('!') => String::new(),
+            () => uid.to_owned(),
+        },
+        controller: match () {
+            () if marks.contains('~') => None,
+            () if marks.contains('-') => Some(false),
+            () if marks.contains('+') => Some(true),
+            () => ours,
+        },
+        block_owner_deletion: ours,
+    }
+}
+
+fn references(texts: &str) -> Vec<OwnerReference> {
+    texts.split_whitespace().map(reference).collect()
+}
+
+/// The references after `before`, as texts.
+fn right(letters: &str, in_range: bool, before: &str) -> Vec<OwnerReference> {
+    OWNERS.put_right(policy(letters), in_range, &references(before))
+}
+
+fn set() -> StatefulSet {
+    let wire = json!({"metadata": {"name": "web", "uid": "set-uid"}, "spec": {"replicas": 3}});
+    serde_json::from_value::<StatefulSetWire>(wire)
+        .expect("a set")
+        .into()
+}
+
+fn claim(owners: &str, changes: Value) -> Claim {
+    let mut wire = json!({"metadata": {"name": "data-web-3", "uid": "c", "ownerReferences": references(owners)}});
+    json_patch::merge(&mut wire, &changes);
+    serde_json::from_value::<ClaimWire>(wire)
+        .expect("a claim")
+        .into()
+}
+
+fn marked(uid: &str) -> Value {
+    json!({"metadata": {"annotations": {"volume-warden.dev/scaled-with": uid}}})
+}
+
+struct Case {
+    letters: &'static str,
+    in_range: bool,
+    pod: Pod<'static>,
+    claim: Claim,
+}
+
+impl Case {
+    fn decided(&self) -> (Fate, Step) {
+        let set = set();
+        let ordinal = if self.in_range { 1 } else { 3 };
+        let verdict = decide(&View {
+            claim: &self.claim,
+            set_name: "web",
+            set: &set,
+            pod_name: "web-3",
+            retention: policy(self.letters),
+            ordinal,
+            pod: self.pod,
+        });
+        (verdict.fate, verdict.step)
+    }
+}
+
+const MEMBER: Pod<'static> = Pod::Member("pod-uid");
+
+/// What is written on a claim with these owners while its pod is there; nothing where it is as it should be. The mark is left out.
+fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<OwnerReference>> {
+    let changes = if in_range {
+        marked("set-uid")
+    } else {
+        json!({})
+    };
+    let changes = if letters.starts_with('d') {
+        changes
+    } else {
+        json!({})
+    };
+    let claim = claim(owners, changes);
+    match (Case {
+        letters,
+        in_range,
+        pod: MEMBER,
+        claim,
+    })
+    .decided()
+    .1
+    {
+        Step::Leave => None,
+        Step::Update(update) => Some(update.owners),
+        Step::Delete => unreachable!("its pod is there"),
+    }
+}
+
+fn leaves(letters: &'static str, in_range: bool, owners: &str) -> bool {
+    written(letters, in_range, owners).is_none()
+}
+
+/// STS-15, 16, 17, 19, 28, 30.
+#[test]
+fn a_claim_matches_its_policy_or_is_made_to() {
+    assert!(leaves("rr", true, ""), "STS-15");
+    assert_eq!(
+        written("rd", true, ""),
+        Some(references("set")),
+        "STS-16, 17, 30"
+    );
+    assert!(leaves("rd", true, "cm+"), "STS-19");
+    assert_eq!(written("rr", true, "set"), Some(references("")), "STS-28");
+}
+
+/// STS-20..27: what in-tree calls a stale claim is one that is left to the garbage collector here. No claim, none that is stale.
+#[test]
+fn claims_of_another_pod_are_stale() {
+    let unborn = Owner { uid: "", ..POD };
+    for (pod, owners, stale, row) in [
+        (POD, "", false, "STS-20, 21, 22"),
+        (POD, "pod", false, "STS-23"),
+        (POD, "pod?", true, "STS-24, 25"),
+        (POD, "cm pod?", true, "STS-26"),
+        (unborn, "pod", true, "STS-27"),
+    ] {
+        assert_eq!(pod.is_stale_in(&references(owners)), stale, "{row}");
+    }
+}
+
+/// STS-57..60.
+#[test]
+fn an_object_is_named_by_kind_and_name() {
+    assert!(
+        SET.is_named_by(&reference("set")) && SET.is_named_by(&reference("set?")),
+        "STS-57, 58"
+    );
+    assert!(!SET.is_named_by(&reference("peer")), "STS-59");
+    assert!(!SET.is_named_by(&reference("set@")), "STS-60");
+}
+
+/// STS-61..66: of eight combinations exactly one is right.
+#[test]
+fn of_all_combinations_one_is_as_it_should_be() {
+    for (letters, in_range, right, row) in [
+        ("rr", true, "", "STS-61"),
+        ("rr", false, "", "STS-61"),
+        ("rd", true, "set", "STS-62"),
+        ("rd", false, "set", "STS-62"),
+        ("dr", false, "pod", "STS-63"),
+        ("dr", true, "", "STS-64"),
+        ("dd", false, "pod", "STS-65"),
+        ("dd", true, "set", "STS-66"),
+    ] {
+        for own in ["", "set", "pod", "set pod"] {
+            for foreign in ["", "cm namesake"] {
+                let owners = format!("{own} {foreign}");
+                assert_eq!(
+                    leaves(letters, in_range, &owners),
+                    own == right,
+                    "{row} {owners}"
+                );
+            }
+        }
+    }
+}
+
+/// STS-67..74.
+#[test]
+fn odd_references_are_seen_for_what_they_are() {
+    for (letters, in_range, owners, as_it_should_be, row) in [
+        ("dd", false, "pod", true, "STS-67"),
+        ("dd", false, "pod~", false, "STS-68"),
+        ("dd", false, "pod?", true, "STS-69"),
+        ("dd", false, "pod cm+", false, "STS-70"),
+        ("rd", true, "set", true, "STS-71"),
+        ("rd", true, "set@~", false, "STS-72"),
+        ("rd", true, "set?", true, "STS-73"),
+        ("rd", true, "set peer", false, "STS-74"),
+    ] {
+        assert_eq!(leaves(letters, in_range, owners), as_it_should_be, "{row}");
+    }
+}
+
+/// STS-72 and observation E4: what in-tree writes for ever is repaired once.
+#[test]
+fn a_reference_with_another_api_version_is_repaired() {
+    for owners in ["set@", "set@~", "set@ set"] {
+        let after = written("rd", true, owners);
+        assert_eq!(after, Some(references("set")), "{owners}");
+    }
+    assert_eq!(written("rr", true, "set@"), Some(references("")));
+}
+
+/// STS-75..80: from every combination to the one of the table, others' references first and in their order.
+#[test]
+fn every_combination_is_put_right() {
+    for (letters, in_range, own_after, row) in [
+        ("rr", true, "", "STS-75"),
+        ("rd", true, "set", "STS-76"),
+        ("dr", true, "", "STS-77"),
+        ("dr", false, "pod", "STS-78"),
+        ("dd", true, "set", "STS-79"),
+        ("dd", false, "pod", "STS-80"),
+    ] {
+        for own in ["", "set", "pod", "set pod"] {
+            for foreign in ["", "cm namesake"] {
+                let after = right(letters, in_range, &format!("{foreign} {own}"));
+                assert_eq!(
+                    after,
+                    references(&format!("{foreign} {own_after}")),
+                    "{row} {own}"
+                );
+            }
+        }
+    }
+}
+
+/// STS-81..87.
+#[test]
+fn others_are_left_alone_and_ours_repaired() {
+    for (letters, in_range, before, after, row) in [
+        ("dd", false, "pod set cm+", "cm+", "STS-81"),
+        ("dd", true, "set cm", "set cm", "STS-82"),
+        ("rd", true, "set~", "set", "STS-83"),
+        ("rd", true, "namesake", "namesake set", "STS-84"),
+        ("rd", true, "", "set", "STS-85"),
+        ("rd", true, "set!", "", "STS-86"),
+        ("rd", true, "set!~", "", "STS-87"),
+    ] {
+        assert_eq!(right(letters, in_range, before), references(after), "{row}");
+    }
+}
+
+/// STS-88.
+#[test]
+fn a_uid_means_an_object_whatever_else_is_said() {
+    for (owner, meant) in [
+        ("set", true),
+        ("set~", true),
+        ("set@-", true),
+        ("set?", false),
+        ("peer", false),
+    ] {
+        assert_eq!(SET.is_meant_by(&reference(owner)), meant, "{owner}");
+    }
+    let nobody = Owner { uid: "", ..SET };
+    assert!(!nobody.is_meant_by(&reference("set!")));
+}
+
+/// STS-89..99.
+#[test]
+fn another_controller_is_told_from_others() {
+    let rows = [
+        ("cm+", true),
+        ("cm-", false),
+        ("cm~", false),
+        ("peer", true),
+        ("peer", true),
+        ("set", false),
+        ("set?", true),
+        ("pod", false),
+        ("pod?", true),
+        ("set cm+", true),
+        ("set cm", false),
+    ];
+    for (row, (owners, expected)) in rows.into_iter().enumerate() {
+        let contested =
+            |letters| OWNERS.face_another_controller(policy(letters), &references(owners));
+        for letters in ["rd", "dr", "dd"] {
+            assert_eq!(contested(letters), expected, "STS-{} {letters}", row + 89);
+        }
+        assert!(
+            !contested("rr"),
+            "STS-{}: where all is retained it is nobody's concern",
+            row + 89
+        );
+    }
+}
+
+/// STS-100..109: a reference of ours that does not control is not good enough, whichever policy wants it.
+#[test]
+fn our_own_references_control() {
+    for (row, (letters, in_range, owners, repaired)) in [
+        ("dd", false, "set pod", "pod"),
+        ("dd", false, "set pod~", "pod"),
+        ("rd", true, "pod set~", "set"),
+        ("rd", true, "set", "set"),
+        ("dr", false, "pod", "pod"),
+        ("rr", true, "", ""),
+        ("rd", true, "set~", "set"),
+        ("rd", true, "set-", "set"),
+        ("dr", false, "pod~", "pod"),
+        ("rd", true, "set cm~", "set cm~"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let after = right(letters, in_range, owners);
+        assert_eq!(after, references(repaired), "STS-{}", row + 100);
+    }
+}
+
+/// STS-110..112.
+#[test]
+fn a_reference_to_an_earlier_incarnation_is_stale() {
+    for (owners, stale) in [
+        ("set", false),
+        ("set?", true),
+        ("peer", false),
+        ("cm set?", true),
+    ] {
+        assert_eq!(SET.is_stale_in(&references(owners)), stale, "{owners}");
+    }
+}
+
+/// STS-114: whether a pod is the set's and mounts the claim.
+#[test]
+fn a_pod_that_mounts_the_claim_is_known() {
+    let pod = |owner: &str, volumes: Value| {
+        let wire = json!({"metadata": {"name": "web-3", "ownerReferences": references(owner)}, "spec": {"volumes": volumes}});
+        serde_json::from_value::<PodWire>(wire)
+            .expect("a pod")
+            .into()
+    };
+    let of = |claim: &str| json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    for (owner, volumes, expected) in [
+        ("set", of("data-web-3"), true),
+        ("set", json!([]), false),
+        ("set", json!([{"name": "data", "emptyDir": {}}]), false),
+        ("set", of("data-web-4"), false),
+        ("peer", of("data-web-3"), false),
+        ("set~", of("data-web-3"), false),
+    ] {
+        assert_eq!(
+            mounts(&pod(owner, volumes.clone()), &set(), "data-web-3"),
+            expected,
+            "{owner} {volumes}"
+        );
+    }
+}
+
+/// The claims of ordinals without a pod follow `whenDeleted`, and those that point to a pod that is gone are the garbage collector's.
+#[test]
+fn ordinals_without_a_pod_follow_the_policy_too() {
+    for (letters, in_range, owners, fate, after) in [
+        ("rr", true, "set", Fate::Kept, Some("")),
+        ("rd", true, "", Fate::GoesWithSet, Some("set")),
+        ("rd", false, "", Fate::GoesWithSet, Some("set")),
+        ("rr", false, "set", Fate::Kept, Some("")),
+        ("dd", false, "", Fate::ClaimKept, Some("set")),
+        ("dr", false, "set", Fate::ClaimKept, Some("")),
+        ("dr", false, "", Fate::ClaimKept, None),
+        ("dd", false, "pod", Fate::Stale, None),
+        ("rr", true, "pod", Fate::Stale, None),
+        ("dd", true, "pod", Fate::Stale, None),
+    ] {
+        for pod in [Pod::None, Pod::Stranger] {
+            let claim = claim(owners, marked("set-uid"));
+            let claim = Claim {
+                scaled_with: claim
+                    .scaled_with
+                    .filter(|_| letters.starts_with('d') && in_range),
+                ..claim
+            };
+            let (found, step) = Case {
+                letters,
+                in_range,
+                pod,
+                claim,
+            }
+            .decided();
+            let left_behind = fate == Fate::ClaimKept && pod == Pod::Stranger;
+            assert!(
+                found == fate || left_behind,
+                "{letters} {in_range} {owners}: {found:?}"
+            );
+            let update = after.map(|after| {
+                Step::Update(Update {
+                    owners: references(after),
+                    mark: Mark::Leave,
+                })
+            });
+            assert_eq!(
+                step,
+                update.unwrap_or(Step::Leave),
+                "{letters} {in_range} {owners}"
+            );
+        }
+    }
+}
+
+/// The mark comes and goes with the policy, and says nothing once the ordinal is out of range.
+#[test]
+fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
+    let unmarked = json!({});
+    for (letters, in_range, owners, changes, mark) in [
+        ("dr", true, "", unmarked.clone(), Mark::Put),
+        ("dr", true, "", marked("set-uid"), Mark::Leave),
+        ("dr", true, "", marked("earlier-uid"), Mark::Put),
+        ("dr", false, "pod", unmarked.clone(), Mark::Leave),
+        ("dr", false, "pod", marked("set-uid"), Mark::Leave),
+        ("rr", true, "", marked("set-uid"), Mark::Remove),
+        ("rd", false, "set", marked("set-uid"), Mark::Remove),
+        ("rd", true, "set", unmarked.clone(), Mark::Leave),
+        ("dd", true, "cm+", unmarked, Mark::Leave),
+        ("dd", true, "cm+", marked("set-uid"), Mark::Remove),
+    ] {
+        let claim = claim(owners, changes.clone());
+        let (_, step) = Case {
+            letters,
+            in_range,
+            pod: MEMBER,
+            claim,
+        }
+        .decided();
+        let found = match step {
+            Step::Update(update) => update.mark,
+            Step::Leave => Mark::Leave,
+            Step::Delete => unreachable!("its pod is there"),
+        };
+        assert_eq!(found, mark, "{letters} {in_range} {owners} {changes}");
+    }
+}
+
+/// Deleted by us: only scaled away under a policy that deletes, with the pod gone, with this very set's mark, with no other owner.
+#[test]
+fn only_a_marked_claim_without_pod_and_range_is_deleted() {
+    let base = || ("dd", false, Pod::None, "set", marked("set-uid"));
+    let deleted = |(letters, in_range, pod, owners, changes): (
+        &'static str,
+        bool,
+        Pod<'static>,
+        &str,
+        Value,
+    )| {
+        let claim = claim(owners, changes);
+        Case {
+            letters,
+            in_range,
+            pod,
+            claim,
+        }
+        .decided()
+        .1 == Step::Delete
+    };
+    assert!(deleted(base()));
+    assert!(deleted(("dr", false, Pod::None, "", marked("set-uid"))));
+    for (what, case) in [
+        (
+            "retained when scaled",
+            ("rd", false, Pod::None, "set", marked("set-uid")),
+        ),
+        (
+            "in range",
+            ("dd", true, Pod::None, "set", marked("set-uid")),
+        ),
+        (
+            "its pod is there",
+            ("dd", false, MEMBER, "set", marked("set-uid")),
+        ),
+        (
+            "somebody's pod is there",
+            ("dd", false, Pod::Stranger, "set", marked("set-uid")),
+        ),
+        ("no mark", ("dd", false, Pod::None, "set", json!({}))),
+        (
+            "an earlier set's mark",
+            ("dd", false, Pod::None, "set", marked("earlier-uid")),
+        ),
+        (
+            "another owner",
+            ("dd", false, Pod::None, "set cm", marked("set-uid")),
+        ),
+        (
+            "another controller",
+            ("dd", false, Pod::None, "cm+", marked("set-uid")),
+        ),
+        (
+            "an earlier set's",
+            ("dd", false, Pod::None, "set?", marked("set-uid")),
+        ),
+        (
+            "the garbage collector is at it",
+            ("dd", false, Pod::None, "pod", marked("set-uid")),
+        ),
+    ] {
+        assert!(!deleted(case), "{what}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_being_deleted_is_left_alone() {
+    let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    for (in_range, pod, fate) in [
+        (true, Pod::None, Fate::ClaimStale),
+        (true, MEMBER, Fate::Terminating),
+        (false, Pod::None, Fate::Terminating),
+    ] {
+        let claim = claim("set pod cm", deleting.clone());
+        assert_eq!(
+            Case {
+                letters: "dd",
+                in_range,
+                pod,
+                claim
+            }
+            .decided(),
+            (fate, Step::Leave)
+        );
+    }
+}
