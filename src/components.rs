@@ -194,7 +194,7 @@ impl Assembly {
             Api::namespaced(client.clone(), namespace)
         });
         let queue = Arc::new(WorkQueue::default());
-        let mut hook = pvc_retention::hook(&feeds.sets, &live_sets);
+        let mut hook = pvc_retention::hook(&feeds.sets, &live_sets, context.namespace.as_deref());
         if protects {
             hook.review = hook
                 .review

@@ -1,10 +1,11 @@
-//! `cargo demo`: Volume Warden on a Kubernetes control plane of your own, and two stories to watch.
+//! `cargo demo`: Volume Warden on a Kubernetes control plane of your own, and three stories to watch.
 //!
 //! Every state told is also checked: a story that goes another way ends the demo with exit code 1.
 
 mod claims;
 mod install;
 mod narrator;
+mod sets;
 mod volumes;
 
 use anyhow::{Result, ensure};
@@ -24,8 +25,8 @@ struct Arguments {
 
 const OPENING: &str = "
 This starts a real Kubernetes control plane on loopback: etcd, kube-apiserver, controller
-manager and scheduler. Only the nodes and their pods are simulated, by KWOK. Kubernetes' own
-protection of claims and volumes is switched off in it, so what you see is Volume Warden's doing.
+manager and scheduler. Only the nodes and their pods are simulated, by KWOK. What Kubernetes has
+of its own for these stories is switched off in it, so what you see is Volume Warden's doing.
 The first run compiles all of that, which takes minutes; later runs take seconds.";
 
 const INVITATION: &str = "
@@ -69,6 +70,7 @@ async fn show(cluster: &Cluster, binary: &Path, once: bool) -> Result<()> {
 async fn play(narrator: &Narrator, once: bool) -> Result<()> {
     claims::play(narrator).await?;
     volumes::play(narrator).await?;
+    sets::play(narrator).await?;
     if once {
         return Ok(());
     }

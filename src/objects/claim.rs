@@ -2,7 +2,7 @@
 
 use super::{
     Kind, ObjectName, Tracked, finalizers, metadata, owner_references,
-    stateful_set::{Label, readings},
+    stateful_set::{Label, ordinal, readings},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -117,10 +117,10 @@ impl Tracked for Claim {
         Some(wire.into())
     }
 
-    /// The StatefulSets that it may be of, by its name.
+    /// What the claims of one template of one StatefulSet have in common: the name up to the ordinal.
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
-        readings(&name.name)
-            .map(|reading| ObjectName::new(name.namespace.clone(), reading.set))
-            .collect()
+        let before = ordinal(&name.name).map(|(before, _)| before);
+        let common = before.map(|before| ObjectName::new(name.namespace.clone(), before));
+        common.into_iter().collect()
     }
 }

@@ -35,7 +35,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const READINGS: usize = 8;
 
 /// The webhook of this component.
-pub fn hook(sets: &Arc<Feed<StatefulSet>>, live: &Arc<LiveGet<StatefulSet>>) -> Hook {
+///
+/// `namespace` is the only one that is looked after, where there is one.
+pub fn hook(
+    sets: &Arc<Feed<StatefulSet>>,
+    live: &Arc<LiveGet<StatefulSet>>,
+    namespace: Option<&str>,
+) -> Hook {
     let departed = Arc::new(Departed::default());
     let memory = departed.clone();
     sets.listen(move |change| {
@@ -47,6 +53,7 @@ pub fn hook(sets: &Arc<Feed<StatefulSet>>, live: &Arc<LiveGet<StatefulSet>>) -> 
         sets: sets.clone(),
         live: live.clone(),
         departed,
+        namespace: namespace.map(str::to_owned),
     });
     Hook {
         path: "/pvc-retention/claims",
@@ -66,13 +73,14 @@ struct Door {
     sets: Arc<Feed<StatefulSet>>,
     live: Arc<LiveGet<StatefulSet>>,
     departed: Arc<Departed>,
+    namespace: Option<String>,
 }
 
 type Found<'a> = Candidate<'a, Arc<StatefulSet>>;
 
 impl Door {
     async fn review(&self, request: &Request) -> Answer {
-        if !MAKERS.contains(&&*request.user_info.username) {
+        if !MAKERS.contains(&&*request.user_info.username) || self.is_elsewhere(request) {
             return Answer::Allow;
         }
         let claim = match request.object::<ClaimWire>() {
@@ -84,13 +92,10 @@ impl Door {
         }
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);
-        let readings: Vec<_> = readings(&name).take(READINGS).collect();
+        let readings: Vec<_> = readings(&name).collect();
         let known = self.told(&request.namespace, &readings);
         if known.is_empty() {
-            // The watch may have yet to tell of the set.
-            let asked = self.ask(&request.namespace, &readings).await;
-            let found = whose(asked, &claim.labels, |_| false);
-            return found.map_or(Answer::Allow, |found| stamp(&found, &claim));
+            return self.ask(request, &name, &claim, &readings).await;
         }
         match whose(known, &claim.labels, |_| false) {
             // Nothing can be leaked, so nobody has to be asked.
@@ -100,6 +105,11 @@ impl Door {
             Some(told) => self.confirm(&request.namespace, &name, &claim, told).await,
             None => Answer::Allow,
         }
+    }
+
+    fn is_elsewhere(&self, request: &Request) -> bool {
+        let only = self.namespace.as_ref();
+        only.is_some_and(|only| *only != request.namespace)
     }
 
     /// As the API server knows the set right now.
@@ -134,14 +144,31 @@ impl Door {
         found.collect()
     }
 
-    /// The same by the API server.
-    async fn ask<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
-        let asked = readings.iter().map(async |reading| {
-            let name = ObjectName::new(namespace, reading.set);
-            let set = self.live.get(&name, PATIENCE).await.ok()??;
-            candidate(*reading, Arc::new(set))
+    /// Of a set that nobody told of the API server may know: it is new. If it knows none either, the set is gone already; and the
+    /// StatefulSet controller makes claims for nobody else.
+    async fn ask(
+        &self,
+        request: &Request,
+        name: &str,
+        claim: &Claim,
+        readings: &[Reading<'_>],
+    ) -> Answer {
+        let asked = readings.iter().take(READINGS).map(async |reading| {
+            let set = ObjectName::new(request.namespace.as_str(), reading.set);
+            let set = self.live.get(&set, PATIENCE).await;
+            set.map(|set| set.and_then(|set| candidate(*reading, Arc::new(set))))
         });
-        join_all(asked).await.into_iter().flatten().collect()
+        let answers = join_all(asked).await;
+        let sure = readings.len() <= READINGS && answers.iter().all(Result::is_ok);
+        let found: Vec<_> = answers.into_iter().flatten().flatten().collect();
+        let made_by_it = request.user_info.username == MAKERS[0];
+        if found.is_empty() && sure && made_by_it && !readings.is_empty() {
+            return Answer::deny(format!(
+                "there is no statefulset that makes a claim \"{name}\" (any more), so it is not created: nothing would delete it"
+            ));
+        }
+        let found = whose(found, &claim.labels, |_| false);
+        found.map_or(Answer::Allow, |found| stamp(&found, claim))
     }
 }
 

@@ -63,7 +63,9 @@ impl Known {
     /// The set's claims, of every ordinal.
     pub fn members(&self, set: &ObjectName) -> Vec<Member> {
         let (sets, claims, pods) = (self.sets.read(), self.claims.read(), self.pods.read());
-        let named = claims.names_referring_to(set).iter();
+        let Some(known) = sets.last_told(set) else {
+            return Vec::new();
+        };
         let member = |name: &ObjectName| {
             let claim = claims.last_told(name)?;
             let (owner, ordinal) = owner(name, &claim, &sets, &pods)?;
@@ -74,8 +76,20 @@ impl Known {
                 ordinal,
             })
         };
-        named.filter_map(member).collect()
+        named_by(set, &known, &claims).filter_map(member).collect()
     }
+}
+
+/// Every claim that is named as one of the set's.
+pub(super) fn named_by<'a>(
+    name: &'a ObjectName,
+    set: &'a StatefulSet,
+    claims: &'a Store<Claim>,
+) -> impl Iterator<Item = &'a ObjectName> {
+    set.templates.iter().flat_map(move |template| {
+        let common = format!("{template}-{}", name.name);
+        claims.names_referring_to(&ObjectName::new(name.namespace.clone(), common))
+    })
 }
 
 /// The set that the claim is of, and its ordinal.

@@ -2,21 +2,19 @@
 
 use super::{
     NAME, census,
-    known::{Known, Member, judge, pod_name},
+    known::{Known, Member, judge},
     patch::changes,
-    rule::{Fate, Step, Verdict},
-    told::Told,
+    rule::{Step, Verdict},
+    told::{Told, announcement},
     wake,
 };
 use crate::{
-    cluster::{
-        Action, Announcement, Apply, LiveGet, Reconcile, Retry, SharedList, Target, WorkQueue,
-    },
+    cluster::{Action, Apply, LiveGet, Reconcile, Retry, SharedList, Store, Target, WorkQueue},
     objects::{Kind, ObjectName, Pod, StatefulSet, stateful_set::Retention},
     telemetry::Metrics,
 };
 use futures::future::join_all;
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// For the one read of a set.
 const READ_LIMIT: Duration = Duration::from_secs(10);
@@ -47,26 +45,45 @@ impl PvcRetention {
         metrics.before_scrape(move |metrics| census::count(&known, metrics));
     }
 
-    /// As the API server knows set and pods right now.
+    /// As the API server knows pods and set right now, where `cached` is what the watches make one think.
+    ///
+    /// The set is read last: a claim is deleted only because the set does not want it, so nothing may lie in between that takes
+    /// long. A pod that is created after the pods were read for an ordinal that is wanted again is seen by the set.
     async fn confirm(
         &self,
         name: &ObjectName,
         members: &[Member],
+        cached: &[Verdict],
     ) -> Result<Option<Judged>, Retry> {
-        let live = self.live_sets.get(name, READ_LIMIT).await;
-        let live = live.map_err(|error| Retry(format!("the set could not be read: {error}")))?;
-        // If it is gone or going, the watch will tell.
-        let Some((set, retention)) = live.and_then(managed) else {
-            return Ok(None);
-        };
-        let verdicts = judge(name, &set, retention, members, &self.known.pods.read());
-        if !verdicts.iter().any(Verdict::rests_on_pods) {
-            return Ok(Some(Judged { set, verdicts }));
+        let mut rests_on_pods = cached.iter().any(Verdict::rests_on_pods);
+        loop {
+            let pods = match rests_on_pods {
+                true => Some(self.pods(name).await?),
+                false => None,
+            };
+            // If it is gone or going, the watch will tell.
+            let Some((set, retention)) = self.set(name).await?.and_then(managed) else {
+                return Ok(None);
+            };
+            let verdicts = match &pods {
+                Some(pods) => judge(name, &set, retention, members, pods),
+                None => judge(name, &set, retention, members, &self.known.pods.read()),
+            };
+            rests_on_pods = verdicts.iter().any(Verdict::rests_on_pods);
+            if pods.is_some() || !rests_on_pods {
+                return Ok(Some(Judged { set, verdicts }));
+            }
         }
-        let pods = self.live_pods.list(&name.namespace).await;
-        let pods = pods.map_err(|error| Retry(format!("pods could not be listed: {error}")))?;
-        let verdicts = judge(name, &set, retention, members, &pods);
-        Ok(Some(Judged { set, verdicts }))
+    }
+
+    async fn set(&self, name: &ObjectName) -> Result<Option<StatefulSet>, Retry> {
+        let live = self.live_sets.get(name, READ_LIMIT).await;
+        live.map_err(|error| Retry(format!("the set could not be read: {error}")))
+    }
+
+    async fn pods(&self, name: &ObjectName) -> Result<Arc<Store<Pod>>, Retry> {
+        let live = self.live_pods.list(&name.namespace).await;
+        live.map_err(|error| Retry(format!("pods could not be listed: {error}")))
     }
 
     async fn act(
@@ -107,15 +124,19 @@ impl PvcRetention {
         verdicts: &[Verdict],
     ) {
         let judged = members.iter().zip(verdicts);
-        let causes = judged
-            .filter(|(_, verdict)| told_of(verdict.fate))
-            .map(|(member, verdict)| (member.name.name.clone(), verdict.fate.name()));
-        let news = self.told.news(name, &set.uid, causes.collect());
-        for (member, verdict) in members.iter().zip(verdicts) {
-            if news.contains(&(member.name.name.clone(), verdict.fate.name())) {
-                let announcement = announcement(name, member, verdict.fate);
+        let announced = judged.filter_map(|(member, verdict)| {
+            let announcement = announcement(name, member, verdict.fate)?;
+            Some((
+                (member.name.name.clone(), announcement.reason),
+                announcement,
+            ))
+        });
+        let announced: HashMap<_, _> = announced.collect();
+        let causes = announced.keys().cloned().collect();
+        for cause in self.told.news(name, &set.uid, causes) {
+            if let Some(announcement) = announced.get(&cause) {
                 self.apply
-                    .announce(&regarding(name, set), &announcement)
+                    .announce(&regarding(name, set), announcement)
                     .await;
             }
         }
@@ -159,7 +180,7 @@ impl Reconcile for PvcRetention {
             !member.outdated && verdict.step != Step::Leave
         };
         if members.iter().zip(&judged.verdicts).any(work) {
-            let Some(confirmed) = self.confirm(name, &members).await? else {
+            let Some(confirmed) = self.confirm(name, &members, &judged.verdicts).await? else {
                 return Ok(());
             };
             judged = confirmed;
@@ -172,41 +193,6 @@ impl Reconcile for PvcRetention {
         let results = join_all(acts).await;
         self.tell(name, set, &members, verdicts).await;
         results.into_iter().collect()
-    }
-}
-
-fn told_of(fate: Fate) -> bool {
-    match fate {
-        Fate::ConflictingController | Fate::ClaimKept | Fate::ClaimStale => true,
-        Fate::Kept | Fate::GoesWithSet | Fate::GoesWithPod | Fate::Stale | Fate::Terminating => {
-            false
-        }
-    }
-}
-
-fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Announcement {
-    let (claim, pod) = (&member.name.name, pod_name(&set.name, member.ordinal));
-    let note = match fate {
-        Fate::ConflictingController => {
-            format!(
-                "claim \"{claim}\" is controlled by somebody else, so the retention policy is not applied to it"
-            )
-        }
-        Fate::ClaimStale => {
-            format!(
-                "pod \"{pod}\" cannot be created before claim \"{claim}\", which is being deleted, is gone"
-            )
-        }
-        _ => format!(
-            "claim \"{claim}\" is out of range and has no pod, but it is kept: nothing says that whenScaled was Delete while it was in \
-             range. Delete it by hand if it is not for later"
-        ),
-    };
-    Announcement {
-        reason: fate.name(),
-        action: fate.name(),
-        warning: fate != Fate::ClaimKept,
-        note,
     }
 }
 

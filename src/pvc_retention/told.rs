@@ -1,6 +1,10 @@
 //! What users were told of already: once for each cause, not once for each look.
 
-use crate::objects::ObjectName;
+use super::{
+    known::{Member, pod_name},
+    rule::Fate,
+};
+use crate::{cluster::Announcement, objects::ObjectName};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -36,6 +40,32 @@ impl Told {
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (Box<str>, Causes)>> {
         self.sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What users are told of a claim with this fate, regarding its set, if anything.
+pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Announcement> {
+    let (claim, pod) = (&member.name.name, pod_name(&set.name, member.ordinal));
+    let note = match fate {
+        Fate::ConflictingController => format!(
+            "claim \"{claim}\" is controlled by somebody else, so the retention policy is not applied to it"
+        ),
+        Fate::ClaimStale => format!(
+            "pod \"{pod}\" cannot be created before claim \"{claim}\", which is being deleted, is gone"
+        ),
+        Fate::ClaimKept => format!(
+            "claim \"{claim}\" was scaled away and has no pod, but is kept: nothing says that whenScaled was Delete while it was in \
+             range. Delete it by hand if it is not for later"
+        ),
+        Fate::Kept | Fate::GoesWithSet | Fate::GoesWithPod | Fate::Stale | Fate::Terminating => {
+            return None;
+        }
+    };
+    Some(Announcement {
+        reason: fate.name(),
+        action: fate.name(),
+        warning: fate != Fate::ClaimKept,
+        note,
+    })
 }
 
 #[cfg(test)]

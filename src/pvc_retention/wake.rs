@@ -1,6 +1,6 @@
 //! What wakes a set: whatever may change the fate of one of its claims.
 
-use super::known::Known;
+use super::known::{Known, named_by};
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{
@@ -19,17 +19,17 @@ pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
     let said = AtomicBool::new(false);
     known.sets.listen(move |change| {
         line.add(change.name.clone());
-        if change.old.is_none() || change.new.is_none() {
-            others
-                .rivals(change.name)
-                .into_iter()
-                .for_each(|set| line.add(set));
+        if let (Some(set), None) | (None, Some(set)) = (change.old, change.new) {
+            let rivals = others.rivals(change.name, set);
+            rivals.into_iter().for_each(|set| line.add(set));
         }
         say_once_if_dropped(change, &said);
     });
-    let line = queue.clone();
+    let (line, sets) = (queue.clone(), known.sets.clone());
     known.pods.listen(move |change| {
-        set_of_pod(change).into_iter().for_each(|set| line.add(set));
+        let set = set_named_by_pod(change);
+        let existing = set.filter(|set| sets.read().last_told(set).is_some());
+        existing.into_iter().for_each(|set| line.add(set));
     });
     let (line, sets) = (queue.clone(), known.sets.clone());
     known.claims.listen(move |change| {
@@ -44,13 +44,10 @@ pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
 
 impl Known {
     /// Sets that make claims of the same names: whose those are may have changed with one of them.
-    fn rivals(&self, set: &ObjectName) -> Vec<ObjectName> {
+    fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> Vec<ObjectName> {
         let claims = self.claims.read();
-        let shared = claims
-            .names_referring_to(set)
-            .iter()
-            .flat_map(sets_named_by);
-        shared.filter(|other| other != set).collect()
+        let shared = named_by(name, set, &claims).flat_map(sets_named_by);
+        shared.filter(|other| other != name).collect()
     }
 }
 
@@ -58,20 +55,17 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
     readings(&claim.name).map(|reading| ObjectName::new(claim.namespace.clone(), reading.set))
 }
 
-/// The set of a pod that came, went, or became another. What it does meanwhile decides nothing.
-pub(super) fn set_of_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
+/// The set that a pod's name says, when the pod came, went, or became another. What it does meanwhile decides nothing. Also when it is
+/// not the set's (any more): as long as it is there, the claim of its ordinal is not scaled away for good.
+fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
-    let (old, new) = (change.old.map(identity), change.new.map(identity));
-    let of_a_set = [&old, &new]
-        .into_iter()
-        .flatten()
-        .any(|(_, set)| set.is_some());
-    let (set, _) = ordinal(&change.name.name).filter(|_| of_a_set && old != new)?;
+    let became = change.old.map(identity) != change.new.map(identity);
+    let (set, _) = ordinal(&change.name.name).filter(|_| became)?;
     Some(ObjectName::new(change.name.namespace.clone(), set))
 }
 
 /// The binder's writes, for instance, do not.
-pub(super) fn concerns_us(change: &Change<'_, Claim>) -> bool {
+fn concerns_us(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
     };
@@ -95,5 +89,80 @@ fn say_once_if_dropped(change: &Change<'_, StatefulSet>, said: &AtomicBool) {
             set = %change.name,
             "the API server drops spec.persistentVolumeClaimRetentionPolicy, so pvc-retention does nothing for sets without it"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::{claim::ClaimWire, pod::PodWire};
+    use serde_json::{Value, json};
+
+    fn pod(uid: &str, set: Option<&str>, phase: &str) -> Arc<Pod> {
+        let owner = |uid| json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": uid, "controller": true}]);
+        let wire = json!({"metadata": {"name": "web-0", "uid": uid, "ownerReferences": set.map(owner)}, "status": {"phase": phase}});
+        let wire: PodWire = serde_json::from_value(wire).expect("a pod");
+        Arc::new(wire.into())
+    }
+
+    fn claim(changes: Value) -> Arc<Claim> {
+        let mut wire =
+            json!({"metadata": {"name": "data-web-0", "uid": "1", "resourceVersion": "1"}});
+        json_patch::merge(&mut wire, &changes);
+        let wire: ClaimWire = serde_json::from_value(wire).expect("a claim");
+        Arc::new(wire.into())
+    }
+
+    #[test]
+    fn a_pod_wakes_its_set_when_it_comes_goes_or_becomes_another() {
+        let running = Some(pod("1", Some("s"), "Running"));
+        for (old, new, wakes) in [
+            (None, running.clone(), true),
+            (running.clone(), None, true),
+            (running.clone(), Some(pod("2", Some("s"), "Running")), true),
+            (running.clone(), Some(pod("1", None, "Running")), true),
+            (running, Some(pod("1", Some("s"), "Failed")), false),
+            (Some(pod("1", None, "Running")), None, true),
+        ] {
+            let name = ObjectName::new("ns", "web-0");
+            let change = Change {
+                name: &name,
+                old: old.as_ref(),
+                new: new.as_ref(),
+            };
+            let expected = wakes.then(|| ObjectName::new("ns", "web"));
+            assert_eq!(set_named_by_pod(&change), expected, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_wakes_its_set_for_what_the_rule_looks_at() {
+        let before = claim(json!({}));
+        let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"}]);
+        for (changes, wakes) in [
+            (json!({"metadata": {"uid": "2"}}), true),
+            (
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+                true,
+            ),
+            (json!({"metadata": {"ownerReferences": owner}}), true),
+            (
+                json!({"metadata": {"annotations": {"volume-warden.dev/scaled-with": "s"}}}),
+                true,
+            ),
+            (
+                json!({"metadata": {"resourceVersion": "2", "annotations": {"a": "b"}}}),
+                false,
+            ),
+            (json!({"spec": {"volumeName": "v"}}), false),
+        ] {
+            let (name, after) = (ObjectName::new("ns", "data-web-0"), claim(changes.clone()));
+            let change = Change {
+                name: &name,
+                old: Some(&before),
+                new: Some(&after),
+            };
+            assert_eq!(concerns_us(&change), wakes, "{changes}");
+        }
     }
 }

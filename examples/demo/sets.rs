@@ -1,0 +1,64 @@
+//! The third story: the claims of a StatefulSet go when its policy says so, and no sooner.
+
+use crate::narrator::{Narrator, step, title};
+use anyhow::Result;
+
+const CLAIMS: &str = "kubectl get pvc -o custom-columns=CLAIM:.metadata.name,OWNER:.metadata.ownerReferences[*].kind";
+const LEFT: &str = "kubectl get pvc -o name";
+
+/// Plays it from the set's creation to its end.
+pub async fn play(narrator: &Narrator) -> Result<()> {
+    title("Third story: the claims of a StatefulSet")?;
+    creation(narrator).await?;
+    lost_pod(narrator).await?;
+    scaled_down(narrator).await?;
+    end(narrator).await
+}
+
+async fn creation(narrator: &Narrator) -> Result<()> {
+    step(
+        "Here is a StatefulSet that keeps nothing: its claims go when it is scaled down or deleted.",
+    )?;
+    let policy = "grep -A2 RetentionPolicy examples/demo/statefulset.yaml";
+    narrator.run(policy, "whenScaled: Delete").await?;
+    let create = "kubectl create -f examples/demo/statefulset.yaml";
+    narrator.run(create, "created").await?;
+    let ready = "kubectl get statefulset db";
+    narrator.see(ready, &["3/3"]).await?;
+    step("Each claim belonged to the set from birth, so a set deleted at once would leak none.")?;
+    let owned = ["data-db-0   StatefulSet", "data-db-2   StatefulSet"];
+    narrator.see(CLAIMS, &owned).await
+}
+
+async fn lost_pod(narrator: &Narrator) -> Result<()> {
+    step("A pod that is deleted by hand comes back, and finds its claim.")?;
+    let uid = "kubectl get pvc data-db-2 -o jsonpath='{.metadata.uid}'";
+    let before = narrator.until(uid, &["-"]).await?;
+    narrator.run("kubectl delete pod db-2", "deleted").await?;
+    narrator.see("kubectl get statefulset db", &["3/3"]).await?;
+    narrator.run(uid, &before).await
+}
+
+async fn scaled_down(narrator: &Narrator) -> Result<()> {
+    step("Scaled down to one, the pods take their claims along.")?;
+    let scale = "kubectl scale statefulset db --replicas=1";
+    narrator.run(scale, "scaled").await?;
+    narrator
+        .see("kubectl get pvc data-db-1", &["NotFound"])
+        .await?;
+    narrator
+        .see("kubectl get pvc data-db-2", &["NotFound"])
+        .await?;
+    narrator.see(CLAIMS, &["data-db-0   StatefulSet"]).await
+}
+
+async fn end(narrator: &Narrator) -> Result<()> {
+    step("And the last one goes with the set.")?;
+    narrator
+        .run("kubectl delete statefulset db", "deleted")
+        .await?;
+    narrator
+        .see("kubectl get pvc data-db-0", &["NotFound"])
+        .await?;
+    narrator.run(LEFT, "").await
+}
