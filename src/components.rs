@@ -201,6 +201,7 @@ impl Assembly {
                 .and(Review::from_memory(pvc_protection::protect));
         }
         self.hooks.push(hook);
+        self.hooks.push(pvc_retention::marks_hook());
         let component = PvcRetention {
             known: Known {
                 sets: feeds.sets,

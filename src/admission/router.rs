@@ -26,8 +26,8 @@ use tower::limit::GlobalConcurrencyLimitLayer;
 const BODY_LIMIT: usize = 8 << 20;
 /// For a review's body to arrive. The API server sends it with the head; whoever stalls would keep a place for ever.
 const BODY_DEADLINE: Duration = Duration::from_secs(5);
-/// Reviews under way at once on one path. A review takes a fraction of a millisecond, so this bounds memory, not speed; and a
-/// path that is swamped leaves the others alone.
+/// Reviews under way at once on one path. A review from memory takes a fraction of a millisecond, so this bounds memory, not speed;
+/// one that asks the API server takes as long as that. A path that is swamped leaves the others alone.
 const CONCURRENT_REVIEWS: usize = 64;
 
 /// How reviews are answered.

@@ -10,6 +10,7 @@ use crate::{
 };
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use futures::future::join_all;
 use kube::{Api, Client};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -21,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// `volume-warden drain`
 #[derive(Debug, Args)]
 pub struct DrainOptions {
-    /// Whether Kubernetes' own controllers are on, which cannot be found out: with `on` they keep the owner references of
-    /// StatefulSets' claims, and only our marks are taken back.
+    /// Whether Kubernetes' own controllers are on, which cannot be found out. With `on` they go on looking after the owner
+    /// references of StatefulSets' claims whose pods are there, so those are left.
     #[arg(long, env = "VOLUME_WARDEN_IN_TREE", value_enum)]
     in_tree: InTree,
 
@@ -70,23 +71,25 @@ pub fn run(options: DrainOptions) -> anyhow::Result<()> {
 async fn drain(options: DrainOptions) -> anyhow::Result<()> {
     let components = in_order(&options.components);
     if !components.contains(&Component::PvcRetention) {
-        println!("None of these components writes anything that would have to be taken back.");
+        println!(
+            "Only what pvc-retention wrote is taken back, and it is not among these components."
+        );
         return Ok(());
     }
     let client = options.cluster.client().await?;
     let (metrics, stop) = (Arc::new(Metrics::new()), CancellationToken::new());
-    // A dry run has a Lease of its own, so it gets it while another process works.
-    let lease = options.lease.name(
-        &options.cluster.system_namespace(),
-        &components,
-        options.dry_run,
-    );
+    let namespace = options.cluster.system_namespace();
+    let lease = options.lease.name(&namespace, &components, options.dry_run);
     let (elector, leadership) = elect(&client, lease.clone(), &metrics);
+    if options.dry_run {
+        return take_back(&options, client, leadership, metrics).await;
+    }
     let election = tokio::spawn(elector.run(stop.clone()));
     let drained = match timeout(PATIENCE, leadership.gained()).await {
         Ok(()) => take_back(&options, client, leadership, metrics).await,
         Err(_) => Err(anyhow::anyhow!(
-            "the Lease {}/{} is held by a running Volume Warden, which would write again what is taken back: scale it to 0 first",
+            "the Lease {}/{} could not be had within {PATIENCE:?}. If a running Volume Warden holds it, which would write again what is \
+             taken back, scale that to 0 first; if not, the lines above say why",
             lease.namespace,
             lease.name
         )),
@@ -108,13 +111,7 @@ async fn take_back(
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<()> {
     let feeds = Feeds::new(&metrics);
-    let namespace = options.cluster.namespace();
     let in_flight = options.cluster.max_in_flight.into();
-    let watches = Component::PvcRetention
-        .watches()
-        .iter()
-        .map(|kind| feeds.run(*kind, &client, namespace.as_deref()));
-    let watches = futures::future::join_all(watches);
     let drain = Drain {
         known: Known {
             sets: feeds.sets.clone(),
@@ -128,19 +125,26 @@ async fn take_back(
             options.dry_run,
             metrics,
         ),
-        marks_only: options.in_tree == InTree::On,
+        in_tree: options.in_tree == InTree::On,
     };
-    let work = async {
-        for kind in Component::PvcRetention.watches() {
-            let synced = timeout(PATIENCE, feeds.synced(*kind)).await;
-            synced.with_context(|| format!("{} could not be listed", kind.plural()))?;
-        }
-        let drained = drain.run(|line| println!("{line}")).await;
-        println!("{drained}");
-        if drained.failed > 0 {
-            bail!("not everything was taken back; run it again");
-        }
-        Ok(())
-    };
-    tokio::select! { done = work => done, _ = watches => bail!("the watches ended") }
+    let namespace = options.cluster.namespace();
+    let watched = Component::PvcRetention.watches().iter();
+    let watches = watched.map(|kind| feeds.run(*kind, &client, namespace.as_deref()));
+    tokio::select! {
+        done = report(&feeds, &drain) => done,
+        _ = join_all(watches) => bail!("the watches ended"),
+    }
+}
+
+async fn report(feeds: &Feeds, drain: &Drain) -> anyhow::Result<()> {
+    for kind in Component::PvcRetention.watches() {
+        let synced = timeout(PATIENCE, feeds.synced(*kind)).await;
+        synced.with_context(|| format!("{} could not be listed", kind.plural()))?;
+    }
+    let drained = drain.run(|line| println!("{line}")).await;
+    println!("{drained}");
+    if drained.failed > 0 {
+        bail!("not everything was taken back; run it again");
+    }
+    Ok(())
 }

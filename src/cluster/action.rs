@@ -1,9 +1,12 @@
 //! What a rule wants done to an object: data, and the guarded request that it becomes.
 
-use crate::objects::{Kind, ObjectName, finalizers};
-use json_patch::{PatchOperation, TestOperation, jsonptr::PointerBuf};
+use crate::objects::{Kind, ObjectName, finalizers, patch::test};
+use json_patch::PatchOperation;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Preconditions};
 use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A change to an object, as a rule wants it.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,15 +56,27 @@ pub struct Target<'a> {
     pub resource_version: Option<&'a str>,
     /// The list that a finalizer is added to or removed from.
     pub finalizers: &'a [Box<str>],
+    /// When others were last known to be as the decision needs them, where it rests on others that can change back: it is not
+    /// carried out long after, however many writes wait before it.
+    pub decided: Option<Instant>,
 }
 
+/// So long after.
+const FRESH: Duration = Duration::from_secs(2);
+
 impl Target<'_> {
+    /// The decision is too old to be carried out.
+    pub(super) fn is_stale(&self) -> bool {
+        self.decided
+            .is_some_and(|decided| decided.elapsed() > FRESH)
+    }
+
     /// The patch that carries out the action, behind the tests that the object is still the one that was seen.
     pub(super) fn operations(&self, action: &Action) -> Vec<PatchOperation> {
-        let mut operations = vec![test("uid", self.uid)];
+        let mut operations = vec![test(&["uid"], json!(self.uid))];
         operations.extend(
             self.resource_version
-                .map(|version| test("resourceVersion", version)),
+                .map(|version| test(&["resourceVersion"], json!(version))),
         );
         match action {
             Action::AddFinalizer(finalizer) => {
@@ -83,11 +98,18 @@ impl Target<'_> {
             resource_version: self.resource_version.map(str::to_owned),
         })
     }
-}
 
-fn test(field: &str, value: &str) -> PatchOperation {
-    PatchOperation::Test(TestOperation {
-        path: PointerBuf::from_tokens(["metadata", field]),
-        value: json!(value),
-    })
+    /// For events.
+    pub fn reference(&self) -> ObjectReference {
+        let resource = self.kind.api_resource();
+        ObjectReference {
+            api_version: Some(resource.api_version),
+            kind: Some(resource.kind),
+            name: Some(self.name.name.to_string()),
+            namespace: Some(self.name.namespace.to_string())
+                .filter(|namespace| !namespace.is_empty()),
+            uid: Some(self.uid.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
 }

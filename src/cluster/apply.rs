@@ -29,7 +29,7 @@ pub enum Applied {
     Withheld,
     /// Nothing was written: this replica does not lead, or not for sure.
     NotLeading,
-    /// The object is not what the rule saw. Look again.
+    /// The object is not what the rule saw, or was seen too long ago. Look again.
     Outdated,
     /// The API server did not take it.
     Failed(kube::Error),
@@ -131,6 +131,9 @@ impl Apply {
         if !self.leadership.holds() {
             return Applied::NotLeading;
         }
+        if target.is_stale() {
+            return Applied::Outdated;
+        }
         judge(within(CALL_LIMIT, self.call(target, action)).await)
     }
 
@@ -185,6 +188,7 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
             "The API server refused it, and will be asked again: {}",
             status.message
         ),
+        related: None,
     }
 }
 
@@ -216,7 +220,14 @@ fn is_invalid(status: &Status) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        cluster::Elector,
+        objects::{Kind, ObjectName},
+    };
+    use kube::client::Body;
     use serde_json::json;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::time::Instant;
 
     fn judged(status: serde_json::Value) -> &'static str {
         let status: Status = serde_json::from_value(status).expect("a status");
@@ -248,5 +259,43 @@ mod tests {
         ] {
             assert_eq!(judged(answer.clone()), expected, "{answer}");
         }
+    }
+
+    /// What was decided by others that may have changed since is not carried out late, however long it had to wait.
+    #[tokio::test(start_paused = true)]
+    async fn an_old_decision_is_not_carried_out() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counter = calls.clone();
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let answer = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
+            let answer = Body::from(answer.to_string().into_bytes());
+            std::future::ready(Ok::<_, std::io::Error>(http::Response::new(answer)))
+        });
+        let (lead, leadership) = Elector::by_hand();
+        let now = Instant::now();
+        lead.send_replace(Some(now + Duration::from_secs(600)));
+        let metrics = Arc::new(Metrics::new());
+        let client = Client::new(service, "default");
+        let apply = Apply::new(client, leadership, 1, false, metrics);
+        let name = ObjectName::new("ns", "claim");
+        let outcome = async |decided| {
+            let target = Target {
+                kind: Kind::PersistentVolumeClaim,
+                name: &name,
+                uid: "uid",
+                resource_version: None,
+                finalizers: &[],
+                decided,
+            };
+            let action = Action::AddFinalizer("f");
+            apply.perform("test", &target, action, "Test").await.label()
+        };
+        assert_eq!(outcome(Some(now)).await, "Done");
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(outcome(None).await, "Done");
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+        assert_eq!(outcome(Some(now)).await, "Outdated");
+        assert_eq!(calls.load(Ordering::SeqCst), 2, "nothing was sent");
     }
 }

@@ -24,6 +24,8 @@ pub struct Announcement {
     pub warning: bool,
     /// One or two sentences.
     pub note: String,
+    /// The other object that it is about. Two events that differ in nothing but their notes are counted as one.
+    pub related: Option<ObjectReference>,
 }
 
 /// Publishes events under our name.
@@ -55,25 +57,12 @@ impl Events {
             reason: announcement.reason.into(),
             note: Some(note),
             action: announcement.action.into(),
-            secondary: None,
+            secondary: announcement.related.clone(),
         };
-        let regarded = reference(regarding);
+        let regarded = regarding.reference();
         let published = self.recorder.publish(&event, &regarded);
         if let Err(error) = within(CALL_LIMIT, published).await {
             tracing::info!(object = %regarding.name, %error, "the event was not published");
         }
-    }
-}
-
-fn reference(target: &Target<'_>) -> ObjectReference {
-    let resource = target.kind.api_resource();
-    ObjectReference {
-        api_version: Some(resource.api_version),
-        kind: Some(resource.kind),
-        name: Some(target.name.name.to_string()),
-        namespace: Some(target.name.namespace.to_string())
-            .filter(|namespace| !namespace.is_empty()),
-        uid: Some(target.uid.to_owned()),
-        ..ObjectReference::default()
     }
 }

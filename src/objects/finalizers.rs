@@ -2,10 +2,9 @@
 //!
 //! Source: `pkg/controller/volume/protectionutil` and `plugin/pkg/admission/storage/storageobjectinuseprotection` of Kubernetes.
 
-use json_patch::{
-    AddOperation, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
-};
-use serde_json::{Value, json};
+use super::patch;
+use json_patch::PatchOperation;
+use serde_json::json;
 
 /// A claim that carries it stays until nothing uses the claim. The kubelet knows this very name: a deleting claim without it
 /// is refused to a pod, so no other name would do.
@@ -13,6 +12,8 @@ pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 /// A volume that carries it stays until it is no longer Bound.
 pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+const FIELD: &str = "finalizers";
 
 /// Where an object stands between its deletion and its finalizers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +44,9 @@ pub fn has(finalizers: &[Box<str>], finalizer: &str) -> bool {
 /// object is not stored yet, that the list is still the one given.
 pub fn append(finalizers: &[Box<str>], finalizer: &str) -> PatchOperation {
     if finalizers.is_empty() {
-        add(&["metadata", "finalizers"], json!([finalizer]))
+        patch::add(&[FIELD], json!([finalizer]))
     } else {
-        add(&["metadata", "finalizers", "-"], json!(finalizer))
+        patch::add(&[FIELD, "-"], json!(finalizer))
     }
 }
 
@@ -59,28 +60,19 @@ pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
         .filter(|(_, each)| &***each == finalizer);
     places
         .flat_map(|(index, _)| {
-            let path = PointerBuf::from_tokens(["metadata", "finalizers", &index.to_string()]);
+            let place = index.to_string();
             [
-                PatchOperation::Test(TestOperation {
-                    path: path.clone(),
-                    value: json!(finalizer),
-                }),
-                PatchOperation::Remove(RemoveOperation { path }),
+                patch::test(&[FIELD, &place], json!(finalizer)),
+                patch::remove(&[FIELD, &place]),
             ]
         })
         .collect()
 }
 
-fn add(path: &[&str], value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation {
-        path: PointerBuf::from_tokens(path.iter().copied()),
-        value,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn list(names: &[&str]) -> Vec<Box<str>> {
         names.iter().map(|&name| name.into()).collect()

@@ -9,6 +9,7 @@ mod kind;
 mod metadata;
 mod name;
 pub mod owner_references;
+pub mod patch;
 pub mod pod;
 pub mod stateful_set;
 mod tracked;

@@ -1,8 +1,11 @@
 //! Owner references: the JSON patch that turns one list into another.
 
-use json_patch::{AddOperation, PatchOperation, RemoveOperation, jsonptr::PointerBuf};
+use super::patch::{add, remove};
+use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use serde_json::{Value, json};
+use serde_json::json;
+
+const FIELD: &str = "ownerReferences";
 
 /// The one owner that is the object's controller, if it has one.
 pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
@@ -19,31 +22,19 @@ pub fn rewrite(before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Patch
         if after.get(kept) == Some(owner) {
             kept += 1;
         } else {
-            operations.insert(0, remove(&index.to_string()));
+            operations.insert(0, remove(&[FIELD, &index.to_string()]));
         }
     }
     let mut exists = !before.is_empty();
     for owner in after.get(kept..).unwrap_or_default() {
         operations.push(if exists {
-            add(&["metadata", "ownerReferences", "-"], json!(owner))
+            add(&[FIELD, "-"], json!(owner))
         } else {
-            add(&["metadata", "ownerReferences"], json!([owner]))
+            add(&[FIELD], json!([owner]))
         });
         exists = true;
     }
     operations
-}
-
-fn remove(index: &str) -> PatchOperation {
-    let path = PointerBuf::from_tokens(["metadata", "ownerReferences", index]);
-    PatchOperation::Remove(RemoveOperation { path })
-}
-
-fn add(path: &[&str], value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation {
-        path: PointerBuf::from_tokens(path.iter().copied()),
-        value,
-    })
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ impl Reconcile for PvProtection {
             uid: &volume.uid,
             resource_version: Some(&volume.resource_version),
             finalizers: &volume.finalizers,
+            decided: None,
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {

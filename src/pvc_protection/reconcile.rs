@@ -85,6 +85,7 @@ impl PvcProtection {
             resource_version: (claim.standing() == Standing::NeedsFinalizer)
                 .then_some(&*claim.resource_version),
             finalizers: &claim.finalizers,
+            decided: None,
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {

@@ -8,7 +8,7 @@ use super::{
     departed::Departed,
     known::pod_name,
     patch::changes,
-    rule::{Pod, Step, View, decide},
+    rule::{Place, Step, View, decide},
     whose::{Candidate, whose},
 };
 use crate::{
@@ -34,9 +34,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A name may be read in as many ways as it has dashes; so many sets are asked for at most.
 const READINGS: usize = 8;
 
-/// The webhook of this component.
-///
-/// `namespace` is the only one that is looked after, where there is one.
+pub(super) const CREATE_CLAIM: &[Rule] = &[Rule {
+    operation: "CREATE",
+    resource: "persistentvolumeclaims",
+    subresource: "",
+}];
+
+/// By the StatefulSet controller, or by some controller in the name of all of them.
+pub(super) fn is_made_for_a_set(request: &Request) -> bool {
+    MAKERS.contains(&&*request.user_info.username)
+}
+
+/// The webhook for claims that the StatefulSet controller creates. `namespace` is the only one that is looked after, where there is
+/// one.
 pub fn hook(
     sets: &Arc<Feed<StatefulSet>>,
     live: &Arc<LiveGet<StatefulSet>>,
@@ -57,11 +67,7 @@ pub fn hook(
     });
     Hook {
         path: "/pvc-retention/claims",
-        rules: &[Rule {
-            operation: "CREATE",
-            resource: "persistentvolumeclaims",
-            subresource: "",
-        }],
+        rules: CREATE_CLAIM,
         review: Review::Asking(Arc::new(move |request| {
             let door = door.clone();
             Box::pin(async move { door.review(&request).await })
@@ -80,7 +86,7 @@ type Found<'a> = Candidate<'a, Arc<StatefulSet>>;
 
 impl Door {
     async fn review(&self, request: &Request) -> Answer {
-        if !MAKERS.contains(&&*request.user_info.username) || self.is_elsewhere(request) {
+        if !is_made_for_a_set(request) || self.is_elsewhere(request) {
             return Answer::Allow;
         }
         let claim = match request.object::<ClaimWire>() {
@@ -92,6 +98,10 @@ impl Door {
         }
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);
+        if claim.controller().is_some() {
+            // Another controller's, which acts in the name of kube-controller-manager: an ephemeral volume's, for instance.
+            return Answer::Allow;
+        }
         let readings: Vec<_> = readings(&name).collect();
         let known = self.told(&request.namespace, &readings);
         if known.is_empty() {
@@ -102,7 +112,7 @@ impl Door {
             Some(told) if told.set.orphaning || !deletes_with_set(&told.set) => {
                 stamp(&told, &claim)
             }
-            Some(told) => self.confirm(&request.namespace, &name, &claim, told).await,
+            Some(told) => self.confirm(request, &name, &claim, told).await,
             None => Answer::Allow,
         }
     }
@@ -113,20 +123,32 @@ impl Door {
     }
 
     /// As the API server knows the set right now.
-    async fn confirm(&self, namespace: &str, name: &str, claim: &Claim, told: Found<'_>) -> Answer {
-        let set = ObjectName::new(namespace, told.reading.set);
+    async fn confirm(
+        &self,
+        request: &Request,
+        name: &str,
+        claim: &Claim,
+        told: Found<'_>,
+    ) -> Answer {
+        let set = ObjectName::new(request.namespace.as_str(), told.reading.set);
         match self.live.get(&set, PATIENCE).await {
             Ok(Some(live)) if live.makes(told.reading.template) => {
                 let set = live.into();
                 stamp(&Found { set, ..told }, claim)
             }
+            Ok(_) if !made_by_it(request) => Answer::Allow,
             Ok(_) => Answer::deny(format!(
                 "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: nothing would delete it",
                 told.reading.set
             )),
-            Err(error) => {
+            Err(error) if self.sets.read().last_told(&set).is_some() => {
                 tracing::warn!(%set, %error, "not read live; the claim is stamped as the watch told");
                 stamp(&told, claim)
+            }
+            // Gone, as far as is known. If one of that name is new, it would lose its claim by that stamp.
+            Err(error) => {
+                tracing::warn!(%set, %error, "not read live; the claim is left as it is");
+                Answer::Allow
             }
         }
     }
@@ -161,8 +183,7 @@ impl Door {
         let answers = join_all(asked).await;
         let sure = readings.len() <= READINGS && answers.iter().all(Result::is_ok);
         let found: Vec<_> = answers.into_iter().flatten().flatten().collect();
-        let made_by_it = request.user_info.username == MAKERS[0];
-        if found.is_empty() && sure && made_by_it && !readings.is_empty() {
+        if found.is_empty() && sure && made_by_it(request) && !readings.is_empty() {
             return Answer::deny(format!(
                 "there is no statefulset that makes a claim \"{name}\" (any more), so it is not created: nothing would delete it"
             ));
@@ -170,6 +191,11 @@ impl Door {
         let found = whose(found, &claim.labels, |_| false);
         found.map_or(Answer::Allow, |found| stamp(&found, claim))
     }
+}
+
+/// By the StatefulSet controller, and by nobody else of kube-controller-manager.
+fn made_by_it(request: &Request) -> bool {
+    request.user_info.username == MAKERS[0]
 }
 
 fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<Found<'_>> {
@@ -195,11 +221,11 @@ fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
         pod_name: &pod_name(reading.set, reading.ordinal),
         retention,
         ordinal: reading.ordinal,
-        pod: Pod::None,
+        place: Place::Empty,
     });
     match verdict.step {
         Step::Update(update) => Answer::Patch {
-            operations: changes(claim, &set.uid, &update),
+            operations: changes(claim, &update),
             what: format!(
                 "record that the claim belongs to statefulset \"{}\"",
                 reading.set

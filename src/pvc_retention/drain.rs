@@ -7,9 +7,10 @@ use super::{
     rule::{Mark, Step, Update},
 };
 use crate::{
-    cluster::{Action, Applied, Apply, Target},
-    objects::{Kind, ObjectName, stateful_set::Retention},
+    cluster::{Action, Applied, Apply},
+    objects::{ObjectName, StatefulSet, stateful_set::Retention},
 };
+use futures::future::join_all;
 use std::{collections::HashSet, fmt, time::Duration};
 
 /// So often, for claims that others write meanwhile.
@@ -25,8 +26,8 @@ pub struct Drain {
     pub known: Known,
     /// The writer.
     pub apply: Apply,
-    /// Leave the owner references: Kubernetes' own controller looks after them.
-    pub marks_only: bool,
+    /// Leave the owner references of claims whose pod is there: Kubernetes' own controller looks after them, and after no others.
+    pub in_tree: bool,
 }
 
 /// What came of it.
@@ -60,7 +61,6 @@ impl fmt::Display for Drained {
 
 /// A claim with something to take back.
 struct Piece {
-    name: ObjectName,
     member: Member,
     update: Update,
 }
@@ -69,108 +69,97 @@ impl Drain {
     /// Takes everything back, a line for each claim.
     pub async fn run(&self, mut say: impl FnMut(&str)) -> Drained {
         let mut drained = Drained::default();
-        let mut withheld = HashSet::new();
+        // What was said no to, or is a dry run's, is not tried again.
+        let mut settled: HashSet<ObjectName> = HashSet::new();
         for _ in 0..ROUNDS {
-            let pieces = self.pieces();
-            let left: Vec<_> = pieces
-                .into_iter()
-                .filter(|piece| !withheld.contains(&piece.name))
-                .collect();
-            drained.failed = left.len();
+            let mut left = self.pieces();
+            left.retain(|piece| !settled.contains(&piece.member.name));
             if left.is_empty() {
-                break;
+                return drained;
             }
-            for piece in left.iter().filter(|piece| !piece.member.outdated) {
-                match self.take_back(piece).await {
+            let told = left.iter().filter(|piece| !piece.member.outdated);
+            let applied = join_all(told.clone().map(|piece| self.take_back(piece))).await;
+            for (piece, applied) in told.zip(applied) {
+                let name = &piece.member.name;
+                match applied {
                     Applied::Done => {
                         drained.taken_back += 1;
-                        say(&format!("{}: taken back", piece.name));
+                        say(&format!("{name}: taken back"));
+                        continue;
                     }
+                    Applied::Outdated | Applied::NotLeading => continue,
                     Applied::Withheld => {
                         drained.withheld += 1;
-                        say(&format!("{}: would be taken back", piece.name));
-                        withheld.insert(piece.name.clone());
+                        say(&format!("{name}: would be taken back"));
                     }
-                    Applied::Failed(error) => say(&format!("{}: {error}", piece.name)),
-                    Applied::Outdated | Applied::NotLeading => {}
+                    Applied::Failed(error) => {
+                        drained.failed += 1;
+                        say(&format!("{name}: {error}"));
+                    }
                 }
+                settled.insert(name.clone());
             }
             tokio::time::sleep(PAUSE).await;
         }
+        let mut left = self.pieces();
+        left.retain(|piece| !settled.contains(&piece.member.name));
+        drained.failed += left.len();
         drained
     }
 
     async fn take_back(&self, piece: &Piece) -> Applied {
         let claim = &piece.member.claim;
-        let target = Target {
-            kind: Kind::PersistentVolumeClaim,
-            name: &piece.name,
-            uid: &claim.uid,
-            resource_version: Some(&claim.resource_version),
-            finalizers: &claim.finalizers,
-        };
-        let action = Action::UpdateOwnerReferences(changes(claim, "", &piece.update));
-        let applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
+        let action = Action::UpdateOwnerReferences(changes(claim, &piece.update));
+        let applied = self
+            .apply
+            .perform(NAME, &piece.member.target(None), action, TAKEN_BACK)
+            .await;
         if applied.written() {
-            self.known.claims.outdate(&piece.name, claim);
+            self.known.claims.outdate(&piece.member.name, claim);
         }
         applied
     }
 
-    /// As if every set retained everything; and marks of sets that are gone.
     fn pieces(&self) -> Vec<Piece> {
         let sets = self.known.all_sets();
-        let of_sets = sets
-            .iter()
-            .filter(|(_, set)| !set.deleting)
-            .flat_map(|(name, set)| {
-                let members = self.known.members(name);
-                let verdicts = judge(
-                    name,
-                    set,
-                    Retention::default(),
-                    &members,
-                    &self.known.pods.read(),
-                );
-                let pieces = members
-                    .into_iter()
-                    .zip(verdicts)
-                    .filter_map(|(member, verdict)| match verdict.step {
-                        Step::Update(update) => Some(self.piece(member, update)),
-                        Step::Leave | Step::Delete => None,
-                    });
-                pieces.flatten().collect::<Vec<_>>()
-            });
-        let mut pieces: Vec<Piece> = of_sets.collect();
-        let seen: HashSet<_> = pieces.iter().map(|piece| piece.name.clone()).collect();
-        let others = self
-            .known
-            .marked()
-            .into_iter()
-            .filter(|member| !seen.contains(&member.name));
-        pieces.extend(others.filter_map(|member| {
-            let owners = member.claim.owners.to_vec();
-            self.piece(
-                member,
-                Update {
-                    owners,
-                    mark: Mark::Remove,
-                },
-            )
-        }));
+        let living = sets.iter().filter(|(_, set)| !set.deleting);
+        let of_sets = living.flat_map(|(name, set)| self.pieces_of(name, set));
+        let mut pieces: Vec<_> = of_sets.collect();
+        pieces.extend(self.marks_of_nobody(&pieces));
         pieces
     }
 
+    /// As if the set retained everything.
+    fn pieces_of(&self, name: &ObjectName, set: &StatefulSet) -> Vec<Piece> {
+        let members = self.known.members(name);
+        let retained = Retention::default();
+        let verdicts = judge(name, set, retained, &members, &self.known.pods.read());
+        let judged = members.into_iter().zip(verdicts);
+        let pieces = judged.filter_map(|(member, verdict)| match verdict.step {
+            Step::Update(update) => self.piece(member, update),
+            Step::Leave | Step::Delete => None,
+        });
+        pieces.collect()
+    }
+
+    /// Marks of sets that are gone or going, and on claims that are nobody's.
+    fn marks_of_nobody(&self, others: &[Piece]) -> Vec<Piece> {
+        let seen: HashSet<_> = others.iter().map(|piece| &piece.member.name).collect();
+        let mut marked = self.known.marked();
+        marked.retain(|member| !seen.contains(&member.name));
+        let unmarked = marked.into_iter().filter_map(|member| {
+            let owners = member.claim.owners.to_vec();
+            let mark = Mark::Remove;
+            self.piece(member, Update { owners, mark })
+        });
+        unmarked.collect()
+    }
+
     fn piece(&self, member: Member, mut update: Update) -> Option<Piece> {
-        if self.marks_only {
+        if self.in_tree && self.known.has_pod(&member) {
             update.owners = member.claim.owners.to_vec();
         }
-        let name = member.name.clone();
         let changes = update.mark != Mark::Leave || update.owners != *member.claim.owners;
-        changes.then_some(Piece {
-            name,
-            member,
-            update,
-        })
+        changes.then_some(Piece { member, update })
     }
 }

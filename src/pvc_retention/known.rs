@@ -1,17 +1,18 @@
 //! What the watches told of sets, their claims and their pods.
 
 use super::{
-    rule::{Pod as Place, Verdict, View, decide},
+    rule::{Place, Verdict, View, decide},
     whose::{Candidate, whose},
 };
 use crate::{
-    cluster::{Feed, Store},
+    cluster::{Feed, Store, Target},
     objects::{
-        Claim, ObjectName, Pod, StatefulSet,
+        Claim, Kind, ObjectName, Pod, StatefulSet,
         stateful_set::{Retention, readings},
     },
 };
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// See the module. Where several of them are locked, it is in this order, so that nobody waits in a circle.
 #[derive(Clone)]
@@ -37,12 +38,36 @@ pub struct Member {
     pub outdated: bool,
 }
 
+impl Member {
+    /// For a write that was decided then, or to tell of it.
+    pub fn target(&self, decided: Option<Instant>) -> Target<'_> {
+        Target {
+            kind: Kind::PersistentVolumeClaim,
+            name: &self.name,
+            uid: &self.claim.uid,
+            resource_version: Some(&self.claim.resource_version),
+            finalizers: &self.claim.finalizers,
+            decided,
+        }
+    }
+}
+
 impl Known {
     /// Every set.
     pub fn all_sets(&self) -> Vec<(ObjectName, Arc<StatefulSet>)> {
         let sets = self.sets.read();
         let all = sets.objects();
         all.map(|(name, set)| (name.clone(), set.clone())).collect()
+    }
+
+    /// The pod that the claim is for is there, whichever way its name is read.
+    pub fn has_pod(&self, member: &Member) -> bool {
+        let pods = self.pods.read();
+        let mut possible = readings(&member.name.name).map(|reading| {
+            let pod = pod_name(reading.set, reading.ordinal);
+            ObjectName::new(member.name.namespace.clone(), pod)
+        });
+        possible.any(|pod| pods.last_told(&pod).is_some())
     }
 
     /// Every claim with our mark, whether its set exists or not.
@@ -146,8 +171,8 @@ pub fn judge(
             pod_name: &pod_name,
             retention,
             ordinal: member.ordinal,
-            pod: match &pod {
-                None => Place::None,
+            place: match &pod {
+                None => Place::Empty,
                 Some(pod) if is_of(pod, set) => Place::Member(&pod.uid),
                 Some(_) => Place::Stranger,
             },

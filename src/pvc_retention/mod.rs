@@ -8,7 +8,7 @@
 //! A claim whose ordinal is in range while `whenScaled` is Delete carries a mark with the set's uid. If its ordinal is found out of
 //! range with the pod already gone, there is nobody left to own it; then, and only with that mark, we delete it ourselves.
 //!
-//! Nothing is written before the set was read live; and nothing that rests on a pod before the pods were.
+//! In the background nothing is written before the set was read live, and nothing that rests on a pod before the pods were.
 //!
 //! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34. What differs: a claim is stamped
 //! when it is created, so that a set deleted early leaks none; the claims of ordinals without a pod follow the policy too; an
@@ -20,6 +20,7 @@ mod census;
 mod departed;
 mod drain;
 mod known;
+mod marks;
 mod ownership;
 mod patch;
 mod reconcile;
@@ -34,9 +35,10 @@ mod tests;
 pub use admit::hook;
 pub use drain::{Drain, Drained};
 pub use known::Known;
+pub use marks::marks_hook;
 pub use ownership::{Owner, Owners};
 pub use reconcile::PvcRetention;
-pub use rule::{Fate, Mark, Pod, Step, Update, Verdict, View, decide};
+pub use rule::{Fate, Mark, Place, Step, Update, Verdict, View, decide};
 pub use told::Told;
 pub use whose::{Candidate, whose};
 

@@ -15,6 +15,7 @@ use crate::{
 };
 use futures::future::join_all;
 use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// For the one read of a set.
 const READ_LIMIT: Duration = Duration::from_secs(10);
@@ -47,22 +48,24 @@ impl PvcRetention {
 
     /// As the API server knows pods and set right now, where `cached` is what the watches make one think.
     ///
-    /// The set is read last: a claim is deleted only because the set does not want it, so nothing may lie in between that takes
-    /// long. A pod that is created after the pods were read for an ordinal that is wanted again is seen by the set.
+    /// The set is read last: a claim is deleted because the set does not want it, so nothing that takes long may lie in between. If
+    /// a pod is created after the pods were read, its ordinal is wanted again, and the set read afterwards says so.
     async fn confirm(
         &self,
         name: &ObjectName,
         members: &[Member],
-        cached: &[Verdict],
+        cached: &Judged,
     ) -> Result<Option<Judged>, Retry> {
-        let mut rests_on_pods = cached.iter().any(Verdict::rests_on_pods);
+        let mut rests_on_pods = cached.verdicts.iter().any(Verdict::rests_on_pods);
         loop {
             let pods = match rests_on_pods {
                 true => Some(self.pods(name).await?),
                 false => None,
             };
-            // If it is gone or going, the watch will tell.
-            let Some((set, retention)) = self.set(name).await?.and_then(managed) else {
+            let decided = Some(Instant::now());
+            let live = self.set(name).await?.and_then(managed);
+            // If it is gone, going or another one, the watch will tell.
+            let Some((set, retention)) = live.filter(|(set, _)| set.uid == cached.set.uid) else {
                 return Ok(None);
             };
             let verdicts = match &pods {
@@ -71,7 +74,11 @@ impl PvcRetention {
             };
             rests_on_pods = verdicts.iter().any(Verdict::rests_on_pods);
             if pods.is_some() || !rests_on_pods {
-                return Ok(Some(Judged { set, verdicts }));
+                return Ok(Some(Judged {
+                    set,
+                    verdicts,
+                    decided,
+                }));
             }
         }
     }
@@ -86,60 +93,48 @@ impl PvcRetention {
         live.map_err(|error| Retry(format!("pods could not be listed: {error}")))
     }
 
-    async fn act(
-        &self,
-        set: &StatefulSet,
-        member: &Member,
-        verdict: &Verdict,
-    ) -> Result<(), Retry> {
+    async fn act(&self, judged: &Judged, member: &Member, verdict: &Verdict) -> Result<(), Retry> {
         let (claim, name) = (&member.claim, &member.name);
         let (action, reason) = match &verdict.step {
             _ if member.outdated => return Ok(()),
             Step::Leave => return Ok(()),
             Step::Update(update) => {
-                let changes = changes(claim, &set.uid, update);
+                let changes = changes(claim, update);
                 (Action::UpdateOwnerReferences(changes), verdict.fate.name())
             }
             Step::Delete => (Action::Delete, SCALED_AWAY),
         };
-        let target = Target {
-            kind: Kind::PersistentVolumeClaim,
-            name,
-            uid: &claim.uid,
-            resource_version: Some(&claim.resource_version),
-            finalizers: &claim.finalizers,
-        };
-        let applied = self.apply.perform(NAME, &target, action, reason).await;
+        let applied = self
+            .apply
+            .perform(NAME, &member.target(judged.decided), action, reason)
+            .await;
         if applied.written() {
             self.known.claims.outdate(name, claim);
         }
         applied.settled()
     }
 
-    async fn tell(
-        &self,
-        name: &ObjectName,
-        set: &StatefulSet,
-        members: &[Member],
-        verdicts: &[Verdict],
-    ) {
-        let judged = members.iter().zip(verdicts);
-        let announced = judged.filter_map(|(member, verdict)| {
+    /// Tells what is news, beside the reconcile: it must not wait for an API server that takes writes but no events.
+    fn tell(&self, name: &ObjectName, judged: &Judged, members: &[Member]) {
+        let verdicts = members.iter().zip(&judged.verdicts);
+        let announced = verdicts.filter_map(|(member, verdict)| {
             let announcement = announcement(name, member, verdict.fate)?;
-            Some((
-                (member.name.name.clone(), announcement.reason),
-                announcement,
-            ))
+            let cause = (member.name.name.clone(), announcement.reason);
+            Some((cause, announcement))
         });
-        let announced: HashMap<_, _> = announced.collect();
+        let mut announced: HashMap<_, _> = announced.collect();
         let causes = announced.keys().cloned().collect();
-        for cause in self.told.news(name, &set.uid, causes) {
-            if let Some(announcement) = announced.get(&cause) {
-                self.apply
-                    .announce(&regarding(name, set), announcement)
-                    .await;
-            }
+        let news = self.told.news(name, &judged.set.uid, causes);
+        announced.retain(|cause, _| news.contains(cause));
+        if announced.is_empty() {
+            return;
         }
+        let (apply, name, uid) = (self.apply.clone(), name.clone(), judged.set.uid.clone());
+        tokio::spawn(async move {
+            for announcement in announced.values() {
+                apply.announce(&regarding(&name, &uid), announcement).await;
+            }
+        });
     }
 }
 
@@ -150,6 +145,8 @@ const SCALED_AWAY: &str = "ScaledAway";
 struct Judged {
     set: StatefulSet,
     verdicts: Vec<Verdict>,
+    /// When the set was read live, if it was.
+    decided: Option<Instant>,
 }
 
 /// A set that is being deleted has its claims seen to by the garbage collector; one without a policy is nobody's.
@@ -175,33 +172,35 @@ impl Reconcile for PvcRetention {
         };
         let members = self.known.members(name);
         let verdicts = judge(name, &set, retention, &members, &self.known.pods.read());
-        let mut judged = Judged { set, verdicts };
+        let mut judged = Judged {
+            set,
+            verdicts,
+            decided: None,
+        };
         let work = |(member, verdict): (&Member, &Verdict)| {
             !member.outdated && verdict.step != Step::Leave
         };
         if members.iter().zip(&judged.verdicts).any(work) {
-            let Some(confirmed) = self.confirm(name, &members, &judged.verdicts).await? else {
+            let Some(confirmed) = self.confirm(name, &members, &judged).await? else {
                 return Ok(());
             };
             judged = confirmed;
         }
-        let Judged { set, verdicts } = &judged;
-        let acts = members
-            .iter()
-            .zip(verdicts)
-            .map(|(member, verdict)| self.act(set, member, verdict));
+        let verdicts = members.iter().zip(&judged.verdicts);
+        let acts = verdicts.map(|(member, verdict)| self.act(&judged, member, verdict));
         let results = join_all(acts).await;
-        self.tell(name, set, &members, verdicts).await;
+        self.tell(name, &judged, &members);
         results.into_iter().collect()
     }
 }
 
-fn regarding<'a>(name: &'a ObjectName, set: &'a StatefulSet) -> Target<'a> {
+fn regarding<'a>(name: &'a ObjectName, uid: &'a str) -> Target<'a> {
     Target {
         kind: Kind::StatefulSet,
         name,
-        uid: &set.uid,
+        uid,
         resource_version: None,
         finalizers: &[],
+        decided: None,
     }
 }

@@ -22,15 +22,15 @@ pub struct View<'a> {
     pub retention: Retention,
     /// The claim's ordinal.
     pub ordinal: u32,
-    /// The pod of that name.
-    pub pod: Pod<'a>,
+    /// Whether there is a pod of that name.
+    pub place: Place<'a>,
 }
 
-/// The pod `<set>-<ordinal>`.
+/// Where the pod `<set>-<ordinal>` is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pod<'a> {
+pub enum Place<'a> {
     /// There is none.
-    None,
+    Empty,
     /// There is one, but the set does not control it (yet).
     Stranger,
     /// The set's, by its uid.
@@ -117,12 +117,12 @@ pub struct Update {
 }
 
 /// What to do with the mark that says that the claim may be deleted once it is scaled away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// As it is.
     Leave,
-    /// With the set's uid.
-    Put,
+    /// With this uid, the set's.
+    Put(Box<str>),
     /// Not there.
     Remove,
 }
@@ -132,7 +132,7 @@ pub fn decide(view: &View<'_>) -> Verdict {
     let claim = view.claim;
     let owners = view.owners();
     if claim.deleting {
-        let waited_for = view.in_range() && view.pod == Pod::None;
+        let waited_for = view.in_range() && view.place == Place::Empty;
         return leave(if waited_for {
             Fate::ClaimStale
         } else {
@@ -180,9 +180,9 @@ impl Verdict {
 
 impl<'a> View<'a> {
     fn owners(&self) -> Owners<'a> {
-        let pod = match self.pod {
-            Pod::Member(uid) => uid,
-            Pod::None | Pod::Stranger => "",
+        let pod = match self.place {
+            Place::Member(uid) => uid,
+            Place::Empty | Place::Stranger => "",
         };
         Owners {
             set: Owner::set(self.set_name, &self.set.uid),
@@ -201,7 +201,9 @@ impl<'a> View<'a> {
 
     /// Its pod was scaled away under a policy that deletes, and is gone.
     fn is_left_behind(&self) -> bool {
-        self.retention.when_scaled == Policy::Delete && !self.in_range() && self.pod == Pod::None
+        self.retention.when_scaled == Policy::Delete
+            && !self.in_range()
+            && self.place == Place::Empty
     }
 
     /// By our mark, and because nobody but the set owns it: the garbage collector too would keep it for any other owner.
@@ -223,7 +225,7 @@ impl<'a> View<'a> {
         let wanted = self.retention.when_scaled == Policy::Delete && !self.is_contested();
         match &self.claim.scaled_with {
             Some(_) if !wanted => Mark::Remove,
-            _ if wanted && self.in_range() && !self.is_marked() => Mark::Put,
+            _ if wanted && self.in_range() && !self.is_marked() => Mark::Put(self.set.uid.clone()),
             _ => Mark::Leave,
         }
     }

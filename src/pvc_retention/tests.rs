@@ -7,7 +7,7 @@
 use super::{
     known::mounts,
     ownership::{Owner, Owners},
-    rule::{Fate, Mark, Pod, Step, Update, View, decide},
+    rule::{Fate, Mark, Place, Step, Update, View, decide},
 };
 use crate::objects::{
     Claim, StatefulSet,
@@ -112,7 +112,7 @@ fn marked(uid: &str) -> Value {
 struct Case {
     letters: &'static str,
     in_range: bool,
-    pod: Pod<'static>,
+    pod: Place<'static>,
     claim: Claim,
 }
 
@@ -127,13 +127,13 @@ impl Case {
             pod_name: "web-3",
             retention: policy(self.letters),
             ordinal,
-            pod: self.pod,
+            place: self.pod,
         });
         (verdict.fate, verdict.step)
     }
 }
 
-const MEMBER: Pod<'static> = Pod::Member("pod-uid");
+const MEMBER: Place<'static> = Place::Member("pod-uid");
 
 /// What is written on a claim with these owners while its pod is there; nothing where it is as it should be. The mark is left out.
 fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<OwnerReference>> {
@@ -422,7 +422,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
         ("rr", true, "pod", Fate::Stale, None),
         ("dd", true, "pod", Fate::Stale, None),
     ] {
-        for pod in [Pod::None, Pod::Stranger] {
+        for pod in [Place::Empty, Place::Stranger] {
             let claim = claim(owners, marked("set-uid"));
             let claim = Claim {
                 scaled_with: claim
@@ -437,7 +437,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
                 claim,
             }
             .decided();
-            let left_behind = fate == Fate::ClaimKept && pod == Pod::Stranger;
+            let left_behind = fate == Fate::ClaimKept && pod == Place::Stranger;
             assert!(
                 found == fate || left_behind,
                 "{letters} {in_range} {owners}: {found:?}"
@@ -462,9 +462,21 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
 fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
     let unmarked = json!({});
     for (letters, in_range, owners, changes, mark) in [
-        ("dr", true, "", unmarked.clone(), Mark::Put),
+        (
+            "dr",
+            true,
+            "",
+            unmarked.clone(),
+            Mark::Put("set-uid".into()),
+        ),
         ("dr", true, "", marked("set-uid"), Mark::Leave),
-        ("dr", true, "", marked("earlier-uid"), Mark::Put),
+        (
+            "dr",
+            true,
+            "",
+            marked("earlier-uid"),
+            Mark::Put("set-uid".into()),
+        ),
         ("dr", false, "pod", unmarked.clone(), Mark::Leave),
         ("dr", false, "pod", marked("set-uid"), Mark::Leave),
         ("rr", true, "", marked("set-uid"), Mark::Remove),
@@ -493,11 +505,11 @@ fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
 /// Deleted by us: only scaled away under a policy that deletes, with the pod gone, with this very set's mark, with no other owner.
 #[test]
 fn only_a_marked_claim_without_pod_and_range_is_deleted() {
-    let base = || ("dd", false, Pod::None, "set", marked("set-uid"));
+    let base = || ("dd", false, Place::Empty, "set", marked("set-uid"));
     let deleted = |(letters, in_range, pod, owners, changes): (
         &'static str,
         bool,
-        Pod<'static>,
+        Place<'static>,
         &str,
         Value,
     )| {
@@ -512,15 +524,15 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
         .1 == Step::Delete
     };
     assert!(deleted(base()));
-    assert!(deleted(("dr", false, Pod::None, "", marked("set-uid"))));
+    assert!(deleted(("dr", false, Place::Empty, "", marked("set-uid"))));
     for (what, case) in [
         (
             "retained when scaled",
-            ("rd", false, Pod::None, "set", marked("set-uid")),
+            ("rd", false, Place::Empty, "set", marked("set-uid")),
         ),
         (
             "in range",
-            ("dd", true, Pod::None, "set", marked("set-uid")),
+            ("dd", true, Place::Empty, "set", marked("set-uid")),
         ),
         (
             "its pod is there",
@@ -528,28 +540,28 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
         ),
         (
             "somebody's pod is there",
-            ("dd", false, Pod::Stranger, "set", marked("set-uid")),
+            ("dd", false, Place::Stranger, "set", marked("set-uid")),
         ),
-        ("no mark", ("dd", false, Pod::None, "set", json!({}))),
+        ("no mark", ("dd", false, Place::Empty, "set", json!({}))),
         (
             "an earlier set's mark",
-            ("dd", false, Pod::None, "set", marked("earlier-uid")),
+            ("dd", false, Place::Empty, "set", marked("earlier-uid")),
         ),
         (
             "another owner",
-            ("dd", false, Pod::None, "set cm", marked("set-uid")),
+            ("dd", false, Place::Empty, "set cm", marked("set-uid")),
         ),
         (
             "another controller",
-            ("dd", false, Pod::None, "cm+", marked("set-uid")),
+            ("dd", false, Place::Empty, "cm+", marked("set-uid")),
         ),
         (
             "an earlier set's",
-            ("dd", false, Pod::None, "set?", marked("set-uid")),
+            ("dd", false, Place::Empty, "set?", marked("set-uid")),
         ),
         (
             "the garbage collector is at it",
-            ("dd", false, Pod::None, "pod", marked("set-uid")),
+            ("dd", false, Place::Empty, "pod", marked("set-uid")),
         ),
     ] {
         assert!(!deleted(case), "{what}");
@@ -560,9 +572,9 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
 fn a_claim_that_is_being_deleted_is_left_alone() {
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     for (in_range, pod, fate) in [
-        (true, Pod::None, Fate::ClaimStale),
+        (true, Place::Empty, Fate::ClaimStale),
         (true, MEMBER, Fate::Terminating),
-        (false, Pod::None, Fate::Terminating),
+        (false, Place::Empty, Fate::Terminating),
     ] {
         let claim = claim("set pod cm", deleting.clone());
         assert_eq!(

@@ -65,6 +65,7 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
         action: fate.name(),
         warning: fate != Fate::ClaimKept,
         note,
+        related: Some(member.target(None).reference()),
     })
 }
 

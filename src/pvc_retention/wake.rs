@@ -64,7 +64,8 @@ fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
     Some(ObjectName::new(change.name.namespace.clone(), set))
 }
 
-/// The binder's writes, for instance, do not.
+/// The binder's writes, for instance, do not. A finalizer's are ours too, and while the watch has not told of one, the claim was left
+/// alone: so it is looked at when the watch does.
 fn concerns_us(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
@@ -73,6 +74,7 @@ fn concerns_us(change: &Change<'_, Claim>) -> bool {
         (
             claim.uid.clone(),
             claim.deleting,
+            claim.finalizers.clone(),
             claim.owners.clone(),
             claim.scaled_with.clone(),
             claim.labels.clone(),
@@ -141,6 +143,7 @@ mod tests {
         let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"}]);
         for (changes, wakes) in [
             (json!({"metadata": {"uid": "2"}}), true),
+            (json!({"metadata": {"finalizers": ["a"]}}), true),
             (
                 json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
                 true,

@@ -16,21 +16,29 @@ pub struct Candidate<'a, T> {
 
 /// The one set that the claim is of. Names decide; if they leave several, the one whose pod mounts the claim; if none does, the one
 /// whose labels are on the claim. Two pods that mount it, or labels that fit two sets, decide nothing.
+///
+/// The labels of a claim are known only where its name can be read in several ways. There a set is out of the question whose labels
+/// the claim has with other values: it is a claim of a set that is gone, or not told of yet.
 pub fn whose<'a, T: AsRef<StatefulSet>>(
     candidates: Vec<Candidate<'a, T>>,
     labels: &[Label],
     mounts: impl Fn(&Candidate<'a, T>) -> bool,
 ) -> Option<Candidate<'a, T>> {
-    if candidates.len() < 2 {
-        return candidates.into_iter().next();
+    let (mounting, mut others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(mounts);
+    if !mounting.is_empty() {
+        return only(mounting);
     }
-    let (mounting, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(mounts);
-    if mounting.is_empty() {
-        let fits = |each: &Candidate<'a, T>| has_labels(labels, &each.set.as_ref().match_labels);
-        only(others.into_iter().filter(fits))
-    } else {
-        only(mounting)
+    others.retain(|each| !contradict(labels, &each.set.as_ref().match_labels));
+    if others.len() < 2 {
+        return only(others);
     }
+    let fits = |each: &Candidate<'a, T>| has_labels(labels, &each.set.as_ref().match_labels);
+    only(others.into_iter().filter(fits))
+}
+
+fn contradict(labels: &[Label], wanted: &[Label]) -> bool {
+    let other_value = |(key, value): &Label| labels.iter().any(|(k, v)| k == key && v != value);
+    wanted.iter().any(other_value)
 }
 
 fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
@@ -72,10 +80,10 @@ mod tests {
             reading,
             set: set(label),
         });
-        let labels = [
-            ("app".into(), on_claim.into()),
-            ("other".into(), "x".into()),
-        ];
+        let mut labels = vec![("other".into(), "x".into())];
+        if !on_claim.is_empty() {
+            labels.push(("app".into(), on_claim.into()));
+        }
         let mounts = |each: &Candidate<'_, Arc<StatefulSet>>| mounting.contains(&&*each.set.uid);
         whose(candidates.collect(), &labels, mounts).map(|each| each.set.uid.to_string())
     }
@@ -84,7 +92,11 @@ mod tests {
     fn names_then_pods_then_labels() {
         for (sets, on_claim, mounting, expected) in [
             (vec![], "x", vec![], None),
-            (vec!["x"], "other", vec![], Some("x")),
+            (vec!["x"], "x", vec![], Some("x")),
+            (vec!["x"], "", vec![], Some("x")),
+            (vec!["x"], "other", vec![], None),
+            (vec!["x"], "other", vec!["x"], Some("x")),
+            (vec!["x", "y"], "", vec![], None),
             (vec!["x", "y"], "y", vec![], Some("y")),
             (vec!["x", "y"], "y", vec!["x"], Some("x")),
             (vec!["x", "y"], "y", vec!["x", "y"], None),

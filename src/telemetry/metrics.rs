@@ -1,15 +1,13 @@
 //! Prometheus metrics. Label values come from small fixed sets, never from object names.
 
-use super::process::Process;
+use super::{
+    labels::{Acted, Buckets, Component, Fate, Path, Reconciled, Resource, Retention, Reviewed},
+    process::Process,
+};
 use crate::objects::Kind;
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text},
-    metrics::{
-        counter::Counter,
-        family::{Family, MetricConstructor},
-        gauge::Gauge,
-        histogram::Histogram,
-    },
+    encoding::text,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 use std::{
@@ -21,64 +19,6 @@ use std::{
 type Count<L> = Family<L, Counter>;
 type Level<L> = Family<L, Gauge>;
 type Durations<L> = Family<L, Histogram, Buckets>;
-
-/// From half a millisecond, what a review takes, to ten seconds, the longest the API server waits.
-#[derive(Clone, Debug)]
-struct Buckets;
-
-impl MetricConstructor<Histogram> for Buckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new([
-            0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-        ])
-    }
-}
-
-#[derive(Clone, Debug, Default, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Acted {
-    component: &'static str,
-    action: &'static str,
-    reason: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Component {
-    component: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Reconciled {
-    component: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Resource {
-    resource: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Retention {
-    when_deleted: &'static str,
-    when_scaled: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Fate {
-    fate: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Reviewed {
-    path: &'static str,
-    verdict: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Path {
-    path: &'static str,
-}
 
 /// Everything that is counted. One per process, passed by hand.
 #[derive(Debug)]

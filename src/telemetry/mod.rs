@@ -1,6 +1,7 @@
 //! What Volume Warden tells about itself: metrics, health, logs.
 
 pub mod health;
+mod labels;
 pub mod logs;
 mod metrics;
 mod process;

@@ -7,6 +7,7 @@ mod histories;
 mod install;
 mod pv_protection;
 mod pvc_protection;
+mod pvc_retention;
 mod replicas;
 mod support;
 mod tls;

@@ -1,4 +1,5 @@
-//! Where ours differs from in-tree on purpose. Whoever loses a difference by accident fails here.
+//! Where ours differs from in-tree on purpose, and why. Whoever loses a difference by accident fails: here for claims and volumes, in
+//! [`super::retention`] for the claims of StatefulSets.
 
 use super::{
     FOREIGN, ephemeral, free, of_disk, on_node,
@@ -11,12 +12,18 @@ use super::{
 use anyhow::Result;
 use serde_json::json;
 
-/// The wanted differences. Each has a scenario below: one without would be dead code.
+/// The wanted differences. Each has a scenario: one without would be dead code.
 #[derive(Clone, Copy, Debug)]
 pub enum Difference {
     ShutDownPod,
     DoublyPreBoundVolume,
     LateUser,
+    OwnerAtBirth,
+    ShortScaleDown,
+    ScaledAwayWithoutPod,
+    ClaimsWithoutPods,
+    AnotherController,
+    StaleClaim,
 }
 
 impl Difference {
@@ -33,6 +40,31 @@ impl Difference {
             Self::LateUser => {
                 "Wanted difference: in-tree admits a pod that passes by the scheduler to a claim that is being deleted, and leaves \
                  the refusal to the kubelet. Ours refuses the pod."
+            }
+            Self::OwnerAtBirth => {
+                "Wanted difference: in-tree gives a set's claim its owner in a later sync, so a set that is deleted before leaves the \
+                 claim behind. Ours has it created with its owner."
+            }
+            Self::ShortScaleDown => {
+                "Wanted difference: with pods in order in-tree does not take back that a claim goes with its condemned pod when the \
+                 pod is wanted again before it is gone, deletes the claim, and may wait for ever for another event. Ours keeps the \
+                 claim, as in-tree does with pods in parallel: from outside the StatefulSet controller anything else loses data."
+            }
+            Self::ScaledAwayWithoutPod => {
+                "Wanted difference: in-tree forgets a claim that is scaled away while it has no pod of the set, and keeps it for ever. \
+                 Ours deletes it, by the mark that it got while its pod was wanted."
+            }
+            Self::ClaimsWithoutPods => {
+                "Wanted difference: in-tree does not look at claims of ordinals without a pod, so a change of whenDeleted passes them \
+                 by: what should be kept is deleted with the set, and what should be deleted is kept. Ours looks at every claim."
+            }
+            Self::AnotherController => {
+                "Wanted difference: in-tree leaves a claim alone that somebody else controls, and says so only where it would have \
+                 written. Ours always says so."
+            }
+            Self::StaleClaim => {
+                "Wanted difference: a pod that cannot be created before its claim is gone waits in-tree without a word about it, or \
+                 with one failed creation after the other. Ours says which claim it waits for."
             }
         }
     }

@@ -2,9 +2,13 @@
 //! both must look the same. What differs on purpose is in [`differences`].
 
 mod differences;
+mod manifests;
 mod projection;
+mod retention;
 mod scenario;
 mod side;
+mod sight;
+mod stage;
 
 use crate::support::on_node;
 use anyhow::Result;
@@ -232,7 +236,7 @@ async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()>
         ]),
         Delete(Claim("p-own")),
         Expect(&[
-            "claim p-own: Pending [kubernetes.io/pvc-protection] of Pod/p",
+            "claim p-own (2nd): Pending [kubernetes.io/pvc-protection] of Pod/p",
             "pod p: Running",
         ]),
     ];
@@ -361,12 +365,12 @@ async fn a_claim_can_be_created_again() -> Result<()> {
         Create(Claim("data"), json!({})),
         Create(Pod("user"), on_node()),
         Stays(&[
-            "claim data: Pending [kubernetes.io/pvc-protection]",
+            "claim data (2nd): Pending [kubernetes.io/pvc-protection]",
             "pod user: Running",
         ]),
         Delete(Claim("data")),
         Stays(&[
-            "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
+            "claim data (2nd): Terminating Pending [kubernetes.io/pvc-protection]",
             "pod user: Running",
         ]),
         Delete(Pod("user")),

@@ -1,14 +1,51 @@
 //! What of a scenario's objects can be compared between two clusters: neither uids nor times.
+//!
+//! Labels and annotations are not in it either. The mark `volume-warden.dev/scaled-with` is ours alone: in-tree does without, because it
+//! deletes only claims whose pod it has seen.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{ResourceExt, api::DynamicObject};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A line for each claim, pod and volume.
+/// A line for each claim, pod, set and volume.
 pub type Projection = BTreeSet<String>;
 
+/// The uids of the objects that may own others, by `kind/name`.
+#[derive(Default)]
+pub struct Present(BTreeMap<String, String>);
+
+impl Present {
+    pub fn add(&mut self, kind: &str, objects: &[DynamicObject]) {
+        let uid = |object: &DynamicObject| {
+            let name = format!("{kind}/{}", object.name_any());
+            (name, object.uid().unwrap_or_default())
+        };
+        self.0.extend(objects.iter().map(uid));
+    }
+
+    /// ` of StatefulSet/web`, and in brackets what is unusual about it.
+    fn owner(&self, owner: &OwnerReference) -> String {
+        let name = format!("{}/{}", owner.kind, owner.name);
+        let uid = self.0.get(&name);
+        let notes = [
+            ("gone", uid.is_none()),
+            ("another", uid.is_some_and(|uid| *uid != owner.uid)),
+            ("not controller", owner.controller != Some(true)),
+            ("not blocking", owner.block_owner_deletion != Some(true)),
+        ];
+        let notes = notes.into_iter().filter(|(_, applies)| *applies);
+        let notes: Vec<_> = notes.map(|(note, _)| note).collect();
+        if notes.is_empty() {
+            format!(" of {name}")
+        } else {
+            format!(" of {name} ({})", notes.join(", "))
+        }
+    }
+}
+
 /// `claim data: Terminating Pending [kubernetes.io/pvc-protection] of Pod/user`, less what it has not.
-pub fn line(kind: &str, name: &str, object: &DynamicObject) -> String {
-    let mut line = format!("{kind} {name}:");
+pub fn line(label: &str, object: &DynamicObject, present: &Present) -> String {
+    let mut line = format!("{label}:");
     if object.metadata.deletion_timestamp.is_some() {
         line += " Terminating";
     }
@@ -18,21 +55,30 @@ pub fn line(kind: &str, name: &str, object: &DynamicObject) -> String {
     if !object.finalizers().is_empty() {
         line += &format!(" [{}]", object.finalizers().join(" "));
     }
-    for owner in object.owner_references() {
-        line += &format!(" of {}/{}", owner.kind, owner.name);
-    }
+    let owners = object.owner_references().iter();
+    line.extend(owners.map(|owner| present.owner(owner)));
     line
 }
 
-/// What one cluster should look like and what it does look like, for the message of a failure.
+/// `set web: 1 of 2 ready`, once the StatefulSet controller has worked off its latest change.
+pub fn line_of_set(set: &DynamicObject) -> String {
+    let (spec, status) = (&set.data["spec"], &set.data["status"]);
+    let ready = status["readyReplicas"].as_u64().unwrap_or_default();
+    let seen = status["observedGeneration"].as_i64() == set.metadata.generation;
+    let line = line(&format!("set {}", set.name_any()), set, &Present::default());
+    let unseen = if seen { "" } else { ", not seen yet" };
+    format!("{line} {ready} of {} ready{unseen}", spec["replicas"])
+}
+
+/// Where what one cluster looks like is not what it should look like, for the message of a failure.
 pub fn report(cluster: &str, wanted: &Projection, found: &Projection) -> String {
-    let show = |projection: &Projection| -> String {
-        let lines = projection.iter().map(|line| format!("\n    {line}"));
+    let show = |these: &Projection, those: &Projection| -> String {
+        let lines = these.difference(those).map(|line| format!("\n    {line}"));
         lines.collect()
     };
     format!(
-        "\n{cluster}\n  wanted:{}\n  found:{}",
-        show(wanted),
-        show(found)
+        "\n{cluster}\n  missing:{}\n  unexpected:{}",
+        show(wanted, found),
+        show(found, wanted)
     )
 }

@@ -1,43 +1,84 @@
-//! One of the two clusters of a scenario: what is done there, and what it looks like.
+//! One of the two clusters of a scenario: what is done there. What it looks like is in [`super::sight`].
 
 use super::{
-    projection::{Projection, line},
-    scenario::Object,
+    manifests::{NAMESPACE, manifest, set},
+    scenario::{Object, Owner, Step},
 };
-use crate::support::{Space, claim, pod, volume};
-use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use crate::support::Space;
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod},
+};
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+        PropagationPolicy,
+    },
 };
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use volume_warden_controlplane::{AuditLog, Call, Cluster, Mark, eventually};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use volume_warden_controlplane::{AuditLog, Cluster, Mark, eventually};
 
-/// Stands in manifests for the scenario's namespace, which has another name on each cluster.
-const NAMESPACE: &str = "$NAMESPACE";
+/// Part of the name of every [canary](Side::canaries), and of no other object.
+pub const CANARY: &str = "canary";
 
 /// A namespace of the scenario on one cluster.
 pub struct Side {
-    space: Space,
+    pub(super) space: Space,
     client: Client,
-    audit: AuditLog,
-    start: Mark,
+    pub(super) audit: AuditLog,
+    pub(super) start: Mark,
+    /// The resourceVersion of the claims at the start.
+    pub(super) beginning: String,
+    /// The uids that each claim's name had, as far as anybody looked.
+    pub(super) incarnations: Mutex<BTreeMap<String, Vec<String>>>,
+    /// How many sets were created, canaries among them.
+    sets: AtomicUsize,
 }
 
 impl Side {
     pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
-        let audit = cluster.audit();
+        let (space, audit) = (Space::new(cluster, label).await?, cluster.audit());
+        let claims = space.claims.list(&ListParams::default().limit(1)).await?;
         Ok(Self {
-            space: Space::new(cluster, label).await?,
+            space,
             client: cluster.client(),
             start: audit.mark()?,
             audit,
+            beginning: claims.metadata.resource_version.unwrap_or_default(),
+            incarnations: Mutex::default(),
+            sets: AtomicUsize::new(0),
         })
     }
 
-    pub async fn create(&self, object: Object, changes: &Value) -> Result<()> {
+    pub async fn perform(&self, deed: &Step) -> Result<()> {
+        match deed {
+            Step::Create(object, changes) => self.create(*object, changes).await,
+            Step::Try(object, changes) => self.create_unless_refused(*object, changes).await,
+            Step::Delete(object) => self.delete(*object, None).await,
+            Step::DeleteWith(object, policy) => self.delete(*object, Some(policy)).await,
+            Step::Patch(object, patch) => self.patch(*object, patch).await,
+            Step::PatchPodStatus(pod, status) => {
+                self.space.patch_pod_status(pod, status.clone()).await
+            }
+            Step::Give(claim, owner) => self.give(claim, *owner).await,
+            Step::DeleteNamespace => self.delete_namespace().await,
+            checkpoint => bail!("{checkpoint:?} is nothing that one side does"),
+        }
+    }
+
+    async fn create(&self, object: Object, changes: &Value) -> Result<()> {
+        if let Object::Set(_) = object {
+            self.sets.fetch_add(1, Ordering::Relaxed);
+        }
         let manifest = self.localized(&manifest(object, changes)?)?;
         self.api(object)
             .create(&PostParams::default(), &serde_json::from_value(manifest)?)
@@ -46,7 +87,7 @@ impl Side {
     }
 
     /// Creates it or is refused, which [`Side::refusals`] shows.
-    pub async fn create_unless_refused(&self, object: Object, changes: &Value) -> Result<()> {
+    async fn create_unless_refused(&self, object: Object, changes: &Value) -> Result<()> {
         let created = self.create(object, changes).await;
         created.or_else(|error| match error.downcast_ref() {
             Some(kube::Error::Api(status)) if status.code == 403 => Ok(()),
@@ -55,22 +96,23 @@ impl Side {
     }
 
     /// Deletes it; a pod without waiting for a kubelet.
-    pub async fn delete(&self, object: Object) -> Result<()> {
-        let parameters = match object {
-            Object::Pod(_) => DeleteParams::default().grace_period(0),
-            Object::Claim(_) | Object::Volume(_) => DeleteParams::default(),
+    async fn delete(&self, object: Object, policy: Option<&PropagationPolicy>) -> Result<()> {
+        let parameters = DeleteParams {
+            grace_period_seconds: matches!(object, Object::Pod(_)).then_some(0),
+            propagation_policy: policy.cloned(),
+            ..DeleteParams::default()
         };
         let name = self.name(object).await?;
         self.api(object).delete(&name, &parameters).await?;
         Ok(())
     }
 
-    pub async fn delete_namespace(&self) -> Result<()> {
+    async fn delete_namespace(&self) -> Result<()> {
         let delete = ["delete", "namespace", &self.space.name, "--timeout=60s"];
         self.space.cluster.kubectl(&delete).await.map(drop)
     }
 
-    pub async fn patch(&self, object: Object, patch: &Value) -> Result<()> {
+    async fn patch(&self, object: Object, patch: &Value) -> Result<()> {
         let name = self.name(object).await?;
         let patch = Patch::Merge(self.localized(patch)?);
         self.api(object)
@@ -79,20 +121,36 @@ impl Side {
         Ok(())
     }
 
-    pub async fn patch_pod_status(&self, pod: &str, status: &Value) -> Result<()> {
-        self.space.patch_pod_status(pod, status.clone()).await
+    async fn give(&self, claim: &str, owner: Owner) -> Result<()> {
+        let name = owner.name();
+        let map = self.api(Object::ConfigMap(name)).get(name).await?;
+        let controls = matches!(owner, Owner::Controller(_));
+        let mut owners = vec![json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": map.metadata.uid,
+            "controller": controls, "blockOwnerDeletion": controls,
+        })];
+        if !controls {
+            let claim = self.space.claims.get(claim).await?;
+            let others = claim.owner_references().iter();
+            owners.extend(others.map(|other| json!(other)));
+        }
+        let patch = json!({"metadata": {"ownerReferences": owners}});
+        self.space.patch_claim(claim, patch).await
     }
 
-    /// A claim and a volume come and go: whoever works off events in their order has by now worked off everything before.
+    /// Somebody comes and goes: whoever works off events in their order has by now worked off everything before.
     pub async fn canaries(&self) -> Result<()> {
-        for canary in [Object::Claim("canary"), Object::Volume("canary")] {
+        if self.sets.load(Ordering::Relaxed) > 0 {
+            return self.canary_set().await;
+        }
+        for canary in [Object::Claim(CANARY), Object::Volume(CANARY)] {
             self.create(canary, &json!({})).await?;
             let (api, name) = (self.api(canary), self.name(canary).await?);
             eventually("the canary is protected", async || {
                 anyhow::Ok(!api.get(&name).await?.finalizers().is_empty())
             })
             .await?;
-            self.delete(canary).await?;
+            self.delete(canary, None).await?;
             eventually("the canary is gone", async || {
                 anyhow::Ok(api.get_opt(&name).await?.is_none())
             })
@@ -101,59 +159,26 @@ impl Side {
         Ok(())
     }
 
-    pub async fn look(&self) -> Result<Projection> {
-        let everything = ListParams::default();
-        let mut lines = Projection::new();
-        for claim in self.api(Object::Claim("")).list(&everything).await? {
-            lines.insert(line("claim", &claim.name_any(), &claim));
-        }
-        for pod in self.api(Object::Pod("")).list(&everything).await? {
-            lines.insert(line("pod", &pod.name_any(), &pod));
-        }
-        for volume in self.api(Object::Volume("")).list(&everything).await? {
-            if let Some(name) = self.volume_label(&volume) {
-                lines.insert(line("volume", &name, &volume));
-            }
-        }
-        Ok(lines)
-    }
-
-    /// The writes that were refused so far, as `update persistentvolumes disk`.
-    pub fn refusals(&self) -> Result<BTreeSet<String>> {
-        let calls = self.audit.since(self.start)?;
-        let refused = calls
-            .iter()
-            .filter(|call| call.is_write() && call.code == 403);
-        Ok(refused
-            .filter_map(|call| {
-                let name = self.label_in(call)?;
-                Some(format!("{} {} {name}", call.verb, call.resource))
-            })
-            .collect())
-    }
-
-    fn label_in<'a>(&self, call: &'a Call) -> Option<&'a str> {
-        match call.resource.as_str() {
-            "persistentvolumes" => self.without_namespace(&call.name),
-            "persistentvolumeclaims" | "pods" if call.namespace == self.space.name => {
-                Some(&call.name)
-            }
-            _ => None,
-        }
-    }
-
-    /// What the scenario calls a volume, if it is one of its own: a provisioned one goes by its claim.
-    fn volume_label(&self, volume: &DynamicObject) -> Option<String> {
-        let claim = &volume.data["spec"]["claimRef"];
-        let ours = claim["namespace"] == *self.space.name;
-        let created = volume.metadata.name.as_deref()?;
-        self.without_namespace(created)
-            .map(str::to_owned)
-            .or_else(|| ours.then(|| format!("of {}", claim["name"].as_str().unwrap_or_default())))
-    }
-
-    fn without_namespace<'a>(&self, volume: &'a str) -> Option<&'a str> {
-        volume.strip_suffix(&self.space.name)?.strip_suffix('-')
+    /// Its claim is there before it, so that it gets its owner from who reconciles, not at its birth.
+    async fn canary_set(&self) -> Result<()> {
+        let number = self.sets.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{CANARY}{number}");
+        let claim = format!("data-{name}-0");
+        self.space.create_claim(&claim).await?;
+        let mut canary = set(&name)?;
+        canary["spec"]["persistentVolumeClaimRetentionPolicy"] = json!({"whenDeleted": "Delete"});
+        let sets = self.api(Object::Set(""));
+        sets.create(&PostParams::default(), &serde_json::from_value(canary)?)
+            .await?;
+        eventually("the canary's claim is the canary's", async || {
+            let claim = self.space.claims.get(&claim).await?;
+            let owners = claim.owner_references();
+            ensure!(owners.iter().any(|owner| owner.name == name), "{owners:?}");
+            Ok(())
+        })
+        .await?;
+        sets.delete(&name, &DeleteParams::background()).await?;
+        self.space.claim_is_gone(&claim).await
     }
 
     async fn name(&self, object: Object) -> Result<String> {
@@ -173,35 +198,17 @@ impl Side {
         Ok(serde_json::from_str(&text)?)
     }
 
-    fn api(&self, object: Object) -> Api<DynamicObject> {
-        let client = self.client.clone();
-        let namespace = &self.space.name;
+    pub(super) fn api(&self, object: Object) -> Api<DynamicObject> {
+        let resource = match object {
+            Object::Claim(_) => ApiResource::erase::<PersistentVolumeClaim>(&()),
+            Object::ConfigMap(_) => ApiResource::erase::<ConfigMap>(&()),
+            Object::Pod(_) => ApiResource::erase::<Pod>(&()),
+            Object::Set(_) => ApiResource::erase::<StatefulSet>(&()),
+            Object::Volume(_) => ApiResource::erase::<PersistentVolume>(&()),
+        };
         match object {
-            Object::Claim(_) => Api::namespaced_with(
-                client,
-                namespace,
-                &ApiResource::erase::<PersistentVolumeClaim>(&()),
-            ),
-            Object::Pod(_) => {
-                Api::namespaced_with(client, namespace, &ApiResource::erase::<Pod>(&()))
-            }
-            Object::Volume(_) => {
-                Api::all_with(client, &ApiResource::erase::<PersistentVolume>(&()))
-            }
+            Object::Volume(_) => Api::all_with(self.client.clone(), &resource),
+            _ => Api::namespaced_with(self.client.clone(), &self.space.name, &resource),
         }
     }
-}
-
-/// Volumes have a class of their scenario's own and claims one that no volume has, so that the binder brings no strangers together.
-fn manifest(object: Object, changes: &Value) -> Result<Value> {
-    let class = |name: &str| json!({"spec": {"storageClassName": name}});
-    let mut manifest = match object {
-        Object::Claim(name) => serde_json::to_value(claim(name, class("nobody"))?)?,
-        Object::Pod(name) => serde_json::to_value(pod(name, "data", json!({}))?)?,
-        Object::Volume(name) => {
-            serde_json::to_value(volume(&format!("{name}-{NAMESPACE}"), class(NAMESPACE))?)?
-        }
-    };
-    json_patch::merge(&mut manifest, changes);
-    Ok(manifest)
 }

@@ -1,0 +1,126 @@
+//! Who lets the claims go.
+
+use crate::{Size, calls, load};
+use anyhow::Result;
+use std::{path::Path, time::Instant};
+use volume_warden_controlplane::{Cluster, ClusterBuilder, Component, Warden};
+
+/// They would write to every claim and node of the run, on the same two cores; no column needs them.
+const QUIET: [&str; 3] = [
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "persistentvolume-binder-controller",
+];
+/// Protected claims would wait for another controller, with another client of its own limit.
+const PROTECTION: [&str; 2] = [
+    "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
+];
+
+/// One column of the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// Volume Warden, beside a kube-controller-manager whose clients are not throttled.
+    OursUnlimited,
+    /// kube-controller-manager whose clients are not throttled.
+    InTreeUnlimited,
+    /// Volume Warden, beside kube-controller-manager as it comes.
+    OursDefault,
+    /// kube-controller-manager as it comes.
+    InTreeDefault,
+}
+
+/// What was measured.
+pub struct Outcome {
+    /// From the resume to the last pod's end.
+    pub pods: f64,
+    /// From the resume to the last claim's end.
+    pub seconds: f64,
+    /// From the resume until all sets know that they have no pods left.
+    pub calls: calls::Counts,
+}
+
+impl Column {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OursUnlimited => "volume-warden-unlimited",
+            Self::InTreeUnlimited => "in-tree-unlimited",
+            Self::OursDefault => "volume-warden-default",
+            Self::InTreeDefault => "in-tree-default",
+        }
+    }
+
+    fn is_ours(self) -> bool {
+        matches!(self, Self::OursUnlimited | Self::OursDefault)
+    }
+
+    fn cluster(self) -> ClusterBuilder {
+        let builder = if self.is_ours() {
+            Cluster::ours()
+        } else {
+            Cluster::in_tree()
+                .without_controllers(&PROTECTION)
+                .apiserver_arg("--disable-admission-plugins=StorageObjectInUseProtection")
+        };
+        let qps = match self {
+            Self::OursUnlimited | Self::InTreeUnlimited => Some((10_000, 10_000)),
+            Self::OursDefault | Self::InTreeDefault => None,
+        };
+        let builder = builder.name("retention").nodes(1);
+        builder
+            .without_controllers(&QUIET)
+            .controller_manager_qps(qps)
+    }
+
+    /// On a control plane of its own.
+    pub async fn measure(self, size: Size) -> Result<Outcome> {
+        let cluster = self.cluster().start().await?;
+        let outcome = self.measure_on(&cluster, size).await;
+        cluster.stop().await;
+        outcome
+    }
+
+    async fn measure_on(self, cluster: &Cluster, size: Size) -> Result<Outcome> {
+        let warden = if self.is_ours() {
+            Some(start_warden(cluster).await?)
+        } else {
+            None
+        };
+        let space = load::fill(cluster, size).await?;
+        if warden.is_some() {
+            load::all_marked(&space).await?;
+        }
+        // Pods without a grace period need no kubelet to end.
+        cluster.pause(Component::Kwok)?;
+        cluster.pause(Component::ControllerManager)?;
+        warden.iter().try_for_each(|it| it.process().pause())?;
+        load::scale_to_zero(&space, size).await?;
+        let pods = load::all_gone(&space.pods, size.claims()).await?;
+        let claims = load::all_gone(&space.claims, size.claims()).await?;
+        let mark = cluster.audit().mark()?;
+        let started = Instant::now();
+        warden.iter().try_for_each(|it| it.process().resume())?;
+        cluster.resume(Component::ControllerManager)?;
+        let seconds = claims.after(started).await?;
+        let pods = pods.after(started).await?;
+        load::all_scaled(&space, 0).await?;
+        let calls = calls::count(&cluster.audit(), mark)?;
+        Ok(Outcome {
+            pods,
+            seconds,
+            calls,
+        })
+    }
+}
+
+async fn start_warden(cluster: &Cluster) -> Result<Warden> {
+    cluster
+        .apply_kustomization(Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests"))
+        .await?;
+    Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden"))
+        .arg("--components=pvc-retention")
+        .serving()
+        .quiet()
+        .start()
+        .await
+}

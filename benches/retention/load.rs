@@ -1,0 +1,189 @@
+//! The sets of a run, and the watch that sees the last claim go.
+
+use crate::Size;
+use anyhow::{Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{PersistentVolumeClaim, Pod},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant},
+};
+use tokio::task::JoinHandle;
+use volume_warden_controlplane::{Cluster, eventually_within};
+
+const NAMESPACE: &str = "default";
+const MARK: &str = "volume-warden.dev/scaled-with";
+const IN_FLIGHT: usize = 64;
+/// A throttled kube-controller-manager needs minutes to create or delete the pods.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+/// What the load is made of.
+pub struct Space {
+    sets: Api<StatefulSet>,
+    pub pods: Api<Pod>,
+    pub claims: Api<PersistentVolumeClaim>,
+}
+
+fn set_name(index: usize) -> String {
+    format!("set{index:05}")
+}
+
+/// Creates the sets, and waits until all their pods are ready.
+pub async fn fill(cluster: &Cluster, size: Size) -> Result<Space> {
+    let client = cluster.client();
+    let space = Space {
+        sets: Api::namespaced(client.clone(), NAMESPACE),
+        pods: Api::namespaced(client.clone(), NAMESPACE),
+        claims: Api::namespaced(client, NAMESPACE),
+    };
+    each(size.sets, async |index| {
+        let set = set(&set_name(index), size.replicas)?;
+        space.sets.create(&PostParams::default(), &set).await?;
+        Ok(())
+    })
+    .await?;
+    all_scaled(&space, size.replicas).await?;
+    Ok(space)
+}
+
+/// Its pods need no scheduler, its claims no volume.
+fn set(name: &str, replicas: usize) -> Result<StatefulSet> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": name}},
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "nodeName": "node-1",
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [{"name": "main", "image": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+                },
+            },
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+            }],
+        },
+    }))?)
+}
+
+/// Waits until each set says that it has so many pods, all of them ready.
+pub async fn all_scaled(space: &Space, replicas: usize) -> Result<()> {
+    let wanted = i32::try_from(replicas)?;
+    eventually_within(LIMIT, "all sets have their pods", async || {
+        for set in space.sets.list(&ListParams::default()).await? {
+            let status = set.status.clone().unwrap_or_default();
+            let ready = status.ready_replicas.unwrap_or_default();
+            let seen = status.observed_generation == set.metadata.generation;
+            ensure!(
+                seen && status.replicas == wanted && ready == wanted,
+                "{}: {ready} of {} are ready",
+                set.name_any(),
+                status.replicas
+            );
+        }
+        anyhow::Ok(())
+    })
+    .await
+}
+
+/// Waits until Volume Warden has seen all claims. Most are marked when they are created.
+pub async fn all_marked(space: &Space) -> Result<()> {
+    eventually_within(LIMIT, "all claims are marked", async || {
+        let claims = space.claims.list_metadata(&ListParams::default()).await?;
+        let bare = claims
+            .iter()
+            .filter(|claim| !claim.annotations().contains_key(MARK))
+            .count();
+        ensure!(bare == 0, "{bare} are not");
+        anyhow::Ok(())
+    })
+    .await
+}
+
+pub async fn scale_to_zero(space: &Space, size: Size) -> Result<()> {
+    let (parameters, none) = (PatchParams::default(), json!({"spec": {"replicas": 0}}));
+    let patch = Patch::Merge(none);
+    each(size.sets, async |index| {
+        let name = set_name(index);
+        Ok(space
+            .sets
+            .patch(&name, &parameters, &patch)
+            .await
+            .map(drop)?)
+    })
+    .await
+}
+
+async fn each(count: usize, call: impl AsyncFn(usize) -> Result<()>) -> Result<()> {
+    stream::iter(0..count)
+        .map(|index| call(index))
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect()
+        .await
+}
+
+/// A watch that counts what goes.
+pub struct Gone(JoinHandle<Result<Instant>>);
+
+impl Gone {
+    /// Seconds from `started` until the last of it was gone.
+    pub async fn after(self, started: Instant) -> Result<f64> {
+        let last = tokio::time::timeout(LIMIT, self.0).await???;
+        Ok(last.duration_since(started).as_secs_f64())
+    }
+}
+
+/// What is watched: pods or claims.
+pub trait Watched: Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
+
+impl Watched for Pod {}
+impl Watched for PersistentVolumeClaim {}
+
+/// Begins to watch; all `count` of them are still there.
+pub async fn all_gone<K: Watched>(api: &Api<K>, count: usize) -> Result<Gone> {
+    let there = api.list_metadata(&ListParams::default()).await?;
+    let left = there.items.len();
+    ensure!(left == count, "{left} of {count} are there");
+    let version = there.metadata.resource_version.unwrap_or_default();
+    Ok(Gone(tokio::spawn(last_to_go(api.clone(), version, left))))
+}
+
+async fn last_to_go<K: Watched>(
+    api: Api<K>,
+    mut version: String,
+    mut left: usize,
+) -> Result<Instant> {
+    let parameters = WatchParams::default().timeout(290);
+    while left > 0 {
+        let mut events = api.watch_metadata(&parameters, &version).await?.boxed();
+        while left > 0 {
+            let Some(event) = events.try_next().await? else {
+                break;
+            };
+            match event {
+                WatchEvent::Deleted(object) => {
+                    left -= 1;
+                    version = object.metadata.resource_version.unwrap_or_default();
+                }
+                WatchEvent::Error(status) => anyhow::bail!("{status:?}"),
+                _ => {}
+            }
+        }
+    }
+    Ok(Instant::now())
+}

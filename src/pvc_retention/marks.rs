@@ -1,0 +1,72 @@
+//! The other door at admission: nobody brings our mark along.
+//!
+//! A claim that somebody makes from another one's manifest, or from a backup, has been in range of no set yet, so it must not say
+//! so: put there for later, it would be deleted at once.
+
+use super::{
+    admit::{CREATE_CLAIM, is_made_for_a_set},
+    patch::without_mark,
+};
+use crate::{
+    admission::{Answer, Hook, Request, Review},
+    objects::{
+        Claim,
+        claim::{ClaimWire, SCALED_WITH},
+    },
+};
+
+/// The webhook for marked claims that people create.
+pub fn marks_hook() -> Hook {
+    Hook {
+        path: "/pvc-retention/marks",
+        rules: CREATE_CLAIM,
+        review: Review::from_memory(review),
+    }
+}
+
+fn review(request: &Request) -> Answer {
+    let claim = match request.object::<ClaimWire>() {
+        Ok(claim) => Claim::from(claim),
+        Err(unreadable) => return unreadable,
+    };
+    if claim.scaled_with.is_none() || is_made_for_a_set(request) {
+        return Answer::Allow;
+    }
+    Answer::Patch {
+        operations: vec![without_mark()],
+        what: format!("remove the annotation {SCALED_WITH}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn answer(user: &str, annotations: Value) -> Answer {
+        let review = json!({
+            "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "data-web-5", "userInfo": {"username": user},
+            "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
+            "object": {"metadata": {"name": "data-web-5", "annotations": annotations}},
+        });
+        let request = serde_json::from_value(review).expect("a request");
+        marks_hook().review.remembered(&request)
+    }
+
+    #[test]
+    fn a_mark_from_elsewhere_is_taken_away() {
+        let marked = json!({SCALED_WITH: "uid", "other": "stays"});
+        let controller = "system:serviceaccount:kube-system:statefulset-controller";
+        assert_eq!(answer(controller, marked.clone()), Answer::Allow);
+        assert_eq!(answer("jane", json!({"other": "stays"})), Answer::Allow);
+        let Answer::Patch { operations, .. } = answer("jane", marked.clone()) else {
+            unreachable!("the mark goes");
+        };
+        let mut claim = json!({"metadata": {"annotations": marked}});
+        json_patch::patch(&mut claim, &operations).expect("applies");
+        assert_eq!(
+            claim,
+            json!({"metadata": {"annotations": {"other": "stays"}}})
+        );
+    }
+}

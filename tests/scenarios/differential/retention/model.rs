@@ -1,0 +1,202 @@
+//! What a set, its pods and its claims come to, in the outcome that is wanted of both clusters.
+
+use super::{DELETE_DELETE, DELETE_RETAIN, Deed, Policy, RETAIN_DELETE, RETAIN_RETAIN, STORIES};
+use crate::differential::{projection::Projection, scenario::Owner};
+use kube::api::PropagationPolicy::Orphan;
+use std::collections::BTreeMap;
+
+/// A set and what is or was its own.
+pub struct Model {
+    pub name: &'static str,
+    pub policy: Policy,
+    /// Whether there is a set of that name.
+    exists: bool,
+    /// How many pods run, from the first ordinal on.
+    pods: u32,
+    claims: BTreeMap<u32, Claim>,
+    /// How many claims of an ordinal there have been.
+    incarnations: BTreeMap<u32, u32>,
+}
+
+/// A claim that exists.
+#[derive(Default)]
+struct Claim {
+    /// Who else owns it.
+    given_to: Option<Owner>,
+}
+
+impl Model {
+    /// A set's name is the story's with the first letters of its policy.
+    pub fn new(story: &str, policy: Policy) -> Self {
+        let name = format!("{story}-{}{}", &policy.0[..1], &policy.1[..1]);
+        Self {
+            name: lasting(name.to_lowercase()),
+            policy,
+            exists: false,
+            pods: 0,
+            claims: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
+        }
+    }
+
+    pub fn claim(&self, ordinal: u32) -> &'static str {
+        lasting(format!("data-{}-{ordinal}", self.name))
+    }
+
+    pub fn pod(&self, ordinal: u32) -> &'static str {
+        lasting(format!("{}-{ordinal}", self.name))
+    }
+
+    pub fn perform(&mut self, deed: &Deed) {
+        match deed {
+            Deed::Create(replicas) => {
+                self.exists = true;
+                self.scale(*replicas);
+            }
+            Deed::Scale(replicas) => self.scale(*replicas),
+            Deed::FlipBoth => self.policy = (flipped(self.policy.0), flipped(self.policy.1)),
+            Deed::FlipWhenScaled => self.policy.1 = flipped(self.policy.1),
+            Deed::Give(owner) => self.claims.entry(0).or_default().given_to = Some(*owner),
+            // The set takes it back.
+            Deed::OrphanPod(_) => {}
+            Deed::Delete(Orphan) => self.exists = false,
+            Deed::Delete(_) => {
+                let deletes = self.policy.0 == "Delete";
+                self.claims.retain(|_, claim| !deletes || claim.is_given());
+                self.exists = false;
+                self.pods = 0;
+            }
+        }
+    }
+
+    /// Claims whose pods go now go with them or stay; what was scaled away before is not touched.
+    fn scale(&mut self, replicas: u32) {
+        let deletes = self.policy.1 == "Delete";
+        let condemned = replicas..self.pods;
+        self.claims
+            .retain(|ordinal, claim| !deletes || !condemned.contains(ordinal) || claim.is_given());
+        for ordinal in 0..replicas {
+            self.claims.entry(ordinal).or_insert_with(|| {
+                *self.incarnations.entry(ordinal).or_default() += 1;
+                Claim::default()
+            });
+        }
+        self.pods = replicas;
+    }
+
+    pub fn lines(&self) -> Projection {
+        let Self { name, pods, .. } = self;
+        let owner = format!(" of StatefulSet/{name}");
+        let of_set = if self.exists { &*owner } else { "" };
+        let set = format!("set {name}: {pods} of {pods} ready");
+        let pods = (0..*pods).map(|ordinal| format!("pod {name}-{ordinal}: Running{of_set}"));
+        let claims = self.claims.iter().map(|(ordinal, claim)| {
+            let incarnation = match self.incarnations[ordinal] {
+                1 => "",
+                _ => " (2nd)",
+            };
+            let of_set = if self.policy.0 == "Delete" { of_set } else { "" };
+            let owners = match claim.given_to {
+                None => of_set.to_owned(),
+                Some(Owner::Controller(boss)) => format!(" of ConfigMap/{boss}"),
+                Some(Owner::Bystander(friend)) => {
+                    format!(" of ConfigMap/{friend} (not controller, not blocking){of_set}")
+                }
+            };
+            format!("claim data-{name}-{ordinal}{incarnation}: Pending [kubernetes.io/pvc-protection]{owners}")
+        });
+        let set = self.exists.then_some(set);
+        pods.chain(claims).chain(set).collect()
+    }
+}
+
+impl Claim {
+    /// The garbage collector spares it for its other owner, and Volume Warden does too.
+    fn is_given(&self) -> bool {
+        self.given_to.is_some()
+    }
+}
+
+fn flipped(policy: &str) -> &'static str {
+    match policy {
+        "Retain" => "Delete",
+        _ => "Retain",
+    }
+}
+
+/// The names of a scenario's objects live as long as its process.
+fn lasting(name: String) -> &'static str {
+    name.leak()
+}
+
+/// The model in a few places by hand, so that it is not its own judge: what claims there are after so many chapters.
+#[test]
+fn the_model_means_what_the_policies_say() {
+    let claims = |story: &str, policy, chapters| {
+        let deeds = STORIES.iter().find(|(name, _)| *name == story);
+        let (name, deeds) = deeds.expect("a story");
+        let mut model = Model::new(name, policy);
+        deeds[..chapters]
+            .iter()
+            .for_each(|deed| model.perform(deed));
+        let lines = model.lines().into_iter();
+        let claims = lines.filter_map(|line| Some(line.strip_prefix("claim data-")?.to_owned()));
+        let short = claims.map(|line| line.replace(": Pending [kubernetes.io/pvc-protection]", ""));
+        short.collect::<Vec<_>>()
+    };
+    for (story, policy, chapters, wanted) in [
+        (
+            "scaled",
+            DELETE_DELETE,
+            2,
+            vec!["scaled-dd-0 of StatefulSet/scaled-dd"],
+        ),
+        (
+            "scaled",
+            RETAIN_DELETE,
+            3,
+            vec!["scaled-rd-0", "scaled-rd-1 (2nd)"],
+        ),
+        (
+            "scaled",
+            RETAIN_RETAIN,
+            5,
+            vec!["scaled-rr-0", "scaled-rr-1"],
+        ),
+        ("background", RETAIN_DELETE, 3, vec!["background-rd-0"]),
+        ("background", DELETE_RETAIN, 3, vec![]),
+        ("foreground", DELETE_DELETE, 2, vec![]),
+        ("orphaned", DELETE_DELETE, 2, vec!["orphaned-dd-0"]),
+        (
+            "controlled",
+            RETAIN_RETAIN,
+            5,
+            vec!["controlled-rr-0 of ConfigMap/boss"],
+        ),
+        (
+            "befriended",
+            DELETE_DELETE,
+            4,
+            vec!["befriended-dd-0 of ConfigMap/friend (not controller, not blocking)"],
+        ),
+        (
+            "flipped-before",
+            RETAIN_RETAIN,
+            3,
+            vec!["flipped-before-rr-0 of StatefulSet/flipped-before-rr"],
+        ),
+        (
+            "flipped-after",
+            RETAIN_RETAIN,
+            4,
+            vec!["flipped-after-rr-1"],
+        ),
+        ("flipped-after", DELETE_RETAIN, 5, vec![]),
+    ] {
+        assert_eq!(
+            claims(story, policy, chapters),
+            wanted,
+            "{story} under {policy:?}"
+        );
+    }
+}

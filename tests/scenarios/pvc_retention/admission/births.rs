@@ -1,0 +1,157 @@
+//! Standing in for the StatefulSet controller.
+//!
+//! Claims are created in a dry run: nothing is stored, so no reconciler has a part in the answer. Beside the stamps every reviewed
+//! claim gets the finalizer of pvc-protection; without it the webhook was not heard at all.
+
+use crate::{
+    pvc_retention::support::{DELETE_RETAIN, MARK, Policy, SetSpace, set},
+    support::{claim, refusal},
+};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{
+    Client,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
+use volume_warden_controlplane::{Cluster, eventually};
+
+pub const CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
+pub const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// Creates the claim as `user`, who may do everything, in a dry run.
+async fn dry_run_as(
+    user: &str,
+    client: &Client,
+    namespace: &str,
+    claim: &PersistentVolumeClaim,
+) -> kube::Result<PersistentVolumeClaim> {
+    let url = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims?dryRun=All");
+    let body = serde_json::to_vec(claim).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::post(url)
+        .header("content-type", "application/json")
+        .header("impersonate-user", user)
+        .header("impersonate-group", "system:masters")
+        .body(body)
+        .map_err(kube::Error::HttpError)?;
+    client.request(request).await
+}
+
+/// The retention webhook answers for sets it has just heard of, whatever other components there are.
+pub async fn stamps_are_given(cluster: &Cluster) -> Result<()> {
+    let client = cluster.client();
+    let sets = kube::Api::namespaced(client.clone(), "default");
+    let probe = set("probe", 0, DELETE_RETAIN, json!({}))?;
+    sets.create(&PostParams::default(), &probe).await?;
+    let wanted = claim("data-probe-0", json!({}))?;
+    eventually("the retention webhook answers", async || {
+        let created = dry_run_as(CONTROLLER, &client, "default", &wanted).await?;
+        anyhow::Ok(created.metadata.owner_references.is_some())
+    })
+    .await?;
+    sets.delete("probe", &DeleteParams::default()).await?;
+    Ok(())
+}
+
+/// The uids of what a claim is stamped and marked with.
+#[derive(Clone, Copy, Default)]
+pub struct Stamps<'a> {
+    pub owner: Option<&'a str>,
+    pub mark: Option<&'a str>,
+}
+
+pub const NOTHING: Stamps<'static> = Stamps {
+    owner: None,
+    mark: None,
+};
+
+impl Stamps<'_> {
+    pub fn are_on(&self, claim: &PersistentVolumeClaim) -> Result<()> {
+        let metadata = &claim.metadata;
+        let owners = metadata.owner_references.as_deref().unwrap_or_default();
+        let uids: Vec<_> = owners.iter().map(|owner| owner.uid.as_str()).collect();
+        ensure!(uids == Vec::from_iter(self.owner), "owners: {owners:?}");
+        let complete = owners.iter().all(|owner| {
+            (owner.api_version.as_str(), owner.kind.as_str()) == ("apps/v1", "StatefulSet")
+                && owner.controller == Some(true)
+                && owner.block_owner_deletion == Some(true)
+        });
+        ensure!(complete, "owners: {owners:?}");
+        let annotations = metadata.annotations.clone().unwrap_or_default();
+        let mark = annotations.get(MARK).map(String::as_str);
+        ensure!(mark == self.mark, "annotations: {annotations:?}");
+        Ok(())
+    }
+}
+
+/// A namespace where claims are born.
+pub struct Births(pub SetSpace);
+
+impl Births {
+    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+        Ok(Self(SetSpace::new(cluster, label).await?))
+    }
+
+    /// A set of three whose first pod never runs, so that only its first claim is created by Kubernetes; and the uid.
+    pub async fn set(&self, name: &str, policy: Policy, changes: Value) -> Result<String> {
+        let mut starved = json!({"spec": {
+            "podManagementPolicy": "OrderedReady",
+            "template": {"spec": {"nodeName": null, "schedulerName": "nobody"}},
+        }});
+        json_patch::merge(&mut starved, &changes);
+        let wanted = set(name, 3, policy, starved)?;
+        let created = self.0.sets.create(&PostParams::default(), &wanted).await?;
+        created.metadata.uid.context("a uid")
+    }
+
+    pub async fn dry_run(
+        &self,
+        user: &str,
+        claim: &PersistentVolumeClaim,
+    ) -> kube::Result<PersistentVolumeClaim> {
+        let space = &self.0.space;
+        dry_run_as(user, &space.cluster.client(), &space.name, claim).await
+    }
+
+    /// On a busy machine the webhook may be too late, or hear late of a set: then the next attempt counts.
+    pub async fn is_born_to(
+        &self,
+        user: &str,
+        claim: PersistentVolumeClaim,
+        stamps: Stamps<'_>,
+    ) -> Result<()> {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        eventually(&format!("{name} is born as it should"), async || {
+            let created = self.dry_run(user, &claim).await?;
+            let finalizers = created.metadata.finalizers.clone().unwrap_or_default();
+            ensure!(finalizers == [PROTECTION], "not reviewed: {finalizers:?}");
+            stamps.are_on(&created)
+        })
+        .await
+    }
+
+    pub async fn is_born(&self, name: &str, stamps: Stamps<'_>) -> Result<()> {
+        self.is_born_to(CONTROLLER, claim(name, json!({}))?, stamps)
+            .await
+    }
+
+    pub async fn delete_set(&self, name: &str, parameters: &DeleteParams) -> Result<()> {
+        self.0.delete(name, parameters).await?;
+        eventually("the set is gone", async || {
+            anyhow::Ok(self.0.sets.get_opt(name).await?.is_none())
+        })
+        .await
+    }
+
+    /// The StatefulSet controller may not create the claim, for there is no such set any more.
+    pub async fn is_refused(&self, name: &str) -> Result<()> {
+        let claim = claim(name, json!({}))?;
+        eventually(&format!("{name} is refused"), async || {
+            let message = refusal(self.dry_run(CONTROLLER, &claim).await)?;
+            let says_so = message.contains("so it is not created") || message.contains("is gone");
+            ensure!(says_so, "{message}");
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,74 @@
+//! A cluster's webhooks for one scenario alone.
+
+use super::births::Births;
+use crate::support::{BINARY, installed, webhooks_answer};
+use anyhow::Result;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use volume_warden_controlplane::{Cluster, Interposer, Rule, RuleHandle, Warden};
+
+pub const PATH: &str = "/pvc-retention/claims";
+
+/// The cluster whose webhooks one scenario after the other has to itself.
+async fn cluster() -> Result<&'static Cluster> {
+    static RETENTION: OnceCell<Cluster> = OnceCell::const_new();
+    RETENTION
+        .get_or_try_init(|| async { installed("retention", "manifests").await })
+        .await
+}
+
+/// One Volume Warden with all components, and what lies between it and the API server.
+pub struct Ward {
+    pub births: Births,
+    pub between: Interposer,
+    warden: Warden,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Ward {
+    pub async fn new(label: &str) -> Result<Self> {
+        let ward = Self::with_arguments(label, &[]).await?;
+        webhooks_answer(&cluster().await?.client()).await?;
+        Ok(ward)
+    }
+
+    pub async fn with_arguments(label: &str, arguments: &[&str]) -> Result<Self> {
+        static TURN: Mutex<()> = Mutex::const_new(());
+        let turn = TURN.lock().await;
+        let cluster = cluster().await?;
+        let account = cluster
+            .service_account_kubeconfig("volume-warden", "volume-warden", None)
+            .await?;
+        let between = Interposer::start(cluster, account)?;
+        let builder = Warden::builder(cluster, BINARY)
+            .name(format!("warden-{label}"))
+            .kubeconfig(between.kubeconfig())
+            .arg("--lease-lock-id=ward");
+        let builder = arguments.iter().fold(builder, |all, each| all.arg(*each));
+        Ok(Self {
+            births: Births::new(cluster, label).await?,
+            warden: builder.serving().start().await?,
+            between,
+            _turn: turn,
+        })
+    }
+
+    pub async fn freeze_sets(&self) -> Result<RuleHandle> {
+        let watch = Rule::on("GET")
+            .path_contains("/statefulsets")
+            .query_contains("watch=true");
+        let frozen = self.between.add(watch.freeze_stream());
+        frozen.held(1).await?;
+        Ok(frozen)
+    }
+
+    /// Reviews so far, on `path` and of `verdict` if it is not empty.
+    pub async fn reviews(&self, path: &str, verdict: &str) -> Result<u64> {
+        let metrics = self.warden.metrics().await?;
+        let wanted =
+            format!("volume_warden_admission_reviews_total{{path=\"{path}\",verdict=\"{verdict}");
+        let lines = metrics.lines().filter(|line| line.starts_with(&wanted));
+        lines
+            .map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?))
+            .sum()
+    }
+}

@@ -1,0 +1,254 @@
+//! Volume Warden beside a controller manager that retains and deletes claims itself, as every cluster's does: they agree and come to
+//! rest, and what Kubernetes leaves open is closed.
+
+use super::{
+    admission::stamps_are_given,
+    support::{DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, set},
+};
+use crate::support::{BINARY, repository};
+use anyhow::{Context, Result, ensure};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::atomic::{AtomicU32, Ordering},
+};
+use tokio::sync::OnceCell;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// A cluster as Kubernetes ships it, and one Volume Warden with this component alone, which serves its webhooks.
+async fn together() -> Result<&'static Cluster> {
+    static TOGETHER: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
+    let start = || async {
+        let cluster = Cluster::in_tree().name("together").start().await?;
+        let manifests = repository().join("manifests");
+        cluster.apply_kustomization(manifests).await?;
+        let warden = Warden::builder(&cluster, BINARY).arg("--components=pvc-retention");
+        let warden = warden.serving().start().await?;
+        stamps_are_given(&cluster).await?;
+        anyhow::Ok((cluster, warden))
+    };
+    TOGETHER
+        .get_or_try_init(start)
+        .await
+        .map(|(cluster, _)| cluster)
+}
+
+/// Uids and resourceVersions.
+type Versions = BTreeMap<String, [String; 2]>;
+
+/// Those of all claims but canaries.
+async fn versions(sets: &SetSpace) -> Result<Versions> {
+    let list = sets.space.claims.list_metadata(&Default::default()).await?;
+    let claims = list.items.into_iter().map(|claim| {
+        let version = claim.resource_version().unwrap_or_default();
+        (claim.name_any(), [claim.uid().unwrap_or_default(), version])
+    });
+    let ours = claims.filter(|(name, _)| !name.contains("canary"));
+    Ok(ours.collect())
+}
+
+/// Both controllers look at the set `web` once more, and neither writes its claims.
+async fn come_to_rest(sets: &SetSpace, replicas: i32) -> Result<()> {
+    static HISTORY: AtomicU32 = AtomicU32::new(1);
+    let audit = sets.space.cluster.audit();
+    eventually("nobody writes the claims any more", async || {
+        let (before, mark) = (versions(sets).await?, audit.mark()?);
+        // Of no consequence, but a new generation: Kubernetes says when it has seen it.
+        let limit = HISTORY.fetch_add(1, Ordering::Relaxed);
+        sets.patch("web", json!({"spec": {"revisionHistoryLimit": limit}}))
+            .await?;
+        sets.has_ready("web", replicas).await?;
+        sets.settled().await?;
+        let calls = audit.since(mark)?.writes();
+        let path = format!("/{}/persistentvolumeclaims/data-web-", sets.space.name);
+        let writes: Vec<_> = calls
+            .iter()
+            .filter(|call| call.uri.contains(&path))
+            .collect();
+        ensure!(writes.is_empty(), "{writes:?}");
+        ensure!(before == versions(sets).await?, "{before:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// The claims of ordinals below `count` have the set as owner or nobody, as the policy says.
+async fn are_owned(sets: &SetSpace, count: usize, policy: Policy) -> Result<()> {
+    let owners: &[&str] = match policy.0 {
+        "Delete" => &["StatefulSet/web"],
+        _ => &[],
+    };
+    for ordinal in 0..count {
+        sets.claim_is_owned_by(&format!("data-web-{ordinal}"), owners)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The claims of these ordinals are gone if so, or still the same ones.
+async fn are_gone(
+    sets: &SetSpace,
+    before: &Versions,
+    ordinals: Range<usize>,
+    gone: bool,
+) -> Result<()> {
+    for ordinal in ordinals {
+        let claim = format!("data-web-{ordinal}");
+        if gone {
+            sets.space.claim_is_gone(&claim).await?;
+        } else {
+            let [uid, _] = before.get(&claim).context("a claim from before")?;
+            ensure!(
+                sets.uid_of_claim(&claim).await? == *uid,
+                "{claim} is another"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Create, scale down and up, switch to the opposite policy, scale down, delete.
+async fn story(policy: Policy, opposite: Policy) -> Result<()> {
+    let sets = SetSpace::new(together().await?, "story").await?;
+    sets.create("web", 3, policy).await?;
+    are_owned(&sets, 3, policy).await?;
+    come_to_rest(&sets, 3).await?;
+
+    let before = versions(&sets).await?;
+    sets.scale("web", 1).await?;
+    sets.has_ready("web", 1).await?;
+    are_gone(&sets, &before, 1..3, policy.1 == "Delete").await?;
+    come_to_rest(&sets, 1).await?;
+    are_gone(&sets, &before, 0..1, false).await?;
+    sets.scale("web", 3).await?;
+    sets.has_ready("web", 3).await?;
+    are_owned(&sets, 3, policy).await?;
+    come_to_rest(&sets, 3).await?;
+
+    let before = versions(&sets).await?;
+    sets.set_policy("web", opposite).await?;
+    are_owned(&sets, 3, opposite).await?;
+    come_to_rest(&sets, 3).await?;
+    sets.scale("web", 2).await?;
+    sets.has_ready("web", 2).await?;
+    are_gone(&sets, &before, 2..3, opposite.1 == "Delete").await?;
+    come_to_rest(&sets, 2).await?;
+    are_gone(&sets, &before, 0..2, false).await?;
+
+    sets.delete("web", &DeleteParams::background()).await?;
+    for pod in ["web-0", "web-1"] {
+        eventually("the pod is gone", async || {
+            anyhow::Ok(sets.space.pods.get_opt(pod).await?.is_none())
+        })
+        .await?;
+    }
+    sets.settled().await?;
+    are_gone(&sets, &before, 0..2, opposite.0 == "Delete").await
+}
+
+#[tokio::test]
+async fn retain_and_the_opposite() -> Result<()> {
+    story(RETAIN_RETAIN, DELETE_DELETE).await
+}
+
+#[tokio::test]
+async fn delete_when_scaled_and_the_opposite() -> Result<()> {
+    story(RETAIN_DELETE, DELETE_RETAIN).await
+}
+
+#[tokio::test]
+async fn delete_with_the_set_and_the_opposite() -> Result<()> {
+    story(DELETE_RETAIN, RETAIN_DELETE).await
+}
+
+#[tokio::test]
+async fn delete_both_ways_and_the_opposite() -> Result<()> {
+    story(DELETE_DELETE, RETAIN_RETAIN).await
+}
+
+/// Kubernetes looks at the claims of existing pods only: with a policy switched later, it would keep what is to be deleted and delete
+/// what is to be kept.
+#[tokio::test]
+async fn claims_without_pods_follow_the_policy() -> Result<()> {
+    let sets = SetSpace::new(together().await?, "podless").await?;
+    sets.create("web", 3, RETAIN_RETAIN).await?;
+    sets.scale("web", 1).await?;
+    sets.has_ready("web", 1).await?;
+    for policy in [DELETE_RETAIN, RETAIN_RETAIN, DELETE_RETAIN] {
+        sets.set_policy("web", policy).await?;
+        are_owned(&sets, 3, policy).await?;
+        come_to_rest(&sets, 1).await?;
+    }
+    sets.delete("web", &DeleteParams::background()).await?;
+    for ordinal in 0..3 {
+        sets.space
+            .claim_is_gone(&format!("data-web-{ordinal}"))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Claims that are provisioned at once, so that others write them while they get their owners, of sets that are gone at once.
+#[tokio::test]
+async fn sets_that_hardly_lived_leave_no_claims() -> Result<()> {
+    let sets = SetSpace::new(together().await?, "brief").await?;
+    let provisioned = json!({"spec": {"volumeClaimTemplates": [{
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "resources": {"requests": {"storage": "1Gi"}}},
+    }]}});
+    for number in 0..12 {
+        let name = format!("brief{number}");
+        let wanted = set(&name, 3, DELETE_RETAIN, provisioned.clone())?;
+        sets.sets.create(&PostParams::default(), &wanted).await?;
+        if number % 2 == 1 {
+            eventually("it has a claim", async || {
+                let claim = format!("data-{name}-0");
+                anyhow::Ok(sets.space.claims.get_opt(&claim).await?)
+            })
+            .await?;
+        }
+        sets.delete(&name, &DeleteParams::background()).await?;
+    }
+    // By then the StatefulSet controller has been through those before.
+    sets.create("web", 1, RETAIN_RETAIN).await?;
+    eventually("no claim of theirs is left", async || {
+        let claims = versions(&sets).await?;
+        ensure!(claims.keys().eq(["data-web-0"]), "{:?}", claims.keys());
+        Ok(())
+    })
+    .await
+}
+
+/// Spec observation E4: Kubernetes knows its own by the uid and takes away by the apiVersion, so that with another apiVersion it
+/// writes at every sync and changes nothing.
+#[tokio::test]
+async fn a_ref_that_in_tree_never_finishes_is_repaired() -> Result<()> {
+    let sets = SetSpace::new(together().await?, "version").await?;
+    let created = sets.create("web", 1, DELETE_RETAIN).await?;
+    are_owned(&sets, 1, DELETE_RETAIN).await?;
+    come_to_rest(&sets, 1).await?;
+    let owner = json!({
+        "apiVersion": "apps/v1beta1", "kind": "StatefulSet", "name": "web", "uid": created.metadata.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    sets.space
+        .patch_claim(
+            "data-web-0",
+            json!({"metadata": {"ownerReferences": [owner]}}),
+        )
+        .await?;
+    eventually("the ref is repaired", async || {
+        let owners = sets.owners("data-web-0").await?;
+        let versions: Vec<_> = owners.iter().map(|owner| &*owner.api_version).collect();
+        ensure!(versions == ["apps/v1"], "{owners:?}");
+        Ok(())
+    })
+    .await?;
+    are_owned(&sets, 1, DELETE_RETAIN).await?;
+    come_to_rest(&sets, 1).await
+}

@@ -1,0 +1,176 @@
+//! A namespace in the middle of everything, and what a drain makes of it.
+
+use crate::{
+    pvc_retention::{
+        faults::{Patient, held_pods},
+        support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_DELETE, RETAIN_RETAIN},
+    },
+    support::BINARY,
+};
+use anyhow::{Context, Result, ensure};
+use kube::api::DeleteParams;
+use serde_json::json;
+use std::{collections::BTreeMap, process::Output};
+use tokio::{process::Command, time::timeout};
+use volume_warden_controlplane::{DEFAULT_TIMEOUT, eventually};
+
+/// What is to be seen of a claim: its owners, whether it is marked, its resourceVersion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub owners: Vec<String>,
+    pub marked: bool,
+    pub version: Option<String>,
+}
+
+/// How a drain ended.
+pub struct Drained {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Patient {
+    pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
+        let namespace = &self.sets.space.name;
+        let output = Command::new(BINARY)
+            .arg("drain")
+            .arg("--kubeconfig")
+            .arg(self.between.kubeconfig())
+            .args(["--namespace", namespace, "--lease-lock-name", namespace])
+            .args(arguments)
+            // What is logged besides is not what users read.
+            .env("RUST_LOG", "off")
+            .kill_on_drop(true)
+            .output();
+        let ended: Output = timeout(DEFAULT_TIMEOUT, output)
+            .await
+            .context("it hangs")??;
+        Ok(Drained {
+            code: ended.status.code(),
+            stdout: String::from_utf8(ended.stdout)?,
+            stderr: String::from_utf8(ended.stderr)?,
+        })
+    }
+
+    pub async fn claims(&self) -> Result<BTreeMap<String, Seen>> {
+        let list = self.sets.space.claims.list(&Default::default()).await?;
+        let seen = list.items.into_iter().map(|claim| {
+            let metadata = claim.metadata;
+            let owners = metadata.owner_references.unwrap_or_default();
+            let seen = Seen {
+                owners: owners
+                    .into_iter()
+                    .map(|owner| format!("{}/{}", owner.kind, owner.name))
+                    .collect(),
+                marked: metadata
+                    .annotations
+                    .is_some_and(|all| all.contains_key(MARK)),
+                version: metadata.resource_version,
+            };
+            (metadata.name.unwrap_or_default(), seen)
+        });
+        Ok(seen.collect())
+    }
+
+    /// Sets of two of all four policies, those that delete when scaled in the middle of a scale-down; one claim has an owner besides.
+    /// The Volume Warden that did it has ended.
+    pub async fn in_the_middle_of_everything(label: &str) -> Result<Self> {
+        let patient = Self::new(label).await?;
+        let sets = &patient.sets;
+        let warden = patient.start().await?;
+        for (name, policy) in [
+            ("rr", RETAIN_RETAIN),
+            ("rd", RETAIN_DELETE),
+            ("dr", DELETE_RETAIN),
+            ("dd", DELETE_DELETE),
+        ] {
+            sets.create_with(name, 2, policy, held_pods()).await?;
+        }
+        for name in ["dr", "dd"] {
+            let claim = format!("data-{name}-0");
+            let owner = format!("StatefulSet/{name}");
+            sets.claim_is_owned_by(&claim, &[&owner]).await?;
+        }
+        let mut owners = vec![patient.foreign_owner(false).await?];
+        for owner in sets.owners("data-dr-0").await? {
+            owners.push(serde_json::to_value(owner)?);
+        }
+        sets.space
+            .patch_claim(
+                "data-dr-0",
+                json!({"metadata": {"ownerReferences": owners}}),
+            )
+            .await?;
+        for name in ["rd", "dd"] {
+            sets.scale(name, 1).await?;
+        }
+        patient.everything_is_written().await?;
+        let status = warden.stop().await?;
+        ensure!(status.success(), "{status}");
+        Ok(patient)
+    }
+
+    async fn everything_is_written(&self) -> Result<()> {
+        let expected = [
+            ("data-dd-0", vec!["StatefulSet/dd"], true),
+            ("data-dd-1", vec!["Pod/dd-1"], true),
+            (
+                "data-dr-0",
+                vec!["ConfigMap/other", "StatefulSet/dr"],
+                false,
+            ),
+            ("data-dr-1", vec!["StatefulSet/dr"], false),
+            ("data-rd-0", vec![], true),
+            ("data-rd-1", vec!["Pod/rd-1"], true),
+            ("data-rr-0", vec![], false),
+            ("data-rr-1", vec![], false),
+        ];
+        eventually("all refs and marks are written", async || {
+            let claims = self.claims().await?;
+            for (name, owners, marked) in &expected {
+                let seen = claims.get(*name).context(*name)?;
+                ensure!(
+                    seen.owners == *owners && seen.marked == *marked,
+                    "{name}: {seen:?}"
+                );
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes all sets with their pods. What the garbage collector would take of the sets and of a condemned pod is gone afterwards.
+    pub async fn delete_all_sets(&self) -> Result<()> {
+        let sets = &self.sets;
+        let all = ["rr", "rd", "dr", "dd"];
+        for name in all {
+            let uid = sets.sets.get(name).await?.metadata.uid;
+            let canary = format!("canary-{name}");
+            let owner =
+                json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": uid}]);
+            let map = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": canary, "ownerReferences": owner},
+            });
+            let namespace = ["create", "-n", &sets.space.name, "-f", "-"];
+            sets.space
+                .cluster
+                .kubectl_with_stdin(&namespace, &map.to_string())
+                .await?;
+        }
+        for name in all {
+            sets.delete(name, &DeleteParams::background()).await?;
+        }
+        for pod in [
+            "rr-0", "rr-1", "rd-0", "rd-1", "dr-0", "dr-1", "dd-0", "dd-1",
+        ] {
+            self.free(pod).await?;
+        }
+        eventually("the garbage collector has been here", async || {
+            let names = ["get", "configmaps", "-n", &sets.space.name, "-o", "name"];
+            let left = sets.space.cluster.kubectl(&names).await?;
+            ensure!(!left.contains("canary-"), "{left}");
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,147 @@
+//! What goes wrong between Volume Warden and the API server: rows STS-* marked F, where Volume Warden has a part. Each scenario has
+//! one of its own, for its own namespace, behind an interposer. Nobody serves webhooks here: what is written, the reconciler wrote.
+
+mod crashes;
+mod live_reads;
+mod writes;
+
+use super::support::{MARK, SetSpace};
+use crate::support::{BINARY, bare, claim};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, WardenBuilder, eventually};
+
+/// A namespace and what lies between its Volume Warden and the API server.
+pub(super) struct Patient {
+    pub(super) sets: SetSpace,
+    pub(super) between: Interposer,
+}
+
+impl Patient {
+    pub(super) async fn new(label: &str) -> Result<Self> {
+        Self::on(bare().await?, label).await
+    }
+
+    async fn on(cluster: &'static Cluster, label: &str) -> Result<Self> {
+        Ok(Self {
+            sets: SetSpace::new(cluster, label).await?,
+            between: interposer(cluster).await?,
+        })
+    }
+
+    /// Of the identity `id` in the Lease: the same one need not wait for a predecessor's Lease to expire.
+    fn builder(&self, id: &str) -> WardenBuilder<'_> {
+        let namespace = &self.sets.space.name;
+        Warden::builder(self.sets.space.cluster, BINARY)
+            .name(format!("{namespace}-{id}"))
+            .kubeconfig(self.between.kubeconfig())
+            .arg(format!("--namespace={namespace}"))
+            .arg(format!("--lease-lock-name={namespace}"))
+            .arg(format!("--lease-lock-id={id}"))
+            .arg("--components=pvc-retention")
+    }
+
+    pub(super) async fn start(&self) -> Result<Warden> {
+        self.builder("warden").start().await
+    }
+
+    /// Requests so far, by method and a part of the path.
+    pub(super) fn count(&self, method: &str, path: &str) -> usize {
+        let seen = self.between.requests();
+        seen.iter()
+            .filter(|seen| seen.method == method && seen.path.contains(path))
+            .count()
+    }
+
+    /// Patches and deletions of claims so far, also those that never arrived.
+    pub(super) fn claim_writes(&self) -> usize {
+        self.claim_writes_of("")
+    }
+
+    /// The same for claims whose name begins so.
+    fn claim_writes_of(&self, name: &str) -> usize {
+        let path = format!("/persistentvolumeclaims/{name}");
+        self.count("PATCH", &path) + self.count("DELETE", &path)
+    }
+
+    /// A claim without a pod, with the mark of a set that had its ordinal in range once.
+    async fn create_marked_claim(&self, name: &str, set: &str) -> Result<()> {
+        let uid = self.sets.sets.get(set).await?.metadata.uid;
+        let marked = claim(name, json!({"metadata": {"annotations": {MARK: uid}}}))?;
+        let claims = &self.sets.space.claims;
+        claims.create(&PostParams::default(), &marked).await?;
+        Ok(())
+    }
+
+    /// Lets a pod go that [`held_pods`] keeps, once it is being deleted.
+    pub(super) async fn free(&self, pod: &str) -> Result<()> {
+        let pods = &self.sets.space.pods;
+        eventually(&format!("pod {pod} is Terminating"), async || {
+            let found = pods.get(pod).await?;
+            anyhow::Ok(found.metadata.deletion_timestamp.is_some())
+        })
+        .await?;
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        pods.patch(pod, &PatchParams::default(), &free).await?;
+        eventually(&format!("pod {pod} is gone"), async || {
+            anyhow::Ok(pods.get_opt(pod).await?.is_none())
+        })
+        .await
+    }
+
+    /// A reference to an object of somebody else's, which exists.
+    pub(super) async fn foreign_owner(&self, controller: bool) -> Result<Value> {
+        let maps =
+            Api::<ConfigMap>::namespaced(self.sets.space.cluster.client(), &self.sets.space.name);
+        let map = serde_json::from_value(json!({"metadata": {"name": "other"}}))?;
+        let uid = maps
+            .create(&PostParams::default(), &map)
+            .await?
+            .metadata
+            .uid;
+        Ok(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": uid, "controller": controller,
+        }))
+    }
+
+    /// An event of this reason that names the object and says so.
+    async fn event_says(&self, reason: &str, object: &str, words: &str) -> Result<()> {
+        eventually(&format!("an event {reason} for {object}"), async || {
+            let events = self.sets.space.events_with(reason).await?;
+            let fits = events.iter().any(|event| {
+                event.involved_object.name.as_deref() == Some(object)
+                    && event.message.as_deref().unwrap_or("").contains(words)
+            });
+            ensure!(fits, "{events:?}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+async fn interposer(cluster: &Cluster) -> Result<Interposer> {
+    let account = cluster
+        .service_account_kubeconfig("volume-warden", "volume-warden", None)
+        .await?;
+    Interposer::start(cluster, account)
+}
+
+/// Pods that stay, Terminating, until [`Patient::free`]: what is done about a condemned pod is then not a race with its end.
+pub(super) fn held_pods() -> Value {
+    json!({"spec": {"template": {"metadata": {"finalizers": ["example.com/hold"]}}}})
+}
+
+pub(super) fn claim_write(method: &str, name: &str) -> Rule {
+    Rule::on(method).path_contains(format!("/persistentvolumeclaims/{name}"))
+}
+
+fn watch_of(resource: &str) -> Rule {
+    Rule::on("GET")
+        .path_contains(format!("/{resource}"))
+        .query_contains("watch=true")
+}

@@ -1,0 +1,166 @@
+//! Volume Warden is killed or paused, or the API server is away: what was begun is brought to its end, by whoever leads then.
+
+use super::{Patient, claim_write, held_pods, interposer};
+use crate::{
+    pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, RETAIN_RETAIN},
+    support::installed,
+};
+use anyhow::Result;
+use std::time::Duration;
+use volume_warden_controlplane::{Cluster, Component, Rule, eventually};
+
+/// Every write of a claim, and nothing else: single claims are only read through the watch.
+fn any_claim_write() -> Rule {
+    Rule::on("*").path_contains("/persistentvolumeclaims/")
+}
+
+/// Killed before the next write has arrived, or after that but before its answer has.
+async fn dies(patient: &Patient, at: fn(Rule) -> Rule) -> Result<()> {
+    let held = patient.between.add(at(any_claim_write()));
+    // One write at a time: there is no other on the way.
+    let builder = patient.builder("warden").arg("--max-in-flight=1");
+    let warden = builder.start().await?;
+    held.held(1).await?;
+    warden.process().kill()?;
+    Ok(())
+}
+
+/// A successor finds everything there is to do, and does nothing else. Four claims get owner and mark; of a scale-down's two one still
+/// has its pod, the other has none and is deleted outright.
+#[tokio::test]
+async fn killed_between_any_two_writes_everything_ends_right() -> Result<()> {
+    let patient = Patient::new("killed").await?;
+    let sets = &patient.sets;
+    let web = sets
+        .create_with("web", 4, DELETE_DELETE, held_pods())
+        .await?;
+    for at in [
+        Rule::hold,
+        Rule::hold_response,
+        Rule::hold_response,
+        Rule::hold,
+    ] {
+        dies(&patient, at).await?;
+    }
+    let successor = patient.start().await?;
+    for claim in ["data-web-0", "data-web-1", "data-web-2", "data-web-3"] {
+        sets.claim_is_owned_by(claim, &["StatefulSet/web"]).await?;
+        let mark = web.metadata.uid.as_deref();
+        sets.claim_is_marked(claim, mark).await?;
+    }
+    drop(successor);
+    sets.scale("web", 2).await?;
+    patient.free("web-3").await?;
+    for at in [Rule::hold, Rule::hold_response, Rule::hold] {
+        dies(&patient, at).await?;
+    }
+    let _successor = patient.start().await?;
+    sets.space.claim_is_gone("data-web-3").await?;
+    sets.claim_is_owned_by("data-web-2", &["Pod/web-2"]).await?;
+    patient.free("web-2").await?;
+    sets.space.claim_is_gone("data-web-2").await?;
+    for claim in ["data-web-0", "data-web-1"] {
+        sets.claim_is_owned_by(claim, &["StatefulSet/web"]).await?;
+    }
+    Ok(())
+}
+
+/// A leader that was paused for longer than its Lease writes nothing when it wakes up to work that has come meanwhile. The second
+/// leader is kept from doing that work, so that it is there to be done.
+#[tokio::test]
+async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
+    let patient = Patient::new("paused").await?;
+    let sets = &patient.sets;
+    let first = patient.builder("first").start().await?;
+    sets.create("web", 2, DELETE_RETAIN).await?;
+    for claim in ["data-web-0", "data-web-1"] {
+        sets.claim_is_owned_by(claim, &["StatefulSet/web"]).await?;
+    }
+    let others = interposer(sets.space.cluster).await?;
+    let held = others.add(any_claim_write().hold());
+    let builder = patient.builder("second").kubeconfig(others.kubeconfig());
+    let _second = builder.start().await?;
+    first.process().pause()?;
+    sets.set_policy("web", RETAIN_RETAIN).await?;
+    held.held(1).await?;
+    let writes = patient.claim_writes();
+    let looks = patient.count("GET", "/leases/");
+    first.process().resume()?;
+    // Only a follower reads the Lease. Once it has done so a few times it has long heard of the new policy.
+    eventually("it follows", async || {
+        patient.count("GET", "/leases/") >= looks + 4
+    })
+    .await?;
+    assert_eq!(patient.claim_writes(), writes);
+    drop(held);
+    for claim in ["data-web-0", "data-web-1"] {
+        sets.claim_is_owned_by(claim, &[]).await?;
+    }
+    Ok(())
+}
+
+/// The API server stops for a minute in the middle of a scale-down: two claims are already their pods', two are about to be. In this
+/// minute Leases expire, calls time out and watches fall silent; all of it is caught up with, and what is retained is there.
+#[tokio::test]
+async fn an_api_server_away_for_a_minute_is_caught_up_with() -> Result<()> {
+    let cluster: &'static Cluster = Box::leak(Box::new(installed("away", "manifests").await?));
+    let patient = Patient::on(cluster, "minute").await?;
+    let sets = &patient.sets;
+    let _warden = patient.start().await?;
+    let web = sets
+        .create_with("web", 6, DELETE_DELETE, held_pods())
+        .await?;
+    sets.create("kept", 3, RETAIN_RETAIN).await?;
+    for ordinal in 0..6 {
+        let claim = format!("data-web-{ordinal}");
+        let mark = web.metadata.uid.as_deref();
+        sets.claim_is_marked(&claim, mark).await?;
+    }
+    let kept = sets.uid_of_claim("data-kept-2").await?;
+    let used = sets.uid_of_claim("data-web-1").await?;
+
+    let on_the_way = [4, 5].map(|ordinal| {
+        let write = claim_write("PATCH", &format!("data-web-{ordinal}"));
+        patient.between.add(write.hold())
+    });
+    sets.scale("kept", 1).await?;
+    sets.scale("web", 2).await?;
+    for (claim, pod) in [("data-web-2", "Pod/web-2"), ("data-web-3", "Pod/web-3")] {
+        sets.claim_is_owned_by(claim, &[pod]).await?;
+    }
+    for write in &on_the_way {
+        write.held(1).await?;
+    }
+    cluster.pause(Component::Apiserver)?;
+    drop(on_the_way);
+    // Not a wait for anything: the minute is the fault itself.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    cluster.resume(Component::Apiserver)?;
+
+    for (claim, pod) in [("data-web-4", "Pod/web-4"), ("data-web-5", "Pod/web-5")] {
+        sets.claim_is_owned_by(claim, &[pod]).await?;
+    }
+    for ordinal in 2..6 {
+        patient.free(&format!("web-{ordinal}")).await?;
+    }
+    for ordinal in 2..6 {
+        sets.space
+            .claim_is_gone(&format!("data-web-{ordinal}"))
+            .await?;
+    }
+    for claim in ["data-web-0", "data-web-1"] {
+        sets.claim_is_owned_by(claim, &["StatefulSet/web"]).await?;
+    }
+    assert_eq!(sets.uid_of_claim("data-web-1").await?, used);
+    assert_eq!(sets.uid_of_claim("data-kept-2").await?, kept);
+    end(cluster)
+}
+
+/// Gives its memory back; a leaked cluster would keep it to the end of all tests.
+fn end(cluster: &Cluster) -> Result<()> {
+    use Component::{Apiserver, ControllerManager, Etcd, Kwok, Scheduler};
+    for component in [Kwok, Scheduler, ControllerManager, Apiserver, Etcd] {
+        cluster.kill(component)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Rows STS-* of upstream's tables: owners, labels and pods that other hands gave a set, and references where nobody writes any.
+
+use super::stories::Story;
+use super::support::DELETE_DELETE;
+use crate::support::{bare, guarded};
+use anyhow::{Result, bail};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+/// STS-18, STS-28, STS-29: without Volume Warden nobody on these clusters writes a reference or takes one back; with it both is done.
+#[tokio::test]
+async fn every_reference_is_ours() -> Result<()> {
+    let story = Story::new(bare().await?, "gate").await?;
+    story
+        .tell("create web 1 Delete/Delete; create old 1 Retain/Retain")
+        .await?;
+    own(&story, "data-old-0", &[("sts/old", true)]).await?;
+    story
+        .tell("turn web 2; turn old 2; now web 0 1; now old 0:set 1")
+        .await?;
+    let _warden = story.sets.own_warden().await?;
+    story
+        .tell("claims web 0:set+mark 1:set+mark; rest old 0 1")
+        .await
+}
+
+/// Gives the claim these owners, each as a controller that blocks deletion or not.
+async fn own(story: &Story, claim: &str, owners: &[(&str, bool)]) -> Result<()> {
+    let mut references = vec![];
+    for &(owner, controller) in owners {
+        let fields = "jsonpath={.apiVersion} {.kind} {.metadata.name} {.metadata.uid}";
+        let space = &story.sets.space;
+        let get = ["get", owner, "-n", &space.name, "-o", fields];
+        let fields = space.cluster.kubectl(&get).await?;
+        let [api, kind, name, uid] = fields.split(' ').collect::<Vec<_>>()[..] else {
+            bail!("{fields}")
+        };
+        references.push(json!({"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": controller, "blockOwnerDeletion": controller}));
+    }
+    let references = json!({"metadata": {"ownerReferences": references}});
+    story.sets.space.patch_claim(claim, references).await
+}
+
+/// STS-19: somebody else's controller keeps us out, and our own reference is taken back. Any other owner is no obstacle, and keeps
+/// the claim for as long as it lives.
+#[tokio::test]
+async fn a_foreign_controller_keeps_us_out() -> Result<()> {
+    let story = Story::new(guarded().await?, "foreign").await?;
+    story
+        .tell("claim data-web-0; claim data-web-1; kubectl create configmap other")
+        .await?;
+    own(&story, "data-web-0", &[("cm/other", true)]).await?;
+    own(&story, "data-web-1", &[("cm/other", false)]).await?;
+    let steps = "create web 2 Delete/Delete; rest web 0:ConfigMap 1:ConfigMap+set+mark
+        told ConflictingController web data-web-0";
+    story.tell(steps).await?;
+    own(
+        &story,
+        "data-web-0",
+        &[("cm/other", true), ("sts/web", false)],
+    )
+    .await?;
+    let steps = "rest web 0:ConfigMap 1:ConfigMap+set+mark; turn web 0; rest web 0:ConfigMap 1:ConfigMap+set+mark
+        kubectl delete sts web; rest web 0:ConfigMap 1:ConfigMap+gone-mark";
+    story.tell(steps).await
+}
+
+/// STS-32..35: an orphaned pod is adopted, a misnamed one released. The claims follow their ordinals, also the one that only the
+/// misnamed pod uses; in-tree leaves that one alone.
+#[tokio::test]
+async fn claims_do_not_mind_whose_pods_are() -> Result<()> {
+    for (policy, two, none) in [
+        ("Retain/Retain", "0 1 2", "0 1 2"),
+        ("Retain/Delete", "0:mark 1:mark 2", "2"),
+        ("Delete/Retain", "0:set 1:set 2:set", "0:set 1:set 2:set"),
+        ("Delete/Delete", "0:set+mark 1:set+mark 2:set", "2:set"),
+    ] {
+        let story = Story::new(guarded().await?, "misnamed").await?;
+        story
+            .tell(&format!("claim data-web-2; create web 2 {policy}"))
+            .await?;
+        let owner = story.sets.sets.get("web").await?.controller_owner_ref(&());
+        let meta = json!({"labels": {"app": "web"}, "ownerReferences": [owner]});
+        let misnamed = json!({"metadata": meta, "spec": {"nodeName": "node-1"}});
+        story
+            .sets
+            .space
+            .create_pod("misnamed-2", "data-web-2", misnamed)
+            .await?;
+        let owned = async |pod: &str| {
+            anyhow::Ok(
+                !story
+                    .sets
+                    .space
+                    .pods
+                    .get(pod)
+                    .await?
+                    .owner_references()
+                    .is_empty(),
+            )
+        };
+        story
+            .tell(
+                "kubectl patch pod web-1 --type=merge -p {\"metadata\":{\"ownerReferences\":null}}",
+            )
+            .await?;
+        eventually("adopted and released", async || {
+            anyhow::Ok(owned("web-1").await? && !owned("misnamed-2").await?)
+        })
+        .await?;
+        story
+            .tell(&format!("rest web {two}; turn web 0; rest web {none}"))
+            .await?;
+    }
+    Ok(())
+}
+
+/// STS-113: labels are the StatefulSet controller's business; and each template has its claims.
+#[tokio::test]
+async fn labels_and_templates_make_no_difference() -> Result<()> {
+    let sets = Story::new(guarded().await?, "labels").await?.sets;
+    let (db, both) = (json!({"tier": "db"}), json!({"tier": "db", "app": "other"}));
+    let labels = [
+        ("data", json!(null)),
+        ("none", json!({})),
+        ("disjoint", db),
+        ("overlapping", both),
+    ];
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}});
+    let template =
+        |(name, labels)| json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
+    let templates = json!({"spec": {"volumeClaimTemplates": labels.map(template)}});
+    sets.create_with("web", 2, DELETE_DELETE, templates).await?;
+    let (app, both) = (json!({"app": "web"}), json!({"app": "web", "tier": "db"}));
+    for (template, labels) in [
+        ("data", &app),
+        ("none", &app),
+        ("disjoint", &both),
+        ("overlapping", &both),
+    ] {
+        let claim = format!("{template}-web-1");
+        sets.claim_is_owned_by(&claim, &["StatefulSet/web"]).await?;
+        assert_eq!(json!(sets.claim(&claim).await?.labels()), *labels);
+    }
+    sets.scale("web", 1).await?;
+    for template in ["data", "none", "disjoint", "overlapping"] {
+        sets.space
+            .claim_is_gone(&format!("{template}-web-1"))
+            .await?;
+        sets.claim_is_owned_by(&format!("{template}-web-0"), &["StatefulSet/web"])
+            .await?;
+    }
+    Ok(())
+}

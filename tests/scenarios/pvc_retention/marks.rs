@@ -1,0 +1,35 @@
+//! Our mark does not travel.
+
+use super::support::{MARK, RETAIN_DELETE, SetSpace};
+use crate::support::{claim, guarded};
+use anyhow::{Result, ensure};
+use kube::api::PostParams;
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+/// Somebody makes a claim for later from the manifest of one that is in range: had it kept the mark, it would be deleted at once.
+#[tokio::test]
+async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
+    let sets = SetSpace::new(guarded().await?, "copied").await?;
+    let set = sets.create("web", 1, RETAIN_DELETE).await?;
+    let uid = set.metadata.uid;
+    sets.claim_is_marked("data-web-0", uid.as_deref()).await?;
+    let annotations = json!({MARK: uid, "example.com/kept": "yes"});
+    let copy = claim(
+        "data-web-5",
+        json!({"metadata": {"annotations": annotations}}),
+    )?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    // On a busy machine the webhook may be too late once.
+    eventually("the copy is born without the mark", async || {
+        let born = sets.space.claims.create(&dry_run, &copy).await?;
+        let annotations = born.metadata.annotations.unwrap_or_default();
+        ensure!(annotations.contains_key("example.com/kept"));
+        ensure!(!annotations.contains_key(MARK), "{annotations:?}");
+        Ok(())
+    })
+    .await
+}

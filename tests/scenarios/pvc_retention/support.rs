@@ -1,0 +1,248 @@
+//! StatefulSets for the scenarios, and what is asked about their claims.
+
+use crate::support::{BINARY, Space};
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is Delete.
+pub const MARK: &str = "volume-warden.dev/scaled-with";
+
+/// `whenDeleted` and `whenScaled`, in this order.
+pub type Policy = (&'static str, &'static str);
+pub const RETAIN_RETAIN: Policy = ("Retain", "Retain");
+pub const RETAIN_DELETE: Policy = ("Retain", "Delete");
+pub const DELETE_RETAIN: Policy = ("Delete", "Retain");
+pub const DELETE_DELETE: Policy = ("Delete", "Delete");
+
+/// A set with the one claim template `data`, of a class that binds nothing: its pods are told their node, so they run all the same.
+pub fn set(name: &str, replicas: i32, policy: Policy, changes: Value) -> Result<StatefulSet> {
+    let mut set = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "podManagementPolicy": "Parallel",
+            "serviceName": name, "selector": {"matchLabels": {"app": name}},
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": policy.0, "whenScaled": policy.1},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "nodeName": "node-1", "terminationGracePeriodSeconds": 0,
+                    "containers": [{"name": "main", "image": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+                },
+            },
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+            }],
+        },
+    });
+    json_patch::merge(&mut set, &changes);
+    Ok(serde_json::from_value(set)?)
+}
+
+/// A namespace of one test, with its sets.
+pub struct SetSpace {
+    pub space: Space,
+    pub sets: Api<StatefulSet>,
+}
+
+impl SetSpace {
+    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+        let space = Space::new(cluster, label).await?;
+        let sets = Api::namespaced(cluster.client(), &space.name);
+        Ok(Self { space, sets })
+    }
+
+    /// Creates the set of [`set`] and waits until all its pods run.
+    pub async fn create(&self, name: &str, replicas: i32, policy: Policy) -> Result<StatefulSet> {
+        self.create_with(name, replicas, policy, json!({})).await
+    }
+
+    pub async fn create_with(
+        &self,
+        name: &str,
+        replicas: i32,
+        policy: Policy,
+        changes: Value,
+    ) -> Result<StatefulSet> {
+        let wanted = set(name, replicas, policy, changes)?;
+        let created = self.sets.create(&PostParams::default(), &wanted).await?;
+        self.has_ready(name, replicas).await?;
+        Ok(created)
+    }
+
+    pub async fn patch(&self, name: &str, patch: Value) -> Result<()> {
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        self.sets.patch(name, &parameters, &patch).await?;
+        Ok(())
+    }
+
+    pub async fn scale(&self, name: &str, replicas: i32) -> Result<()> {
+        let spec = json!({"replicas": replicas});
+        self.patch(name, json!({"spec": spec})).await
+    }
+
+    pub async fn set_policy(&self, name: &str, policy: Policy) -> Result<()> {
+        let policy = json!({"whenDeleted": policy.0, "whenScaled": policy.1});
+        let spec = json!({"persistentVolumeClaimRetentionPolicy": policy});
+        self.patch(name, json!({"spec": spec})).await
+    }
+
+    pub async fn delete(&self, name: &str, parameters: &DeleteParams) -> Result<()> {
+        self.sets.delete(name, parameters).await?;
+        Ok(())
+    }
+
+    /// So many pods are ready, by the set's own status.
+    pub async fn has_ready(&self, name: &str, replicas: i32) -> Result<()> {
+        let what = format!("set {name} has {replicas} ready pods");
+        eventually(&what, async || {
+            let set = self.sets.get(name).await?;
+            let status = set.status.unwrap_or_default();
+            let seen = status.observed_generation == set.metadata.generation;
+            ensure!(seen, "not seen yet");
+            let ready = status.ready_replicas.unwrap_or_default();
+            ensure!(
+                (status.replicas, ready) == (replicas, replicas),
+                "{status:?}"
+            );
+            Ok(())
+        })
+        .await
+    }
+
+    pub async fn owners(&self, claim: &str) -> Result<Vec<OwnerReference>> {
+        Ok(self.claim(claim).await?.owner_references().to_vec())
+    }
+
+    pub async fn claim(&self, claim: &str) -> Result<PersistentVolumeClaim> {
+        let found = self.space.claims.get_opt(claim).await?;
+        found.with_context(|| format!("claim {claim} is gone"))
+    }
+
+    /// The claim's owners become these, as `StatefulSet/web`, each a controller that blocks its owner's deletion.
+    pub async fn claim_is_owned_by(&self, claim: &str, owners: &[&str]) -> Result<()> {
+        let what = format!("claim {claim} is owned by {owners:?}");
+        eventually(&what, async || {
+            let found = self.owners(claim).await?;
+            let name = |owner: &OwnerReference| format!("{}/{}", owner.kind, owner.name);
+            let names: Vec<_> = found.iter().map(name).collect();
+            ensure!(names == owners, "{names:?}");
+            ensure!(found.iter().all(complete), "{found:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// The claim's mark becomes the uid of the set, or nothing.
+    pub async fn claim_is_marked(&self, claim: &str, mark: Option<&str>) -> Result<()> {
+        let what = format!("claim {claim} has the mark {mark:?}");
+        eventually(&what, async || {
+            let claim = self.claim(claim).await?;
+            let found = claim.annotations().get(MARK).map(String::as_str);
+            ensure!(found == mark, "{found:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    pub async fn uid_of_claim(&self, claim: &str) -> Result<String> {
+        self.claim(claim).await?.metadata.uid.context("a uid")
+    }
+
+    /// Volume Warden has worked off everything before: the claim of a set of its own gets its owner reference from the reconciler,
+    /// which works off a namespace's sets in the order of their events.
+    pub async fn settled(&self) -> Result<()> {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("canary{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let claim = format!("data-{name}-7");
+        self.space.create_claim(&claim).await?;
+        let canary = set(&name, 0, DELETE_RETAIN, json!({}))?;
+        self.sets.create(&PostParams::default(), &canary).await?;
+        let owner = format!("StatefulSet/{name}");
+        self.claim_is_owned_by(&claim, &[&owner]).await?;
+        self.delete(&name, &DeleteParams::background()).await?;
+        self.space.claim_is_gone(&claim).await
+    }
+
+    /// Other pods of these names run after this was done.
+    pub async fn replaced(
+        &self,
+        names: &[&str],
+        done: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        let pods = &self.space.pods;
+        let before = try_join_all(names.iter().map(|name| pods.get(name))).await?;
+        done.await?;
+        for before in before {
+            let name = before.name_any();
+            eventually(&format!("another {name} runs"), async || {
+                let now = pods.get(&name).await?;
+                let other = now.uid() != before.uid();
+                let phase = now.status.and_then(|status| status.phase);
+                anyhow::Ok(other && phase.as_deref() == Some("Running"))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// The set is told this about the claim, once.
+    pub async fn told(&self, reason: &str, set: &str, claim: &str) -> Result<()> {
+        eventually(&format!("{set} is told {reason} of {claim}"), async || {
+            let mut events = self.space.events_with(reason).await?;
+            events.retain(|event| event.involved_object.name.as_deref() == Some(set));
+            let says = |event: &&Event| event.message.iter().any(|text| text.contains(claim));
+            let said: Vec<_> = events.iter().filter(says).collect();
+            let once = said.len() == 1 && said[0].series.is_none();
+            ensure!(once, "{events:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// A Volume Warden for this namespace, always of one identity, so that no start has to wait for a Lease to expire.
+    pub async fn own_warden(&self) -> Result<Warden> {
+        let name = &self.space.name;
+        let builder = Warden::builder(self.space.cluster, BINARY).name(format!("warden-{name}"));
+        let builder = builder
+            .arg(format!("--namespace={name}"))
+            .arg("--lease-lock-id=own");
+        let builder = builder.arg(format!("--lease-lock-name={name}"));
+        builder.arg("--components=pvc-retention").start().await
+    }
+}
+
+/// Its owners, `set` or `pod` if they are as they should be, `gone-pod`, or else their kind; its mark; its end.
+pub fn words<'a>(claim: &'a PersistentVolumeClaim, living: &[Option<String>]) -> Vec<&'a str> {
+    let mut words = Vec::new();
+    for owner in claim.owner_references() {
+        let there = living.contains(&Some(owner.uid.clone()));
+        words.push(match (owner.kind.as_str(), there, complete(owner)) {
+            ("StatefulSet", true, true) => "set",
+            ("Pod", true, true) => "pod",
+            ("Pod", false, _) => "gone-pod",
+            (kind, ..) => kind,
+        });
+    }
+    if let Some(mark) = claim.annotations().get(MARK) {
+        let ours = living.contains(&Some(mark.clone()));
+        words.push(if ours { "mark" } else { "gone-mark" });
+    }
+    let end = claim.metadata.deletion_timestamp.as_ref();
+    words.extend(end.map(|_| "Terminating"));
+    words
+}
+
+fn complete(owner: &OwnerReference) -> bool {
+    owner.controller == Some(true) && owner.block_owner_deletion == Some(true)
+}
