@@ -34,7 +34,9 @@ async fn lost_pod(narrator: &Narrator) -> Result<()> {
     step("A pod that is deleted by hand comes back, and finds its claim.")?;
     let uid = "kubectl get pvc data-db-2 -o jsonpath='{.metadata.uid}'";
     let before = narrator.until(uid, &["-"]).await?;
-    narrator.run("kubectl delete pod db-2", "deleted").await?;
+    // kubectl would wait for the end of the pod that has already taken its place.
+    let delete = "kubectl delete pod db-2 --wait=false";
+    narrator.run(delete, "deleted").await?;
     narrator.see("kubectl get statefulset db", &["3/3"]).await?;
     narrator.run(uid, &before).await
 }

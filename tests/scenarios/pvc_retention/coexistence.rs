@@ -25,8 +25,8 @@ async fn together() -> Result<&'static Cluster> {
     static TOGETHER: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
     let start = || async {
         let cluster = Cluster::in_tree().name("together").start().await?;
-        let manifests = repository().join("manifests");
-        cluster.apply_kustomization(manifests).await?;
+        let all = repository().join("manifests");
+        cluster.apply_kustomization(all).await?;
         let warden = Warden::builder(&cluster, BINARY).arg("--components=pvc-retention");
         let warden = warden.serving().start().await?;
         stamps_are_given(&cluster).await?;
@@ -48,8 +48,8 @@ async fn versions(sets: &SetSpace) -> Result<Versions> {
         let version = claim.resource_version().unwrap_or_default();
         (claim.name_any(), [claim.uid().unwrap_or_default(), version])
     });
-    let ours = claims.filter(|(name, _)| !name.contains("canary"));
-    Ok(ours.collect())
+    let theirs = claims.filter(|(name, _)| !name.contains("canary"));
+    Ok(theirs.collect())
 }
 
 /// Both controllers look at the set `web` once more, and neither writes its claims.
@@ -59,9 +59,8 @@ async fn come_to_rest(sets: &SetSpace, replicas: i32) -> Result<()> {
     eventually("nobody writes the claims any more", async || {
         let (before, mark) = (versions(sets).await?, audit.mark()?);
         // Of no consequence, but a new generation: Kubernetes says when it has seen it.
-        let limit = HISTORY.fetch_add(1, Ordering::Relaxed);
-        sets.patch("web", json!({"spec": {"revisionHistoryLimit": limit}}))
-            .await?;
+        let limit = json!({"revisionHistoryLimit": HISTORY.fetch_add(1, Ordering::Relaxed)});
+        sets.patch("web", json!({"spec": limit})).await?;
         sets.has_ready("web", replicas).await?;
         sets.settled().await?;
         let calls = audit.since(mark)?.writes();
@@ -84,8 +83,8 @@ async fn are_owned(sets: &SetSpace, count: usize, policy: Policy) -> Result<()> 
         _ => &[],
     };
     for ordinal in 0..count {
-        sets.claim_is_owned_by(&format!("data-web-{ordinal}"), owners)
-            .await?;
+        let claim = format!("data-web-{ordinal}");
+        sets.claim_is_owned_by(&claim, owners).await?;
     }
     Ok(())
 }
@@ -103,10 +102,7 @@ async fn are_gone(
             sets.space.claim_is_gone(&claim).await?;
         } else {
             let [uid, _] = before.get(&claim).context("a claim from before")?;
-            ensure!(
-                sets.uid_of_claim(&claim).await? == *uid,
-                "{claim} is another"
-            );
+            ensure!(sets.uid_of_claim(&claim).await? == *uid, "{claim}");
         }
     }
     Ok(())
@@ -122,8 +118,8 @@ async fn story(policy: Policy, opposite: Policy) -> Result<()> {
     let before = versions(&sets).await?;
     sets.scale("web", 1).await?;
     sets.has_ready("web", 1).await?;
-    are_gone(&sets, &before, 1..3, policy.1 == "Delete").await?;
     come_to_rest(&sets, 1).await?;
+    are_gone(&sets, &before, 1..3, policy.1 == "Delete").await?;
     are_gone(&sets, &before, 0..1, false).await?;
     sets.scale("web", 3).await?;
     sets.has_ready("web", 3).await?;
@@ -136,17 +132,16 @@ async fn story(policy: Policy, opposite: Policy) -> Result<()> {
     come_to_rest(&sets, 3).await?;
     sets.scale("web", 2).await?;
     sets.has_ready("web", 2).await?;
-    are_gone(&sets, &before, 2..3, opposite.1 == "Delete").await?;
     come_to_rest(&sets, 2).await?;
+    are_gone(&sets, &before, 2..3, opposite.1 == "Delete").await?;
     are_gone(&sets, &before, 0..2, false).await?;
 
     sets.delete("web", &DeleteParams::background()).await?;
-    for pod in ["web-0", "web-1"] {
-        eventually("the pod is gone", async || {
-            anyhow::Ok(sets.space.pods.get_opt(pod).await?.is_none())
-        })
-        .await?;
-    }
+    eventually("its pods are gone", async || {
+        let pods = sets.space.pods.list(&Default::default()).await?;
+        anyhow::Ok(pods.items.is_empty())
+    })
+    .await?;
     sets.settled().await?;
     are_gone(&sets, &before, 0..2, opposite.0 == "Delete").await
 }
@@ -186,9 +181,8 @@ async fn claims_without_pods_follow_the_policy() -> Result<()> {
     }
     sets.delete("web", &DeleteParams::background()).await?;
     for ordinal in 0..3 {
-        sets.space
-            .claim_is_gone(&format!("data-web-{ordinal}"))
-            .await?;
+        let claim = format!("data-web-{ordinal}");
+        sets.space.claim_is_gone(&claim).await?;
     }
     Ok(())
 }
