@@ -145,11 +145,14 @@ impl Door {
                 tracing::warn!(%set, %error, "not read live; the claim is stamped as the watch told");
                 stamp(&told, claim)
             }
-            // Gone, as far as is known. If one of that name is new, it would lose its claim by that stamp.
-            Err(error) => {
-                tracing::warn!(%set, %error, "not read live; the claim is left as it is");
-                Answer::Allow
-            }
+            Err(_) if !made_by_it(request) => Answer::Allow,
+            // Gone, as far as is known: without a stamp it would be leaked, and if a set of that name is new, it would lose its claim
+            // by that stamp. The controller tries again.
+            Err(error) => Answer::deny(format!(
+                "statefulset \"{}\" is gone as far as is known, and could not be read: {error}. Its claim \"{name}\" is not created \
+                 before that is known for sure",
+                told.reading.set
+            )),
         }
     }
 

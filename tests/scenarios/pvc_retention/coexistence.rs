@@ -3,10 +3,11 @@
 
 use super::{
     admission::stamps_are_given,
+    leaks::failed_open,
     support::{DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, set},
 };
 use crate::support::{BINARY, repository};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use kube::{
     ResourceExt,
     api::{DeleteParams, PostParams},
@@ -190,7 +191,20 @@ async fn claims_without_pods_follow_the_policy() -> Result<()> {
 /// Claims that are provisioned at once, so that others write them while they get their owners, of sets that are gone at once.
 #[tokio::test]
 async fn sets_that_hardly_lived_leave_no_claims() -> Result<()> {
-    let sets = SetSpace::new(together().await?, "brief").await?;
+    let cluster = together().await?;
+    for _ in 0..3 {
+        let open = failed_open(cluster).await?;
+        let lived = hardly_live(cluster).await;
+        // On a busy machine the webhook may be too late once; what is created then, nobody has looked at. Another round tells.
+        if lived.is_ok() || failed_open(cluster).await? == open {
+            return lived;
+        }
+    }
+    bail!("the webhook was too late in each round")
+}
+
+async fn hardly_live(cluster: &'static Cluster) -> Result<()> {
+    let sets = SetSpace::new(cluster, "brief").await?;
     let provisioned = json!({"spec": {"volumeClaimTemplates": [{
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "resources": {"requests": {"storage": "1Gi"}}},

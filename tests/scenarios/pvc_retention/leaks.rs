@@ -34,14 +34,15 @@ async fn no_set_leaks_a_claim_however_short_its_life() -> Result<()> {
         in_tree.leaked("in-tree", lives).await?;
     }
     for _ in 0..ROUNDS {
-        let ours = Nursery::new(guarded().await?, "leaks").await?;
-        let open = ours.failed_open().await?;
+        let cluster = guarded().await?;
+        let ours = Nursery::new(cluster, "leaks").await?;
+        let open = failed_open(cluster).await?;
         let leaked = ours.leaked("ours", lives).await?;
         if leaked.is_empty() {
             return Ok(());
         }
         // On a busy machine the webhook may be too late once; what is created then, nobody has looked at. Another round tells.
-        let in_time = ours.failed_open().await? == open;
+        let in_time = failed_open(cluster).await? == open;
         let some: Vec<_> = leaked.iter().take(10).collect();
         ensure!(!in_time, "{} are leaked: {some:?}", leaked.len());
     }
@@ -150,18 +151,6 @@ impl Nursery {
         Ok(self.configs.create(&PostParams::default(), &config).await?)
     }
 
-    /// How often the API server has not waited for the webhook.
-    async fn failed_open(&self) -> Result<String> {
-        let request = http::Request::get("/metrics").body(vec![])?;
-        let client = self.space.space.cluster.client();
-        let metrics = client.request_text(request).await?;
-        let ours = |line: &&str| {
-            line.starts_with("apiserver_admission_webhook_fail_open_count")
-                && line.contains("pvc-retention")
-        };
-        Ok(metrics.lines().filter(ours).collect())
-    }
-
     /// Prints the figures. If no claim was created, nothing was tried.
     fn tell(&self, who: &str, lives: usize, leaked: &BTreeSet<String>) -> Result<()> {
         let space = &self.space.space;
@@ -184,6 +173,17 @@ impl Nursery {
         ensure!(created > 1, "no set lived long enough");
         Ok(())
     }
+}
+
+/// How often the API server has not waited for the webhook.
+pub async fn failed_open(cluster: &Cluster) -> Result<String> {
+    let request = http::Request::get("/metrics").body(vec![])?;
+    let metrics = cluster.client().request_text(request).await?;
+    let ours = |line: &&str| {
+        line.starts_with("apiserver_admission_webhook_fail_open_count")
+            && line.contains("pvc-retention")
+    };
+    Ok(metrics.lines().filter(ours).collect())
 }
 
 /// Of the class whose claims are provisioned at once.
