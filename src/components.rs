@@ -188,13 +188,13 @@ impl Assembly {
 
     /// Where claims are protected too, the claims of sets get their finalizer in the same call: the manifests have them sent here only.
     fn add_pvc_retention(&mut self, protects: bool, stop: &CancellationToken) {
-        let (context, feeds) = (&self.context, self.feeds.clone());
+        let (context, sets) = (&self.context, &self.feeds.sets);
         let client = context.client.clone();
         let live_sets = LiveGet::new(context.metrics.clone(), move |namespace| {
             Api::namespaced(client.clone(), namespace)
         });
         let queue = Arc::new(WorkQueue::default());
-        let mut hook = pvc_retention::hook(&feeds.sets, &live_sets, context.namespace.as_deref());
+        let mut hook = pvc_retention::hook(sets, &live_sets, context.namespace.as_deref());
         if protects {
             hook.review = hook
                 .review
@@ -203,11 +203,7 @@ impl Assembly {
         self.hooks.push(hook);
         self.hooks.push(pvc_retention::marks_hook());
         let component = PvcRetention {
-            known: Known {
-                sets: feeds.sets,
-                claims: feeds.claims,
-                pods: feeds.pods,
-            },
+            known: Known::from(&self.feeds),
             live_sets,
             live_pods: self.live_pods.clone(),
             apply: context.apply.clone(),

@@ -113,11 +113,7 @@ async fn take_back(
     let feeds = Feeds::new(&metrics);
     let in_flight = options.cluster.max_in_flight.into();
     let drain = Drain {
-        known: Known {
-            sets: feeds.sets.clone(),
-            claims: feeds.claims.clone(),
-            pods: feeds.pods.clone(),
-        },
+        known: Known::from(&feeds),
         apply: Apply::new(
             client.clone(),
             leadership,

@@ -29,7 +29,7 @@ const LISTS_IN_FLIGHT: usize = 8;
 type Answer<T> = Result<Arc<Store<T>>, Arc<kube::Error>>;
 type Asker<T> = oneshot::Sender<Answer<T>>;
 /// The namespace's objects of that kind.
-type ApiOf<T> = Box<dyn Fn(&str) -> Api<<T as Tracked>::Wire> + Send + Sync>;
+pub(super) type ApiOf<T> = Box<dyn Fn(&str) -> Api<<T as Tracked>::Wire> + Send + Sync>;
 
 /// Lists one namespace live and consistently, once for everybody who asked before the LIST began.
 ///

@@ -1,14 +1,12 @@
 //! Live reads of one object.
 
-use super::client::within;
+use super::{client::within, live::ApiOf};
 use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
 use kube::Api;
 use std::{sync::Arc, time::Duration};
-
-type ApiOf<T> = Box<dyn Fn(&str) -> Api<<T as Tracked>::Wire> + Send + Sync>;
 
 /// Reads one object as it is, not as a watch told.
 pub struct LiveGet<T: Tracked> {

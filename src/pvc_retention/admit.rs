@@ -237,3 +237,7 @@ fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
         Step::Leave | Step::Delete => Answer::Allow,
     }
 }
+
+#[cfg(test)]
+#[path = "admit_tests.rs"]
+mod tests;

@@ -72,8 +72,7 @@ impl Drain {
         // What was said no to, or is a dry run's, is not tried again.
         let mut settled: HashSet<ObjectName> = HashSet::new();
         for _ in 0..ROUNDS {
-            let mut left = self.pieces();
-            left.retain(|piece| !settled.contains(&piece.member.name));
+            let left = self.left(&settled);
             if left.is_empty() {
                 return drained;
             }
@@ -101,10 +100,14 @@ impl Drain {
             }
             tokio::time::sleep(PAUSE).await;
         }
+        drained.failed += self.left(&settled).len();
+        drained
+    }
+
+    fn left(&self, settled: &HashSet<ObjectName>) -> Vec<Piece> {
         let mut left = self.pieces();
         left.retain(|piece| !settled.contains(&piece.member.name));
-        drained.failed += left.len();
-        drained
+        left
     }
 
     async fn take_back(&self, piece: &Piece) -> Applied {

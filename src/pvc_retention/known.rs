@@ -5,7 +5,7 @@ use super::{
     whose::{Candidate, whose},
 };
 use crate::{
-    cluster::{Feed, Store, Target},
+    cluster::{Feed, Feeds, Store, Target},
     objects::{
         Claim, Kind, ObjectName, Pod, StatefulSet,
         stateful_set::{Retention, readings},
@@ -23,6 +23,16 @@ pub struct Known {
     pub claims: Arc<Feed<Claim>>,
     /// All pods with claims.
     pub pods: Arc<Feed<Pod>>,
+}
+
+impl From<&Feeds> for Known {
+    fn from(feeds: &Feeds) -> Self {
+        Self {
+            sets: feeds.sets.clone(),
+            claims: feeds.claims.clone(),
+            pods: feeds.pods.clone(),
+        }
+    }
 }
 
 /// A claim of a set.
