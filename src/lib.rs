@@ -10,16 +10,19 @@
 //!
 //! A component is a folder: its rule, which is a pure function, and the two doors to it, one at admission and one in the
 //! background. The reconciler repairs what admission missed. Everything else is mechanism and knows no component;
-//! [`components`] puts them together.
+//! [`components`] is the table of them, and [`assembly`] puts them together.
 
 pub mod admission;
+pub mod assembly;
 pub mod cli;
 pub mod cluster;
 pub mod components;
 pub mod listener;
 pub mod objects;
 pub mod pv_protection;
+pub mod pv_releaser;
 pub mod pvc_protection;
+pub mod pvc_provisioner;
 pub mod pvc_retention;
 pub mod telemetry;
 pub mod tls;

@@ -1,8 +1,7 @@
 //! The `volume-warden` binary.
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    volume_warden::cli::Cli::parse().run()
+    volume_warden::cli::Cli::from_arguments().run()
 }

@@ -142,6 +142,9 @@ fn help_of_run_has_every_group() {
         "Options:",
         "Cluster:",
         "pvc-protection:",
+        "pvc-provisioner and pv-releaser:",
+        "pvc-provisioner:",
+        "pv-releaser:",
         "Leader election:",
         "Servers:",
         "TLS:",
@@ -163,13 +166,18 @@ fn version_is_the_packages() {
 #[test]
 fn what_the_command_line_has_wrong_is_told() {
     let known: &[&str] = &["'nonsense'", "pvc-protection", "pv-protection"];
-    let wrong: [(&[&str], &[&str]); 7] = [
+    let wrong: [(&[&str], &[&str]); 9] = [
         (&[], &["Usage:"]),
         (&["run", "--components", "nonsense"], known),
         (&["run", "--components", "pv-protection,nonsense"], known),
         (&["run", "--tls-cert-file", "a"], &["--tls-key-file"]),
         (&["run", "--tls-key-file", "a"], &["--tls-cert-file"]),
         (&["run", "--max-in-flight", "0"], &["--max-in-flight"]),
+        (
+            &["run", "--controller-id", "a/b"],
+            &["--controller-id", "the value of a label"],
+        ),
+        (&["run", "--legacy-label=maybe"], &["--legacy-label"]),
         (
             &["run", "--webhook-address", "9443"],
             &["--webhook-address"],
@@ -188,6 +196,69 @@ fn what_a_variable_has_wrong_is_told() {
     let mut command = warden(&["run"]);
     command.env("VOLUME_WARDEN_MAX_IN_FLIGHT", "0");
     misused(command, &["--max-in-flight"]);
+    let mut command = warden(&["run"]);
+    command.env("VOLUME_WARDEN_CONTROLLER_ID", "");
+    misused(command, &["--controller-id"]);
+}
+
+/// As Go programs, such as the original of some components, take their flags.
+#[test]
+fn flags_with_a_single_dash_are_told_the_right_way() {
+    let wrong: [(&[&str], &str); 4] = [
+        (
+            &["run", "-controller-id", "a"],
+            "flags begin with two dashes here: --controller-id\n",
+        ),
+        (
+            &["run", "-disable-automatic-association=true"],
+            "flags begin with two dashes here: --disable-automatic-association\n",
+        ),
+        (
+            &["-lease-lock-name=a"],
+            "flags begin with two dashes here: --lease-lock-name\n",
+        ),
+        (
+            &["run", "-logtostderr"],
+            "flags begin with two dashes here, and there is no --logtostderr\n",
+        ),
+    ];
+    for (arguments, words) in wrong {
+        misused(warden(arguments), &[words]);
+    }
+}
+
+/// As charts render them, and as people type them.
+#[test]
+fn switches_take_a_value_and_need_none() {
+    for switches in [
+        &["--associate-by-storage-class", "--legacy-label"][..],
+        &[
+            "--disable-automatic-association=true",
+            "--legacy-label=false",
+        ],
+        &["--strict-templates=false", "--release-mode=soft"],
+    ] {
+        failed(
+            run(Path::new("/nowhere/kubeconfig"), switches),
+            "cannot read the kubeconfig",
+        );
+    }
+}
+
+#[test]
+fn an_id_that_no_lease_can_be_named_after_is_told() {
+    let nowhere = Path::new("/nowhere/kubeconfig");
+    let id = ["--controller-id", "Blue"];
+    failed(run(nowhere, &id), "--lease-lock-name");
+    for named in [
+        &["--lease-lock-name", "blue"][..],
+        &["--components", "pv-protection"],
+    ] {
+        failed(
+            run(nowhere, &[&id, named].concat()),
+            "cannot read the kubeconfig",
+        );
+    }
 }
 
 #[test]

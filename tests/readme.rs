@@ -26,6 +26,8 @@ fn every_flag_of_run_is_in_the_table() {
     let flags = help
         .split_whitespace()
         .filter(|word| word.starts_with("--"))
+        // A value that may be left out is shown in brackets.
+        .map(|flag| flag.split('[').next().unwrap_or_default())
         .map(|flag| flag.trim_end_matches([',', ';', '.']));
     let table: BTreeSet<_> = README
         .lines()

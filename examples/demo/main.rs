@@ -1,7 +1,8 @@
-//! `cargo demo`: Volume Warden on a Kubernetes control plane of your own, and three stories to watch.
+//! `cargo demo`: Volume Warden on a Kubernetes control plane of your own, and four stories to watch.
 //!
 //! Every state told is also checked: a story that goes another way ends the demo with exit code 1.
 
+mod caches;
 mod claims;
 mod install;
 mod narrator;
@@ -71,6 +72,7 @@ async fn play(narrator: &Narrator, once: bool) -> Result<()> {
     claims::play(narrator).await?;
     volumes::play(narrator).await?;
     sets::play(narrator).await?;
+    caches::play(narrator).await?;
     if once {
         return Ok(());
     }

@@ -53,7 +53,7 @@ fn said_only(answer: Answer) -> (Answer, Vec<String>) {
             format!("volume-warden (dry run) would refuse this: {message}")
         }
         Answer::Patch { what, .. } => format!("volume-warden (dry run) would {what}"),
-        Answer::Allow | Answer::Unavailable(_) => return (answer, Vec::new()),
+        Answer::Allow | Answer::Warn(_) | Answer::Unavailable(_) => return (answer, Vec::new()),
     };
     (Answer::Allow, vec![warning])
 }
@@ -69,6 +69,7 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
     };
     match answer {
         Answer::Allow => {}
+        Answer::Warn(sentences) => response.warnings = sentences,
         Answer::Deny { code, message } => {
             response.allowed = false;
             response.status = Some(Status { code, message });

@@ -1,11 +1,15 @@
 //! What a component offers to admission: a path, what may be sent there, and a function from a request to an answer.
 
-use crate::objects::finalizers::{self, Standing};
+use crate::objects::{
+    finalizers::{self, Standing},
+    patch::remove,
+};
 use futures::future::BoxFuture;
 use json_patch::PatchOperation;
+use kube::api::ObjectMeta;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// One webhook.
 #[derive(Clone)]
@@ -121,6 +125,15 @@ pub struct UserInfo {
     /// `system:serviceaccount:<namespace>:<name>` for a service account.
     #[serde(default)]
     pub username: String,
+    /// Unique across time, where the authenticator says it.
+    #[serde(default)]
+    pub uid: String,
+    /// The groups it is in.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Whatever else the authenticator says.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// As the API server spells it.
@@ -168,6 +181,8 @@ fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, A
 pub enum Answer {
     /// As it is.
     Allow,
+    /// As it is, with sentences for whoever asked; `kubectl` prints them.
+    Warn(Vec<String>),
     /// Not at all, with a sentence for whoever asked and an HTTP status code.
     Deny {
         /// 403 where it is forbidden, 400 where it cannot be read.
@@ -203,12 +218,32 @@ impl Answer {
         }
     }
 
+    /// Without the annotation, where the object has it.
+    pub fn without_annotation(metadata: &ObjectMeta, key: &str) -> Self {
+        let mut keys = metadata.annotations.iter().flat_map(BTreeMap::keys);
+        if !keys.any(|each| each == key) {
+            return Self::Allow;
+        }
+        Self::Patch {
+            operations: vec![remove(&["annotations", key])],
+            what: format!("remove the annotation {key}"),
+        }
+    }
+
     /// Both answers in one: refused if either refuses, both changes otherwise. The changes must not touch the same fields.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (refused @ Self::Deny { .. }, _) | (_, refused @ Self::Deny { .. }) => refused,
-            (Self::Allow | Self::Unavailable(_), other @ Self::Patch { .. }) => other,
+            // A patch has no room for sentences, and matters more.
+            (Self::Allow | Self::Warn(_) | Self::Unavailable(_), other @ Self::Patch { .. }) => {
+                other
+            }
+            (Self::Warn(mut sentences), Self::Warn(more)) => {
+                sentences.extend(more);
+                Self::Warn(sentences)
+            }
+            (Self::Allow | Self::Unavailable(_), warning @ Self::Warn(_)) => warning,
             (
                 Self::Patch {
                     mut operations,
@@ -223,7 +258,7 @@ impl Answer {
                 let what = format!("{what} and {also}");
                 Self::Patch { operations, what }
             }
-            (first, Self::Allow | Self::Unavailable(_)) => first,
+            (first, Self::Allow | Self::Warn(_) | Self::Unavailable(_)) => first,
         }
     }
 
@@ -231,6 +266,7 @@ impl Answer {
     pub(super) fn verdict(&self) -> &'static str {
         match self {
             Self::Allow => "Allowed",
+            Self::Warn(_) => "Warned",
             Self::Deny { .. } => "Denied",
             Self::Patch { .. } => "Patched",
             Self::Unavailable(_) => "Unavailable",

@@ -5,6 +5,6 @@ mod hook;
 mod router;
 mod server;
 
-pub use hook::{Answer, Hook, Request, Review, Rule};
+pub use hook::{Answer, Hook, Request, Review, Rule, UserInfo};
 pub use router::{Options, router};
 pub use server::{Certificate, Limits, serve};

@@ -4,8 +4,9 @@ use super::options::{ClusterOptions, LeaseOptions};
 use crate::{
     cluster::{LeaseName, connect},
     components::Component,
+    objects::ControllerId,
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -54,40 +55,64 @@ impl ClusterOptions {
 }
 
 impl LeaseOptions {
-    /// The Lease of these components. Two installations with different components must not compete, and a dry run must not take the
-    /// Lease from one that works.
+    /// The Lease of these components. Two installations with different components, or of different controller ids, must not compete,
+    /// and a dry run must not take the Lease from one that works.
+    ///
+    /// # Errors
+    /// When the controller id cannot be part of its name.
     pub(super) fn name(
         &self,
         system_namespace: &str,
         components: &[Component],
+        id: &ControllerId,
         dry_run: bool,
-    ) -> LeaseName {
+    ) -> anyhow::Result<LeaseName> {
         let namespace = self.lease_lock_namespace.clone();
-        let name = self.lease_lock_name.clone();
-        LeaseName {
+        let name = match &self.lease_lock_name {
+            Some(name) => name.clone(),
+            None => default_name(components, id, dry_run)?,
+        };
+        Ok(LeaseName {
             namespace: namespace.unwrap_or_else(|| system_namespace.to_owned()),
-            name: name.unwrap_or_else(|| default_name(components, dry_run)),
+            name,
             identity: self.lease_lock_id.clone().unwrap_or_else(identity),
-        }
+        })
     }
 }
 
-fn default_name(components: &[Component], dry_run: bool) -> String {
-    let names: Vec<_> = components
-        .iter()
-        .map(|component| component.name())
-        .collect();
-    let all = components.len() == Component::ALL.len();
-    let base = if all {
+fn default_name(
+    components: &[Component],
+    id: &ControllerId,
+    dry_run: bool,
+) -> anyhow::Result<String> {
+    let names = components.iter().map(|component| component.name());
+    let mut name = if components.len() == Component::ALL.len() {
         "volume-warden".to_owned()
     } else {
-        names.join("-")
+        names.collect::<Vec<_>>().join("-")
     };
-    if dry_run {
-        format!("{base}-dry-run")
-    } else {
-        base
+    let by_id = [Component::PvcProvisioner, Component::PvReleaser];
+    if *id != ControllerId::default() && by_id.iter().any(|each| components.contains(each)) {
+        if !is_subdomain(id.as_str()) {
+            bail!(
+                "the controller id {id} cannot be part of the name of a Lease; give the Lease one by --lease-lock-name"
+            );
+        }
+        name = format!("{name}-{id}");
     }
+    if dry_run {
+        name += "-dry-run";
+    }
+    Ok(name)
+}
+
+/// By RFC 1123, as Kubernetes asks it of most names.
+fn is_subdomain(name: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    name.split('.').all(|label| {
+        let ends_well = !label.starts_with('-') && !label.ends_with('-');
+        !label.is_empty() && ends_well && label.bytes().all(inside)
+    })
 }
 
 /// Unique to this process. The random part tells two containers of one pod, or a process from its predecessor with the same pid.
@@ -95,4 +120,51 @@ fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let random = std::collections::hash_map::RandomState::new().hash_one(std::process::id());
     format!("{}_{}_{random:x}", host.trim(), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Component::{PvProtection, PvReleaser, PvcProvisioner};
+
+    fn name(components: &[Component], id: &str, dry_run: bool) -> Option<String> {
+        default_name(components, &id.parse().expect("an id"), dry_run).ok()
+    }
+
+    #[test]
+    fn installations_that_work_side_by_side_have_leases_of_their_own() {
+        let default = ControllerId::default().to_string();
+        for (components, id, dry_run, expected) in [
+            (&Component::ALL[..], &*default, false, "volume-warden"),
+            (&Component::ALL, "blue", false, "volume-warden-blue"),
+            (&Component::ALL, "blue", true, "volume-warden-blue-dry-run"),
+            (&[PvProtection], "blue", false, "pv-protection"),
+            (&[PvReleaser], &default, true, "pv-releaser-dry-run"),
+            (&[PvReleaser], "a.b", false, "pv-releaser-a.b"),
+            (
+                &[PvcProvisioner, PvReleaser],
+                "blue",
+                false,
+                "pvc-provisioner-pv-releaser-blue",
+            ),
+        ] {
+            let found = name(components, id, dry_run);
+            assert_eq!(
+                found.as_deref(),
+                Some(expected),
+                "{components:?} {id} {dry_run}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_id_that_no_lease_can_be_named_after_needs_a_name_for_it() {
+        for id in ["Blue", "a_b", "a..b", "a.-b"] {
+            assert_eq!(name(&[PvReleaser], id, false), None, "{id}");
+            assert!(
+                name(&[PvProtection], id, false).is_some(),
+                "{id}: it is not part of it"
+            );
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `volume-warden drain`: takes back what Volume Warden wrote on objects, before it is removed for good.
 
-use super::options::{ClusterOptions, LeaseOptions, in_order};
+use super::options::{ClusterOptions, ControllerOptions, LeaseOptions, in_order};
 use crate::{
     cluster::{Apply, Elector, Feeds, Leadership, LeaseName},
     components::Component,
@@ -43,6 +43,8 @@ pub struct DrainOptions {
     #[command(flatten)]
     cluster: ClusterOptions,
     #[command(flatten)]
+    controller: ControllerOptions,
+    #[command(flatten)]
     lease: LeaseOptions,
 }
 
@@ -76,10 +78,14 @@ async fn drain(options: DrainOptions) -> anyhow::Result<()> {
         );
         return Ok(());
     }
+    let lease = options.lease.name(
+        &options.cluster.system_namespace(),
+        &components,
+        &options.controller.controller_id,
+        options.dry_run,
+    )?;
     let client = options.cluster.client().await?;
     let (metrics, stop) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let namespace = options.cluster.system_namespace();
-    let lease = options.lease.name(&namespace, &components, options.dry_run);
     let (elector, leadership) = elect(&client, lease.clone(), &metrics);
     if options.dry_run {
         return take_back(&options, client, leadership, metrics).await;

@@ -3,18 +3,22 @@
 mod connection;
 mod drain;
 mod options;
+mod provisioner;
+mod releaser;
 mod run;
+mod single_dash;
 mod tasks;
 
-use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::{ffi::OsString, process::ExitCode};
 
 pub use options::RunOptions;
 
 /// Looks after Kubernetes volumes through their whole life.
 ///
-/// Protects claims and volumes while they are in use, and lets the claims of StatefulSets go as their policy says: admission
-/// webhooks write what an object needs from birth, reconcilers see to the rest of its life.
+/// Protects claims and volumes while they are in use, lets the claims of StatefulSets go as their policy says, makes the claims that pods
+/// ask for by annotation, and makes released volumes available again: admission webhooks write what an object needs from birth,
+/// reconcilers see to the rest of its life.
 #[derive(Debug, Parser)]
 #[command(name = "volume-warden", version, max_term_width = 100)]
 pub struct Cli {
@@ -31,6 +35,15 @@ enum Command {
 }
 
 impl Cli {
+    /// Of the arguments of this process. It ends here if they are wrong, or only ask for help.
+    pub fn from_arguments() -> Self {
+        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+        if let Err(error) = single_dash::refuse(&arguments, Self::command()) {
+            error.exit();
+        }
+        Self::parse()
+    }
+
     /// Does what the command line says. Exit code 0: ended as asked; 1: something failed, told on standard error; 2: the
     /// command line is wrong.
     pub fn run(self) -> ExitCode {
@@ -51,7 +64,6 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -1,6 +1,10 @@
 //! The flags of `volume-warden run`, one group per concern.
 
-use crate::{components::Component, pvc_protection::FinishedPods, telemetry::logs::Format};
+use super::{provisioner::ProvisionerOptions, releaser::ReleaserOptions};
+use crate::{
+    components::Component, objects::ControllerId, pvc_protection::FinishedPods,
+    telemetry::logs::Format,
+};
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -35,6 +39,12 @@ pub struct RunOptions {
     pub(super) cluster: ClusterOptions,
     #[command(flatten)]
     pub(super) protection: ProtectionOptions,
+    #[command(flatten)]
+    pub(super) controller: ControllerOptions,
+    #[command(flatten)]
+    pub(super) provisioner: ProvisionerOptions,
+    #[command(flatten)]
+    pub(super) releaser: ReleaserOptions,
     #[command(flatten)]
     pub(super) lease: LeaseOptions,
     #[command(flatten)]
@@ -72,10 +82,23 @@ pub(super) struct ProtectionOptions {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "pvc-provisioner and pv-releaser")]
+pub(super) struct ControllerOptions {
+    /// The name of this installation in the managed-by labels of claims and volumes: it looks after those with its own name only.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_CONTROLLER_ID",
+        default_value_t,
+        value_name = "ID"
+    )]
+    pub(super) controller_id: ControllerId,
+}
+
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub(super) struct LeaseOptions {
-    /// Name of the Lease [default: volume-warden with all components, else their names joined by dashes; -dry-run is added to a
-    /// dry run's]
+    /// Name of the Lease [default: volume-warden with all components, else their names joined by dashes; followed by -<ID> for a
+    /// --controller-id of one's own, and by -dry-run for a dry run]
     #[arg(long, env = "VOLUME_WARDEN_LEASE_LOCK_NAME", value_name = "NAME")]
     pub(super) lease_lock_name: Option<String>,
 

@@ -3,8 +3,9 @@
 use super::{options::RunOptions, tasks::Tasks};
 use crate::{
     admission::{self, Certificate, Limits},
-    cluster::{Apply, Elector},
-    components::{Assembly, Component, Context},
+    assembly::{Assembly, Context},
+    cluster::{Apply, Elector, LeaseName},
+    components::Component,
     listener::Listener,
     telemetry::{Metrics, health, logs},
     tls::{Mounted, SelfSigned, install_crypto},
@@ -32,6 +33,7 @@ struct Process {
     options: RunOptions,
     components: Vec<Component>,
     system_namespace: String,
+    lease: LeaseName,
     metrics: Arc<Metrics>,
     tasks: Tasks,
 }
@@ -45,10 +47,15 @@ impl Process {
     fn start(options: RunOptions) -> anyhow::Result<Self> {
         let components = options.components();
         let system_namespace = options.cluster.system_namespace();
+        let id = &options.controller.controller_id;
+        let lease = options
+            .lease
+            .name(&system_namespace, &components, id, options.dry_run)?;
         Ok(Self {
             options,
             components,
             system_namespace,
+            lease,
             metrics: Arc::new(Metrics::new()),
             tasks: Tasks::new(),
         })
@@ -128,11 +135,7 @@ impl Process {
     }
 
     fn components(&mut self, client: &Client) -> Assembly {
-        let lease = self.options.lease.name(
-            &self.system_namespace,
-            &self.components,
-            self.options.dry_run,
-        );
+        let lease = self.lease.clone();
         let leases = Api::namespaced(client.clone(), &lease.namespace);
         let (elector, leadership) = Elector::new(leases, lease, self.metrics.clone());
         let options = &self.options;
@@ -144,11 +147,14 @@ impl Process {
             options.dry_run,
             self.metrics.clone(),
         ));
+        let id = &options.controller.controller_id;
         let context = Context {
             client: client.clone(),
             namespace: options.cluster.namespace(),
             exempt: vec!["kube-system".into(), self.system_namespace.clone()],
             finished_pods: options.protection.finished_pods,
+            provisioning: Arc::new(options.provisioner.provisioning(id)),
+            releasing: options.releaser.releasing(id),
             apply,
             leadership,
             metrics: self.metrics.clone(),

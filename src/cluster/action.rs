@@ -17,6 +17,10 @@ pub enum Action {
     RemoveFinalizer(&'static str),
     /// Change owner references, and annotations of ours, by operations made for the target's `resource_version`.
     UpdateOwnerReferences(Vec<PatchOperation>),
+    /// Label a volume as ours, by operations made for the target's `resource_version`.
+    Associate(Vec<PatchOperation>),
+    /// Free a volume of the claim that is gone, by operations made for the target's `resource_version`.
+    Release(Vec<PatchOperation>),
     /// Delete the object.
     Delete,
 }
@@ -28,6 +32,8 @@ impl Action {
             Self::AddFinalizer(_) => "AddFinalizer",
             Self::RemoveFinalizer(_) => "RemoveFinalizer",
             Self::UpdateOwnerReferences(_) => "UpdateOwnerReferences",
+            Self::Associate(_) => "Associate",
+            Self::Release(_) => "Release",
             Self::Delete => "Delete",
         }
     }
@@ -38,8 +44,15 @@ impl Action {
             Self::AddFinalizer(_) => "FailedAddFinalizer",
             Self::RemoveFinalizer(_) => "FailedRemoveFinalizer",
             Self::UpdateOwnerReferences(_) => "FailedUpdateOwnerReferences",
+            Self::Associate(_) => "ErrAssociatePV",
+            Self::Release(_) => "ErrReleasePV",
             Self::Delete => "FailedDelete",
         }
+    }
+
+    /// Whether users are told of an API server that fails, too, and not only of one that refuses: plumber-cd's controllers did.
+    pub(super) fn tells_of_outages(&self) -> bool {
+        matches!(self, Self::Associate(_) | Self::Release(_))
     }
 }
 
@@ -64,7 +77,19 @@ pub struct Target<'a> {
 /// So long after.
 const FRESH: Duration = Duration::from_secs(2);
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    /// The object of this kind, name and uid, of which nothing else is known.
+    pub fn new(kind: Kind, name: &'a ObjectName, uid: &'a str) -> Self {
+        Self {
+            kind,
+            name,
+            uid,
+            resource_version: None,
+            finalizers: &[],
+            decided: None,
+        }
+    }
+
     /// The decision is too old to be carried out.
     pub(super) fn is_stale(&self) -> bool {
         self.decided
@@ -85,7 +110,9 @@ impl Target<'_> {
             Action::RemoveFinalizer(finalizer) => {
                 operations.extend(finalizers::remove(self.finalizers, finalizer))
             }
-            Action::UpdateOwnerReferences(changes) => operations.extend(changes.iter().cloned()),
+            Action::UpdateOwnerReferences(changes)
+            | Action::Associate(changes)
+            | Action::Release(changes) => operations.extend(changes.iter().cloned()),
             Action::Delete => {}
         }
         operations

@@ -4,7 +4,8 @@ use super::{
     Retry,
     action::{Action, Target},
     client::within,
-    events::{Announcement, Events},
+    create,
+    events::{Announcement, Events, Regarding},
     lease::Leadership,
 };
 use crate::telemetry::Metrics;
@@ -18,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// Shorter than the time between our last write as a leader and another replica's first, see `lease`.
-const CALL_LIMIT: Duration = Duration::from_secs(4);
+pub(super) const CALL_LIMIT: Duration = Duration::from_secs(4);
 
 /// What became of an action.
 #[derive(Debug)]
@@ -43,9 +44,9 @@ impl Applied {
     pub fn settled(self) -> Result<(), Retry> {
         match self {
             Self::Done | Self::Withheld => Ok(()),
-            Self::NotLeading => Err(Retry("this replica does not lead".into())),
-            Self::Outdated => Err(Retry("it changed meanwhile".into())),
-            Self::Failed(error) => Err(Retry(error.to_string())),
+            Self::NotLeading => Err(Retry::new("this replica does not lead")),
+            Self::Outdated => Err(Retry::new("it changed meanwhile")),
+            Self::Failed(error) => Err(Retry::new(error.to_string())),
         }
     }
 
@@ -54,7 +55,7 @@ impl Applied {
         matches!(self, Self::Done)
     }
 
-    fn label(&self) -> &'static str {
+    pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Done => "Done",
             Self::Withheld => "Withheld",
@@ -67,12 +68,13 @@ impl Applied {
 
 /// See the module.
 pub struct Apply {
-    client: Client,
+    pub(super) client: Client,
     events: Events,
-    leadership: Leadership,
+    pub(super) leadership: Leadership,
     in_flight: Semaphore,
-    dry_run: bool,
-    metrics: Arc<Metrics>,
+    pub(super) creations: Semaphore,
+    pub(super) dry_run: bool,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl Apply {
@@ -89,6 +91,7 @@ impl Apply {
             client,
             leadership,
             in_flight: Semaphore::new(max_in_flight),
+            creations: Semaphore::new(create::IN_FLIGHT),
             dry_run,
             metrics,
         }
@@ -158,24 +161,41 @@ impl Apply {
         }
     }
 
-    /// A refusal is the user's to know: missing rights, a policy, an admission webhook.
+    /// A refusal is the user's to know: missing rights, a policy, an admission webhook. So is an outage, for some actions.
     async fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
         tracing::warn!(kind = target.kind.plural(), object = %target.name, action = action.name(), %error, "not written");
         let kube::Error::Api(status) = error else {
             return;
         };
-        if (400..429).contains(&status.code) {
-            self.events.publish(target, &refusal(action, status)).await;
+        let outage = status.code >= 500 && action.tells_of_outages();
+        if (400..429).contains(&status.code) || outage {
+            self.events.count(target, &refusal(action, status)).await;
         }
     }
 
-    /// Tells users about an object, where this replica leads and this is no dry run. That it fails is only logged.
-    pub async fn announce(&self, regarding: &Target<'_>, announcement: &Announcement) {
-        let (reason, note) = (announcement.reason, &announcement.note);
-        tracing::info!(kind = regarding.kind.plural(), object = %regarding.name, reason, note, "told");
-        if !self.dry_run && self.leadership.holds() {
-            self.events.publish(regarding, announcement).await;
-        }
+    /// Tells users about an object, where this replica leads and this is no dry run; beside the caller, who must not wait for an API
+    /// server that takes writes but no events. Calls `otherwise` if nobody was told.
+    pub fn announce(
+        self: &Arc<Self>,
+        regarding: Regarding,
+        announcement: Announcement,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
+        let apply = self.clone();
+        tokio::spawn(async move {
+            let Regarding { kind, name, uid } = &regarding;
+            let (reason, note) = (announcement.reason, &announcement.note);
+            tracing::info!(kind = kind.plural(), object = %name, reason, note, "told");
+            let target = Target::new(*kind, name, uid);
+            if apply.dry_run {
+                return;
+            }
+            let publish = apply.events.publish(&target, &announcement);
+            let told = apply.leadership.holds() && publish.await;
+            if !told {
+                otherwise();
+            }
+        });
     }
 }
 
@@ -185,7 +205,12 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
         action: action.name(),
         warning: true,
         note: format!(
-            "The API server refused it, and will be asked again: {}",
+            "The API server {} it, and will be asked again: {}",
+            if status.code < 500 {
+                "refused"
+            } else {
+                "failed at"
+            },
             status.message
         ),
         related: None,
@@ -280,14 +305,8 @@ mod tests {
         let apply = Apply::new(client, leadership, 1, false, metrics);
         let name = ObjectName::new("ns", "claim");
         let outcome = async |decided| {
-            let target = Target {
-                kind: Kind::PersistentVolumeClaim,
-                name: &name,
-                uid: "uid",
-                resource_version: None,
-                finalizers: &[],
-                decided,
-            };
+            let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
+            let target = Target { decided, ..target };
             let action = Action::AddFinalizer("f");
             apply.perform("test", &target, action, "Test").await.label()
         };

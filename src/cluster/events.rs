@@ -1,17 +1,21 @@
 //! Events: what users are told about an object.
 
 use super::{action::Target, client::within};
+use crate::objects::{Kind, ObjectName};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// An Event is worth no longer wait.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
 /// The API server takes no longer note.
 const NOTE_LIMIT: usize = 1000;
+/// A thousand objects that are told of at once must not crowd out the writes.
+const IN_FLIGHT: usize = 8;
 
 /// Something that users should know about an object.
 #[derive(Clone, Debug)]
@@ -24,13 +28,28 @@ pub struct Announcement {
     pub warning: bool,
     /// One or two sentences.
     pub note: String,
-    /// The other object that it is about. Two events that differ in nothing but their notes are counted as one.
+    /// The other object that it is about.
     pub related: Option<ObjectReference>,
+}
+
+/// The object that an announcement is about.
+#[derive(Clone, Debug)]
+pub struct Regarding {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: ObjectName,
+    /// Its uid.
+    pub uid: Box<str>,
 }
 
 /// Publishes events under our name.
 pub(super) struct Events {
+    client: Client,
+    reporter: Reporter,
+    /// It counts events that differ in nothing but their notes as one, and keeps the first note.
     recorder: Recorder,
+    in_flight: Semaphore,
 }
 
 impl Events {
@@ -40,12 +59,37 @@ impl Events {
             instance: None,
         };
         Self {
-            recorder: Recorder::new(client, reporter),
+            recorder: Recorder::new(client.clone(), reporter.clone()),
+            client,
+            reporter,
+            in_flight: Semaphore::new(IN_FLIGHT),
         }
     }
 
+    /// For what is told once for each cause: an event of its own, whatever was told before.
+    /// Returns whether it was published.
+    pub(super) async fn publish(
+        &self,
+        regarding: &Target<'_>,
+        announcement: &Announcement,
+    ) -> bool {
+        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+        self.publish_by(&recorder, regarding, announcement).await
+    }
+
+    /// For what is told at every try: counted.
+    pub(super) async fn count(&self, regarding: &Target<'_>, announcement: &Announcement) {
+        self.publish_by(&self.recorder, regarding, announcement)
+            .await;
+    }
+
     /// That it fails is only logged.
-    pub(super) async fn publish(&self, regarding: &Target<'_>, announcement: &Announcement) {
+    async fn publish_by(
+        &self,
+        recorder: &Recorder,
+        regarding: &Target<'_>,
+        announcement: &Announcement,
+    ) -> bool {
         let mut note = announcement.note.clone();
         note.truncate(note.floor_char_boundary(NOTE_LIMIT));
         let event = Event {
@@ -60,9 +104,13 @@ impl Events {
             secondary: announcement.related.clone(),
         };
         let regarded = regarding.reference();
-        let published = self.recorder.publish(&event, &regarded);
-        if let Err(error) = within(CALL_LIMIT, published).await {
+        // The semaphore is never closed.
+        let _permit = self.in_flight.acquire().await;
+        let published = recorder.publish(&event, &regarded);
+        let published = within(CALL_LIMIT, published).await;
+        if let Err(error) = &published {
             tracing::info!(object = %regarding.name, %error, "the event was not published");
         }
+        published.is_ok()
     }
 }

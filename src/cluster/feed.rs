@@ -200,6 +200,11 @@ impl<T: Tracked> Feed<T> {
             .for_each(|event| feed.take(event));
         feed
     }
+
+    /// The watch tells of an object as it is now, or as it was when it went.
+    pub(crate) fn hear(&self, object: T::Wire, exists: bool) {
+        self.put(object, exists);
+    }
 }
 
 #[derive(Default)]

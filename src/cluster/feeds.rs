@@ -2,7 +2,7 @@
 
 use super::feed::Feed;
 use crate::{
-    objects::{Claim, Kind, Pod, StatefulSet, Volume},
+    objects::{Claim, Kind, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;
@@ -20,6 +20,10 @@ pub struct Feeds {
     pub volumes: Arc<Feed<Volume>>,
     /// StatefulSets that make claims.
     pub sets: Arc<Feed<StatefulSet>>,
+    /// StorageClasses that say who releases their volumes.
+    pub classes: Arc<Feed<StorageClass>>,
+    /// VolumeAttachments.
+    pub attachments: Arc<Feed<VolumeAttachment>>,
 }
 
 impl Feeds {
@@ -30,10 +34,12 @@ impl Feeds {
             claims: Feed::new(metrics.clone()),
             volumes: Feed::new(metrics.clone()),
             sets: Feed::new(metrics.clone()),
+            classes: Feed::new(metrics.clone()),
+            attachments: Feed::new(metrics.clone()),
         }
     }
 
-    /// Watches the kind for ever, in one namespace where one is given. Volumes have none: all of them are watched.
+    /// Watches the kind for ever, in one namespace where one is given. Of kinds that have none all objects are watched.
     pub fn run(
         &self,
         kind: Kind,
@@ -47,6 +53,10 @@ impl Feeds {
             }
             Kind::PersistentVolume => Box::pin(self.volumes.clone().run(Api::all(client.clone()))),
             Kind::StatefulSet => Box::pin(self.sets.clone().run(scoped(client, namespace))),
+            Kind::StorageClass => Box::pin(self.classes.clone().run(Api::all(client.clone()))),
+            Kind::VolumeAttachment => {
+                Box::pin(self.attachments.clone().run(Api::all(client.clone())))
+            }
         }
     }
 
@@ -57,6 +67,8 @@ impl Feeds {
             Kind::PersistentVolumeClaim => self.claims.is_synced(),
             Kind::PersistentVolume => self.volumes.is_synced(),
             Kind::StatefulSet => self.sets.is_synced(),
+            Kind::StorageClass => self.classes.is_synced(),
+            Kind::VolumeAttachment => self.attachments.is_synced(),
         }
     }
 
@@ -67,6 +79,8 @@ impl Feeds {
             Kind::PersistentVolumeClaim => self.claims.synced().await,
             Kind::PersistentVolume => self.volumes.synced().await,
             Kind::StatefulSet => self.sets.synced().await,
+            Kind::StorageClass => self.classes.synced().await,
+            Kind::VolumeAttachment => self.attachments.synced().await,
         }
     }
 }

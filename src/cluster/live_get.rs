@@ -5,7 +5,7 @@ use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
-use kube::Api;
+use kube::{Api, Client, Resource, core::NamespaceResourceScope};
 use std::{sync::Arc, time::Duration};
 
 /// Reads one object as it is, not as a watch told.
@@ -23,6 +23,17 @@ impl<T: Tracked> LiveGet<T> {
         Arc::new(Self {
             api: Box::new(api),
             metrics,
+        })
+    }
+
+    /// Reads objects of a kind that namespaces have.
+    pub fn namespaced(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let client = client.clone();
+        Self::new(metrics, move |namespace| {
+            Api::namespaced(client.clone(), namespace)
         })
     }
 

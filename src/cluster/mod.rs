@@ -2,9 +2,12 @@
 //!
 //! Nothing in here knows a component. A component registers what wakes it, asks for views, and hands actions to [`Apply`].
 
+mod access;
 mod action;
 mod apply;
 mod client;
+mod create;
+mod departed;
 mod events;
 mod feed;
 mod feeds;
@@ -13,12 +16,16 @@ mod live;
 mod live_get;
 mod reconciler;
 mod store;
+mod told;
 mod work_queue;
 
+pub use access::Access;
 pub use action::{Action, Target};
 pub use apply::{Applied, Apply};
 pub use client::{USER_AGENT, connect, within};
-pub use events::Announcement;
+pub use create::{Creation, Lane};
+pub use departed::Departed;
+pub use events::{Announcement, Regarding};
 pub use feed::{Change, Feed};
 pub use feeds::Feeds;
 pub use lease::{Elector, Leadership, LeaseName};
@@ -26,4 +33,5 @@ pub use live::SharedList;
 pub use live_get::LiveGet;
 pub use reconciler::{Reconcile, Reconciler, Retry};
 pub use store::Store;
+pub use told::Told;
 pub use work_queue::WorkQueue;

@@ -1,9 +1,9 @@
 //! Runs a component's reconciles: only while this replica leads, each object in one task, nothing lost to a panic.
 
 use super::{lease::Leadership, work_queue::WorkQueue};
-use crate::{objects::ObjectName, telemetry::Metrics};
+use crate::telemetry::Metrics;
 use futures::FutureExt;
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{fmt::Display, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior},
@@ -15,30 +15,62 @@ const FULL_PASS: Duration = Duration::from_secs(600);
 
 /// Why an object has to be looked at again, in words for the log.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Retry(pub String);
+#[error("{why}")]
+pub struct Retry {
+    why: String,
+    at_least: Duration,
+    /// Nothing went wrong.
+    planned: bool,
+}
+
+impl Retry {
+    /// After a while that doubles with each failure.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self::after(Duration::ZERO, why)
+    }
+
+    /// The same, and not before `at_least` has passed unless something happens: looking earlier would see nothing new.
+    pub fn after(at_least: Duration, why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            at_least,
+            planned: false,
+        }
+    }
+
+    /// Not before `delay` has passed unless something happens: nothing went wrong, it is only too early.
+    pub fn later(delay: Duration, why: impl Into<String>) -> Self {
+        Self {
+            planned: true,
+            ..Self::after(delay, why)
+        }
+    }
+}
 
 /// One component's way of putting one object right.
 pub trait Reconcile: Send + Sync + 'static {
     /// The component's name, as in the CLI.
     const COMPONENT: &'static str;
 
+    /// What is looked at, mostly the name of an object.
+    type Key: Clone + Eq + Hash + Ord + Display + Send + Sync + 'static;
+
     /// Everything that may need work now, judged by what is known without asking.
-    fn candidates(&self) -> Vec<ObjectName>;
+    fn candidates(&self) -> Vec<Self::Key>;
 
     /// Looks at one object and does what its rule says.
     ///
     /// # Errors
     /// When the object has to be looked at again although nothing may happen to it.
-    fn reconcile(&self, name: &ObjectName) -> impl Future<Output = Result<(), Retry>> + Send;
+    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<(), Retry>> + Send;
 }
 
 /// See the module.
-pub struct Reconciler<R> {
+pub struct Reconciler<R: Reconcile> {
     /// What to do with an object.
     pub reconcile: Arc<R>,
     /// Which objects.
-    pub queue: Arc<WorkQueue<ObjectName>>,
+    pub queue: Arc<WorkQueue<R::Key>>,
     /// Whether to.
     pub leadership: Leadership,
     /// Where to count.
@@ -72,30 +104,35 @@ impl<R: Reconcile> Reconciler<R> {
         pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = pass.tick() => self.reconcile.candidates().into_iter().for_each(|name| self.queue.add(name)),
-                name = self.queue.take() => {
+                _ = pass.tick() => self.reconcile.candidates().into_iter().for_each(|key| self.queue.add(key)),
+                key = self.queue.take() => {
                     let reconcile = self.reconcile.clone();
                     let started = Instant::now();
                     tasks.spawn(async move {
-                        let outcome = AssertUnwindSafe(reconcile.reconcile(&name)).catch_unwind().await;
-                        (name, started, outcome.unwrap_or_else(|_| Err(Retry("the reconcile panicked; this is a bug".into()))))
+                        let outcome = AssertUnwindSafe(reconcile.reconcile(&key)).catch_unwind().await;
+                        (key, started, outcome.unwrap_or_else(|_| Err(Retry::new("the reconcile panicked; this is a bug"))))
                     });
                 }
-                Some(Ok((name, started, outcome))) = tasks.join_next() => self.finish(&name, started, outcome),
+                Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
             }
             self.metrics
                 .queue_depth(R::COMPONENT, self.queue.len() + tasks.len());
         }
     }
 
-    fn finish(&self, name: &ObjectName, started: Instant, outcome: Result<(), Retry>) {
+    fn finish(&self, key: &R::Key, started: Instant, outcome: Result<(), Retry>) {
+        let settled = outcome.as_ref().err().is_none_or(|retry| retry.planned);
         self.metrics
-            .reconciled(R::COMPONENT, started.elapsed(), outcome.is_ok());
+            .reconciled(R::COMPONENT, started.elapsed(), settled);
         match outcome {
-            Ok(()) => self.queue.done(name),
+            Ok(()) => self.queue.done(key),
+            Err(retry) if retry.planned => {
+                self.queue.later(key, retry.at_least);
+                tracing::debug!(component = R::COMPONENT, object = %key, %retry, delay = ?retry.at_least, "looking later");
+            }
             Err(retry) => {
-                let delay = self.queue.failed(name);
-                tracing::info!(component = R::COMPONENT, object = %name, %retry, ?delay, "looking again");
+                let delay = self.queue.failed(key, retry.at_least);
+                tracing::info!(component = R::COMPONENT, object = %key, %retry, ?delay, "looking again");
             }
         }
     }
@@ -104,7 +141,7 @@ impl<R: Reconcile> Reconciler<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::lease::Elector;
+    use crate::{cluster::lease::Elector, objects::ObjectName};
     use std::sync::Mutex;
 
     #[derive(Default)]
@@ -114,6 +151,7 @@ mod tests {
 
     impl Reconcile for Clumsy {
         const COMPONENT: &'static str = "clumsy";
+        type Key = ObjectName;
 
         fn candidates(&self) -> Vec<ObjectName> {
             vec![ObjectName::new("ns", "candidate")]

@@ -207,6 +207,7 @@ mod tests {
             shut_down: false,
             mounts,
             stateful_set: None,
+            wishes: None,
         }))
     }
 

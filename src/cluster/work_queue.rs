@@ -88,23 +88,27 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// The key is to be looked at again after a while that doubles with each failure, or at once if something happened to it
-    /// meanwhile. Returns that while.
-    pub fn failed(&self, key: &K) -> Duration {
+    /// The key is to be looked at again after a while that doubles with each failure and is no shorter than `at_least`, or at once
+    /// if something happened to it meanwhile. Returns that while.
+    pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
         let mut lines = self.lock();
-        let news = lines.taken.remove(key) == Some(true);
         let failures = lines.failures.entry(key.clone()).or_default();
         let delay = FIRST_DELAY
             .saturating_mul(1 << (*failures).min(20))
-            .min(LONGEST_DELAY);
+            .min(LONGEST_DELAY)
+            .max(at_least);
         *failures += 1;
-        if news {
-            lines.add(key.clone());
-        } else {
-            lines.put_off(key.clone(), Instant::now() + delay);
-        }
+        lines.give_back(key, delay);
         self.bell.notify_one();
         delay
+    }
+
+    /// The key is to be looked at again after `delay`, or at once if something happened to it meanwhile. Its failures are forgotten.
+    pub fn later(&self, key: &K, delay: Duration) {
+        let mut lines = self.lock();
+        lines.failures.remove(key);
+        lines.give_back(key, delay);
+        self.bell.notify_one();
     }
 
     /// Keys waiting, now or for later.
@@ -150,6 +154,14 @@ impl<K: Clone + Eq + Hash + Ord> Lines<K> {
             *again = true;
         } else if self.queued.insert(key.clone()) {
             self.ready.push_back(key);
+        }
+    }
+
+    fn give_back(&mut self, key: &K, delay: Duration) {
+        if self.taken.remove(key) == Some(true) {
+            self.add(key.clone());
+        } else {
+            self.put_off(key.clone(), Instant::now() + delay);
         }
     }
 
@@ -218,13 +230,24 @@ mod tests {
         queue.add("a");
         for expected in [10, 20, 40] {
             let key = queue.take().await;
-            assert_eq!(queue.failed(&key), Duration::from_millis(expected));
+            assert_eq!(
+                queue.failed(&key, Duration::ZERO),
+                Duration::from_millis(expected)
+            );
         }
         let key = queue.take().await;
         queue.done(&key);
         queue.add("a");
         let key = queue.take().await;
-        assert_eq!(queue.failed(&key), FIRST_DELAY);
+        assert_eq!(queue.failed(&key, Duration::ZERO), FIRST_DELAY);
+        let key = queue.take().await;
+        let minute = Duration::from_secs(60);
+        assert_eq!(queue.failed(&key, minute), minute);
+        let (key, before) = (queue.take().await, Instant::now());
+        queue.later(&key, minute);
+        let key = queue.take().await;
+        assert_eq!(before.elapsed(), minute);
+        assert_eq!(queue.failed(&key, Duration::ZERO), FIRST_DELAY);
     }
 
     #[tokio::test(start_paused = true)]
@@ -233,7 +256,7 @@ mod tests {
         queue.add("a");
         for _ in 0..12 {
             let key = queue.take().await;
-            queue.failed(&key);
+            queue.failed(&key, Duration::ZERO);
         }
         queue.add("a");
         assert!(!nothing_to_take(&queue).await);
@@ -245,7 +268,7 @@ mod tests {
         for _ in 0..1000 {
             queue.add("a");
             let key = queue.take().await;
-            queue.failed(&key);
+            queue.failed(&key, Duration::ZERO);
         }
         assert_eq!(queue.len(), 1);
         let key = queue.take().await;

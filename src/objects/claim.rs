@@ -1,7 +1,7 @@
 //! PersistentVolumeClaims.
 
 use super::{
-    Kind, ObjectName, Tracked, finalizers, metadata, owner_references,
+    Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata, owner_references,
     stateful_set::{Label, ordinal, readings},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -15,6 +15,9 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// Ours, with the uid of a StatefulSet: when the claim's ordinal was last seen in range, the set wanted its claims deleted when they are
 /// scaled away.
 pub const SCALED_WITH: &str = "volume-warden.dev/scaled-with";
+
+/// Ours, with the time of the claim's creation (RFC 3339): it was made for a pod that was not stored yet, and has no owner.
+pub const AWAITING_POD: &str = "volume-warden.dev/awaiting-pod";
 
 /// What the rules read of a claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +34,14 @@ pub struct Claim {
     pub owners: Box<[OwnerReference]>,
     /// Kept only where the name leaves open which StatefulSet the claim is of.
     pub labels: Box<[Label]>,
+    /// Which installation looks after it, or its volume.
+    pub managed_by: Option<Box<ManagedBy>>,
     /// [`SCALED_WITH`]
     pub scaled_with: Option<Box<str>>,
+    /// When the claim was created, in seconds since 1970.
+    pub created: i64,
+    /// [`AWAITING_POD`]
+    pub awaiting_pod: Option<Box<str>>,
     /// There are annotations, whatever they are: one that is added needs a map to be in.
     pub annotated: bool,
     /// The volume this claim names; empty where it names none.
@@ -84,8 +93,10 @@ impl From<ClaimWire> for Claim {
         let metadata = wire.metadata;
         let name = metadata.name.as_deref().unwrap_or_default();
         let ambiguous = readings(name).nth(1).is_some();
+        let managed_by = metadata.labels.as_ref().and_then(ManagedBy::of);
         let labels = metadata.labels.filter(|_| ambiguous).unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
+        let created = metadata.creation_timestamp.as_ref();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default().into(),
@@ -101,7 +112,12 @@ impl From<ClaimWire> for Claim {
                 .into_iter()
                 .map(|(key, value)| (key.into(), value.into()))
                 .collect(),
+            managed_by,
             scaled_with: annotations.get(SCALED_WITH).map(|uid| uid.as_str().into()),
+            created: created.map_or(0, |time| time.0.as_second()),
+            awaiting_pod: annotations
+                .get(AWAITING_POD)
+                .map(|time| time.as_str().into()),
             annotated: !annotations.is_empty(),
             volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             bind_completed: annotations.contains_key(BIND_COMPLETED),

@@ -3,6 +3,7 @@
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+    storage::v1::{StorageClass, VolumeAttachment},
 };
 use kube::api::ApiResource;
 
@@ -17,6 +18,10 @@ pub enum Kind {
     PersistentVolume,
     /// `apps/v1` StatefulSet
     StatefulSet,
+    /// `storage.k8s.io/v1` StorageClass
+    StorageClass,
+    /// `storage.k8s.io/v1` VolumeAttachment
+    VolumeAttachment,
 }
 
 impl Kind {
@@ -27,6 +32,8 @@ impl Kind {
             Self::PersistentVolumeClaim => ApiResource::erase::<PersistentVolumeClaim>(&()),
             Self::PersistentVolume => ApiResource::erase::<PersistentVolume>(&()),
             Self::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
+            Self::StorageClass => ApiResource::erase::<StorageClass>(&()),
+            Self::VolumeAttachment => ApiResource::erase::<VolumeAttachment>(&()),
         }
     }
 
@@ -37,6 +44,8 @@ impl Kind {
             Self::PersistentVolumeClaim => "persistentvolumeclaims",
             Self::PersistentVolume => "persistentvolumes",
             Self::StatefulSet => "statefulsets",
+            Self::StorageClass => "storageclasses",
+            Self::VolumeAttachment => "volumeattachments",
         }
     }
 }

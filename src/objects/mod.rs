@@ -6,19 +6,27 @@
 pub mod claim;
 pub mod finalizers;
 mod kind;
+pub mod managed_by;
 mod metadata;
 mod name;
 pub mod owner_references;
 pub mod patch;
 pub mod pod;
 pub mod stateful_set;
+pub mod storage_class;
 mod tracked;
 pub mod volume;
+pub mod volume_attachment;
+pub mod wishes;
 
 pub use claim::Claim;
 pub use kind::Kind;
+pub use managed_by::{ControllerId, ManagedBy};
 pub use name::ObjectName;
 pub use pod::Pod;
 pub use stateful_set::StatefulSet;
+pub use storage_class::StorageClass;
 pub use tracked::Tracked;
 pub use volume::Volume;
+pub use volume_attachment::VolumeAttachment;
+pub use wishes::Wishes;

@@ -1,4 +1,4 @@
-//! JSON patch operations on an object's metadata.
+//! JSON patch operations: on an object's metadata, and on anything else by its full path.
 
 use json_patch::{
     AddOperation, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
@@ -21,6 +21,12 @@ pub fn remove(place: &[&str]) -> PatchOperation {
 pub fn test(place: &[&str], value: Value) -> PatchOperation {
     let path = path(place);
     PatchOperation::Test(TestOperation { path, value })
+}
+
+/// `remove` at a place in the object.
+pub fn remove_at(place: &[&str]) -> PatchOperation {
+    let path = PointerBuf::from_tokens(place.iter().copied());
+    PatchOperation::Remove(RemoveOperation { path })
 }
 
 fn path(place: &[&str]) -> PointerBuf {

@@ -3,7 +3,7 @@
 //! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`, `podIsShutDown`) and
 //! `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
 
-use super::{Kind, ObjectName, Tracked, metadata, owner_references};
+use super::{Kind, ObjectName, Tracked, metadata, owner_references, wishes::Wishes};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The kubelet marks with it the pods that it made from files on its node; the API server only mirrors them.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What the rules read of a pod. Pods without a claim are not kept.
+/// What the rules read of a pod. Pods without a claim, and without a wish for one, are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Tells this pod from an earlier or later one of the same name.
@@ -29,6 +29,8 @@ pub struct Pod {
     pub mounts: Box<[Mount]>,
     /// The uid of the StatefulSet that controls it.
     pub stateful_set: Option<Box<str>>,
+    /// The claims it asks to be made for it.
+    pub wishes: Option<Box<Wishes>>,
 }
 
 /// A volume of a pod that is a claim.
@@ -186,6 +188,11 @@ impl PodWire {
 }
 
 impl PodStatus {
+    /// The pod does not run yet.
+    pub fn is_pending(&self) -> bool {
+        self.phase.as_deref() == Some("Pending")
+    }
+
     fn finished(&self) -> bool {
         matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
@@ -212,6 +219,7 @@ impl From<PodWire> for Pod {
             shut_down: deleting && wire.metadata.deletion_grace_period_seconds == Some(0),
             mounts: wire.mounts(),
             stateful_set: wire.stateful_set(),
+            wishes: Wishes::of(&wire).map(|wishes| Box::new(wishes.compact())),
             uid: wire.metadata.uid.unwrap_or_default().into(),
         }
     }
@@ -222,7 +230,7 @@ impl Tracked for Pod {
     const KIND: Kind = Kind::Pod;
 
     fn track(wire: PodWire) -> Option<Self> {
-        Some(Self::from(wire)).filter(|pod| !pod.mounts.is_empty())
+        Some(Self::from(wire)).filter(|pod| !pod.mounts.is_empty() || pod.wishes.is_some())
     }
 
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {

@@ -1,12 +1,16 @@
 //! PersistentVolumes.
 
-use super::{Kind, Tracked, finalizers, metadata};
+use super::{Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// The phase in which a volume is in use.
-const BOUND: &str = "Bound";
+/// The binder writes it on a volume that it bound by itself, and not because somebody had reserved it.
+pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// Before `spec.storageClassName`, and still before it where it is there.
+const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// The policy of a volume that outlives its claim.
+const RETAIN: &str = "Retain";
 
 /// What the rules read of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +23,55 @@ pub struct Volume {
     pub deleting: bool,
     /// In the order of the object.
     pub finalizers: Box<[Box<str>]>,
-    /// `status.phase` is Bound.
-    pub bound: bool,
+    /// `status.phase`
+    pub phase: Phase,
+    /// Nobody deletes it, nor what is on it, when its claim is gone.
+    pub retain: bool,
+    /// The claim it is bound to or reserved for.
+    pub claim_ref: Option<ClaimRef>,
+    /// Empty where it has no StorageClass.
+    pub class: Box<str>,
+    /// [`BOUND_BY_CONTROLLER`]
+    pub bound_by_controller: bool,
+    /// There are labels, whatever they are: one that is added needs a map to be in.
+    pub labelled: bool,
+    /// Which installation looks after it.
+    pub managed_by: Option<Box<ManagedBy>>,
+}
+
+/// Where a volume is in its life, as far as a rule asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its claim has it.
+    Bound,
+    /// Its claim is gone.
+    Released,
+    /// Pending, Available or Failed, or not told yet.
+    Other,
+}
+
+/// `spec.claimRef`: a reservation without uid, a binding with one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRef {
+    /// The claim.
+    pub name: ObjectName,
+    /// Empty for a reservation by name.
+    pub uid: Box<str>,
+    /// There is a `resourceVersion`, which says nothing to anybody.
+    pub versioned: bool,
 }
 
 impl Volume {
     /// How the volume stands towards its protection finalizer.
     pub fn standing(&self) -> finalizers::Standing {
         finalizers::standing(self.deleting, &self.finalizers, finalizers::PV_PROTECTION)
+    }
+
+    /// The claim that it is, or was, bound to. A claim it is only reserved for is none.
+    pub fn claimed_by(&self) -> Option<&ClaimRef> {
+        self.claim_ref
+            .as_ref()
+            .filter(|claim| !claim.uid.is_empty())
     }
 }
 
@@ -51,12 +96,19 @@ pub struct VolumeWire {
 pub struct VolumeSpec {
     /// The claim the volume is bound to or reserved for.
     #[serde(default)]
-    pub claim_ref: Option<ClaimRef>,
+    pub claim_ref: Option<ClaimRefWire>,
+    /// Retain, Delete or Recycle.
+    #[serde(default)]
+    pub persistent_volume_reclaim_policy: Option<String>,
+    /// Name of its StorageClass.
+    #[serde(default)]
+    pub storage_class_name: Option<String>,
 }
 
-/// `spec.claimRef`: a reservation without uid, a binding with one.
+/// The part of `spec.claimRef` that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct ClaimRef {
+#[serde(rename_all = "camelCase")]
+pub struct ClaimRefWire {
     /// Namespace of the claim.
     #[serde(default)]
     pub namespace: String,
@@ -66,6 +118,9 @@ pub struct ClaimRef {
     /// Empty for a reservation by name.
     #[serde(default)]
     pub uid: String,
+    /// Of the claim, at the time of the binding.
+    #[serde(default)]
+    pub resource_version: Option<String>,
 }
 
 /// The part of a volume's `status` that is read.
@@ -76,10 +131,20 @@ pub struct VolumeStatus {
     pub phase: Option<String>,
 }
 
+impl VolumeStatus {
+    fn phase(&self) -> Phase {
+        match self.phase.as_deref() {
+            Some("Bound") => Phase::Bound,
+            Some("Released") => Phase::Released,
+            _ => Phase::Other,
+        }
+    }
+}
+
 impl VolumeWire {
     /// `status.phase` is Bound.
     pub fn is_bound(&self) -> bool {
-        self.status.phase.as_deref() == Some(BOUND)
+        self.status.phase() == Phase::Bound
     }
 
     /// The uid of the claim it is bound to; empty where it is free or only reserved.
@@ -88,10 +153,22 @@ impl VolumeWire {
     }
 }
 
+impl From<ClaimRefWire> for ClaimRef {
+    fn from(wire: ClaimRefWire) -> Self {
+        Self {
+            name: ObjectName::new(wire.namespace, wire.name),
+            uid: wire.uid.into(),
+            versioned: wire.resource_version.is_some(),
+        }
+    }
+}
+
 impl From<VolumeWire> for Volume {
     fn from(wire: VolumeWire) -> Self {
-        let bound = wire.is_bound();
-        let metadata = wire.metadata;
+        let (metadata, spec) = (wire.metadata, wire.spec);
+        let annotations = metadata.annotations.unwrap_or_default();
+        let class = annotations.get(CLASS).cloned();
+        let policy = spec.persistent_volume_reclaim_policy;
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default().into(),
@@ -102,7 +179,13 @@ impl From<VolumeWire> for Volume {
                 .into_iter()
                 .map(Into::into)
                 .collect(),
-            bound,
+            phase: wire.status.phase(),
+            retain: policy.as_deref() == Some(RETAIN),
+            claim_ref: spec.claim_ref.map(Into::into),
+            class: class.or(spec.storage_class_name).unwrap_or_default().into(),
+            bound_by_controller: annotations.contains_key(BOUND_BY_CONTROLLER),
+            labelled: metadata.labels.is_some(),
+            managed_by: metadata.labels.as_ref().and_then(ManagedBy::of),
         }
     }
 }
@@ -113,5 +196,72 @@ impl Tracked for Volume {
 
     fn track(wire: VolumeWire) -> Option<Self> {
         Some(wire.into())
+    }
+
+    /// The claim that it is bound to or reserved for.
+    fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
+        let claim = self.claim_ref.as_ref().map(|claim| claim.name.clone());
+        claim.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn volume(wire: Value) -> Volume {
+        let wire: VolumeWire = serde_json::from_value(wire).expect("a volume");
+        wire.into()
+    }
+
+    #[test]
+    fn a_volume_is_read_from_the_wire() {
+        let read = volume(json!({
+            "metadata": {"name": "pv", "labels": {}, "annotations": {BOUND_BY_CONTROLLER: "yes"}},
+            "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "1", "resourceVersion": "7"},
+                "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "fast"},
+            "status": {"phase": "Released"},
+        }));
+        let claim = read.claimed_by().expect("a claim");
+        assert_eq!(
+            (claim.name.to_string(), &*claim.uid, claim.versioned),
+            ("ns/data".into(), "1", true)
+        );
+        assert_eq!(
+            (read.phase, read.retain, &*read.class),
+            (Phase::Released, true, "fast")
+        );
+        assert!(read.bound_by_controller && read.labelled && read.managed_by.is_none());
+        let name = ObjectName::new("", "pv");
+        assert_eq!(read.references(&name), [ObjectName::new("ns", "data")]);
+    }
+
+    #[test]
+    fn a_bare_volume_is_nobodys() {
+        let bare = volume(
+            json!({"metadata": {"name": "pv"}, "spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+        );
+        assert_eq!(
+            (bare.phase, bare.retain, &*bare.class),
+            (Phase::Other, false, "")
+        );
+        assert!(!bare.bound_by_controller && !bare.labelled && bare.claim_ref.is_none());
+    }
+
+    #[test]
+    fn a_reservation_is_no_binding() {
+        let reserved = volume(
+            json!({"metadata": {}, "spec": {"claimRef": {"namespace": "ns", "name": "data"}}}),
+        );
+        assert!(reserved.claim_ref.is_some() && reserved.claimed_by().is_none());
+    }
+
+    #[test]
+    fn the_older_way_to_name_the_class_comes_first() {
+        let both = volume(
+            json!({"metadata": {"annotations": {CLASS: "old"}}, "spec": {"storageClassName": "new"}}),
+        );
+        assert_eq!(&*both.class, "old");
     }
 }

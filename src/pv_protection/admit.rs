@@ -6,7 +6,7 @@ use crate::{
     objects::{
         Claim, ObjectName, Volume,
         finalizers::PV_PROTECTION,
-        volume::{ClaimRef, VolumeWire},
+        volume::{ClaimRefWire, VolumeWire},
     },
 };
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
 }
 
 /// A new volume carries the finalizer from birth.
-fn protect(request: &Request) -> Answer {
+pub fn protect(request: &Request) -> Answer {
     let volume = match request.object::<VolumeWire>() {
         Ok(wire) => Volume::from(wire),
         Err(unreadable) => return unreadable,
@@ -83,7 +83,7 @@ impl Guard {
         }
     }
 
-    fn judge(&self, volume: &str, claim_ref: &ClaimRef) -> Answer {
+    fn judge(&self, volume: &str, claim_ref: &ClaimRefWire) -> Answer {
         if self
             .namespace
             .as_ref()

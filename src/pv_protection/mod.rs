@@ -16,7 +16,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-pub use admit::hooks;
+pub use admit::{hooks, protect};
 pub use reconcile::PvProtection;
 pub use rule::{Decision, decide};
 

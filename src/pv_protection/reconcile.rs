@@ -35,6 +35,7 @@ impl PvProtection {
 
 impl Reconcile for PvProtection {
     const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
 
     fn candidates(&self) -> Vec<ObjectName> {
         let volumes = self.volumes.read();

@@ -6,6 +6,7 @@ use crate::{
     objects::{
         Volume,
         finalizers::{PV_PROTECTION, Standing},
+        volume::Phase,
     },
 };
 
@@ -26,7 +27,9 @@ pub fn decide(volume: &Volume) -> Decision {
             Action::AddFinalizer(PV_PROTECTION),
             reasons::FINALIZER_MISSING,
         ),
-        Standing::DeletionCandidate if volume.bound => Decision::Leave(Some(reasons::BOUND)),
+        Standing::DeletionCandidate if volume.phase == Phase::Bound => {
+            Decision::Leave(Some(reasons::BOUND))
+        }
         Standing::DeletionCandidate => {
             Decision::Act(Action::RemoveFinalizer(PV_PROTECTION), reasons::NOT_BOUND)
         }

@@ -97,6 +97,7 @@ impl PvcProtection {
 
 impl Reconcile for PvcProtection {
     const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
 
     fn candidates(&self) -> Vec<ObjectName> {
         let claims = self.claims.read();
@@ -116,11 +117,11 @@ impl Reconcile for PvcProtection {
             .live_pods
             .list(&name.namespace)
             .await
-            .map_err(|error| Retry(format!("pods could not be listed: {error}")))?;
+            .map_err(|error| Retry::new(format!("pods could not be listed: {error}")))?;
         match self.decide(name, &claim, &pods, Source::Live) {
             // It may be gone before the watch, which is behind, ever tells of it; then nothing would wake the claim.
             Decision::Leave(Some(IN_USE)) => {
-                Err(Retry("a pod uses it that the watch has not told of".into()))
+                Err(Retry::new("a pod uses it that the watch has not told of"))
             }
             confirmed => self.act(name, &claim, confirmed).await,
         }

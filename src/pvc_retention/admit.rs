@@ -5,7 +5,6 @@
 //! what it last heard, creates claims even after their set is gone.
 
 use super::{
-    departed::Departed,
     known::pod_name,
     patch::changes,
     rule::{Place, Step, View, decide},
@@ -13,7 +12,7 @@ use super::{
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
-    cluster::{Feed, LiveGet},
+    cluster::{Departed, Feed, LiveGet},
     objects::{
         Claim, ObjectName, StatefulSet,
         claim::ClaimWire,
@@ -31,6 +30,8 @@ const MAKERS: [&str; 2] = [
 ];
 /// The webhook's timeout is twice this.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The StatefulSet controller may still create claims for a set that went so long ago, having not heard the end of it.
+const REMEMBERED: Duration = Duration::from_secs(60);
 /// A name may be read in as many ways as it has dashes; so many sets are asked for at most.
 const READINGS: usize = 8;
 
@@ -52,7 +53,7 @@ pub fn hook(
     live: &Arc<LiveGet<StatefulSet>>,
     namespace: Option<&str>,
 ) -> Hook {
-    let departed = Arc::new(Departed::default());
+    let departed = Arc::new(Departed::new(REMEMBERED));
     let memory = departed.clone();
     sets.listen(move |change| {
         if let (Some(old), None) = (change.old, change.new) {
@@ -78,7 +79,7 @@ pub fn hook(
 struct Door {
     sets: Arc<Feed<StatefulSet>>,
     live: Arc<LiveGet<StatefulSet>>,
-    departed: Arc<Departed>,
+    departed: Arc<Departed<ObjectName, Arc<StatefulSet>>>,
     namespace: Option<String>,
 }
 

@@ -3,16 +3,10 @@
 //! A claim that somebody makes from another one's manifest, or from a backup, has been in range of no set yet, so it must not say
 //! so: put there for later, it would be deleted at once.
 
-use super::{
-    admit::{CREATE_CLAIM, is_made_for_a_set},
-    patch::without_mark,
-};
+use super::admit::{CREATE_CLAIM, is_made_for_a_set};
 use crate::{
     admission::{Answer, Hook, Request, Review},
-    objects::{
-        Claim,
-        claim::{ClaimWire, SCALED_WITH},
-    },
+    objects::claim::{ClaimWire, SCALED_WITH},
 };
 
 /// The webhook for marked claims that people create.
@@ -25,16 +19,10 @@ pub fn marks_hook() -> Hook {
 }
 
 fn review(request: &Request) -> Answer {
-    let claim = match request.object::<ClaimWire>() {
-        Ok(claim) => Claim::from(claim),
-        Err(unreadable) => return unreadable,
-    };
-    if claim.scaled_with.is_none() || is_made_for_a_set(request) {
-        return Answer::Allow;
-    }
-    Answer::Patch {
-        operations: vec![without_mark()],
-        what: format!("remove the annotation {SCALED_WITH}"),
+    match request.object::<ClaimWire>() {
+        Ok(_) if is_made_for_a_set(request) => Answer::Allow,
+        Ok(claim) => Answer::without_annotation(&claim.metadata, SCALED_WITH),
+        Err(unreadable) => unreadable,
     }
 }
 

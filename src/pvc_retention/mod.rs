@@ -17,7 +17,6 @@
 
 mod admit;
 mod census;
-mod departed;
 mod drain;
 mod known;
 mod marks;

@@ -9,7 +9,7 @@ use super::{
     wake,
 };
 use crate::{
-    cluster::{Action, Apply, LiveGet, Reconcile, Retry, SharedList, Store, Target, WorkQueue},
+    cluster::{Action, Apply, LiveGet, Reconcile, Regarding, Retry, SharedList, Store, WorkQueue},
     objects::{Kind, ObjectName, Pod, StatefulSet, stateful_set::Retention},
     telemetry::Metrics,
 };
@@ -31,7 +31,7 @@ pub struct PvcRetention {
     /// The writer.
     pub apply: Arc<Apply>,
     /// What users have been told.
-    pub told: Told,
+    pub told: Arc<Told>,
 }
 
 impl PvcRetention {
@@ -85,12 +85,12 @@ impl PvcRetention {
 
     async fn set(&self, name: &ObjectName) -> Result<Option<StatefulSet>, Retry> {
         let live = self.live_sets.get(name, READ_LIMIT).await;
-        live.map_err(|error| Retry(format!("the set could not be read: {error}")))
+        live.map_err(|error| Retry::new(format!("the set could not be read: {error}")))
     }
 
     async fn pods(&self, name: &ObjectName) -> Result<Arc<Store<Pod>>, Retry> {
         let live = self.live_pods.list(&name.namespace).await;
-        live.map_err(|error| Retry(format!("pods could not be listed: {error}")))
+        live.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))
     }
 
     async fn act(&self, judged: &Judged, member: &Member, verdict: &Verdict) -> Result<(), Retry> {
@@ -114,7 +114,7 @@ impl PvcRetention {
         applied.settled()
     }
 
-    /// Tells what is news, beside the reconcile: it must not wait for an API server that takes writes but no events.
+    /// Tells what is news.
     fn tell(&self, name: &ObjectName, judged: &Judged, members: &[Member]) {
         let verdicts = members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
@@ -126,15 +126,16 @@ impl PvcRetention {
         let causes = announced.keys().cloned().collect();
         let news = self.told.news(name, &judged.set.uid, causes);
         announced.retain(|cause, _| news.contains(cause));
-        if announced.is_empty() {
-            return;
+        for announcement in announced.into_values() {
+            let regarding = Regarding {
+                kind: Kind::StatefulSet,
+                name: name.clone(),
+                uid: judged.set.uid.clone(),
+            };
+            let (told, name) = (self.told.clone(), name.clone());
+            self.apply
+                .announce(regarding, announcement, move || told.forget(&name));
         }
-        let (apply, name, uid) = (self.apply.clone(), name.clone(), judged.set.uid.clone());
-        tokio::spawn(async move {
-            for announcement in announced.values() {
-                apply.announce(&regarding(&name, &uid), announcement).await;
-            }
-        });
     }
 }
 
@@ -157,6 +158,7 @@ fn managed(set: StatefulSet) -> Option<(StatefulSet, Retention)> {
 
 impl Reconcile for PvcRetention {
     const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
 
     fn candidates(&self) -> Vec<ObjectName> {
         self.known.sets.read().names_where(|_| true)
@@ -191,16 +193,5 @@ impl Reconcile for PvcRetention {
         let results = join_all(acts).await;
         self.tell(name, &judged, &members);
         results.into_iter().collect()
-    }
-}
-
-fn regarding<'a>(name: &'a ObjectName, uid: &'a str) -> Target<'a> {
-    Target {
-        kind: Kind::StatefulSet,
-        name,
-        uid,
-        resource_version: None,
-        finalizers: &[],
-        decided: None,
     }
 }

@@ -1,46 +1,17 @@
-//! What users were told of already: once for each cause, not once for each look.
+//! What users are told of the claims of a set.
 
 use super::{
     known::{Member, pod_name},
     rule::Fate,
 };
-use crate::{cluster::Announcement, objects::ObjectName};
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+use crate::{
+    cluster::{self, Announcement},
+    objects::ObjectName,
 };
+use std::sync::Arc;
 
-/// What was told of one set's claims.
-type Causes = HashSet<(Arc<str>, &'static str)>;
-
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Told {
-    sets: Mutex<HashMap<ObjectName, (Box<str>, Causes)>>,
-}
-
-impl Told {
-    /// The causes that now hold for this set, by claim and reason. Returns those that did not hold before.
-    pub fn news(&self, set: &ObjectName, uid: &str, causes: Causes) -> Causes {
-        let mut sets = self.lock();
-        let before = sets.remove(set).filter(|(known, _)| **known == *uid);
-        let before = before.map(|(_, causes)| causes).unwrap_or_default();
-        let news = causes.difference(&before).cloned().collect();
-        if !causes.is_empty() {
-            sets.insert(set.clone(), (uid.into(), causes));
-        }
-        news
-    }
-
-    /// The set is gone.
-    pub fn forget(&self, set: &ObjectName) {
-        self.lock().remove(set);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (Box<str>, Causes)>> {
-        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+/// What was told of each set's claims, by claim and reason.
+pub type Told = cluster::Told<ObjectName, (Arc<str>, &'static str)>;
 
 /// What users are told of a claim with this fate, regarding its set, if anything.
 pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Announcement> {
@@ -67,35 +38,4 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
         note,
         related: Some(member.target(None).reference()),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cause_is_news_once_for_as_long_as_it_holds() {
-        let (told, web) = (Told::default(), ObjectName::new("ns", "web"));
-        let causes = |claims: &[&str]| -> Causes {
-            claims
-                .iter()
-                .map(|&claim| (claim.into(), "Cause"))
-                .collect()
-        };
-        assert_eq!(told.news(&web, "1", causes(&["a"])), causes(&["a"]));
-        assert_eq!(told.news(&web, "1", causes(&["a", "b"])), causes(&["b"]));
-        assert_eq!(told.news(&web, "1", causes(&["b"])), causes(&[]));
-        assert_eq!(
-            told.news(&web, "1", causes(&["a"])),
-            causes(&["a"]),
-            "it had ended"
-        );
-        assert_eq!(
-            told.news(&web, "2", causes(&["a"])),
-            causes(&["a"]),
-            "another set"
-        );
-        told.forget(&web);
-        assert!(told.lock().is_empty());
-    }
 }

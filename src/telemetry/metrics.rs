@@ -32,6 +32,9 @@ pub struct Metrics {
     feed_errors: Count<Resource>,
     live_lists: Count<Resource>,
     live_reads: Count<Resource>,
+    access_reviews: Counter,
+    awaiting_claims: Gauge,
+    orphaned_volumes: Gauge,
     sets: Level<Retention>,
     claims: Level<Fate>,
     reviews: Count<Reviewed>,
@@ -73,6 +76,9 @@ impl Metrics {
             feed_errors: Family::default(),
             live_lists: Family::default(),
             live_reads: Family::default(),
+            access_reviews: Counter::default(),
+            awaiting_claims: Gauge::default(),
+            orphaned_volumes: Gauge::default(),
             sets: Family::default(),
             claims: Family::default(),
             reviews: Family::default(),
@@ -84,6 +90,7 @@ impl Metrics {
         };
         metrics.register_background();
         metrics.register_retention();
+        metrics.register_provisioning();
         metrics.register_admission();
         metrics
     }
@@ -150,6 +157,25 @@ impl Metrics {
             "statefulset_claims",
             "Claims of StatefulSets by what becomes of them",
             self.claims.clone(),
+        );
+    }
+
+    fn register_provisioning(&mut self) {
+        let registry = self.registry.sub_registry_with_prefix("volume_warden");
+        registry.register(
+            "access_reviews",
+            "SubjectAccessReviews of those who create annotated pods",
+            self.access_reviews.clone(),
+        );
+        registry.register(
+            "awaiting_claims",
+            "Claims made at admission whose pod has not been seen yet",
+            self.awaiting_claims.clone(),
+        );
+        registry.register(
+            "orphaned_volumes",
+            "Released volumes that nobody is known to make available again",
+            self.orphaned_volumes.clone(),
         );
     }
 
@@ -288,6 +314,21 @@ impl Metrics {
     /// This is what becomes of so many claims of StatefulSets.
     pub fn claims(&self, fate: &'static str, count: i64) {
         self.claims.get_or_create(&Fate { fate }).set(count);
+    }
+
+    /// The API server was asked what somebody may do.
+    pub fn access_reviewed(&self) {
+        self.access_reviews.inc();
+    }
+
+    /// So many claims await their pod.
+    pub fn awaiting_claims(&self, count: i64) {
+        self.awaiting_claims.set(count);
+    }
+
+    /// So many volumes are Released for good.
+    pub fn orphaned_volumes(&self, count: i64) {
+        self.orphaned_volumes.set(count);
     }
 
     /// A review was answered.

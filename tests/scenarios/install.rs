@@ -1,10 +1,34 @@
 //! The shipped manifests, applied unchanged.
 
-use crate::support::{Space, bare, guarded, repository, volume};
+mod alone;
+mod one_namespace;
+
+use crate::support::{BINARY, Space, bare, guarded, repository, volume};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
-use volume_warden_controlplane::eventually;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// Applies a kustomization that installs Volume Warden in that namespace, and runs it as its Deployment would: by its arguments, with
+/// the rights of its service account, behind its Service.
+async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -> Result<Warden> {
+    cluster
+        .apply_kustomization(repository().join(kustomization))
+        .await?;
+    let arguments = "jsonpath={.spec.template.spec.containers[0].args[*]}";
+    let deployment = ["get", "deployment", "volume-warden", "-n", namespace];
+    let arguments = cluster
+        .kubectl(&[&deployment[..], &["-o", arguments]].concat())
+        .await?;
+    let warden = Warden::builder(cluster, BINARY)
+        .name(namespace)
+        .namespace(namespace);
+    let arguments = arguments
+        .split_whitespace()
+        .filter(|argument| *argument != "run");
+    let warden = arguments.fold(warden, |warden, argument| warden.arg(argument));
+    warden.serving().start().await
+}
 
 /// `manifests/install.yaml` is what `kubectl apply -k manifests` would apply.
 #[tokio::test]
@@ -108,7 +132,7 @@ async fn the_cert_manager_overlay_fits_together() -> Result<()> {
         .matches("cert-manager.io/inject-ca-from: volume-warden/volume-warden")
         .count();
     let configurations = rendered.matches("WebhookConfiguration\n").count();
-    assert_eq!((injected, configurations), (5, 5));
+    assert_eq!((injected, configurations), (8, 8));
     assert_eq!(
         rendered.matches("secretName: volume-warden-tls").count(),
         2,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks, also after a panic elsewhere: a failed test must not fail those that share its cluster.
@@ -15,17 +16,33 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// As many different ports as asked for, free at this moment.
+/// Below the ports that the kernel gives to whoever asks for none in particular, connections above all: between the choice of a port and
+/// its use it could give such a one away.
+const FIRST_PORT: u16 = 10_000;
+const PORTS: u16 = 20_000;
+
+/// As many different ports as asked for, free at this moment, and not chosen again for long.
 pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
-    let mut listeners = Vec::with_capacity(N);
     for port in &mut ports {
-        // Held until all are chosen, or the kernel could give the same one twice.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        *port = listener.local_addr()?.port();
-        listeners.push(listener);
+        let mut turns = 0..PORTS;
+        let free = turns.find_map(|_| Some(next_port()).filter(|port| is_free(*port)));
+        *port = free.ok_or(io::ErrorKind::AddrInUse)?;
     }
     Ok(ports)
+}
+
+/// In turn, from a start that differs from process to process.
+fn next_port() -> u16 {
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(101);
+    let turn = start.wrapping_add(TURN.fetch_add(1, Ordering::Relaxed));
+    // The remainder is smaller than a u16.
+    FIRST_PORT + (turn % u32::from(PORTS)) as u16
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 /// The last `lines` lines of a text.

@@ -17,7 +17,7 @@ use crate::util::free_ports;
 
 const NAMESPACE: &str = "volume-warden";
 const SERVICE_ACCOUNT: &str = "volume-warden";
-const SERVICE: &str = "volume-warden.volume-warden.svc";
+const SERVICE: &str = "volume-warden";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,6 +29,7 @@ pub struct WardenBuilder<'a> {
     cluster: &'a Cluster,
     binary: PathBuf,
     name: String,
+    namespace: String,
     arguments: Vec<String>,
     kubeconfig: Option<PathBuf>,
     serving: bool,
@@ -40,6 +41,14 @@ impl WardenBuilder<'_> {
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
+    }
+
+    /// Where it is installed, with its service account and its Service; `volume-warden` if not said otherwise.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        // In a pod it would know.
+        let argument = format!("--system-namespace={}", self.namespace);
+        self.arg(argument)
     }
 
     /// One more argument of `run`.
@@ -72,7 +81,7 @@ impl WardenBuilder<'_> {
             Some(path) => path,
             None => {
                 self.cluster
-                    .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT, None)
+                    .service_account_kubeconfig(&self.namespace, SERVICE_ACCOUNT, None)
                     .await?
             }
         };
@@ -90,9 +99,10 @@ impl WardenBuilder<'_> {
             command.env("RUST_LOG", "info,volume_warden=debug");
         }
         let process = self.cluster.spawn(&self.name, command)?;
+        let service = format!("{SERVICE}.{}.svc", self.namespace);
         let route = self
             .serving
-            .then(|| Route::add(self.cluster.webhooks(), webhook_port));
+            .then(|| Route::add(self.cluster.webhooks(), service, webhook_port));
         let warden = Warden {
             process,
             webhook_port,
@@ -120,6 +130,7 @@ impl Warden {
             cluster,
             binary: binary.as_ref().to_owned(),
             name: "warden".to_owned(),
+            namespace: NAMESPACE.to_owned(),
             arguments: vec![],
             kubeconfig: None,
             serving: false,
@@ -179,14 +190,16 @@ impl Warden {
 #[derive(Debug)]
 struct Route {
     webhooks: Webhooks,
+    service: String,
     port: u16,
 }
 
 impl Route {
-    fn add(webhooks: &Webhooks, port: u16) -> Self {
-        webhooks.add(SERVICE, port);
+    fn add(webhooks: &Webhooks, service: String, port: u16) -> Self {
+        webhooks.add(&service, port);
         Self {
             webhooks: webhooks.clone(),
+            service,
             port,
         }
     }
@@ -194,7 +207,7 @@ impl Route {
 
 impl Drop for Route {
     fn drop(&mut self) {
-        self.webhooks.remove(SERVICE, self.port);
+        self.webhooks.remove(&self.service, self.port);
     }
 }
 

@@ -1,0 +1,61 @@
+//! Flags with a single dash, as Go programs take them: whoever comes from one is told, instead of being misunderstood.
+
+use clap::{Command, error::ErrorKind};
+use std::ffi::{OsStr, OsString};
+
+/// Checks the arguments, without the program's name, before they are parsed.
+///
+/// # Errors
+/// What to tell about the first flag with a single dash and more than one letter.
+pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(), clap::Error> {
+    let Some(name) = arguments
+        .iter()
+        .find_map(|argument| single_dashed(argument))
+    else {
+        return Ok(());
+    };
+    let known = command
+        .get_subcommands()
+        .flat_map(Command::get_arguments)
+        .any(|argument| argument.get_long() == Some(name));
+    let told = if known {
+        format!("flags begin with two dashes here: --{name}")
+    } else {
+        format!("flags begin with two dashes here, and there is no --{name}")
+    };
+    Err(command.error(ErrorKind::UnknownArgument, told))
+}
+
+/// The name of the flag, without dash and value.
+fn single_dashed(argument: &OsStr) -> Option<&str> {
+    let flag = argument.to_str()?.strip_prefix('-')?;
+    let name = flag.split('=').next()?;
+    let long = flag.chars().nth(1).is_some() && !flag.starts_with('-');
+    long.then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_dashes_are_told_from_everything_else() {
+        for (argument, expected) in [
+            ("-controller-id", Some("controller-id")),
+            (
+                "-disable-automatic-association=true",
+                Some("disable-automatic-association"),
+            ),
+            ("-v=5", Some("v")),
+            ("--controller-id", None),
+            ("--controller-id=-x", None),
+            ("-h", None),
+            ("-", None),
+            ("--", None),
+            ("run", None),
+            ("a-b", None),
+        ] {
+            assert_eq!(single_dashed(OsStr::new(argument)), expected, "{argument}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What is gone, remembered for a while: others act late on what they have not heard the end of.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Departed<K, V> {
+    remembered: Duration,
+    memory: Mutex<Memory<K, V>>,
+}
+
+#[derive(Debug)]
+struct Memory<K, V> {
+    last: HashMap<K, (Instant, V)>,
+    /// In the order in which they went.
+    order: VecDeque<(Instant, K)>,
+}
+
+impl<K: Clone + Eq + Hash, V: Clone> Departed<K, V> {
+    /// Remembers each for so long.
+    pub fn new(remembered: Duration) -> Self {
+        let memory = Memory {
+            last: HashMap::new(),
+            order: VecDeque::new(),
+        };
+        Self {
+            remembered,
+            memory: Mutex::new(memory),
+        }
+    }
+
+    /// It is gone, and this was the last of it.
+    pub fn remember(&self, key: K, last: V) {
+        let (now, mut memory) = (Instant::now(), self.lock());
+        memory.forget(now, self.remembered);
+        memory.order.push_back((now, key.clone()));
+        memory.last.insert(key, (now, last));
+    }
+
+    /// The last of it, if it went no longer ago than that.
+    pub fn get(&self, key: &K) -> Option<V> {
+        let memory = self.lock();
+        let (since, last) = memory.last.get(key)?;
+        (since.elapsed() < self.remembered).then(|| last.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory<K, V>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash, V> Memory<K, V> {
+    fn forget(&mut self, now: Instant, remembered: Duration) {
+        let due = |(since, _): &mut (Instant, K)| now.duration_since(*since) >= remembered;
+        while let Some((since, key)) = self.order.pop_front_if(due) {
+            // It may have come and gone again since.
+            if self.last.get(&key).is_some_and(|(last, _)| *last == since) {
+                self.last.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn what_went_is_remembered_for_a_while() {
+        let departed = Departed::new(MINUTE);
+        departed.remember("web", 1);
+        tokio::time::advance(MINUTE / 2).await;
+        assert_eq!(departed.get(&"web"), Some(1));
+        departed.remember("web", 2);
+        tokio::time::advance(MINUTE / 2).await;
+        assert_eq!(departed.get(&"web"), Some(2), "it went a second time");
+        departed.remember("other", 3);
+        assert_eq!(
+            departed.get(&"web"),
+            Some(2),
+            "only its first end is forgotten"
+        );
+        tokio::time::advance(MINUTE / 2).await;
+        assert_eq!(departed.get(&"web"), None);
+        departed.remember("third", 4);
+        let memory = departed.lock();
+        assert_eq!(
+            (memory.last.len(), memory.order.len()),
+            (2, 2),
+            "nothing is kept for ever"
+        );
+    }
+}

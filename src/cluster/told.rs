@@ -1,0 +1,77 @@
+//! What users were told of already: once for each cause, not once for each look.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// The causes that hold for the objects of one kind.
+#[derive(Debug)]
+pub struct Told<K, C> {
+    objects: Mutex<HashMap<K, Causes<C>>>,
+}
+
+/// Those of one object, by its uid.
+type Causes<C> = (Box<str>, HashSet<C>);
+
+impl<K, C> Default for Told<K, C> {
+    fn default() -> Self {
+        let objects = Mutex::default();
+        Self { objects }
+    }
+}
+
+impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> Told<K, C> {
+    /// The causes that now hold for this object. Returns those that did not hold before.
+    pub fn news(&self, name: &K, uid: &str, causes: HashSet<C>) -> HashSet<C> {
+        let mut objects = self.lock();
+        let before = objects.remove(name).filter(|(known, _)| **known == *uid);
+        let before = before.map(|(_, causes)| causes).unwrap_or_default();
+        let news = causes.difference(&before).cloned().collect();
+        if !causes.is_empty() {
+            objects.insert(name.clone(), (uid.into(), causes));
+        }
+        news
+    }
+
+    /// The object is gone.
+    pub fn forget(&self, name: &K) {
+        self.lock().remove(name);
+    }
+
+    /// Forgets all others: they went while nobody looked.
+    pub fn retain(&self, there: impl Fn(&K) -> bool) {
+        self.lock().retain(|name, _| there(name));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Causes<C>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_news_once_for_as_long_as_it_holds() {
+        let told: Told<&str, &str> = Told::default();
+        let causes = |causes: &[&'static str]| causes.iter().copied().collect::<HashSet<_>>();
+        assert_eq!(told.news(&"web", "1", causes(&["a"])), causes(&["a"]));
+        assert_eq!(told.news(&"web", "1", causes(&["a", "b"])), causes(&["b"]));
+        assert_eq!(told.news(&"web", "1", causes(&["b"])), causes(&[]));
+        assert_eq!(
+            told.news(&"web", "1", causes(&["a"])),
+            causes(&["a"]),
+            "it had ended"
+        );
+        assert_eq!(
+            told.news(&"web", "2", causes(&["a"])),
+            causes(&["a"]),
+            "another object"
+        );
+        told.forget(&"web");
+        assert!(told.lock().is_empty());
+    }
+}

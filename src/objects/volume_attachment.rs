@@ -1,0 +1,77 @@
+//! VolumeAttachments, as users of volumes.
+
+use super::{Kind, ObjectName, Tracked, metadata};
+use k8s_openapi::api::storage::v1 as storage;
+use kube::{Resource, api::ObjectMeta};
+use serde::Deserialize;
+
+/// What the rules read of an attachment: as long as there is one, a node may still write to the volume. Attachments of volumes that
+/// are no API objects are not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeAttachment {
+    /// The volume that is, or is to be, attached.
+    pub volume: ObjectName,
+}
+
+/// The part of an attachment that is read from the wire.
+#[derive(Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = storage::VolumeAttachment)]
+pub struct VolumeAttachmentWire {
+    /// Standard metadata.
+    #[serde(deserialize_with = "metadata::trimmed")]
+    pub metadata: ObjectMeta,
+    /// What is attached.
+    #[serde(default)]
+    pub spec: AttachmentSpec,
+}
+
+/// The part of an attachment's `spec` that is read.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct AttachmentSpec {
+    /// The volume.
+    #[serde(default)]
+    pub source: AttachmentSource,
+}
+
+/// The part of `spec.source` that is read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttachmentSource {
+    /// Absent for a volume that is part of a pod.
+    #[serde(default)]
+    pub persistent_volume_name: Option<String>,
+}
+
+impl Tracked for VolumeAttachment {
+    type Wire = VolumeAttachmentWire;
+    const KIND: Kind = Kind::VolumeAttachment;
+
+    fn track(wire: VolumeAttachmentWire) -> Option<Self> {
+        let volume = wire.spec.source.persistent_volume_name?;
+        let volume = ObjectName::new("", volume);
+        Some(Self { volume })
+    }
+
+    fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
+        vec![self.volume.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn attachment(source: Value) -> Option<VolumeAttachment> {
+        let wire = json!({"metadata": {"name": "csi-1"}, "spec": {"attacher": "a", "nodeName": "n", "source": source}});
+        VolumeAttachment::track(serde_json::from_value(wire).expect("an attachment"))
+    }
+
+    #[test]
+    fn an_attachment_is_found_by_its_volume() {
+        let name = ObjectName::new("", "csi-1");
+        let kept = attachment(json!({"persistentVolumeName": "pv"})).expect("kept");
+        assert_eq!(kept.references(&name), [ObjectName::new("", "pv")]);
+        assert_eq!(attachment(json!({"inlineVolumeSpec": {}})), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! What the door at admission answers to reviews as the API server sends them.
+
+use super::*;
+use crate::{
+    admission::{Answer, Request},
+    cluster::{Feed, Feeds},
+    objects::managed_by::{LEGACY_LABEL, PROVISIONER_LABEL, RELEASER_LABEL},
+    telemetry::Metrics,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn us() -> String {
+    Options::default().id.to_string()
+}
+
+/// What is known where a claim with these labels lives, and no other.
+fn known(labels: Value) -> Known {
+    let claim =
+        json!({"metadata": {"namespace": "ns", "name": "data", "uid": "1", "labels": labels}});
+    let claim = serde_json::from_value(claim).expect("a claim");
+    let feeds = Feeds {
+        claims: Feed::filled(vec![claim]),
+        ..Feeds::new(&Arc::new(Metrics::new()))
+    };
+    Known::new(&feeds, None, Options::default())
+}
+
+fn created(changes: Value) -> Request {
+    let mut volume = json!({
+        "metadata": {"name": "pv", "labels": {"app": "x"}},
+        "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "1"}, "persistentVolumeReclaimPolicy": "Retain"},
+    });
+    json_patch::merge(&mut volume, &changes);
+    let request = json!({
+        "uid": "review", "operation": "CREATE", "name": "pv", "object": volume,
+        "resource": {"group": "", "version": "v1", "resource": "persistentvolumes"},
+    });
+    serde_json::from_value(request).expect("a request")
+}
+
+fn asked(known: &Known, request: &Request) -> Answer {
+    let hook = hook(known);
+    assert!(hook.rules.iter().all(|rule| rule.covers(request)));
+    hook.review.remembered(request)
+}
+
+#[test]
+fn a_volume_for_a_claim_of_ours_is_labelled_from_birth() {
+    let known = known(json!({PROVISIONER_LABEL: us()}));
+    let Answer::Patch { operations, what } = asked(&known, &created(json!({}))) else {
+        panic!("it is labelled");
+    };
+    let path = "/metadata/labels/reclaimable-pv-releaser.kubernetes.io~1managed-by";
+    let expected = json!([{"op": "add", "path": path, "value": us()}]);
+    assert_eq!(json!(operations), expected);
+    assert_eq!(what, format!("add the label {RELEASER_LABEL}={}", us()));
+}
+
+#[test]
+fn everything_else_is_let_through_as_it_is() {
+    let ours = json!({PROVISIONER_LABEL: us()});
+    for (row, known, volume) in [
+        (
+            "not our claim",
+            known(json!({PROVISIONER_LABEL: "you"})),
+            json!({}),
+        ),
+        (
+            "another claim of that name",
+            known(ours.clone()),
+            json!({"spec": {"claimRef": {"uid": "2"}}}),
+        ),
+        (
+            "another claim",
+            known(ours.clone()),
+            json!({"spec": {"claimRef": {"name": "other"}}}),
+        ),
+        (
+            "no claim",
+            known(ours.clone()),
+            json!({"spec": {"claimRef": null}}),
+        ),
+        (
+            "it goes with its claim",
+            known(ours.clone()),
+            json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+        ),
+        (
+            "labelled already",
+            known(ours.clone()),
+            json!({"metadata": {"labels": {RELEASER_LABEL: us()}}}),
+        ),
+        (
+            "somebody else's",
+            known(ours),
+            json!({"metadata": {"labels": {LEGACY_LABEL: "you"}}}),
+        ),
+    ] {
+        assert_eq!(asked(&known, &created(volume)), Answer::Allow, "{row}");
+    }
+}
+
+#[test]
+fn a_watch_that_has_told_nothing_refuses_nothing() {
+    let feeds = Feeds::new(&Arc::new(Metrics::new()));
+    let known = Known::new(&feeds, None, Options::default());
+    assert_eq!(asked(&known, &created(json!({}))), Answer::Allow);
+}

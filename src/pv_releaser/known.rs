@@ -1,0 +1,124 @@
+//! What the watches told of volumes, their claims, their classes and who has them attached.
+
+use super::{
+    Options,
+    rule::{Attachment, Decision, Left, View, decide},
+};
+use crate::{
+    cluster::{Change, Departed, Feed, Feeds},
+    objects::{
+        Claim, ManagedBy, ObjectName, StorageClass, Volume, VolumeAttachment, managed_by::Whose,
+        volume::ClaimRef,
+    },
+};
+use std::{sync::Arc, time::Duration};
+
+/// The labels of a claim that is gone count for so long: its volume may be told of later than its end.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// See the module. No two of the feeds are ever locked at once.
+#[derive(Clone)]
+pub struct Known {
+    /// All volumes.
+    pub volumes: Arc<Feed<Volume>>,
+    /// All claims, or those of one namespace.
+    pub claims: Arc<Feed<Claim>>,
+    /// All classes that name an installation. Empty where classes do not count.
+    pub classes: Arc<Feed<StorageClass>>,
+    /// All attachments.
+    pub attachments: Arc<Feed<VolumeAttachment>>,
+    /// How to release.
+    pub options: Arc<Options>,
+    departed: Arc<Departed<Box<str>, Arc<ManagedBy>>>,
+    namespace: Option<Arc<str>>,
+}
+
+impl Known {
+    /// What these feeds tell. `namespace` is the only one whose claims are known, where there is one.
+    pub fn new(feeds: &Feeds, namespace: Option<&str>, options: Options) -> Self {
+        let known = Self {
+            volumes: feeds.volumes.clone(),
+            claims: feeds.claims.clone(),
+            classes: feeds.classes.clone(),
+            attachments: feeds.attachments.clone(),
+            options: Arc::new(options),
+            departed: Arc::new(Departed::new(REMEMBERED)),
+            namespace: namespace.map(Into::into),
+        };
+        known.remember_claims();
+        known
+    }
+
+    /// Before anything else listens to claims: whoever is woken by the end of one finds its labels here.
+    fn remember_claims(&self) {
+        let departed = self.departed.clone();
+        self.claims.listen(move |change| {
+            let replaced = |old: &Claim| change.new.is_none_or(|new| new.uid != old.uid);
+            let gone = change.old.filter(|old| replaced(old));
+            if let Some((claim, labels)) =
+                gone.and_then(|old| Some((old, old.managed_by.as_ref()?)))
+            {
+                departed.remember(claim.uid.clone(), Arc::new((**labels).clone()));
+            }
+        });
+    }
+
+    /// What to do with the volume, by the watches.
+    pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision {
+        let attached = !self.attachments.read().names_referring_to(name).is_empty();
+        let attachment = match attached {
+            true => Attachment::Known,
+            false => Attachment::NotKnown,
+        };
+        self.judge_with(volume, attachment)
+    }
+
+    /// What to do with the volume, where that is known of its attachments.
+    pub fn judge_with(&self, volume: &Volume, attachment: Attachment) -> Decision {
+        let claim_ref = volume.claimed_by();
+        let claim = claim_ref.and_then(|claim| self.claims.read().last_told(&claim.name));
+        let departed = claim_ref.and_then(|claim| self.departed.get(&claim.uid));
+        let class = ObjectName::new("", &*volume.class);
+        let class = self.classes.read().last_told(&class);
+        let view = View {
+            volume,
+            watched: claim_ref.is_some_and(|claim| self.watches(claim)),
+            claim: claim.as_deref(),
+            departed: departed.as_deref(),
+            class: class.as_ref().map(|class| &*class.controller_id),
+            attachment,
+        };
+        decide(&view, &self.options)
+    }
+
+    fn watches(&self, claim: &ClaimRef) -> bool {
+        let only = self.namespace.as_ref();
+        only.is_none_or(|only| *only == claim.name.namespace)
+    }
+
+    /// Whether nothing says whose the volume is, and it is Released for good.
+    pub fn is_orphan(&self, name: &ObjectName, volume: &Volume) -> bool {
+        self.judge(name, volume) == Decision::Leave(Left::Orphaned)
+    }
+
+    /// The same of a volume that was an orphan a while ago.
+    pub fn is_orphan_still(&self, name: &ObjectName) -> bool {
+        let volume = self.volumes.read().last_told(name);
+        volume.is_some_and(|volume| self.is_orphan(name, &volume))
+    }
+
+    /// A volume appeared that has our label because its claim does: it got it at admission, where it could not be told of yet.
+    pub fn is_labelled_from_birth(&self, change: &Change<'_, Volume>) -> bool {
+        let born = change
+            .new
+            .filter(|_| change.old.is_none() && self.volumes.is_synced());
+        born.filter(|volume| self.options.whose(volume) == Whose::Own)
+            .is_some_and(|volume| {
+                let unlabelled = Volume {
+                    managed_by: None,
+                    ..Volume::clone(volume)
+                };
+                self.judge(change.name, &unlabelled) == Decision::Associate
+            })
+    }
+}

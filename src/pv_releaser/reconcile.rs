@@ -1,0 +1,178 @@
+//! The background door: what happens to a volume that may need work.
+
+use super::{
+    NAME, census,
+    known::Known,
+    patch::{association, release},
+    reasons::{ASSOCIATED, RELEASED},
+    rule::{Attachment, Decision, Left},
+    tell, wake,
+};
+use crate::{
+    cluster::{Action, Apply, Reconcile, Regarding, Retry, SharedList, Target, Told, WorkQueue},
+    objects::{Kind, ObjectName, Volume, VolumeAttachment},
+    telemetry::Metrics,
+};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// An orphan is told of so long after it was found: the watch of claims may be a little behind that of volumes.
+const SURE: Duration = Duration::from_secs(5);
+
+/// What the reconciler works with.
+pub struct PvReleaser {
+    /// What the watches told.
+    pub known: Known,
+    /// VolumeAttachments, live.
+    pub live_attachments: Arc<SharedList<VolumeAttachment>>,
+    /// The writer.
+    pub apply: Arc<Apply>,
+    /// What users have been told.
+    pub told: Arc<Told<ObjectName, Left>>,
+}
+
+impl PvReleaser {
+    /// Puts a volume in line whenever something happened that may change what becomes of it.
+    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+        wake::listen(&self.known, queue);
+        let (known, apply) = (self.known.clone(), self.apply.clone());
+        self.known.volumes.listen(move |change| {
+            if let Some(volume) = change.new.filter(|_| known.is_labelled_from_birth(change)) {
+                let regarding = regarding(change.name, volume);
+                apply.announce(regarding, tell::associated(volume), || {});
+            }
+        });
+    }
+
+    /// Has orphans counted at every scrape.
+    pub fn count(&self, metrics: &Metrics) {
+        let known = self.known.clone();
+        metrics.before_scrape(move |metrics| census::count(&known, metrics));
+    }
+
+    /// As the API server knows the attachments right now.
+    async fn confirm(&self, name: &ObjectName, volume: &Volume) -> Result<Decision, Retry> {
+        let live = self.live_attachments.list(&name.namespace).await;
+        let live =
+            live.map_err(|error| Retry::new(format!("attachments could not be listed: {error}")))?;
+        if !live.names_referring_to(name).is_empty() {
+            // It may be gone before the watch, which is behind, ever tells of it; then nothing would wake the volume.
+            return Err(Retry::new(
+                "it is attached, which the watch has not told of",
+            ));
+        }
+        Ok(self.known.judge_with(volume, Attachment::Absent))
+    }
+
+    async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Result<(), Retry> {
+        let action = Action::Associate(association(volume, &self.known.options.id));
+        let target = written(name, volume, None);
+        let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
+        if applied.written() {
+            self.known.volumes.outdate(name, volume);
+            let regarding = regarding(name, volume);
+            self.apply
+                .announce(regarding, tell::associated(volume), || {});
+        }
+        applied.settled()
+    }
+
+    /// `decided` is when the LIST ended that showed no attachment. A LIST of many may take longer than a decision is good for.
+    async fn release(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        decided: Instant,
+    ) -> Result<(), Retry> {
+        let options = &self.known.options;
+        let action = Action::Release(release(volume, options));
+        let target = written(name, volume, Some(decided));
+        let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
+        if applied.written() {
+            self.known.volumes.outdate(name, volume);
+            let announcement = tell::released(volume, options.mode);
+            self.apply
+                .announce(regarding(name, volume), announcement, || {});
+        }
+        applied.settled()
+    }
+
+    /// Tells what is news.
+    fn tell(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
+        let options = &self.known.options;
+        let announcement = tell::left(volume, left, options);
+        let causes: HashSet<_> = announcement.iter().map(|_| left).collect();
+        let news = self.told.news(name, &volume.uid, causes);
+        let Some(announcement) = announcement.filter(|_| news.contains(&left)) else {
+            return;
+        };
+        let (known, apply, told) = (self.known.clone(), self.apply.clone(), self.told.clone());
+        let regarding = regarding(name, volume);
+        let name = name.clone();
+        tokio::spawn(async move {
+            if left == Left::Orphaned {
+                tokio::time::sleep(SURE).await;
+                if !known.is_orphan_still(&name) {
+                    return;
+                }
+            }
+            apply.announce(regarding, announcement, move || told.forget(&name));
+        });
+    }
+}
+
+impl Reconcile for PvReleaser {
+    const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
+
+    fn candidates(&self) -> Vec<ObjectName> {
+        let volumes = self.known.volumes.read();
+        self.told.retain(|name| volumes.last_told(name).is_some());
+        volumes.names_where(|volume| volume.claimed_by().is_some())
+    }
+
+    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+        let (last_told, current) = {
+            let volumes = self.known.volumes.read();
+            (volumes.last_told(name), volumes.get(name))
+        };
+        if last_told.is_none() {
+            self.told.forget(name);
+        }
+        let Some(volume) = current else {
+            return Ok(());
+        };
+        let decision = match self.known.judge(name, &volume) {
+            // The volume is known already, so a LIST that begins from here on is younger than it.
+            Decision::Confirm => self.confirm(name, &volume).await?,
+            decision => decision,
+        };
+        let decided = Instant::now();
+        match decision {
+            Decision::Associate => self.associate(name, &volume).await,
+            Decision::Release => self.release(name, &volume, decided).await,
+            Decision::Leave(left) => {
+                tracing::debug!(component = NAME, object = %name, reason = left.name(), "left");
+                self.tell(name, &volume, left);
+                Ok(())
+            }
+            Decision::Confirm => Ok(()),
+        }
+    }
+}
+
+fn written<'a>(name: &'a ObjectName, volume: &'a Volume, decided: Option<Instant>) -> Target<'a> {
+    Target {
+        resource_version: Some(&volume.resource_version),
+        decided,
+        ..Target::new(Kind::PersistentVolume, name, &volume.uid)
+    }
+}
+
+fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
+    Regarding {
+        kind: Kind::PersistentVolume,
+        name: name.clone(),
+        uid: volume.uid.clone(),
+    }
+}

@@ -1,0 +1,95 @@
+//! What is written, and what becomes of a write.
+
+use super::{
+    scene::{Scene, attachment, labelled},
+    *,
+};
+
+/// PR-09 and PR-11
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_released_once() {
+    let scene = Scene::new(Options::default());
+    scene.told_of_volume("5", labelled());
+    assert!(scene.look().await);
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
+        {"op": "remove", "path": "/spec/claimRef"},
+        {"op": "remove", "path": "/metadata/labels/reclaimable-pv-releaser.kubernetes.io~1managed-by"},
+    ]);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
+    assert!(scene.look().await, "before the watch tells");
+    for version in ["6", "7", "8"] {
+        scene.told_of_volume(version, json!({"spec": {"claimRef": null}}));
+        assert!(scene.look().await);
+    }
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
+    assert_eq!(scene.server.reasons(), ["Released"]);
+    assert_eq!(scene.server.sent("GET volumeattachments").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attached_volume_is_left_until_it_is_not() {
+    let scene = Scene::new(Options::default());
+    scene.server.attached.lock().expect("lock").push("pv");
+    scene.told_of_volume("5", labelled());
+    assert!(
+        !scene.look().await,
+        "the watch has not told of it, so nothing would wake the volume"
+    );
+    let attachments = &scene.releaser.known.attachments;
+    scene.hear(attachments, attachment("pv"));
+    assert!(scene.look().await && scene.woken().await);
+    assert_eq!(
+        scene.server.sent("GET volumeattachments").len(),
+        1,
+        "the watch proves it"
+    );
+    scene.server.attached.lock().expect("lock").clear();
+    scene.lose(attachments, attachment("pv"));
+    assert!(scene.woken().await && scene.server.sent("PATCH persistentvolumes").is_empty());
+    assert!(scene.look().await);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
+}
+
+/// PR-14 and PR-15: whatever has become of it is looked at anew.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_changed_meanwhile_is_no_error() {
+    let scene = Scene::new(Options::default());
+    scene.told_of_volume("5", labelled());
+    scene
+        .server
+        .answers
+        .lock()
+        .expect("lock")
+        .extend([(422, "the test failed"), (409, "conflict")]);
+    assert!(!scene.look().await && !scene.look().await);
+    assert_eq!(scene.server.events(), []);
+    let mut rebound = labelled();
+    json_patch::merge(
+        &mut rebound,
+        &json!({"status": {"phase": "Bound"}, "spec": {"claimRef": {"uid": "2"}}}),
+    );
+    scene.told_of_volume("6", rebound);
+    assert!(scene.look().await);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
+}
+
+/// PR-24
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_is_told_of_and_asked_again() {
+    let scene = Scene::new(Options::default());
+    scene.told_of_volume("5", labelled());
+    scene
+        .server
+        .answers
+        .lock()
+        .expect("lock")
+        .push_back((500, "etcd is away"));
+    assert!(!scene.look().await);
+    let (reason, note) = scene.server.events().remove(0);
+    assert_eq!(reason, "ErrReleasePV");
+    assert!(note.ends_with("etcd is away") && note.len() < 100, "{note}");
+    assert!(scene.look().await && scene.look().await);
+    assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
+}

@@ -1,0 +1,152 @@
+//! The cases of the specification, by their numbers.
+
+mod association;
+mod background;
+mod patches;
+mod releasing;
+mod scene;
+mod telling;
+mod waking;
+
+use super::*;
+use crate::objects::{
+    Claim, ManagedBy, Volume, claim::ClaimWire, managed_by::RELEASER_LABEL, volume::VolumeWire,
+};
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+static US: LazyLock<String> = LazyLock::new(|| Options::default().id.to_string());
+
+/// A labelled volume whose claim is gone, with changes; `null` removes.
+fn wire(changes: Value) -> Value {
+    let wire = json!({
+        "metadata": {"name": "pv", "uid": "pv-uid", "resourceVersion": "5", "labels": {RELEASER_LABEL: *US, "app": "x"},
+            "annotations": {"pv.kubernetes.io/bound-by-controller": "yes", "other": "kept"}},
+        "spec": {"claimRef": {"kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data", "uid": "1", "resourceVersion": "3"},
+            "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "fast", "csi": {"driver": "d", "fieldFromTheFuture": 1}},
+        "status": {"phase": "Released"},
+    });
+    changed(wire, changes)
+}
+
+fn changed(mut wire: Value, changes: Value) -> Value {
+    json_patch::merge(&mut wire, &changes);
+    wire
+}
+
+fn read(wire: Value) -> Volume {
+    let wire: VolumeWire = serde_json::from_value(wire).expect("a volume");
+    wire.into()
+}
+
+fn volume(changes: Value) -> Volume {
+    read(wire(changes))
+}
+
+/// The same without our label.
+fn unlabelled(changes: Value) -> Volume {
+    let unlabelled = wire(json!({"metadata": {"labels": {RELEASER_LABEL: null}}}));
+    read(changed(unlabelled, changes))
+}
+
+fn phase(phase: &str) -> Value {
+    json!({"status": {"phase": phase}})
+}
+
+fn policy(policy: &str) -> Value {
+    json!({"spec": {"persistentVolumeReclaimPolicy": policy}})
+}
+
+fn deleted() -> Value {
+    json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+}
+
+fn label(key: &str, value: &str) -> Value {
+    json!({"metadata": {"labels": {key: value}}})
+}
+
+fn claim(uid: &str, labels: Value) -> Claim {
+    let wire =
+        json!({"metadata": {"name": "data", "namespace": "ns", "uid": uid, "labels": labels}});
+    let wire: ClaimWire = serde_json::from_value(wire).expect("a claim");
+    wire.into()
+}
+
+/// What is known, beside the volume.
+#[derive(Clone)]
+struct Else {
+    claim: Option<Claim>,
+    departed: Option<ManagedBy>,
+    class: Option<String>,
+    watched: bool,
+    attachment: Attachment,
+}
+
+/// Nothing is, and no attachment there is.
+const NOTHING: Else = Else {
+    claim: None,
+    departed: None,
+    class: None,
+    watched: true,
+    attachment: Attachment::Absent,
+};
+
+/// A claim of the name that the volume says.
+fn known(uid: &str, labels: Value) -> Else {
+    Else {
+        claim: Some(claim(uid, labels)),
+        ..NOTHING
+    }
+}
+
+/// The claim that the volume says had these labels.
+fn gone(labels: Value) -> Else {
+    let labels = claim("1", labels).managed_by;
+    Else {
+        departed: labels.map(|labels| *labels),
+        ..NOTHING
+    }
+}
+
+/// The volume's class names this installation.
+fn class(id: &str) -> Else {
+    Else {
+        class: Some(id.to_owned()),
+        ..NOTHING
+    }
+}
+
+fn attached(attachment: Attachment) -> Else {
+    Else {
+        attachment,
+        ..NOTHING
+    }
+}
+
+/// Claims of its namespace are not watched.
+fn unwatched() -> Else {
+    Else {
+        watched: false,
+        ..NOTHING
+    }
+}
+
+fn decided(volume: &Volume, other: &Else, options: &Options) -> Decision {
+    let view = View {
+        volume,
+        watched: other.watched,
+        claim: other.claim.as_ref(),
+        departed: other.departed.as_ref(),
+        class: other.class.as_deref(),
+        attachment: other.attachment,
+    };
+    decide(&view, options)
+}
+
+/// What is decided on a volume where that is known beside it, row by row.
+macro_rules! table {
+    ($options:expr; $($row:literal: $volume:expr, $other:expr => $expected:expr;)+) => {
+        $(assert_eq!(decided(&$volume, &$other, &$options), $expected, $row);)+
+    };
+}
+use table;

@@ -1,0 +1,103 @@
+//! What a volume looks like afterwards.
+
+use super::{
+    patch::{association, release},
+    *,
+};
+use crate::objects::managed_by::LEGACY_LABEL;
+use json_patch::PatchOperation;
+
+fn patched(before: Value, operations: &[PatchOperation]) -> Value {
+    let mut after = before;
+    json_patch::patch(&mut after, operations).expect("applies");
+    after
+}
+
+/// The volume after its release.
+fn freed(changes: Value, options: &Options) -> Value {
+    let operations = release(&volume(changes.clone()), options);
+    patched(wire(changes), &operations)
+}
+
+/// PR-07 and PR-23
+#[test]
+fn association_adds_one_label_and_nothing_else() {
+    for labels in [json!(null), json!({}), json!({"app": "x"})] {
+        let mut before = wire(json!({}));
+        before["metadata"]["labels"] = labels.clone();
+        let operations = association(&read(before.clone()), &Options::default().id);
+        let mut expected = before.clone();
+        expected["metadata"]["labels"][RELEASER_LABEL] = json!(*US);
+        assert_eq!(patched(before, &operations), expected, "{labels}");
+    }
+}
+
+/// PR-09, PR-22 and PR-23
+#[test]
+fn a_release_takes_what_ties_the_volume_and_nothing_else() {
+    let binder = "pv.kubernetes.io/bound-by-controller";
+    let binders_mark = json!({"metadata": {"annotations": {binder: null}}});
+    let tied = json!({"metadata": {"labels": {RELEASER_LABEL: null}}, "spec": {"claimRef": null}});
+    let expected = changed(wire(binders_mark.clone()), tied);
+    for changes in [json!({}), binders_mark] {
+        assert_eq!(freed(changes, &Options::default()), expected);
+    }
+}
+
+/// PR-19: there is no label to take.
+#[test]
+fn a_volume_that_is_ours_by_its_class_keeps_its_labels() {
+    let unlabelled = json!({"metadata": {"labels": {RELEASER_LABEL: null}}});
+    let options = Options {
+        by_class: true,
+        ..Options::default()
+    };
+    let after = freed(unlabelled, &options);
+    assert_eq!(after["metadata"]["labels"], json!({"app": "x"}));
+    assert_eq!(after["spec"]["claimRef"], json!(null));
+}
+
+/// PR-25
+#[test]
+fn the_legacy_label_goes_where_it_counts() {
+    let legacy = label(LEGACY_LABEL, &US);
+    let all = freed(legacy.clone(), &Options::default());
+    assert_eq!(all["metadata"]["labels"], json!({"app": "x"}));
+    let ignoring = Options {
+        legacy_label: false,
+        ..Options::default()
+    };
+    let kept = json!({"app": "x", LEGACY_LABEL: *US});
+    assert_eq!(freed(legacy, &ignoring)["metadata"]["labels"], kept);
+}
+
+/// PR-10
+#[test]
+fn labels_put_by_hand_stay() {
+    let by_hand = Options {
+        automatic: false,
+        ..Options::default()
+    };
+    let after = freed(label(LEGACY_LABEL, &US), &by_hand);
+    let labels = json!({RELEASER_LABEL: *US, LEGACY_LABEL: *US, "app": "x"});
+    assert_eq!(after["metadata"]["labels"], labels);
+    assert_eq!(after["spec"]["claimRef"], json!(null));
+}
+
+/// PR-30
+#[test]
+fn a_soft_release_keeps_the_name_of_the_claim() {
+    let soft = Options {
+        mode: Mode::Soft,
+        ..Options::default()
+    };
+    let name = json!({"kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data"});
+    let unversioned = json!({"spec": {"claimRef": {"resourceVersion": null}}});
+    for changes in [json!({}), unversioned] {
+        let after = freed(changes, &soft);
+        assert_eq!(after["spec"]["claimRef"], name);
+        assert_eq!(after["metadata"]["labels"], json!({"app": "x"}));
+        let again = decided(&read(after), &NOTHING, &soft);
+        assert_eq!(again, Decision::Leave(Left::NotOurs), "never twice");
+    }
+}

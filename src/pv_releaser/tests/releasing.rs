@@ -1,0 +1,87 @@
+//! Which volumes are released, and which are orphans.
+
+use super::{
+    Attachment::{Known, NotKnown},
+    Decision::{Associate, Confirm, Leave, Release},
+    Left::{Attached, Deleting, Foreign, Freed, InUse, NotOurs, NotRetained, Orphaned},
+    *,
+};
+use crate::objects::managed_by::PROVISIONER_LABEL;
+
+/// `spec.claimRef` with this in it.
+fn claim_ref(changes: Value) -> Value {
+    json!({"spec": {"claimRef": changes}})
+}
+
+#[test]
+fn volumes_of_ours_are_released_once_they_are_free() {
+    let no_uid = || claim_ref(json!({"uid": null}));
+    let no_policy = json!({"spec": {"persistentVolumeReclaimPolicy": null}});
+    table! { Options::default();
+        "PR-09, PR-17": volume(json!({})), NOTHING => Release;
+        "PR-11 freed already": volume(claim_ref(json!(null))), NOTHING => Leave(Freed);
+        "PR-13 policy Delete": volume(policy("Delete")), NOTHING => Leave(NotRetained);
+        "PR-13 no policy": volume(no_policy), NOTHING => Leave(NotRetained);
+        "PR-13 being deleted": volume(deleted()), NOTHING => Leave(Deleting);
+        "PR-16 whatever a later claim of that name says": volume(json!({})), known("2", json!(null)) => Release;
+        "PR-27 whatever is not known of its claim": volume(json!({})), unwatched() => Release;
+        "PR-30 freed softly": volume(no_uid()), NOTHING => Leave(Freed);
+        "attached": volume(json!({})), attached(Known) => Leave(Attached);
+        "not attached, as far as the watch told": volume(json!({})), attached(NotKnown) => Confirm;
+    }
+}
+
+/// PR-12
+#[test]
+fn volumes_that_are_not_released_are_in_use() {
+    for each in ["Bound", "Available", "Pending", "Failed", "Unheard-of"] {
+        let found = decided(&volume(phase(each)), &NOTHING, &Options::default());
+        assert_eq!(found, Leave(InUse), "{each}");
+    }
+}
+
+/// PR-19
+#[test]
+fn orphans_are_told_from_volumes_that_somebody_may_still_want() {
+    table! { Options::default();
+        "its claim is gone": unlabelled(json!({})), NOTHING => Leave(Orphaned);
+        "its claim is there": unlabelled(json!({})), known("1", json!(null)) => Leave(NotOurs);
+        "PR-27 its claim may be there": unlabelled(json!({})), unwatched() => Leave(NotOurs);
+        "in no phase of ours": unlabelled(phase("Failed")), NOTHING => Leave(NotOurs);
+        "policy Delete": unlabelled(policy("Delete")), NOTHING => Leave(NotOurs);
+        "being deleted": unlabelled(deleted()), NOTHING => Leave(NotOurs);
+        "freed by somebody": unlabelled(claim_ref(json!(null))), NOTHING => Leave(NotOurs);
+        "another installation's by class": unlabelled(json!({})), class("you") => Leave(NotOurs);
+    }
+}
+
+/// PR-19 and PR-31: what is Released is judged by the class as it is now.
+#[test]
+fn a_class_says_whose_its_volumes_are_where_it_may() {
+    let may = Options {
+        by_class: true,
+        ..Options::default()
+    };
+    let claimed = Else {
+        class: Some(US.clone()),
+        ..known("1", json!({PROVISIONER_LABEL: *US}))
+    };
+    let attached = Else {
+        attachment: Known,
+        ..class(&US)
+    };
+    table! { may;
+        "ours": unlabelled(json!({})), class(&US) => Release;
+        "another installation's": unlabelled(json!({})), class("you") => Leave(NotOurs);
+        "nobody's any more": unlabelled(json!({})), NOTHING => Leave(Orphaned);
+        "labelled for somebody else": volume(label(RELEASER_LABEL, "you")), class(&US) => Leave(Foreign);
+        "labelled for us, and another's by class": volume(json!({})), class("you") => Release;
+        "Bound": unlabelled(phase("Bound")), class(&US) => Leave(InUse);
+        "policy Delete, as of most classes": unlabelled(policy("Delete")), class(&US) => Leave(NotOurs);
+        "its claim gets it labelled": unlabelled(phase("Bound")), claimed => Associate;
+        "attached": unlabelled(json!({})), attached => Leave(Attached);
+    }
+    table! { Options::default();
+        "it may not": unlabelled(json!({})), class(&US) => Leave(NotOurs);
+    }
+}

@@ -1,0 +1,209 @@
+//! A releaser before an API server whose answers are made up.
+
+use super::super::*;
+use crate::{
+    cluster::{Apply, Elector, Feed, Feeds, Reconcile, SharedList, Told, WorkQueue},
+    objects::{
+        ObjectName, Tracked,
+        managed_by::{PROVISIONER_LABEL, RELEASER_LABEL},
+    },
+    telemetry::Metrics,
+};
+use http_body_util::BodyExt;
+use kube::{Api, Client, client::Body};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{sync::watch, time::Instant};
+
+/// Method and resource of a call, and what was sent.
+type Call = (String, Value);
+
+/// What the API server does and was asked.
+#[derive(Default)]
+pub(super) struct Server {
+    calls: Mutex<Vec<Call>>,
+    /// For the next patches of volumes; 200 when there are no more.
+    pub(super) answers: Mutex<VecDeque<(u16, &'static str)>>,
+    /// Names of volumes that are attached.
+    pub(super) attached: Mutex<Vec<&'static str>>,
+}
+
+impl Server {
+    async fn answer(self: Arc<Self>, request: http::Request<Body>) -> http::Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes();
+        let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let path = head.uri.path();
+        let resource = ["events", "volumeattachments", "persistentvolumes"]
+            .into_iter()
+            .find(|resource| path.contains(resource))
+            .unwrap_or(path);
+        let call = format!("{} {resource}", head.method);
+        self.calls.lock().expect("lock").push((call, sent.clone()));
+        let (code, answer) = match resource {
+            "volumeattachments" => (200, self.attachments()),
+            "persistentvolumes" => self.patched(),
+            _ => (200, sent),
+        };
+        let body = Body::from(answer.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        response.expect("a response")
+    }
+
+    fn attachments(&self) -> Value {
+        let attached = self.attached.lock().expect("lock");
+        let items: Vec<_> = attached.iter().map(|volume| attachment(volume)).collect();
+        json!({"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1", "metadata": {}, "items": items})
+    }
+
+    fn patched(&self) -> (u16, Value) {
+        match self.answers.lock().expect("lock").pop_front() {
+            Some((code, message)) => {
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
+                    "reason": "Reason", "details": {}});
+                (code, status)
+            }
+            None => {
+                let answer = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
+                (200, answer)
+            }
+        }
+    }
+
+    /// What was sent by calls of this sort.
+    pub(super) fn sent(&self, call: &str) -> Vec<Value> {
+        let calls = self.calls.lock().expect("lock");
+        let sent = calls.iter().filter(|(name, _)| name == call);
+        sent.map(|(_, body)| body.clone()).collect()
+    }
+
+    /// Reason and note of each event.
+    pub(super) fn events(&self) -> Vec<(String, String)> {
+        let text =
+            |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        let events = self.sent("POST events").into_iter();
+        events
+            .map(|event| (text(&event, "reason"), text(&event, "note")))
+            .collect()
+    }
+
+    pub(super) fn reasons(&self) -> Vec<String> {
+        self.events()
+            .into_iter()
+            .map(|(reason, _)| reason)
+            .collect()
+    }
+}
+
+pub(super) fn attachment(volume: &str) -> Value {
+    json!({"metadata": {"name": format!("csi-{volume}")}, "spec": {"source": {"persistentVolumeName": volume}}})
+}
+
+fn volume(version: &str, changes: Value) -> Value {
+    let mut wire = json!({
+        "metadata": {"name": "pv", "uid": "pv-uid", "resourceVersion": version},
+        "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "1"}, "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "fast"},
+        "status": {"phase": "Released"},
+    });
+    json_patch::merge(&mut wire, &changes);
+    wire
+}
+
+pub(super) fn labelled() -> Value {
+    json!({"metadata": {"labels": {RELEASER_LABEL: Options::default().id.as_str()}}})
+}
+
+pub(super) fn claim(uid: &str, labels: Value) -> Value {
+    json!({"metadata": {"namespace": "ns", "name": "data", "uid": uid, "labels": labels}})
+}
+
+pub(super) fn claimed() -> Value {
+    json!({PROVISIONER_LABEL: Options::default().id.as_str()})
+}
+
+/// A releaser that leads, before such a server.
+pub(super) struct Scene {
+    pub(super) server: Arc<Server>,
+    pub(super) releaser: PvReleaser,
+    queue: Arc<WorkQueue<ObjectName>>,
+    pub(super) metrics: Arc<Metrics>,
+    _lead: watch::Sender<Option<Instant>>,
+}
+
+impl Scene {
+    pub(super) fn new(options: Options) -> Self {
+        Self::within(None, options)
+    }
+
+    pub(super) fn within(namespace: Option<&str>, options: Options) -> Self {
+        let (server, metrics) = (Arc::new(Server::default()), Arc::new(Metrics::new()));
+        let service = server.clone();
+        let service = tower::service_fn(move |request| {
+            let server = service.clone();
+            async move { Ok::<_, std::io::Error>(server.answer(request).await) }
+        });
+        let client = Client::new(service, "default");
+        let (lead, leadership) = Elector::by_hand();
+        lead.send_replace(Some(Instant::now() + Duration::from_secs(86_400)));
+        let feeds = Feeds {
+            volumes: Feed::filled(vec![]),
+            ..Feeds::new(&metrics)
+        };
+        let lists = client.clone();
+        let releaser = PvReleaser {
+            known: Known::new(&feeds, namespace, options),
+            live_attachments: SharedList::new(metrics.clone(), move |_| Api::all(lists.clone())),
+            apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),
+            told: Arc::new(Told::default()),
+        };
+        let queue = Arc::new(WorkQueue::default());
+        queue.open();
+        releaser.listen(&queue);
+        releaser.count(&metrics);
+        Self {
+            server,
+            releaser,
+            queue,
+            metrics,
+            _lead: lead,
+        }
+    }
+
+    pub(super) fn hear<T: Tracked>(&self, feed: &Arc<Feed<T>>, wire: Value) {
+        feed.hear(serde_json::from_value(wire).expect("readable"), true);
+    }
+
+    pub(super) fn lose<T: Tracked>(&self, feed: &Arc<Feed<T>>, wire: Value) {
+        feed.hear(serde_json::from_value(wire).expect("readable"), false);
+    }
+
+    pub(super) fn told_of_volume(&self, version: &str, changes: Value) {
+        self.hear(&self.releaser.known.volumes, volume(version, changes));
+    }
+
+    pub(super) fn told_of_no_volume(&self, version: &str) {
+        self.lose(&self.releaser.known.volumes, volume(version, json!({})));
+    }
+
+    /// Whether the volume was put in line since the last time.
+    pub(super) async fn woken(&self) -> bool {
+        let woken = !self.queue.is_empty();
+        while !self.queue.is_empty() {
+            let name = self.queue.take().await;
+            self.queue.done(&name);
+        }
+        woken
+    }
+
+    /// Looks at the volume, until everything that comes of it has been said. Says whether it is settled.
+    pub(super) async fn look(&self) -> bool {
+        let outcome = self.releaser.reconcile(&ObjectName::new("", "pv")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        outcome.is_ok()
+    }
+}

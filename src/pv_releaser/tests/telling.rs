@@ -1,0 +1,125 @@
+//! What users are told, and how often.
+
+use super::{
+    scene::{Scene, claim, claimed, labelled},
+    *,
+};
+use crate::{cluster::Reconcile, objects::ObjectName};
+use std::time::Duration;
+
+/// PR-13
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_released_is_told_once() {
+    let scene = Scene::new(Options::default());
+    let mut deleted = labelled();
+    json_patch::merge(
+        &mut deleted,
+        &json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+    );
+    for version in ["5", "6", "7"] {
+        scene.told_of_volume(version, deleted.clone());
+        assert!(scene.look().await);
+    }
+    assert_eq!(scene.server.reasons(), ["ErrReleasePV"]);
+    assert_eq!(
+        scene.server.sent("PATCH persistentvolumes"),
+        [] as [Value; 0]
+    );
+    scene.told_of_volume("8", labelled());
+    assert!(scene.look().await);
+    assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
+}
+
+/// PR-19
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_told_once_and_counted() {
+    let scene = Scene::new(Options::default());
+    for version in ["5", "6"] {
+        scene.told_of_volume(version, json!({}));
+        assert!(scene.look().await);
+    }
+    let events = scene.server.events();
+    let [(reason, note)] = &*events else {
+        panic!("{events:?}");
+    };
+    assert_eq!(reason, "Orphaned");
+    let label = format!("label it {RELEASER_LABEL}={}", Options::default().id);
+    assert!(note.contains("ns/data") && note.contains(&label), "{note}");
+    let counted = |count| {
+        scene
+            .metrics
+            .text()
+            .contains(&format!("volume_warden_orphaned_volumes {count}\n"))
+    };
+    assert!(counted(1), "{}", scene.metrics.text());
+    scene.told_of_volume("7", labelled());
+    assert!(counted(0), "{}", scene.metrics.text());
+}
+
+/// PR-27: nothing is known of claims of other namespaces, but volumes have none.
+#[tokio::test(start_paused = true)]
+async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
+    let scene = Scene::within(Some("other"), Options::default());
+    scene.told_of_volume("5", json!({}));
+    assert!(scene.look().await);
+    assert_eq!(scene.server.events(), []);
+    scene.told_of_volume("6", labelled());
+    assert!(scene.look().await);
+    assert_eq!(scene.server.reasons(), ["Released"]);
+    let scene = Scene::within(Some("ns"), Options::default());
+    scene.told_of_volume("5", json!({}));
+    assert!(scene.look().await);
+    assert_eq!(scene.server.reasons(), ["Orphaned"]);
+}
+
+/// The watch of claims may be a little behind that of volumes.
+#[tokio::test(start_paused = true)]
+async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
+    let scene = Scene::new(Options::default());
+    scene.told_of_volume("5", json!({}));
+    let name = ObjectName::new("", "pv");
+    scene.releaser.reconcile(&name).await.expect("settled");
+    scene.hear(&scene.releaser.known.claims, claim("1", json!(null)));
+    assert!(scene.look().await);
+    assert_eq!(scene.server.events(), []);
+}
+
+/// PR-01 at admission: the volume could not be told of before it was there.
+#[tokio::test(start_paused = true)]
+async fn a_label_from_birth_is_told_once() {
+    let scene = Scene::new(Options::default());
+    scene.hear(&scene.releaser.known.claims, claim("1", claimed()));
+    let mut bound = labelled();
+    json_patch::merge(&mut bound, &json!({"status": {"phase": "Bound"}}));
+    for version in ["5", "6"] {
+        scene.told_of_volume(version, bound.clone());
+        assert!(scene.look().await);
+    }
+    assert_eq!(scene.server.reasons(), ["Associated"]);
+    assert_eq!(
+        scene.server.sent("PATCH persistentvolumes"),
+        [] as [Value; 0]
+    );
+}
+
+/// Hands, too, may label a volume from its birth, and are not told of it.
+#[tokio::test(start_paused = true)]
+async fn a_label_by_hand_is_not_told() {
+    let scene = Scene::new(Options::default());
+    scene.told_of_volume("5", labelled());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(scene.server.events(), []);
+}
+
+/// What was told of a volume is not remembered for ever.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_gone_is_forgotten() {
+    let scene = Scene::new(Options::default());
+    for version in ["5", "6"] {
+        scene.told_of_volume(version, json!({}));
+        assert!(scene.look().await);
+        scene.told_of_no_volume(version);
+        assert!(scene.woken().await && scene.look().await);
+    }
+    assert_eq!(scene.server.reasons(), ["Orphaned", "Orphaned"]);
+}

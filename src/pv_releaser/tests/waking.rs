@@ -1,0 +1,75 @@
+//! What wakes a volume.
+
+use super::{
+    scene::{Scene, claim, claimed, labelled},
+    *,
+};
+
+/// PR-05 and PR-20
+#[tokio::test(start_paused = true)]
+async fn a_claim_gets_its_volume_labelled_even_after_its_end() {
+    let scene = Scene::new(Options::default());
+    let claims = &scene.releaser.known.claims;
+    scene.hear(claims, claim("1", json!(null)));
+    scene.told_of_volume("5", json!({"status": {"phase": "Bound"}}));
+    assert!(scene.look().await && scene.woken().await);
+    assert_eq!(
+        scene.server.sent("PATCH persistentvolumes"),
+        [] as [Value; 0]
+    );
+    scene.hear(claims, claim("1", claimed()));
+    assert!(scene.woken().await, "labelled");
+    scene.hear(claims, claim("1", claimed()));
+    assert!(!scene.woken().await, "nothing that counts has changed");
+    scene.lose(claims, claim("1", claimed()));
+    assert!(scene.woken().await, "gone");
+    scene.told_of_volume("6", json!({}));
+    assert!(scene.look().await);
+    assert!(scene.look().await, "before the watch tells");
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
+        {"op": "add", "path": "/metadata/labels", "value": {RELEASER_LABEL: Options::default().id.as_str()}},
+    ]);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
+    scene.told_of_volume("7", labelled());
+    assert!(scene.look().await);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
+    assert_eq!(scene.server.reasons(), ["Associated", "Released"]);
+}
+
+/// A claim whose successor of the same name is all that the watch tells of.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_replaced_is_remembered_too() {
+    let scene = Scene::new(Options::default());
+    let claims = &scene.releaser.known.claims;
+    scene.hear(claims, claim("1", claimed()));
+    scene.hear(claims, claim("2", json!(null)));
+    scene.told_of_volume("5", json!({}));
+    assert!(scene.look().await);
+    assert_eq!(scene.server.reasons(), ["Associated"]);
+}
+
+/// PR-31, and classes that stop saying so.
+#[tokio::test(start_paused = true)]
+async fn a_class_wakes_its_released_volumes() {
+    let scene = Scene::new(Options {
+        by_class: true,
+        ..Options::default()
+    });
+    let classes = &scene.releaser.known.classes;
+    let class = |id: &str| json!({"metadata": {"name": "fast", "annotations": {"reclaimable-pv-releaser.kubernetes.io/controller-id": id}}});
+    scene.told_of_volume("5", json!({}));
+    assert!(scene.look().await && scene.woken().await);
+    scene.hear(classes, class("other"));
+    assert!(scene.look().await && scene.woken().await);
+    scene.hear(classes, class(Options::default().id.as_str()));
+    assert!(scene.woken().await);
+    assert!(scene.look().await);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
+    scene.told_of_volume("6", json!({"metadata": {"uid": "another"}}));
+    scene.lose(classes, class(Options::default().id.as_str()));
+    assert!(scene.look().await && scene.woken().await);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
+    assert_eq!(scene.server.reasons(), ["Orphaned", "Released", "Orphaned"]);
+}

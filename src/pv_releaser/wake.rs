@@ -1,0 +1,49 @@
+//! What wakes a volume: whatever may change what becomes of it.
+
+use super::known::Known;
+use crate::{
+    cluster::{Change, WorkQueue},
+    objects::{Claim, ObjectName, VolumeAttachment, volume::Phase},
+};
+use std::sync::Arc;
+
+/// Puts a volume in line whenever something happened to it, to its claim, to its class, or to who has it attached.
+pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
+    let line = queue.clone();
+    known
+        .volumes
+        .listen(move |change| line.add(change.name.clone()));
+    let (line, volumes) = (queue.clone(), known.volumes.clone());
+    known.claims.listen(move |change| {
+        if concerns_us(change) {
+            let volumes = volumes.read();
+            let bound = volumes.names_referring_to(change.name).iter();
+            bound.for_each(|volume| line.add(volume.clone()));
+        }
+    });
+    let line = queue.clone();
+    known.attachments.listen(move |change| {
+        left(change).into_iter().for_each(|volume| line.add(volume));
+    });
+    let (line, volumes) = (queue.clone(), known.volumes.clone());
+    known.classes.listen(move |change| {
+        let class = &*change.name.name;
+        let released = volumes
+            .read()
+            .names_where(|volume| volume.phase == Phase::Released && &*volume.class == class);
+        released.into_iter().for_each(|volume| line.add(volume));
+    });
+}
+
+/// The claim came, went, became another, or was labelled.
+fn concerns_us(change: &Change<'_, Claim>) -> bool {
+    let looked_at = |claim: &Arc<Claim>| (claim.uid.clone(), claim.managed_by.clone());
+    change.old.map(looked_at) != change.new.map(looked_at)
+}
+
+/// The volume that an attachment was of.
+fn left(change: &Change<'_, VolumeAttachment>) -> Option<ObjectName> {
+    let before = change.old.map(|attachment| &attachment.volume)?;
+    let now = change.new.map(|attachment| &attachment.volume);
+    (now != Some(before)).then(|| before.clone())
+}

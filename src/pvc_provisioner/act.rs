@@ -1,0 +1,168 @@
+//! What becomes of a decision of the reconciler.
+
+use super::{
+    Complaint, NAME, PvcProvisioner, Wish,
+    asked::wish_for,
+    complaint::is_refused,
+    reasons,
+    rule::{Decision, User},
+    template::Birth,
+};
+use crate::{
+    cluster::{Action, Applied, Creation, Lane, Retry, Target},
+    objects::{Claim, Kind, ObjectName, claim::AWAITING_POD, owner_references, patch::remove},
+};
+use json_patch::PatchOperation;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// What the API server refused it will mostly refuse again, until somebody changes something that we do not watch.
+const REFUSED: Duration = Duration::from_secs(30);
+
+impl PvcProvisioner {
+    /// Does it at once: what was read live to decide it is not good for long.
+    pub(super) async fn act(
+        &self,
+        name: &ObjectName,
+        claim: Option<&Arc<Claim>>,
+        decision: Decision<'_>,
+    ) -> Result<(), Retry> {
+        match (decision, claim) {
+            (Decision::Create(user), _) => self.create(name, user).await,
+            (Decision::Refuse(user, reason), _) => {
+                self.refuse(name, user, reason);
+                Ok(())
+            }
+            (Decision::Later(left), _) => Err(Retry::later(
+                left,
+                "the pod that it was made for may still come",
+            )),
+            (Decision::Give(user), Some(claim)) => self.give(name, claim, user).await,
+            (Decision::Keep, Some(claim)) => {
+                let action = Action::UpdateOwnerReferences(vec![without_mark()]);
+                let applied = self.write(name, claim, action, reasons::NAMED);
+                applied.await.settled()
+            }
+            (Decision::Collect, Some(claim)) => {
+                let applied = self.write(name, claim, Action::Delete, reasons::ORPHANED);
+                applied.await.settled()
+            }
+            (Decision::Leave(reason), _) => {
+                tracing::debug!(component = NAME, object = %name, reason, "left");
+                self.tell.no_obstacle(name);
+                Ok(())
+            }
+            // What is confirmed is not asked to be confirmed, and the others are for a claim that is there.
+            (Decision::Confirm | Decision::Give(_) | Decision::Keep | Decision::Collect, _) => {
+                Ok(())
+            }
+        }
+    }
+
+    async fn create(&self, name: &ObjectName, user: &User) -> Result<(), Retry> {
+        let Some(wish) = self.wish(name, user) else {
+            return Ok(());
+        };
+        let manifest = wish.template.manifest(&Birth {
+            namespace: &name.namespace,
+            name: &name.name,
+            controller_id: self.options.controller_id.as_str(),
+            owner: Some(self.owner(user)),
+            awaiting_since: None,
+        });
+        let creation = Creation {
+            kind: Kind::PersistentVolumeClaim,
+            name,
+            manifest: &manifest,
+        };
+        let lane = Lane::Background;
+        let created = self.apply.create(NAME, creation, lane, reasons::ASKED_FOR);
+        match created.await {
+            Applied::Done => {
+                self.tell.provisioned(name, user, None);
+                Ok(())
+            }
+            Applied::Failed(error) => Err(self.failed(name, user, &wish, &error)),
+            other => other.settled(),
+        }
+    }
+
+    /// What this very pod asks the claim to be. Nothing where that cannot be read: it is told when the pod is looked at.
+    fn wish(&self, claim: &ObjectName, user: &User) -> Option<Wish> {
+        let pod = ObjectName::new(claim.namespace.clone(), &*user.name);
+        let pod = self.known.pods.read().last_told(&pod);
+        let pod = pod.filter(|pod| pod.uid == user.uid)?;
+        wish_for(pod.wishes.as_deref()?, &claim.name).ok()?
+    }
+
+    fn failed(&self, name: &ObjectName, user: &User, wish: &Wish, error: &kube::Error) -> Retry {
+        let complaint = Complaint::failed(wish, error, "and will be tried again");
+        self.tell.obstacle(name, user, complaint);
+        let pause = if is_refused(error) {
+            REFUSED
+        } else {
+            Duration::ZERO
+        };
+        Retry::after(pause, error.to_string())
+    }
+
+    fn refuse(&self, name: &ObjectName, user: &User, reason: &'static str) {
+        let complaint = match reason {
+            reasons::STALE => Complaint::stale(&name.name, !self.options.authorizes()),
+            // Creating the pod again as it is would not help.
+            _ if self.wish(name, user).is_none() => return,
+            _ => Complaint::requester_unknown(&name.name),
+        };
+        self.tell.obstacle(name, user, complaint);
+    }
+
+    /// The pod's uid is in the reference: if it is gone by now, the garbage collector sees to the claim.
+    async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Result<(), Retry> {
+        let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
+        operations.push(without_mark());
+        let action = Action::UpdateOwnerReferences(operations);
+        let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
+        if applied.written() {
+            self.tell.provisioned(name, user, Some(&claim.uid));
+        }
+        applied.settled()
+    }
+
+    async fn write(
+        &self,
+        name: &ObjectName,
+        claim: &Arc<Claim>,
+        action: Action,
+        reason: &'static str,
+    ) -> Applied {
+        // A deletion rests on pods, of which another may come.
+        let decided = (action == Action::Delete).then(Instant::now);
+        let target = Target {
+            resource_version: Some(&claim.resource_version),
+            finalizers: &claim.finalizers,
+            decided,
+            ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
+        };
+        let applied = self.apply.perform(NAME, &target, action, reason).await;
+        if applied.written() {
+            self.known.claims.outdate(name, claim);
+        }
+        applied
+    }
+
+    fn owner(&self, user: &User) -> OwnerReference {
+        OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: user.name.to_string(),
+            uid: user.uid.to_string(),
+            controller: Some(true),
+            block_owner_deletion: Some(self.options.block_owner_deletion),
+        }
+    }
+}
+
+fn without_mark() -> PatchOperation {
+    remove(&["annotations", AWAITING_POD])
+}

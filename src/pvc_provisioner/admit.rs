@@ -1,0 +1,215 @@
+//! The door at admission: the claims of an annotated pod are made before the pod is stored.
+//!
+//! It is a validating webhook although it validates little: those are called last, so the pod is as it will be stored, and one that the
+//! API's own validation or Pod Security refuses never gets here. Only quota refuses later, and then the claim is collected.
+
+use super::{
+    Complaint, Known, NAME, Options, Requesters, Wish,
+    asked::asked,
+    complaint::is_the_templates_fault,
+    reasons,
+    rule::{Decision, Terms, User, View, decide},
+    template::Birth,
+};
+use crate::{
+    admission::{Answer, Hook, Request, Review, Rule},
+    cluster::{Applied, Apply, Creation, Lane},
+    objects::{Kind, ObjectName, Wishes, pod::PodWire},
+};
+use k8s_openapi::jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// For everything that is asked of the API server in one review, and a second less than the webhook's timeout.
+const CALLS_LIMIT: Duration = Duration::from_secs(1);
+/// The API server may cut a longer warning.
+const WARNING_LIMIT: usize = 250;
+
+/// What the webhook works with.
+pub struct Door {
+    /// The watches.
+    pub known: Known,
+    /// The writer.
+    pub apply: Arc<Apply>,
+    /// Asked where whoever creates the pod must be allowed to create claims.
+    pub requesters: Option<Requesters>,
+    /// What may be chosen.
+    pub options: Arc<Options>,
+    /// The only namespace to look after, where there is one.
+    pub namespace: Option<String>,
+}
+
+/// The webhook for annotated pods.
+pub fn hook(door: Door) -> Hook {
+    let door = Arc::new(door);
+    Hook {
+        path: "/pvc-provisioner/pods",
+        rules: &[Rule {
+            operation: "CREATE",
+            resource: "pods",
+            subresource: "",
+        }],
+        review: Review::Asking(Arc::new(move |request| {
+            let door = door.clone();
+            Box::pin(async move { door.review(&request).await })
+        })),
+    }
+}
+
+/// What has to be said about a pod.
+#[derive(Default)]
+struct Said {
+    complaints: Vec<Complaint>,
+    /// Some of it is the template's fault.
+    invalid: bool,
+}
+
+impl Said {
+    fn invalid(&mut self, complaints: impl IntoIterator<Item = Complaint>) {
+        let before = self.complaints.len();
+        self.complaints.extend(complaints);
+        self.invalid |= self.complaints.len() > before;
+    }
+
+    fn answer(self, strict: bool) -> Answer {
+        let sentences = self.complaints.into_iter().map(|each| each.sentence);
+        if strict && self.invalid {
+            let message = sentences.collect::<Vec<_>>().join("; ");
+            return Answer::Deny { code: 422, message };
+        }
+        let warnings: Vec<_> = sentences.map(shortened).collect();
+        if warnings.is_empty() {
+            Answer::Allow
+        } else {
+            Answer::Warn(warnings)
+        }
+    }
+}
+
+impl Door {
+    async fn review(&self, request: &Request) -> Answer {
+        let pod = match request.object::<PodWire>() {
+            Ok(pod) => pod,
+            Err(unreadable) => return unreadable,
+        };
+        let elsewhere = |namespace: &String| *namespace != request.namespace;
+        let Some(wishes) =
+            Wishes::of(&pod).filter(|_| !self.namespace.as_ref().is_some_and(elsewhere))
+        else {
+            return Answer::Allow;
+        };
+        let (wishes, complaints) = asked(&wishes);
+        let mut said = Said::default();
+        said.invalid(complaints);
+        let refused = self.options.strict && said.invalid;
+        if request.dry_run == Some(true) {
+            said.invalid(wishes.iter().flat_map(unknown_fields));
+        } else if !refused && !wishes.is_empty() {
+            self.provide(request, &wishes, &mut said).await;
+        }
+        said.answer(self.options.strict)
+    }
+
+    async fn provide(&self, request: &Request, wishes: &[Wish], said: &mut Said) {
+        let until = Instant::now() + CALLS_LIMIT;
+        if let Some(requesters) = &self.requesters
+            && let Err(complaint) = requesters.check(request, CALLS_LIMIT).await
+        {
+            said.complaints.push(complaint);
+            return;
+        }
+        for wish in wishes {
+            let name = ObjectName::new(request.namespace.as_str(), wish.claim.clone());
+            self.see_to(&name, wish, until, said).await;
+        }
+    }
+
+    /// The same rule as in the background. The pod itself is the only user that counts, and an absence need not be confirmed: the API
+    /// server says so when the claim exists.
+    async fn see_to(&self, name: &ObjectName, wish: &Wish, until: Instant, said: &mut Said) {
+        let claim = self.known.claims.read().last_told(name);
+        let pod = [User {
+            deleting: false,
+            started: false,
+            created: 0,
+            name: Box::default(),
+            uid: Box::default(),
+            asks: Some(wish.volume.clone()),
+        }];
+        let view = View {
+            claim: claim.as_deref(),
+            users: &pod,
+            confirmed: true,
+            waited: Duration::ZERO,
+        };
+        let terms = Terms {
+            controller_id: &self.options.controller_id,
+            grace: self.options.grace,
+            admission_only: false,
+        };
+        match decide(view, terms) {
+            Decision::Create(_) => self.create(name, wish, until, said).await,
+            Decision::Refuse(..) => {
+                let again = !self.options.authorizes();
+                said.complaints.push(Complaint::stale(&name.name, again));
+            }
+            // It is there: for another pod, or for this one, which the reconciler makes its owner.
+            Decision::Leave(_) | Decision::Give(_) => {}
+            // Not of a claim that a pod asks for.
+            Decision::Confirm | Decision::Collect | Decision::Keep | Decision::Later(_) => {}
+        }
+    }
+
+    async fn create(&self, name: &ObjectName, wish: &Wish, until: Instant, said: &mut Said) {
+        let since = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let manifest = wish.template.manifest(&Birth {
+            namespace: &name.namespace,
+            name: &name.name,
+            controller_id: self.options.controller_id.as_str(),
+            owner: None,
+            awaiting_since: Some(&since),
+        });
+        let creation = Creation {
+            kind: Kind::PersistentVolumeClaim,
+            name,
+            manifest: &manifest,
+        };
+        let lane = Lane::Review(until);
+        let created = self.apply.create(NAME, creation, lane, reasons::ASKED_FOR);
+        match created.await {
+            Applied::Withheld => said.complaints.push(Complaint::withheld(&name.name)),
+            Applied::Failed(error) => self.failed(wish, &error, said),
+            Applied::Done | Applied::Outdated | Applied::NotLeading => {}
+        }
+    }
+
+    fn failed(&self, wish: &Wish, error: &kube::Error, said: &mut Said) {
+        let then = match self.requesters {
+            Some(_) => "re-create the pod once that is mended",
+            None => "and will be tried again",
+        };
+        let complaint = Complaint::failed(wish, error, then);
+        if is_the_templates_fault(error) {
+            said.invalid([complaint]);
+        } else {
+            said.complaints.push(complaint);
+        }
+    }
+}
+
+fn unknown_fields(wish: &Wish) -> impl Iterator<Item = Complaint> {
+    let fields = wish.template.unknown_fields().iter();
+    fields.map(|field| Complaint::unknown_field(&wish.volume, field))
+}
+
+fn shortened(mut sentence: String) -> String {
+    if sentence.len() > WARNING_LIMIT {
+        sentence.truncate(sentence.floor_char_boundary(WARNING_LIMIT - '…'.len_utf8()));
+        sentence.push('…');
+    }
+    sentence
+}
+
+#[cfg(test)]
+#[path = "admit_tests.rs"]
+mod tests;

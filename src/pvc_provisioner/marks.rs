@@ -1,0 +1,28 @@
+//! The other door at admission: nobody brings our mark along.
+//!
+//! A claim that somebody makes from another one's manifest, or from a backup, was made for no pod, and would be collected.
+
+use crate::{
+    admission::{Answer, Hook, Request, Review, Rule},
+    objects::claim::{AWAITING_POD, ClaimWire},
+};
+
+/// The webhook for marked claims that others create. What our own account creates is not sent here: the webhook configuration says so.
+pub fn marks_hook() -> Hook {
+    Hook {
+        path: "/pvc-provisioner/marks",
+        rules: &[Rule {
+            operation: "CREATE",
+            resource: "persistentvolumeclaims",
+            subresource: "",
+        }],
+        review: Review::from_memory(review),
+    }
+}
+
+fn review(request: &Request) -> Answer {
+    match request.object::<ClaimWire>() {
+        Ok(claim) => Answer::without_annotation(&claim.metadata, AWAITING_POD),
+        Err(unreadable) => unreadable,
+    }
+}

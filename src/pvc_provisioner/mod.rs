@@ -1,0 +1,115 @@
+//! `pvc-provisioner`: the claims that a pod asks for by annotation are made for it, and go with it.
+//!
+//! **Rule.** A pod that waits (Pending, not being deleted) and has the annotations `<prefix><volume>.enabled: "true"` and
+//! `<prefix><volume>.pvc: <a claim, as YAML or JSON>` gets the claim that its volume names, unless there is one. At admission the pod is
+//! not stored, so a claim made there carries a mark, `volume-warden.dev/awaiting-pod`, instead of an owner. Once the pod is seen, and a
+//! live read has confirmed it, it becomes the claim's owner and the mark goes. A marked claim that no pod in a live LIST names is
+//! deleted after a grace time: its pod was refused after all. One that is named by a pod that does not ask for it is kept, without the mark.
+//!
+//! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons. What differs: the claim exists before the
+//! pod does, what exists is not created again, one volume does not hold up another, templates are read strictly, and users are told
+//! why nothing happens.
+
+mod act;
+mod admit;
+mod asked;
+mod census;
+mod complaint;
+mod known;
+mod marks;
+mod reconcile;
+mod requester;
+mod rule;
+mod subject;
+mod tell;
+pub mod template;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod wake;
+
+pub use admit::{Door, hook};
+pub use asked::{Wish, asked};
+pub use complaint::Complaint;
+pub use known::Known;
+pub use marks::marks_hook;
+pub use reconcile::PvcProvisioner;
+pub use requester::Requesters;
+pub use rule::{Decision, Terms, User, View, decide};
+pub use subject::Subject;
+pub use tell::Tell;
+pub use waiting::Waiting;
+
+use crate::objects::ControllerId;
+use std::time::Duration;
+
+/// The component's name, in the CLI and everywhere.
+pub const NAME: &str = "pvc-provisioner";
+
+/// What may be chosen about it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Written as a label on every claim, and only claims with it are ours to give away or to collect.
+    pub controller_id: ControllerId,
+    /// How long a claim may await its pod.
+    pub grace: Duration,
+    /// Pods with bad templates are refused.
+    pub strict: bool,
+    /// The owner reference to the pod has `blockOwnerDeletion`.
+    pub block_owner_deletion: bool,
+    /// Whether whoever creates a pod must be allowed to create claims.
+    pub authorize: Authorize,
+}
+
+impl Options {
+    /// Only admission creates claims.
+    pub fn authorizes(&self) -> bool {
+        self.authorize == Authorize::PodCreator
+    }
+}
+
+/// `--authorize-requester`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Authorize {
+    /// Whoever may create pods gets their claims, as with the original. Workload controllers create pods in the name of others, so
+    /// this is what most clusters need.
+    #[default]
+    Off,
+    /// Whoever creates the pod must be allowed to create claims in its namespace. Only admission creates claims then: later nobody knows
+    /// who asked.
+    PodCreator,
+}
+
+/// Why something was done or left: event reason, log field and metric label alike.
+pub mod reasons {
+    /// A claim was made for the pod.
+    pub const PROVISIONED: &str = "PVCProvisioned";
+    /// The annotation with the template is missing.
+    pub const MISSING_TEMPLATE: &str = "ErrMissingPVC";
+    /// The pod has no such volume.
+    pub const MISSING_VOLUME: &str = "ErrMissingVolume";
+    /// The template cannot be used, or the volume is no claim.
+    pub const INVALID: &str = "ErrInvalidPVC";
+    /// An annotation under the prefix says nothing.
+    pub const INVALID_ANNOTATION: &str = "ErrInvalidAnnotation";
+    /// The API server refused the claim.
+    pub const FAILED: &str = "ErrPVCProvisionFailed";
+    /// Nobody knows whether whoever created the pod may create claims.
+    pub const REQUESTER_UNKNOWN: &str = "ErrRequesterUnknown";
+    /// A claim of that name is somebody else's, and is used as it is.
+    pub const SHARED: &str = "ClaimShared";
+    /// The claim of that name is being deleted.
+    pub const STALE: &str = "ClaimStale";
+    /// A pod asks for a claim that is not there.
+    pub const ASKED_FOR: &str = "AskedFor";
+    /// The pod that a claim was made for is there.
+    pub const POD_SEEN: &str = "PodSeen";
+    /// No pod came for the claim.
+    pub const ORPHANED: &str = "Orphaned";
+    /// The claim is there.
+    pub const EXISTS: &str = "Exists";
+    /// The pod that a claim was made for never came, but another one uses it.
+    pub const NAMED: &str = "Named";
+    /// Nobody asks.
+    pub const NOT_WANTED: &str = "NotWanted";
+}

@@ -1,0 +1,182 @@
+//! The background door: the same rule for what admission missed, owners for what it made, an end for what nobody came for.
+
+use super::{
+    Known, NAME, Options, Subject, census,
+    known::{user, users},
+    rule::{Decision, Terms, User, View, awaits_pod, decide, first_asker},
+    tell::Tell,
+    waiting::Waiting,
+    wake,
+};
+use crate::{
+    cluster::{Apply, LiveGet, Reconcile, Retry, SharedList, WorkQueue},
+    objects::{Claim, ObjectName, Pod},
+    telemetry::Metrics,
+};
+use std::{sync::Arc, time::Duration};
+
+const GET_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the reconciler works with.
+pub struct PvcProvisioner {
+    /// The watches.
+    pub known: Known,
+    /// For a claim that is missing.
+    pub live_claims: Arc<LiveGet<Claim>>,
+    /// For a pod that a claim is given to.
+    pub live_pod: Arc<LiveGet<Pod>>,
+    /// For pods of which none may name a claim.
+    pub live_pods: Arc<SharedList<Pod>>,
+    /// The writer.
+    pub apply: Arc<Apply>,
+    /// What may be chosen.
+    pub options: Arc<Options>,
+    /// What users were told.
+    pub tell: Tell,
+    /// For how long claims have been waiting.
+    pub waiting: Waiting,
+}
+
+impl PvcProvisioner {
+    /// Puts in line whatever may need work.
+    pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
+        wake::listen(&self.known, &self.options.controller_id, queue);
+    }
+
+    /// Counts claims before each scrape.
+    pub fn count(&self, metrics: &Metrics) {
+        let (known, options) = (self.known.clone(), self.options.clone());
+        metrics.before_scrape(move |metrics| {
+            census::count(&known, &options.controller_id, metrics);
+        });
+    }
+}
+
+impl Reconcile for PvcProvisioner {
+    const COMPONENT: &'static str = NAME;
+    type Key = Subject;
+
+    fn candidates(&self) -> Vec<Subject> {
+        self.forget_what_went();
+        wake::candidates(&self.known, &self.options.controller_id)
+    }
+
+    async fn reconcile(&self, subject: &Subject) -> Result<(), Retry> {
+        match subject {
+            Subject::Claim(name) => self.claim(name).await,
+            Subject::Pod(name) => {
+                let pod = self.known.pods.read().last_told(name);
+                self.tell.of_pod(name, pod.as_deref(), &self.known);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl PvcProvisioner {
+    async fn claim(&self, name: &ObjectName) -> Result<(), Retry> {
+        let Ok(claim) = self.known.claim(name) else {
+            return Ok(());
+        };
+        let users = self.known.users(name);
+        let decision = self.decide(name, claim.as_deref(), &users, false);
+        match (decision, &claim) {
+            (Decision::Confirm, None) => self.confirm_absence(name, &users).await,
+            (Decision::Confirm, Some(claim)) => self.confirm_users(name, claim, &users).await,
+            (decision, claim) => self.act(name, claim.as_ref(), decision).await,
+        }
+    }
+
+    fn decide<'a>(
+        &self,
+        name: &ObjectName,
+        claim: Option<&'a Claim>,
+        users: &'a [User],
+        confirmed: bool,
+    ) -> Decision<'a> {
+        let view = View {
+            claim,
+            users,
+            confirmed,
+            waited: self.waited(name, claim),
+        };
+        let terms = Terms {
+            controller_id: &self.options.controller_id,
+            grace: self.options.grace,
+            admission_only: self.options.authorizes(),
+        };
+        decide(view, terms)
+    }
+
+    fn waited(&self, name: &ObjectName, claim: Option<&Claim>) -> Duration {
+        let awaits = |claim: &&Claim| awaits_pod(claim, &self.options.controller_id);
+        match claim.filter(awaits) {
+            Some(claim) => self.waiting.waited(name, &claim.uid),
+            None => {
+                self.waiting.forget(name);
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// What went while another replica led.
+    fn forget_what_went(&self) {
+        {
+            let claims = self.known.claims.read();
+            self.waiting.retain(|name| claims.last_told(name).is_some());
+        }
+        let pods = self.known.pods.read();
+        self.tell.retain(
+            |pod| pods.last_told(pod).is_some(),
+            |claim| !pods.names_referring_to(claim).is_empty(),
+        );
+    }
+
+    /// The watch of claims may be behind that of pods. A claim that exists is not asked for again, not even to be told so: a quota that this
+    /// very claim exhausts would refuse it first.
+    async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Result<(), Retry> {
+        let live = self.live_claims.get(name, GET_LIMIT).await;
+        let live =
+            live.map_err(|error| Retry::new(format!("the claim could not be read: {error}")))?;
+        if live.is_some() {
+            // The watch will tell, and then it is looked at again.
+            return Ok(());
+        }
+        let decision = self.decide(name, None, users, true);
+        self.act(name, None, decision).await
+    }
+
+    /// To know that a pod is there takes one read of it, however many others its namespace has; to know that none is takes them all.
+    async fn confirm_users(
+        &self,
+        name: &ObjectName,
+        claim: &Arc<Claim>,
+        users: &[User],
+    ) -> Result<(), Retry> {
+        let users = match self.live_asker(name, users).await? {
+            Some(asker) => vec![asker],
+            None => self.live_users(name).await?,
+        };
+        let decision = self.decide(name, Some(claim), &users, true);
+        self.act(name, Some(claim), decision).await
+    }
+
+    async fn live_asker(&self, claim: &ObjectName, users: &[User]) -> Result<Option<User>, Retry> {
+        let Some(asker) = first_asker(users) else {
+            return Ok(None);
+        };
+        let name = ObjectName::new(claim.namespace.clone(), &*asker.name);
+        let live = self.live_pod.get(&name, GET_LIMIT).await;
+        let live =
+            live.map_err(|error| Retry::new(format!("the pod could not be read: {error}")))?;
+        let live = live.map(|pod| user(&name, &pod, claim));
+        Ok(live.filter(|live| live.uid == asker.uid && live.asks.is_some()))
+    }
+
+    async fn live_users(&self, claim: &ObjectName) -> Result<Vec<User>, Retry> {
+        let pods = self.live_pods.list(&claim.namespace).await;
+        let pods =
+            pods.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))?;
+        Ok(users(&pods, claim))
+    }
+}

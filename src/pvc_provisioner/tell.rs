@@ -1,0 +1,130 @@
+//! What users are told of, on the pod: once for each cause, not once for each look.
+
+use super::{Complaint, Known, asked::asked, rule::User};
+use crate::{
+    cluster::{Announcement, Apply, Regarding, Target, Told},
+    objects::{Kind, ObjectName, Pod},
+};
+use k8s_openapi::api::core::v1::ObjectReference;
+use std::sync::Arc;
+
+type Complaints = Told<ObjectName, Complaint>;
+
+/// See the module.
+pub struct Tell {
+    apply: Arc<Apply>,
+    /// Of a claim that cannot be made, by the claim's name.
+    claims: Arc<Complaints>,
+    /// Of a pod's annotations, by the pod's name.
+    pods: Arc<Complaints>,
+}
+
+impl Tell {
+    /// Tells by this writer.
+    pub fn new(apply: Arc<Apply>) -> Self {
+        Self {
+            apply,
+            claims: Arc::default(),
+            pods: Arc::default(),
+        }
+    }
+
+    /// Something stands in the way of the claim that the pod asks for.
+    pub fn obstacle(&self, claim: &ObjectName, user: &User, complaint: Complaint) {
+        for complaint in self.claims.news(claim, &user.uid, [complaint].into()) {
+            let (told, name) = (self.claims.clone(), claim.clone());
+            let related = reference(claim, None);
+            self.publish(pod_of(claim, user), complaint, Some(related), move || {
+                told.forget(&name)
+            });
+        }
+    }
+
+    /// Nothing stands in its way any more.
+    pub fn no_obstacle(&self, claim: &ObjectName) {
+        self.claims.forget(claim);
+    }
+
+    /// The claim was made for the pod. `uid` is the claim's, where it is known.
+    pub fn provisioned(&self, claim: &ObjectName, user: &User, uid: Option<&str>) {
+        self.no_obstacle(claim);
+        let volume = user.asks.as_deref().unwrap_or_default();
+        let complaint = Complaint::provisioned(&claim.name, volume);
+        let related = reference(claim, uid);
+        self.publish(pod_of(claim, user), complaint, Some(related), || {});
+    }
+
+    /// What is wrong with the pod's annotations, and which of its claims are others'. `pod` is nothing once it is gone or runs.
+    pub fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, known: &Known) {
+        let waiting = pod.and_then(|pod| {
+            let wishes = pod.wishes.as_deref().filter(|wishes| wishes.waiting())?;
+            Some((pod, wishes))
+        });
+        let Some((pod, wishes)) = waiting else {
+            self.pods.forget(name);
+            return;
+        };
+        let (wishes, mut complaints) = asked(wishes);
+        let claims = wishes.iter().map(|wish| &wish.claim);
+        complaints.extend(claims.filter_map(|claim| {
+            let claim = ObjectName::new(name.namespace.clone(), claim.clone());
+            shared(&claim, pod, known)
+        }));
+        let causes = complaints.into_iter().collect();
+        for complaint in self.pods.news(name, &pod.uid, causes) {
+            let (told, name) = (self.pods.clone(), name.clone());
+            let regarding = regarding(name.clone(), &pod.uid);
+            self.publish(regarding, complaint, None, move || told.forget(&name));
+        }
+    }
+
+    /// Forgets what was told of others.
+    pub fn retain(&self, pod: impl Fn(&ObjectName) -> bool, claim: impl Fn(&ObjectName) -> bool) {
+        self.pods.retain(pod);
+        self.claims.retain(claim);
+    }
+
+    fn publish(
+        &self,
+        regarding: Regarding,
+        complaint: Complaint,
+        related: Option<ObjectReference>,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
+        let announcement = Announcement {
+            reason: complaint.reason,
+            action: complaint.reason,
+            warning: complaint.is_warning(),
+            note: complaint.sentence,
+            related,
+        };
+        self.apply.announce(regarding, announcement, otherwise);
+    }
+}
+
+/// The claim was there before the pod and is another's. One that awaits a pod is about to get an owner, and one whose end is near is another
+/// matter.
+fn shared(name: &ObjectName, pod: &Pod, known: &Known) -> Option<Complaint> {
+    let claim = known.claim(name).ok()??;
+    let own = claim.owners.iter().any(|owner| *owner.uid == *pod.uid);
+    let shared = !own && claim.awaiting_pod.is_none() && !claim.deleting;
+    shared.then(|| Complaint::shared(&name.name, &claim.owners))
+}
+
+fn pod_of(claim: &ObjectName, user: &User) -> Regarding {
+    let name = ObjectName::new(claim.namespace.clone(), &*user.name);
+    regarding(name, &user.uid)
+}
+
+fn regarding(name: ObjectName, uid: &str) -> Regarding {
+    Regarding {
+        kind: Kind::Pod,
+        name,
+        uid: uid.into(),
+    }
+}
+
+fn reference(claim: &ObjectName, uid: Option<&str>) -> ObjectReference {
+    let uid = uid.unwrap_or_default();
+    Target::new(Kind::PersistentVolumeClaim, claim, uid).reference()
+}

@@ -1,0 +1,207 @@
+//! A YAML or JSON document, with the place of everything in it.
+//!
+//! JSON is read as the YAML it is. Every limit is set here, for the parser's own are made for files that one trusts.
+
+use super::error::{Fault, TemplateError};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Location, MergeKeyPolicy, Options, Spanned, Tagged};
+use std::fmt;
+
+/// Maps and lists in each other.
+pub(super) const DEPTH: usize = 16;
+/// Keys, values, maps and lists. A claim has some thirty.
+pub(super) const NODES: usize = 300;
+
+/// Where something stands in the text. Both count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub line: u64,
+    pub column: u64,
+}
+
+/// Something, and where it is.
+#[derive(Debug)]
+pub(super) struct Placed<T> {
+    pub place: Place,
+    pub it: T,
+}
+
+/// A value.
+#[derive(Debug)]
+pub(super) enum Node {
+    /// Null, a boolean, a number or a string.
+    Scalar(Value),
+    List(Vec<Placed<Node>>),
+    Map(Fields),
+}
+
+/// A map in the order of the text. No key is there twice.
+#[derive(Debug)]
+pub(super) struct Fields(pub Vec<(Placed<Name>, Placed<Node>)>);
+
+/// A key.
+#[derive(Debug)]
+pub(super) struct Name(pub String);
+
+/// The one document of the text.
+pub(super) fn read(text: &str) -> Result<Placed<Node>, TemplateError> {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| TemplateError::of(&error))
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: 1,
+            max_aliases: 0,
+            max_anchors: 0,
+            max_merge_keys: 0,
+            max_depth: DEPTH,
+            flow_nesting_limit: DEPTH,
+            max_nodes: NODES,
+            max_events: 2 * NODES + 10,
+            max_total_scalar_bytes: super::LIMIT,
+        },
+        merge_keys: MergeKeyPolicy::Error,
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        reject_unsupported_tags: true,
+        // `no` is a string, and so is `007`: a value means what it looks like.
+        strict_booleans: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+        with_snippet: false,
+        // They are nothing that is counted or looked at.
+        emit_comments: false,
+    }
+}
+
+impl Node {
+    /// As JSON.
+    pub fn value(&self) -> Value {
+        match self {
+            Self::Scalar(value) => value.clone(),
+            Self::List(list) => list.iter().map(|each| each.it.value()).collect(),
+            Self::Map(fields) => Value::Object(fields.object()),
+        }
+    }
+}
+
+impl Fields {
+    /// As JSON.
+    pub fn object(&self) -> Map<String, Value> {
+        let fields = self.0.iter();
+        let fields = fields.map(|(name, value)| (name.it.0.clone(), value.it.value()));
+        fields.collect()
+    }
+
+    /// The field of this name, with the place of its name.
+    pub fn get(&self, name: &str) -> Option<&(Placed<Name>, Placed<Node>)> {
+        self.0.iter().find(|(each, _)| each.it.0 == name)
+    }
+}
+
+impl From<Location> for Place {
+    fn from(location: Location) -> Self {
+        Self {
+            line: location.line(),
+            column: location.column(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}, column {}", self.line, self.column)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Placed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Spanned::<Tagged<T>>::deserialize(deserializer)?;
+        let Tagged(it, tag) = read.value;
+        if tag.is_some() {
+            return Err(D::Error::custom(Fault::Tag));
+        }
+        let place = read.referenced.into();
+        Ok(Self { place, it })
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl Visitor<'_> for NameVisitor {
+    type Value = Name;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
+        Ok(Name(name.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Node, E> {
+        Ok(Node::Scalar(Value::Null))
+    }
+
+    fn visit_bool<E: Error>(self, it: bool) -> Result<Node, E> {
+        Ok(Node::Scalar(it.into()))
+    }
+
+    fn visit_u64<E: Error>(self, it: u64) -> Result<Node, E> {
+        Ok(Node::Scalar(it.into()))
+    }
+
+    fn visit_i64<E: Error>(self, it: i64) -> Result<Node, E> {
+        Ok(Node::Scalar(it.into()))
+    }
+
+    fn visit_f64<E: Error>(self, it: f64) -> Result<Node, E> {
+        Ok(Node::Scalar(it.into()))
+    }
+
+    fn visit_str<E: Error>(self, it: &str) -> Result<Node, E> {
+        Ok(Node::Scalar(it.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(each) = from.next_element()? {
+            list.push(each);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Node, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = from.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Node::Map(Fields(fields)))
+    }
+}

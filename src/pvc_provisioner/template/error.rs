@@ -1,0 +1,145 @@
+//! What is wrong with a template, said in one short sentence.
+
+use super::{
+    LIMIT,
+    document::{DEPTH, NODES, Place},
+};
+use serde_saphyr::{
+    Error, ExternalMessageSource, MessageFormatter, UserMessageFormatter, budget::BudgetBreach,
+    granit_parser::ErrorKind,
+};
+use std::fmt;
+
+/// Of a text that is shown, so much is enough to know it by.
+const SHOWN: usize = 100;
+
+/// Why a text is no template. Short enough for an event and an admission warning, whatever the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct TemplateError {
+    place: Option<Place>,
+    fault: Fault,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("the template has {0} bytes, and may have {LIMIT}")]
+    TooLong(usize),
+    #[error("the template is empty")]
+    Empty,
+    #[error("a template may not have anchors and aliases")]
+    Anchor,
+    #[error("a template may not have merge keys")]
+    MergeKey,
+    #[error("a template may not have tags")]
+    Tag,
+    #[error("a template is one document, and here begins another")]
+    SecondDocument,
+    #[error("maps and lists are nested deeper than {DEPTH}")]
+    TooDeep,
+    #[error("the template has more than {NODES} keys and values")]
+    TooMany,
+    #[error("the key \"{0}\" is there twice")]
+    Twice(String),
+    #[error("a key must be a string")]
+    Key,
+    /// In the parser's words.
+    #[error("{0}")]
+    Syntax(String),
+    #[error("{0} must be {1}")]
+    Shape(&'static str, &'static str),
+    #[error("{0} must be \"{1}\", not {2}")]
+    Other(&'static str, &'static str, String),
+    #[error("{0} is missing; it must be \"{1}\"")]
+    Missing(&'static str, &'static str),
+}
+
+impl TemplateError {
+    /// About the text as a whole.
+    pub(super) fn whole(fault: Fault) -> Self {
+        Self { place: None, fault }
+    }
+
+    /// About what stands there.
+    pub(super) fn at(place: Place, fault: Fault) -> Self {
+        let place = Some(place);
+        Self { place, fault }
+    }
+
+    /// What the parser found.
+    pub(super) fn of(error: &Error) -> Self {
+        let place = error.location().filter(|place| place.line() > 0);
+        Self {
+            place: place.map(Place::from),
+            fault: fault(error),
+        }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(place) => write!(out, "{place}: {}", self.fault),
+            None => self.fault.fmt(out),
+        }
+    }
+}
+
+fn fault(error: &Error) -> Fault {
+    match error {
+        Error::Budget { breach, .. } => breached(breach, error),
+        Error::UnknownAnchor { .. } => Fault::Anchor,
+        Error::MergeKeyNotAllowed { .. } => Fault::MergeKey,
+        Error::UnsupportedTag { .. } => Fault::Tag,
+        Error::MultipleDocuments { .. } => Fault::SecondDocument,
+        Error::DuplicateMappingKey { key, .. } => {
+            Fault::Twice(shown(key.as_deref().unwrap_or_default()))
+        }
+        // Every value is taken as it is; only a key has to be of a certain type.
+        Error::SerdeInvalidType { .. } => Fault::Key,
+        Error::ExternalMessage { source, .. } if is_too_deep(source) => Fault::TooDeep,
+        _ => in_its_words(error),
+    }
+}
+
+fn breached(breach: &BudgetBreach, error: &Error) -> Fault {
+    match breach {
+        BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } => Fault::Anchor,
+        BudgetBreach::MergeKeys { .. } => Fault::MergeKey,
+        BudgetBreach::Documents { .. } => Fault::SecondDocument,
+        BudgetBreach::Depth { .. } => Fault::TooDeep,
+        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => Fault::TooMany,
+        _ => in_its_words(error),
+    }
+}
+
+/// The scanner stops by itself where brackets are opened without anything between them.
+fn is_too_deep(source: &ExternalMessageSource) -> bool {
+    match source {
+        ExternalMessageSource::Parser(error) => {
+            matches!(error.kind(), ErrorKind::RecursionLimitExceeded)
+        }
+        _ => false,
+    }
+}
+
+fn in_its_words(error: &Error) -> Fault {
+    Fault::Syntax(shown(&UserMessageFormatter.format_message(error)))
+}
+
+/// A text of the user's, cut, and without what would break the line.
+pub(super) fn shown(text: &str) -> String {
+    let mut printable = text.chars().flat_map(printable);
+    let mut shown: String = printable.by_ref().take(SHOWN).collect();
+    if printable.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn printable(character: char) -> impl Iterator<Item = char> {
+    let escaped = !matches!(character, '"' | '\'' | '\\');
+    let escape = escaped.then(|| character.escape_debug());
+    let itself = (!escaped).then_some(character);
+    escape.into_iter().flatten().chain(itself)
+}

@@ -1,0 +1,107 @@
+//! Whether a document is a claim, as far as it is read or changed here. The API server judges the rest.
+
+use super::{
+    document::{Fields, Node, Placed},
+    error::{Fault, TemplateError, shown},
+};
+use serde_json::Value;
+
+/// The document, if it has the shape of a claim.
+pub(super) fn of_a_claim(document: &Placed<Node>) -> Result<&Fields, TemplateError> {
+    if is_null(&document.it) {
+        return Err(TemplateError::whole(Fault::Empty));
+    }
+    let claim = map(document, "a template", "a map")?;
+    constant(claim, "apiVersion", "v1")?;
+    constant(claim, "kind", "PersistentVolumeClaim")?;
+    if let Some(metadata) = given(claim, "metadata") {
+        of_metadata(map(metadata, "metadata", "a map")?)?;
+    }
+    Ok(claim)
+}
+
+fn of_metadata(metadata: &Fields) -> Result<(), TemplateError> {
+    for (field, path) in [
+        ("labels", "metadata.labels"),
+        ("annotations", "metadata.annotations"),
+    ] {
+        if let Some(strings) = given(metadata, field) {
+            let expected = "a map of strings";
+            let fields = &map(strings, path, expected)?.0;
+            fields
+                .iter()
+                .try_for_each(|(_, each)| string(each, path, expected))?;
+        }
+    }
+    match given(metadata, "finalizers") {
+        Some(finalizers) => strings(finalizers, "metadata.finalizers"),
+        None => Ok(()),
+    }
+}
+
+/// The API server takes null for what is not there.
+fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Placed<Node>> {
+    let (_, value) = fields.get(name)?;
+    Some(value).filter(|value| !is_null(&value.it))
+}
+
+fn is_null(node: &Node) -> bool {
+    matches!(node, Node::Scalar(Value::Null))
+}
+
+fn constant(
+    fields: &Fields,
+    name: &'static str,
+    expected: &'static str,
+) -> Result<(), TemplateError> {
+    let Some(value) = given(fields, name) else {
+        return Err(TemplateError::whole(Fault::Missing(name, expected)));
+    };
+    match &value.it {
+        Node::Scalar(Value::String(it)) if it == expected => Ok(()),
+        Node::Scalar(it) => {
+            let it = shown(&it.to_string());
+            Err(TemplateError::at(
+                value.place,
+                Fault::Other(name, expected, it),
+            ))
+        }
+        Node::List(_) | Node::Map(_) => Err(wrong(value, name, "a string")),
+    }
+}
+
+fn map<'a>(
+    value: &'a Placed<Node>,
+    path: &'static str,
+    expected: &'static str,
+) -> Result<&'a Fields, TemplateError> {
+    match &value.it {
+        Node::Map(fields) => Ok(fields),
+        Node::List(_) | Node::Scalar(_) => Err(wrong(value, path, expected)),
+    }
+}
+
+fn strings(value: &Placed<Node>, path: &'static str) -> Result<(), TemplateError> {
+    let expected = "a list of strings";
+    match &value.it {
+        Node::List(list) => list
+            .iter()
+            .try_for_each(|each| string(each, path, expected)),
+        Node::Map(_) | Node::Scalar(_) => Err(wrong(value, path, expected)),
+    }
+}
+
+fn string(
+    value: &Placed<Node>,
+    path: &'static str,
+    expected: &'static str,
+) -> Result<(), TemplateError> {
+    match &value.it {
+        Node::Scalar(Value::String(_) | Value::Null) => Ok(()),
+        _ => Err(wrong(value, path, expected)),
+    }
+}
+
+fn wrong(value: &Placed<Node>, path: &'static str, expected: &'static str) -> TemplateError {
+    TemplateError::at(value.place, Fault::Shape(path, expected))
+}

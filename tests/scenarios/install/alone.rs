@@ -1,0 +1,223 @@
+//! pvc-provisioner and pv-releaser, each installed alone, side by side in one cluster that protects claims and volumes by itself.
+
+use super::installed_in;
+use crate::support::{bare, repository};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+const ALONE: [&str; 2] = ["pvc-provisioner", "pv-releaser"];
+/// Of these there may be two of one name.
+const NAMESPACED: [&str; 5] = [
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "Deployment",
+];
+
+/// A class whose volumes outlive their claims, and a pod that asks for a claim of it.
+const CLASS: &str = r#"
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: caches}
+provisioner: kubernetes.io/host-path
+reclaimPolicy: Retain
+"#;
+const POD: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: build
+  namespace: default
+  annotations:
+    dynamic-pvc-provisioner.kubernetes.io/cache.enabled: "true"
+    dynamic-pvc-provisioner.kubernetes.io/cache.pvc: |
+      apiVersion: v1
+      kind: PersistentVolumeClaim
+      spec: {accessModes: [ReadWriteOnce], storageClassName: caches, resources: {requests: {storage: 1Gi}}}
+spec:
+  containers: [{name: main, image: main}]
+  volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
+"#;
+
+/// The objects of an overlay.
+async fn rendered(component: &str) -> Result<Vec<Value>> {
+    let overlay = repository().join("manifests/overlays").join(component);
+    let text = bare()
+        .await?
+        .kubectl(&["kustomize", &overlay.to_string_lossy()])
+        .await?;
+    Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+fn string<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn identity(object: &Value) -> (&str, &str) {
+    (string(object, "/kind"), string(object, "/metadata/name"))
+}
+
+/// Every string in it, with the key that it stands under.
+fn strings<'a>(key: &'a str, value: &'a Value) -> Vec<(&'a str, &'a str)> {
+    match value {
+        Value::String(text) => vec![(key, text)],
+        Value::Array(list) => list.iter().flat_map(|each| strings(key, each)).collect(),
+        Value::Object(map) => map
+            .iter()
+            .flat_map(|(key, each)| strings(key, each))
+            .collect(),
+        _ => vec![],
+    }
+}
+
+/// Nothing of one overlays the other's.
+#[tokio::test]
+async fn the_two_share_no_object() -> Result<()> {
+    let [provisioner, releaser] = [rendered(ALONE[0]).await?, rendered(ALONE[1]).await?];
+    let in_the_cluster = |object: &&Value| !NAMESPACED.contains(&identity(object).0);
+    let names = |objects| -> BTreeSet<_> {
+        let objects: &Vec<Value> = objects;
+        objects
+            .iter()
+            .filter(in_the_cluster)
+            .map(identity)
+            .collect()
+    };
+    let (provisioner, releaser) = (names(&provisioner), names(&releaser));
+    let both: Vec<_> = provisioner.intersection(&releaser).collect();
+    ensure!(both.is_empty() && !releaser.is_empty(), "in both: {both:?}");
+    Ok(())
+}
+
+/// Wherever a namespace is named it is their own, and whatever is referred to is there.
+#[tokio::test]
+async fn each_is_complete_and_in_a_namespace_of_its_own() -> Result<()> {
+    for component in ALONE {
+        let objects = rendered(component).await?;
+        for (key, text) in objects.iter().flat_map(|object| strings("", object)) {
+            let own = match key {
+                "namespace" => text == component,
+                "expression" => {
+                    !text.contains("serviceaccount") || text.contains(&format!(":{component}:"))
+                }
+                "values" => text == "kube-system" || text == component,
+                _ => true,
+            };
+            ensure!(own, "{component}: {key}: {text}");
+        }
+        let there: BTreeSet<_> = objects.iter().map(identity).collect();
+        for object in &objects {
+            let (kind, name) = match identity(object).0 {
+                "FlowSchema" => (
+                    "PriorityLevelConfiguration",
+                    string(object, "/spec/priorityLevelConfiguration/name"),
+                ),
+                "RoleBinding" | "ClusterRoleBinding" => (
+                    string(object, "/roleRef/kind"),
+                    string(object, "/roleRef/name"),
+                ),
+                _ => continue,
+            };
+            ensure!(
+                there.contains(&(kind, name)),
+                "{component}: there is no {kind} {name}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Applies the overlay of this name and runs what it installs.
+async fn run(cluster: &Cluster, component: &str) -> Result<Warden> {
+    let overlay = format!("manifests/overlays/{component}");
+    installed_in(cluster, &overlay, component).await
+}
+
+async fn reviews(warden: &Warden, path: &str) -> Result<()> {
+    let metrics = warden.metrics().await?;
+    ensure!(
+        metrics.contains(&format!("path=\"{path}\"")),
+        "{path} was not called"
+    );
+    Ok(())
+}
+
+/// A pod's dry run changes nothing, and is reviewed: from then on the API server knows the webhook and its CA.
+async fn pods_are_reviewed(cluster: &Cluster, warden: &Warden) -> Result<()> {
+    eventually("the API server sends pods for review", async || {
+        let create = ["create", "--dry-run=server", "-f", "-"];
+        cluster.kubectl_with_stdin(&create, POD).await?;
+        reviews(warden, "/pvc-provisioner/pods").await
+    })
+    .await
+}
+
+async fn volume_is(cluster: &Cluster, phase: &str) -> Result<()> {
+    eventually(
+        &format!("there is one volume, and it is {phase}"),
+        async || {
+            let phases = ["get", "pv", "-o", "jsonpath={.items[*].status.phase}"];
+            let found = cluster.kubectl(&phases).await?;
+            ensure!(found == phase, "{found}");
+            Ok(())
+        },
+    )
+    .await
+}
+
+/// Each works under its own account and Lease, and what the two overlays grant is enough.
+#[tokio::test]
+async fn both_do_their_work_side_by_side() -> Result<()> {
+    let cluster = Cluster::in_tree().name("alone").start().await?;
+    let [provisioner, releaser] = [
+        run(&cluster, ALONE[0]).await?,
+        run(&cluster, ALONE[1]).await?,
+    ];
+    for component in ALONE {
+        let holder = [
+            "get",
+            "lease",
+            component,
+            "-n",
+            component,
+            "-o",
+            "jsonpath={.spec.holderIdentity}",
+        ];
+        eventually("it holds a Lease of its own", async || {
+            let holder = cluster.kubectl(&holder).await?;
+            ensure!(!holder.is_empty(), "nobody does");
+            Ok(())
+        })
+        .await?;
+    }
+    pods_are_reviewed(&cluster, &provisioner).await?;
+    cluster
+        .kubectl_with_stdin(&["create", "-f", "-"], CLASS)
+        .await?;
+    cluster
+        .kubectl_with_stdin(&["create", "-f", "-"], POD)
+        .await?;
+    cluster
+        .kubectl(&["get", "pvc", "cache", "-n", "default"])
+        .await
+        .context("the claim exists once the pod does")?;
+    volume_is(&cluster, "Bound").await?;
+    reviews(&releaser, "/pv-releaser/volumes").await?;
+    cluster
+        .kubectl(&["delete", "pod", "build", "-n", "default", "--force"])
+        .await?;
+    volume_is(&cluster, "Available").await?;
+    let directory = "jsonpath={.items[0].spec.hostPath.path}";
+    std::fs::remove_dir_all(cluster.kubectl(&["get", "pv", "-o", directory]).await?)?;
+    let calls = cluster.audit().all()?.by_user_agent("volume-warden/");
+    let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
+    ensure!(forbidden.is_empty() && !calls.is_empty(), "{forbidden:?}");
+    cluster.stop().await;
+    Ok(())
+}

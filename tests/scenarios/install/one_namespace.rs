@@ -1,0 +1,64 @@
+//! pvc-provisioner for one namespace, with rights in there only.
+
+use super::installed_in;
+use crate::support::in_tree;
+use anyhow::{Result, ensure};
+use volume_warden_controlplane::{Cluster, eventually};
+
+const POD: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  generateName: build-
+  annotations:
+    dynamic-pvc-provisioner.kubernetes.io/cache.enabled: "true"
+    dynamic-pvc-provisioner.kubernetes.io/cache.pvc: |
+      {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+       "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}}}
+spec:
+  containers: [{name: main, image: main}]
+  volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
+"#;
+const ACCOUNT: &str = "system:serviceaccount:pvc-provisioner:volume-warden";
+
+async fn create_pod(cluster: &Cluster, namespace: &str) -> Result<()> {
+    let account = ["get", "serviceaccount", "default", "-n", namespace];
+    eventually("pods can be created", async || {
+        cluster.kubectl(&account).await.map(drop)
+    })
+    .await?;
+    let create = ["create", "-n", namespace, "-f", "-"];
+    cluster.kubectl_with_stdin(&create, POD).await?;
+    Ok(())
+}
+
+async fn claims(cluster: &Cluster, namespace: &str) -> Result<String> {
+    let claims = ["get", "pvc", "-n", namespace, "-o", "name"];
+    cluster.kubectl(&claims).await
+}
+
+/// DP-30, by `docs/one-namespace`: a pod elsewhere is left alone, and nothing is asked for that takes more rights.
+#[tokio::test]
+async fn rights_in_one_namespace_are_enough() -> Result<()> {
+    let cluster = in_tree().await?;
+    for namespace in ["builds", "not-builds"] {
+        cluster.kubectl(&["create", "namespace", namespace]).await?;
+    }
+    let warden = installed_in(cluster, "docs/one-namespace", "pvc-provisioner").await?;
+    create_pod(cluster, "not-builds").await?;
+    create_pod(cluster, "builds").await?;
+    eventually("the pod owns its claim", async || {
+        let owner = "jsonpath={.metadata.ownerReferences[0].kind}";
+        let claim = ["get", "pvc", "cache", "-n", "builds", "-o", owner];
+        let owner = cluster.kubectl(&claim).await?;
+        ensure!(owner == "Pod", "its owner: {owner}");
+        Ok(())
+    })
+    .await?;
+    ensure!(claims(cluster, "not-builds").await?.is_empty());
+    warden.stop().await?;
+    let calls = cluster.audit().all()?.by_user(ACCOUNT);
+    let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
+    ensure!(forbidden.is_empty() && !calls.is_empty(), "{forbidden:?}");
+    Ok(())
+}
