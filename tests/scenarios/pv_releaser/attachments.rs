@@ -1,0 +1,90 @@
+//! A node that still has the volume may still write to it, so it is not given to anybody else.
+
+use super::{
+    patient::{Patient, list_of, watch_of},
+    support::LABEL,
+};
+use anyhow::Result;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+impl Patient {
+    fn attachments(&self) -> Api<VolumeAttachment> {
+        Api::all(self.estate.space.cluster.client())
+    }
+
+    async fn attach(&self, name: &str) -> Result<()> {
+        let pv = self.estate.pv(name);
+        let attachment = serde_json::from_value(json!({
+            "metadata": {"name": pv},
+            "spec": {"attacher": "csi.example.com", "nodeName": "node-1", "source": {"persistentVolumeName": pv}},
+        }))?;
+        let attachments = self.attachments();
+        attachments
+            .create(&PostParams::default(), &attachment)
+            .await?;
+        Ok(())
+    }
+
+    async fn detach(&self, name: &str) -> Result<()> {
+        let (pv, parameters) = (self.estate.pv(name), DeleteParams::default());
+        self.attachments().delete(&pv, &parameters).await?;
+        Ok(())
+    }
+
+    /// A volume that is ours and has just become Released.
+    async fn abandon(&self, name: &str) -> Result<()> {
+        let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
+        self.estate.create_abandoned(name, labels).await?;
+        self.estate.is(name, "Released").await
+    }
+}
+
+#[tokio::test]
+async fn an_attached_volume_is_released_once_it_is_detached() -> Result<()> {
+    let patient = Patient::new("attached").await?;
+    let _warden = patient.start().await?;
+    patient.attach("data").await?;
+    patient.abandon("data").await?;
+    patient.settled().await?;
+    assert_eq!(patient.writes("data"), 0);
+    patient.detach("data").await?;
+    patient.estate.is_free("data").await.map(drop)
+}
+
+/// Nor will the watch ever tell that it is detached.
+#[tokio::test]
+async fn an_attachment_that_the_watch_has_not_told_of_counts() -> Result<()> {
+    let patient = Patient::new("late-attachment").await?;
+    let _warden = patient.start().await?;
+    let watch = watch_of("volumeattachments").freeze_stream();
+    let _frozen = patient.between.add(watch);
+    patient.attach("data").await?;
+    let lists = patient.between.add(list_of("volumeattachments"));
+    patient.abandon("data").await?;
+    eventually("it was tried a few times", async || lists.taken() >= 3).await?;
+    patient.settled().await?;
+    assert_eq!(patient.writes("data"), 0);
+    patient.detach("data").await?;
+    patient.estate.is_free("data").await.map(drop)
+}
+
+#[tokio::test]
+async fn a_failed_list_of_attachments_releases_nothing() -> Result<()> {
+    let patient = Patient::new("failed-attachments").await?;
+    let _warden = patient.start().await?;
+    let broken = list_of("volumeattachments").respond(500, "InternalError", "not today");
+    let broken = patient.between.add(broken);
+    patient.abandon("a").await?;
+    patient.abandon("b").await?;
+    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    assert_eq!(patient.writes("a") + patient.writes("b"), 0);
+    drop(broken);
+    patient.estate.is_free("a").await?;
+    patient.estate.is_free("b").await.map(drop)
+}

@@ -1,0 +1,149 @@
+//! Volumes from birth: the webhook labels them, and claims of two seconds get theirs back all the same.
+
+use super::support::{DEFAULT_ID, Estate, LABEL, PROVISIONER, orphans};
+use crate::support::{bare, guarded, volume};
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{ResourceExt, api::PostParams};
+use serde_json::{Value, json};
+use std::time::Duration;
+use volume_warden_controlplane::eventually;
+
+const PROTECTED: [&str; 1] = ["kubernetes.io/pv-protection"];
+
+impl Estate {
+    /// The volume of the claim, as it would be stored if it were created now.
+    async fn at_admission(&self, claim: &str, changes: Value) -> Result<PersistentVolume> {
+        let uid = self.space.claims.get(claim).await?.metadata.uid;
+        let claim_ref = json!({"namespace": self.space.name, "name": claim, "uid": uid});
+        let mut wanted = json!({"spec": {"claimRef": claim_ref}});
+        json_patch::merge(&mut wanted, &changes);
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let wanted = volume(&self.pv(claim), wanted)?;
+        Ok(self.space.volumes.create(&dry_run, &wanted).await?)
+    }
+}
+
+/// PR-01..07 at admission. With the label comes the finalizer, for which the API server does not ask a second time.
+#[tokio::test]
+async fn a_volume_is_labelled_from_birth() -> Result<()> {
+    let estate = Estate::new(guarded().await?, "birth").await?;
+    for (name, labels) in [
+        ("unlabelled", json!({"app": "web"})),
+        ("theirs", json!({PROVISIONER: DEFAULT_ID, LABEL: "other"})),
+        ("ours", json!({PROVISIONER: DEFAULT_ID})),
+    ] {
+        estate.claim(name, labels).await?;
+    }
+    for labels in [json!(null), json!({"app": "web"})] {
+        let labels = json!({"metadata": {"labels": labels}});
+        eventually("a volume of ours is labelled", async || {
+            let born = estate.at_admission("ours", labels.clone()).await?;
+            let found = born.labels().get(LABEL).map(String::as_str);
+            ensure!(found == Some(DEFAULT_ID), "{found:?}");
+            ensure!(
+                born.finalizers() == ["kubernetes.io/pv-protection"],
+                "{:?}",
+                born.metadata
+            );
+            Ok(())
+        })
+        .await?;
+    }
+    // Claims that came before are known as well now.
+    for (claim, what, changes) in [
+        ("unlabelled", "its claim is not ours", json!({})),
+        ("theirs", "its claim is not ours alone", json!({})),
+        (
+            "ours",
+            "it goes with its claim",
+            json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+        ),
+        (
+            "ours",
+            "it is only reserved",
+            json!({"spec": {"claimRef": {"uid": null}}}),
+        ),
+        (
+            "ours",
+            "it is of an earlier claim",
+            json!({"spec": {"claimRef": {"uid": "earlier"}}}),
+        ),
+        (
+            "ours",
+            "it is somebody else's",
+            json!({"metadata": {"labels": {LABEL: "other"}}}),
+        ),
+    ] {
+        let labels = &changes["metadata"]["labels"];
+        let expected = labels[LABEL].as_str();
+        eventually(what, async || {
+            let born = estate.at_admission(claim, changes.clone()).await?;
+            ensure!(born.finalizers() == PROTECTED, "the webhook was too late");
+            let found = born.labels().get(LABEL).map(String::as_str);
+            ensure!(found == expected, "{found:?}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// PR-20, with the webhook.
+#[tokio::test]
+async fn volumes_of_short_lived_claims_come_back() -> Result<()> {
+    let estate = Estate::new(guarded().await?, "short").await?;
+    come_back(&estate, DEFAULT_ID).await
+}
+
+/// PR-20, without.
+#[tokio::test]
+async fn volumes_of_short_lived_claims_come_back_without_the_webhook() -> Result<()> {
+    let estate = Estate::new(bare().await?, "short-bare").await?;
+    let warden = estate.warden(estate.id()).start().await?;
+    come_back(&estate, estate.id()).await?;
+    assert_eq!(orphans(&warden).await?, 0);
+    Ok(())
+}
+
+/// Claims are provisioned by kube-controller-manager, and are gone after up to two seconds.
+async fn come_back(estate: &Estate, id: &str) -> Result<()> {
+    estate.create_class(estate.id(), "Immediate").await?;
+    let lives = [0, 20, 50, 100, 300, 2000].map(Duration::from_millis);
+    let lives = lives.iter().enumerate().map(|(index, life)| async move {
+        let name = format!("short{index}");
+        let labels = json!({PROVISIONER: id});
+        estate.claim_any(&name, labels).await?;
+        // Nothing is waited for here: how long the claim lives is the load.
+        tokio::time::sleep(*life).await;
+        estate.space.delete_claim(&name).await
+    });
+    try_join_all(lives).await?;
+    // What was made for the others was asked for before this one.
+    estate.claim_any("last", json!({PROVISIONER: id})).await?;
+    eventually("the last claim is bound", async || {
+        let status = estate.space.claims.get("last").await?.status;
+        anyhow::Ok(status.and_then(|status| status.phase).as_deref() == Some("Bound"))
+    })
+    .await?;
+    estate.space.delete_claim("last").await?;
+    let of_class = eventually("all volumes are free", async || {
+        let volumes = estate.volumes_of(estate.id()).await?;
+        let phases = volumes
+            .iter()
+            .map(|volume| volume.status.as_ref()?.phase.as_deref());
+        let phases: Vec<_> = phases.collect();
+        let free = phases.iter().all(|phase| *phase == Some("Available"));
+        ensure!(free && !phases.is_empty(), "{phases:?}");
+        anyhow::Ok(Some(volumes))
+    });
+    for volume in of_class.await? {
+        assert_eq!(volume.labels().get(LABEL), None, "{volume:?}");
+        estate.throw_away(&volume).await?;
+    }
+    Ok(())
+}

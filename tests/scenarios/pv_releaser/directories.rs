@@ -1,0 +1,76 @@
+//! Volumes that kube-controller-manager makes, in real directories.
+
+use super::support::{Estate, LABEL};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::StorageClass};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use serde_json::json;
+use std::path::PathBuf;
+use volume_warden_controlplane::eventually;
+
+impl Estate {
+    /// A class whose volumes outlive their claims.
+    pub async fn create_class(&self, name: &str, binding: &str) -> Result<()> {
+        let class = serde_json::from_value(json!({
+            "metadata": {"name": name}, "provisioner": "kubernetes.io/host-path",
+            "reclaimPolicy": "Retain", "volumeBindingMode": binding,
+        }))?;
+        let classes: Api<StorageClass> = Api::all(self.space.cluster.client());
+        classes.create(&PostParams::default(), &class).await?;
+        Ok(())
+    }
+
+    pub async fn volumes_of(&self, class: &str) -> Result<Vec<PersistentVolume>> {
+        let mut found = self.space.volumes.list(&ListParams::default()).await?.items;
+        let class_of = |volume: &PersistentVolume| volume.spec.clone()?.storage_class_name;
+        found.retain(|volume| class_of(volume).as_deref() == Some(class));
+        Ok(found)
+    }
+
+    /// The class has so many volumes, all of them free.
+    pub async fn is_pool_of(&self, class: &str, count: usize) -> Result<Vec<PersistentVolume>> {
+        eventually(&format!("{class} has {count} free volumes"), async || {
+            let volumes = self.volumes_of(class).await?;
+            let busy = volumes.iter().filter(|volume| !is_free(volume));
+            let busy: Vec<_> = busy.map(|volume| (&volume.spec, &volume.status)).collect();
+            ensure!(
+                busy.is_empty() && volumes.len() == count,
+                "{} volumes, not free: {busy:?}",
+                volumes.len()
+            );
+            anyhow::Ok(Some(volumes))
+        })
+        .await
+    }
+
+    /// The volume and what is on it.
+    pub async fn throw_away(&self, volume: &PersistentVolume) -> Result<()> {
+        std::fs::remove_dir_all(directory(volume)?)?;
+        let (name, parameters) = (volume.name_any(), DeleteParams::default());
+        self.space.volumes.delete(&name, &parameters).await?;
+        Ok(())
+    }
+}
+
+/// Available, and neither labelled nor reserved.
+pub fn is_free(volume: &PersistentVolume) -> bool {
+    let phase = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    let claim = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    phase == Some("Available") && claim.is_none() && !volume.labels().contains_key(LABEL)
+}
+
+/// Where the volume's files are.
+pub fn directory(volume: &PersistentVolume) -> Result<PathBuf> {
+    let spec = volume.spec.as_ref().context("no spec")?;
+    let path = &spec.host_path.as_ref().context("no directory")?.path;
+    Ok(path.into())
+}

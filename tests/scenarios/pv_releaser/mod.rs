@@ -1,0 +1,16 @@
+//! Volumes that outlive their claims and come back for the next ones. Cases PR-*.
+
+mod asking;
+mod association;
+mod attachments;
+mod birth;
+mod crashes;
+mod directories;
+mod installations;
+mod late;
+mod orphans;
+mod patient;
+mod races;
+mod release;
+mod stories;
+mod support;

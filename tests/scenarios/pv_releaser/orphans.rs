@@ -1,0 +1,155 @@
+//! Volumes that are Released for good: who is told, and how they come back all the same.
+
+use super::{
+    patient::{Patient, list_of},
+    support::{LABEL, PROVISIONER, orphans, still},
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use volume_warden_controlplane::{RuleHandle, Warden, eventually};
+
+const ANNOTATION: &str = "reclaimable-pv-releaser.kubernetes.io/controller-id";
+
+async fn has_orphans(warden: &Warden, count: u64) -> Result<()> {
+    eventually(&format!("there are {count} orphans"), async || {
+        let found = orphans(warden).await?;
+        ensure!(found == count, "{found}");
+        Ok(())
+    })
+    .await
+}
+
+/// PR-19: nobody was there while the claim was, so nothing says any more that it was ours. Users are told what to do, and it works.
+#[tokio::test]
+async fn a_volume_that_nobody_knows_is_told_of() -> Result<()> {
+    let patient = Patient::new("orphan").await?;
+    let (estate, id) = (&patient.estate, patient.estate.id());
+    estate.pair("data", json!({PROVISIONER: id})).await?;
+    estate.space.delete_claim("data").await?;
+    estate.is("data", "Released").await?;
+    let warden = patient.start().await?;
+    has_orphans(&warden, 1).await?;
+    let message = estate.told("data", "Orphaned", 1).await?;
+    let advice = format!("{LABEL}={id}");
+    ensure!(message.contains(&advice), "{message}");
+    assert_eq!(patient.writes("data"), 0);
+    estate.is("data", "Released").await?;
+    estate
+        .patch("data", json!({"metadata": {"labels": {LABEL: id}}}))
+        .await?;
+    estate.is_free("data").await?;
+    has_orphans(&warden, 0).await?;
+    estate.told("data", "Orphaned", 1).await.map(drop)
+}
+
+/// Volumes of a class, where classes count. The phases are the scenario's.
+struct Adoption {
+    patient: Patient,
+    classes: Api<StorageClass>,
+    warden: Warden,
+}
+
+impl Adoption {
+    async fn new(label: &str) -> Result<Self> {
+        let patient = Patient::on(still().await?, label).await?;
+        let builder = patient.builder().arg("--associate-by-storage-class");
+        Ok(Self {
+            warden: builder.start().await?,
+            classes: Api::all(patient.estate.space.cluster.client()),
+            patient,
+        })
+    }
+
+    async fn create_class(&self, id: Option<&str>) -> Result<()> {
+        let annotations = id.map(|id| json!({ANNOTATION: id}));
+        let class = serde_json::from_value(json!({
+            "metadata": {"name": self.patient.estate.id(), "annotations": annotations},
+            "provisioner": "example.com/none", "reclaimPolicy": "Retain",
+        }))?;
+        self.classes.create(&PostParams::default(), &class).await?;
+        Ok(())
+    }
+
+    async fn annotate(&self, id: Option<&str>) -> Result<()> {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION: id}}}));
+        let (name, parameters) = (self.patient.estate.id(), PatchParams::default());
+        self.classes.patch(name, &parameters, &patch).await?;
+        Ok(())
+    }
+
+    async fn abandon(&self, name: &str) -> Result<()> {
+        let labels = json!({"metadata": {"labels": {"app": "web"}}});
+        self.patient.estate.create_abandoned(name, labels).await?;
+        self.patient.estate.turn(name, "Released").await
+    }
+
+    /// Nothing is released meanwhile, or what a scenario says next might come too late.
+    fn cannot_confirm(&self) -> RuleHandle {
+        let lists = list_of("volumeattachments");
+        let fail = lists.respond(500, "InternalError", "not now");
+        self.patient.between.add(fail)
+    }
+
+    /// It stays, and is counted among so many orphans.
+    async fn stays(&self, name: &str, count: u64) -> Result<()> {
+        has_orphans(&self.warden, count).await?;
+        self.patient.settled().await?;
+        assert_eq!(self.patient.writes(name), 0, "{name}");
+        Ok(())
+    }
+
+    async fn is_released(&self, name: &str) -> Result<()> {
+        self.patient.estate.is_disclaimed(name).await?;
+        self.patient.estate.told(name, "Released", 1).await?;
+        let labels = self.patient.estate.get(name).await?.metadata.labels;
+        assert_eq!(serde_json::to_value(labels)?, json!({"app": "web"}));
+        Ok(())
+    }
+}
+
+/// PR-31; and once the class says nothing any more, its volumes stay.
+#[tokio::test]
+async fn a_class_that_is_annotated_gives_its_volumes_back() -> Result<()> {
+    let adoption = Adoption::new("adopted").await?;
+    let id = adoption.patient.estate.id();
+    adoption.create_class(None).await?;
+    adoption.abandon("before").await?;
+    adoption.stays("before", 1).await?;
+    adoption.annotate(Some(id)).await?;
+    adoption.is_released("before").await?;
+    has_orphans(&adoption.warden, 0).await?;
+    adoption.abandon("while").await?;
+    adoption.is_released("while").await?;
+    let unsure = adoption.cannot_confirm();
+    adoption.abandon("after").await?;
+    adoption.annotate(None).await?;
+    has_orphans(&adoption.warden, 1).await?;
+    drop(unsure);
+    adoption.stays("after", 1).await
+}
+
+/// As after its removal. A class of somebody else's is for them: its volumes are no orphans either.
+#[tokio::test]
+async fn a_class_that_is_gone_or_somebody_elses_gives_nothing_back() -> Result<()> {
+    let adoption = Adoption::new("classless").await?;
+    let id = adoption.patient.estate.id();
+    adoption.create_class(Some("other")).await?;
+    adoption.abandon("theirs").await?;
+    adoption.stays("theirs", 0).await?;
+    adoption.annotate(Some(id)).await?;
+    adoption.is_released("theirs").await?;
+    let unsure = adoption.cannot_confirm();
+    adoption.abandon("late").await?;
+    adoption
+        .classes
+        .delete(id, &DeleteParams::default())
+        .await?;
+    has_orphans(&adoption.warden, 1).await?;
+    drop(unsure);
+    adoption.stays("late", 1).await
+}

@@ -1,0 +1,204 @@
+//! What is released, what is not, and what is left of the claim.
+
+use super::{
+    patient::Patient,
+    support::{BOUND_BY_CONTROLLER, LABEL, LEGACY, PROVISIONER, still},
+};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject},
+};
+use serde_json::{Value, json};
+
+/// PR-09, PR-22, PR-23
+#[tokio::test]
+async fn a_release_is_one_write_that_touches_nothing_else() -> Result<()> {
+    let patient = Patient::new("release").await?;
+    let (estate, id) = (&patient.estate, patient.estate.id());
+    let _warden = patient.start().await?;
+    estate.create("data", rich()).await?;
+    estate.claim("data", json!({PROVISIONER: id})).await?;
+    estate.is("data", "Bound").await?;
+    estate.is_labelled("data", id).await?;
+    let bound = estate.get("data").await?;
+    ensure!(
+        bound.annotations().contains_key(BOUND_BY_CONTROLLER),
+        "{bound:?}"
+    );
+    let before = rest(&patient, "data").await?;
+    assert_eq!(patient.accepted("data")?, 1, "the label");
+    estate.space.delete_claim("data").await?;
+    estate.is_free("data").await?;
+    assert_eq!(rest(&patient, "data").await?, before);
+    assert_eq!(patient.accepted("data")?, 2, "the label and the release");
+    let message = estate.told("data", "Released", 1).await?;
+    let claim = format!("{}/data", estate.space.name);
+    ensure!(message.contains(&claim), "{message}");
+    Ok(())
+}
+
+/// With much that Volume Warden does not read.
+fn rich() -> Value {
+    let zone = json!({"key": "zone", "operator": "In", "values": ["a"]});
+    json!({
+        "metadata": {
+            "labels": {"app": "web"}, "annotations": {"example.com/note": "mine"}, "finalizers": ["example.com/hold"],
+        },
+        "spec": {
+            "hostPath": null, "mountOptions": ["ro"],
+            "csi": {"driver": "csi.example.com", "volumeHandle": "a", "volumeAttributes": {"speed": "high"}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}},
+        },
+    })
+}
+
+/// All of the volume but what a release takes and what everybody changes.
+async fn rest(patient: &Patient, name: &str) -> Result<Value> {
+    let kind = ApiResource::erase::<PersistentVolume>(&());
+    let volumes: Api<DynamicObject> = Api::all_with(patient.estate.space.cluster.client(), &kind);
+    let found = volumes.get(&patient.estate.pv(name)).await?;
+    let mut found = serde_json::to_value(found)?;
+    let taken = [
+        ("", "status"),
+        ("/metadata", "resourceVersion"),
+        ("/metadata", "managedFields"),
+        ("/metadata/labels", LABEL),
+        ("/metadata/annotations", BOUND_BY_CONTROLLER),
+        ("/spec", "claimRef"),
+    ];
+    for (parent, key) in taken {
+        let parent = found.pointer_mut(parent).and_then(Value::as_object_mut);
+        parent.context("no such field")?.remove(key);
+    }
+    Ok(found)
+}
+
+/// PR-12: it is ours, but only Released says that nobody has it any more.
+#[tokio::test]
+async fn a_volume_that_is_not_released_is_left_alone() -> Result<()> {
+    let patient = Patient::on(still().await?, "phases").await?;
+    let estate = &patient.estate;
+    let _warden = patient.start().await?;
+    let ours = json!({"metadata": {"labels": {LABEL: estate.id()}}});
+    let phases = ["Bound", "Available", "Pending", "Failed"];
+    let name = |phase: &str| phase.to_lowercase();
+    for phase in phases {
+        estate.create_abandoned(&name(phase), ours.clone()).await?;
+        estate.turn(&name(phase), phase).await?;
+    }
+    patient.settled().await?;
+    for phase in phases {
+        assert_eq!(patient.writes(&name(phase)), 0, "{phase}");
+    }
+    // Nothing else was missing.
+    estate.turn("bound", "Released").await?;
+    estate.is_disclaimed("bound").await
+}
+
+/// PR-13: what is on it may be on its way out.
+#[tokio::test]
+async fn a_volume_that_does_not_stay_is_not_released() -> Result<()> {
+    let patient = Patient::on(still().await?, "goes").await?;
+    let estate = &patient.estate;
+    let _warden = patient.start().await?;
+    let labels = json!({LABEL: estate.id()});
+    let cases = [
+        (
+            "policy",
+            json!({"metadata": {"labels": labels}, "spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+        ),
+        (
+            "deleted",
+            json!({"metadata": {"labels": labels, "finalizers": ["example.com/hold"]}}),
+        ),
+    ];
+    for (name, changes) in cases {
+        estate.create_abandoned(name, changes).await?;
+    }
+    let (pv, now) = (estate.pv("deleted"), DeleteParams::default());
+    estate.space.volumes.delete(&pv, &now).await?;
+    for name in ["policy", "deleted"] {
+        estate.turn(name, "Released").await?;
+        estate.told(name, "ErrReleasePV", 1).await?;
+        // Whatever else happens to it, users know already.
+        let patch = json!({"metadata": {"annotations": {"example.com/note": "mine"}}});
+        estate.patch(name, patch).await?;
+    }
+    patient.settled().await?;
+    for name in ["policy", "deleted"] {
+        estate.told(name, "ErrReleasePV", 1).await?;
+        assert_eq!(patient.writes(name), 0, "{name}");
+    }
+    Ok(())
+}
+
+/// PR-11: also where the label stays, so that nothing but its missing claim tells that it was released.
+#[tokio::test]
+async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
+    for (label, option) in [("late-phase", "false"), ("late-by-hand", "true")] {
+        let patient = Patient::on(still().await?, label).await?;
+        let estate = &patient.estate;
+        let option = format!("--disable-automatic-association={option}");
+        let _warden = patient.builder().arg(option).start().await?;
+        let ours = json!({"metadata": {"labels": {LABEL: estate.id()}}});
+        estate.create_abandoned("data", ours).await?;
+        estate.turn("data", "Released").await?;
+        estate.is_disclaimed("data").await?;
+        for n in 0..20 {
+            let patch = json!({"metadata": {"annotations": {"example.com/turn": n.to_string()}}});
+            estate.patch("data", patch).await?;
+        }
+        patient.settled().await?;
+        assert_eq!(patient.writes("data"), 1, "{label}");
+        estate.told("data", "Released", 1).await?;
+        estate.is("data", "Released").await?;
+    }
+    Ok(())
+}
+
+/// PR-25: it counts like the documented one, and goes with it.
+#[tokio::test]
+async fn the_label_that_the_original_wrote_is_understood() -> Result<()> {
+    let patient = Patient::new("legacy").await?;
+    let (estate, id) = (&patient.estate, patient.estate.id());
+    let labels = [
+        ("legacy", json!({LEGACY: id})),
+        ("both", json!({LEGACY: id, LABEL: id})),
+        ("theirs", json!({LEGACY: "other", LABEL: id})),
+    ];
+    for (name, labels) in labels {
+        let labels = json!({"metadata": {"labels": labels}});
+        estate.create_abandoned(name, labels).await?;
+        estate.is(name, "Released").await?;
+    }
+    let _warden = patient.start().await?;
+    estate.is_free("legacy").await?;
+    estate.is_free("both").await?;
+    patient.settled().await?;
+    assert_eq!(patient.writes("theirs"), 0);
+    estate.is("theirs", "Released").await
+}
+
+/// PR-25, switched off: as if it were any other label.
+#[tokio::test]
+async fn the_label_that_the_original_wrote_can_be_ignored() -> Result<()> {
+    let patient = Patient::new("no-legacy").await?;
+    let (estate, id) = (&patient.estate, patient.estate.id());
+    let builder = patient.builder().arg("--legacy-label=false");
+    let _warden = builder.start().await?;
+    for (name, labels) in [
+        ("legacy", json!({LEGACY: id})),
+        ("both", json!({LEGACY: "other", LABEL: id})),
+    ] {
+        let labels = json!({"metadata": {"labels": labels}});
+        estate.create_abandoned(name, labels).await?;
+    }
+    estate.is("both", "Available").await?;
+    let left = estate.get("both").await?.metadata.labels;
+    assert_eq!(serde_json::to_value(left)?, json!({LEGACY: "other"}));
+    patient.settled().await?;
+    assert_eq!(patient.writes("legacy"), 0);
+    estate.is("legacy", "Released").await
+}

@@ -1,0 +1,150 @@
+//! Pods that are refused after all.
+
+use super::{
+    posted::{Posted, asked, asked_for, post},
+    ward::Ward,
+};
+use crate::{
+    pvc_provisioner::{
+        refusals::Quota,
+        support::{Askers, ID, LABEL, MARK, TEMPLATE, annotations, asking, is_made},
+    },
+    support::guarded,
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+/// What Pod Security or the API's own validation refuses never gets to the webhook, and leaves nothing behind.
+#[tokio::test]
+async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
+    let cluster = guarded().await?;
+    let askers = Askers::new(cluster, "unfit").await?;
+    let enforce = async |level: &str| {
+        let label = format!("pod-security.kubernetes.io/enforce={level}");
+        let label = [
+            "label",
+            "--overwrite",
+            "namespace",
+            &askers.space.name,
+            &label,
+        ];
+        cluster.kubectl(&label).await
+    };
+    enforce("baseline").await?;
+    let host = json!({"spec": {"hostNetwork": true}});
+    let sometimes = json!({"spec": {"restartPolicy": "Sometimes"}});
+    for (changes, code) in [(&host, 403), (&sometimes, 422)] {
+        for _ in 0..3 {
+            let pod = asking("pod", "data", changes.clone())?;
+            let posted = post(&askers.space, &pod, "").await?;
+            ensure!(
+                posted.code == code && posted.warnings.is_empty(),
+                "{posted:?}"
+            );
+        }
+    }
+    // Whatever was made would have been made before the answer.
+    ensure!(askers.claims().await?.is_empty());
+    enforce("privileged").await?;
+    has_its_claim(&askers, &asked(&askers, host, "").await?).await
+}
+
+async fn has_its_claim(askers: &Askers, posted: &Posted) -> Result<()> {
+    ensure!(
+        posted.code == 201 && posted.warnings.is_empty(),
+        "{posted:?}"
+    );
+    let pod: Pod = posted.object()?;
+    askers.belongs(&pod.name_any(), &pod).await.map(drop)
+}
+
+/// The claim of a pod that quota refused: it was reviewed before.
+async fn in_vain(askers: &Askers) -> Result<PersistentVolumeClaim> {
+    let (posted, claim) = asked_for(askers).await?;
+    ensure!(
+        posted.code == 403 && posted.body.contains("exceeded quota"),
+        "{posted:?}"
+    );
+    is_made(&claim)?;
+    let awaits = claim.annotations().contains_key(MARK) && claim.owner_references().is_empty();
+    ensure!(awaits, "{:?}", claim.metadata);
+    Ok(claim)
+}
+
+/// What quota refuses was reviewed before: its claim awaits it in vain, and is collected after the grace. Nothing else is.
+#[tokio::test]
+async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
+    let ward = Ward::new("quota", &["--orphan-grace-seconds=4"]).await?;
+    let askers = &ward.askers;
+    let pod = askers.ask("kept", "kept", json!({})).await?;
+    let kept = askers.belongs("kept", &pod).await?;
+    let labelled = json!({"metadata": {"labels": {LABEL: ID}}});
+    let labelled = askers.create_claim("labelled", labelled).await?;
+    let quota = Quota::new(askers, json!({"pods": "1"})).await?;
+    let claim = in_vain(askers).await?;
+    askers.space.claim_is_gone(&claim.name_any()).await?;
+    let metric = "volume_warden_awaiting_claims 0";
+    eventually(metric, async || {
+        let metrics = ward.warden.metrics().await?;
+        let mut lines = metrics.lines().filter(|line| line.contains("awaiting"));
+        anyhow::Ok(lines.any(|line| line == metric))
+    })
+    .await?;
+    quota.end().await?;
+    askers.settled().await?;
+    for before in [kept, labelled] {
+        let now = askers.claim(&before.name_any()).await?;
+        ensure!(
+            now.metadata.deletion_timestamp.is_none() && now.uid() == before.uid(),
+            "{now:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Who comes back before the grace is over finds the claim.
+#[tokio::test]
+async fn a_pod_that_comes_back_finds_its_claim() -> Result<()> {
+    let askers = Askers::new(guarded().await?, "back").await?;
+    let quota = Quota::new(&askers, json!({"pods": "0"})).await?;
+    let claim = in_vain(&askers).await?;
+    quota.end().await?;
+    let name = claim.name_any();
+    let pod = askers.ask(&name, &name, json!({})).await?;
+    assert_eq!(askers.belongs(&name, &pod).await?.uid(), claim.uid());
+    askers.is_told(&name, "PVCProvisioned", "made").await?;
+    Ok(())
+}
+
+/// `--strict-templates`: what would be warned of is refused, as a sentence.
+#[tokio::test]
+async fn strict_templates_refuse_the_pod() -> Result<()> {
+    let ward = Ward::new("strict", &["--strict-templates"]).await?;
+    let askers = &ward.askers;
+    let unknown = TEMPLATE.replace("requests", "request");
+    for (wrong, part) in [
+        (
+            ("data.pvc", Some("a: [")),
+            "the template of volume \\\"data\\\" cannot be used: line 1",
+        ),
+        (("data.pvc", None), "with its template is missing"),
+        (("data.enabled", Some("yes")), "neither true nor false"),
+        (
+            ("data.pvc", Some(&*unknown)),
+            "unknown field \\\"spec.resources.request\\\"",
+        ),
+    ] {
+        for query in ["", "dryRun=All"] {
+            let posted = asked(askers, annotations(&[wrong]), query).await?;
+            ensure!(
+                posted.code == 422 && posted.body.contains(part),
+                "{posted:?}"
+            );
+        }
+    }
+    ensure!(askers.claims().await?.is_empty());
+    has_its_claim(askers, &asked(askers, json!({}), "").await?).await
+}

@@ -1,0 +1,116 @@
+//! What is wrong is said at once to whoever creates the pod.
+
+use super::posted::{asked, reviewed};
+use crate::{
+    pvc_provisioner::support::{Askers, TEMPLATE, annotations, asking},
+    support::guarded,
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::json;
+
+/// It is told on the pod as well, which is created all the same.
+#[tokio::test]
+async fn users_are_warned_at_once() -> Result<()> {
+    let askers = Askers::new(guarded().await?, "warned").await?;
+    let unknown = TEMPLATE.replace("requests", "request");
+    let invalid = TEMPLATE.replace("ReadWriteOnce", "Anything");
+    for (change, reason, part) in [
+        (
+            ("data.pvc", Some("a: [")),
+            "ErrInvalidPVC",
+            "template of volume \"data\" cannot be used: line 1",
+        ),
+        (
+            ("data.pvc", None),
+            "ErrMissingPVC",
+            "data.pvc\" with its template is missing",
+        ),
+        (
+            ("data.enabled", Some("yes")),
+            "ErrInvalidAnnotation",
+            "neither true nor false",
+        ),
+        (
+            ("datta.enabled", Some("true")),
+            "ErrMissingVolume",
+            "no volume of that name",
+        ),
+        (
+            ("data.enabeld", Some("true")),
+            "ErrInvalidAnnotation",
+            "data.enabeld\" means nothing",
+        ),
+        (
+            ("data.pvc", Some(&*unknown)),
+            "ErrPVCProvisionFailed",
+            "unknown field \"spec.resources.request\"",
+        ),
+        (
+            ("data.pvc", Some(&*invalid)),
+            "ErrPVCProvisionFailed",
+            "spec.accessModes",
+        ),
+    ] {
+        let posted = asked(&askers, annotations(&[change]), "").await?;
+        ensure!(posted.code == 201 && posted.says(part), "{posted:?}");
+        ensure!(posted.warnings.len() == 1, "{posted:?}");
+        let pod: Pod = posted.object()?;
+        askers.is_told(&pod.name_any(), reason, part).await?;
+    }
+    Ok(())
+}
+
+/// kubectl shows it, and `--warnings-as-errors` is what makes it tell here.
+#[tokio::test]
+async fn kubectl_shows_the_warning() -> Result<()> {
+    let cluster = guarded().await?;
+    let askers = Askers::new(cluster, "kubectl").await?;
+    let shown = reviewed(&askers, async |name| {
+        let mut pod = json!(asking(name, name, annotations(&[("data.pvc", None)]))?);
+        json_patch::merge(&mut pod, &json!({"apiVersion": "v1", "kind": "Pod"}));
+        let create = [
+            "create",
+            "--warnings-as-errors",
+            "-n",
+            &askers.space.name,
+            "-f",
+            "-",
+        ];
+        let created = cluster.kubectl_with_stdin(&create, &pod.to_string()).await;
+        let error = created.err();
+        Ok(error.map_or_else(String::new, |error| format!("{error:#}")))
+    })
+    .await?;
+    ensure!(
+        shown.contains("Warning: a claim is asked for volume \"data\""),
+        "{shown}"
+    );
+    Ok(())
+}
+
+/// DP-18 at admission: who creates a pod too soon after its namesake is told why it has to wait.
+#[tokio::test]
+async fn a_claim_that_is_being_deleted_is_told_of_at_once() -> Result<()> {
+    let askers = Askers::new(guarded().await?, "too-soon").await?;
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    let posted = reviewed(&askers, async |name| {
+        askers.create_claim(name, held.clone()).await?;
+        askers.space.delete_claim(name).await?;
+        // Its watch has told of that, too.
+        askers.settled().await?;
+        let pod = asking(name, name, json!({}))?;
+        super::posted::post(&askers.space, &pod, "").await
+    })
+    .await?;
+    ensure!(
+        posted.code == 201 && posted.says("has to be gone"),
+        "{posted:?}"
+    );
+    let pod: Pod = posted.object()?;
+    let name = pod.name_any();
+    let free = json!({"metadata": {"finalizers": null}});
+    askers.space.patch_claim(&name, free).await?;
+    askers.belongs(&name, &pod).await.map(drop)
+}

@@ -1,0 +1,192 @@
+//! Which claims are collected, and which never are. Claims that await a pod are made by hand here, as admission would leave them.
+
+mod late;
+
+use super::{
+    patient::{Patient, watch_of},
+    support::{ID, LABEL, LONG_AGO, MARK, awaiting, marked},
+};
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use volume_warden_controlplane::{Rule, Warden, eventually};
+
+fn pod_list() -> Rule {
+    Rule::on("GET")
+        .path_contains("/pods")
+        .query_contains("limit=")
+}
+
+/// It looked at the claim, and put it off with these words.
+async fn puts_off(warden: &Warden, claim: &str, words: &str) -> Result<()> {
+    let line = format!("/{claim} retry={words}");
+    eventually(&line, async || warden.process().log().contains(&line)).await
+}
+
+/// Claims that are no orphans, by their names.
+async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let node = ["get", "node", "node-1", "-o", "jsonpath={.metadata.uid}"];
+    let node = space.cluster.kubectl(&node).await?;
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": node});
+    let changed = |metadata: Value| {
+        let mut marked = awaiting();
+        json_patch::merge(&mut marked, &json!({"metadata": metadata}));
+        marked
+    };
+    let spared = [
+        ("labelled", json!({"metadata": {"labels": {LABEL: ID}}})),
+        ("unlabelled", changed(json!({"labels": null}))),
+        (
+            "foreign",
+            changed(json!({"labels": {LABEL: "somebody-else"}})),
+        ),
+        ("owned", changed(json!({"ownerReferences": [owner]}))),
+        ("timeless", marked("some day")),
+        ("restored", marked(LONG_AGO)),
+    ];
+    for (name, metadata) in &spared {
+        askers.create_claim(name, metadata.clone()).await?;
+    }
+    // Somebody removes the owner to keep the data, and the pod goes.
+    let pod = askers.ask("pod", "freed", json!({})).await?;
+    askers.belongs("freed", &pod).await?;
+    let free = json!({"metadata": {"ownerReferences": null}});
+    space.patch_claim("freed", free).await?;
+    space.delete_pod("pod").await?;
+    let names = spared.iter().map(|(name, _)| *name);
+    Ok(names.chain(["freed"]).collect())
+}
+
+/// Without a mark of its own no claim is ours to collect; nor is one that anybody owns.
+#[tokio::test]
+async fn only_claims_that_await_a_pod_that_never_came_are_collected() -> Result<()> {
+    let patient = Patient::new("orphans").await?;
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let warden = patient.start_impatient().await?;
+    let spared = spared(&patient).await?;
+    askers.create_claim("orphan", awaiting()).await?;
+    space.claim_is_gone("orphan").await?;
+    askers.settled().await?;
+    // Also by a successor, who begins with all claims there are.
+    drop(warden);
+    askers.create_claim("orphan", awaiting()).await?;
+    let _warden = patient.start_impatient().await?;
+    space.claim_is_gone("orphan").await?;
+    for name in spared {
+        let claim = askers.claim(name).await?;
+        ensure!(
+            claim.metadata.deletion_timestamp.is_none(),
+            "{name} is being deleted"
+        );
+    }
+    assert_eq!(patient.deleted(), ["orphan"]);
+    Ok(())
+}
+
+/// A pod that does not ask for it uses it: it loses the mark after a while, and stays for good, whatever becomes of that pod.
+#[tokio::test]
+async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
+    let patient = Patient::new("named").await?;
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let _warden = patient.start_impatient().await?;
+    let nobodys = json!({"spec": {"schedulerName": "nobody"}});
+    space.create_pod("plain", "named", nobodys).await?;
+    let named = askers.create_claim("named", awaiting()).await?;
+    eventually("the claim has lost the mark", async || {
+        let claim = askers.claim("named").await?;
+        anyhow::Ok(!claim.annotations().contains_key(MARK))
+    })
+    .await?;
+    space.delete_pod("plain").await?;
+    askers.create_claim("orphan", awaiting()).await?;
+    space.claim_is_gone("orphan").await?;
+    let kept = askers.claim("named").await?;
+    assert_eq!(kept.uid(), named.uid());
+    ensure!(kept.metadata.deletion_timestamp.is_none() && kept.owner_references().is_empty());
+    assert_eq!(patient.deleted(), ["orphan"]);
+    Ok(())
+}
+
+/// A pod that comes before the grace is over gets it.
+#[tokio::test]
+async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
+    let patient = Patient::new("grace").await?;
+    let askers = &patient.askers;
+    let warden = patient.start().await?;
+    let claim = askers.create_claim("data", awaiting()).await?;
+    puts_off(
+        &warden,
+        "data",
+        "the pod that it was made for may still come",
+    )
+    .await?;
+    askers.settled().await?;
+    let pod = askers.ask("pod", "data", json!({})).await?;
+    assert_eq!(askers.belongs("data", &pod).await?.uid(), claim.uid());
+    ensure!(patient.deleted().is_empty());
+    Ok(())
+}
+
+/// A LIST that fails decides nothing: neither whose a claim is nor that it is nobody's.
+#[tokio::test]
+async fn nothing_is_collected_while_pods_cannot_be_read() -> Result<()> {
+    let patient = Patient::new("no-pods").await?;
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let warden = patient.start_impatient().await?;
+    for (round, fault) in [
+        |rule: Rule| rule.respond(500, "InternalError", "no pods today"),
+        |rule: Rule| rule.cut(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (orphan, wanted) = (format!("orphan{round}"), format!("wanted{round}"));
+        let get = Rule::on("GET").path_contains(format!("/pods/{wanted}"));
+        let broken = [pod_list(), get].map(|rule| patient.between.add(fault(rule)));
+        askers.create_claim(&orphan, awaiting()).await?;
+        askers.create_claim(&wanted, awaiting()).await?;
+        let pod = askers.ask(&wanted, &wanted, json!({})).await?;
+        for (name, words) in [
+            (&orphan, "pods could not be listed"),
+            (&wanted, "the pod could not be read"),
+        ] {
+            puts_off(&warden, name, words).await?;
+            let claim = askers.claim(name).await?;
+            ensure!(
+                claim.metadata.deletion_timestamp.is_none(),
+                "{name} is being deleted"
+            );
+            ensure!(claim.owner_references().is_empty(), "{name} has an owner");
+        }
+        drop(broken);
+        space.claim_is_gone(&orphan).await?;
+        askers.belongs(&wanted, &pod).await?;
+    }
+    Ok(())
+}
+
+/// The watch has not told of the pods; the live LIST shows them, and so one gets its claim, and the other one's is kept.
+#[tokio::test]
+async fn a_claim_of_a_pod_that_the_watch_has_not_told_of_is_kept() -> Result<()> {
+    let patient = Patient::new("late-pods").await?;
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let _warden = patient.start_impatient().await?;
+    let frozen = patient.between.add(watch_of("pods").freeze_stream());
+    frozen.held(1).await?;
+    let pod = askers.ask("pod", "asked", json!({})).await?;
+    let nobodys = json!({"spec": {"schedulerName": "nobody"}});
+    space.create_pod("plain", "named", nobodys).await?;
+    let mut uids = Vec::new();
+    for name in ["asked", "named"] {
+        uids.push(askers.create_claim(name, awaiting()).await?.uid());
+    }
+    askers.create_claim("orphan", awaiting()).await?;
+    space.claim_is_gone("orphan").await?;
+    let given = askers.belongs("asked", &pod).await?;
+    drop(frozen);
+    askers.settled().await?;
+    assert_eq!([given.uid(), askers.claim("named").await?.uid()], uids[..]);
+    assert_eq!(patient.deleted(), ["orphan"]);
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Something happens between the decision and the write.
+
+use crate::pvc_provisioner::{
+    patient::{Patient, claim_posts, claim_write},
+    support::{MARK, awaiting},
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, api::DeleteParams};
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+/// Somebody takes the mark off, or another claim has the name by now: a late deletion spares both.
+#[tokio::test]
+async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
+    let patient = Patient::new("late-deletion").await?;
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let _warden = patient.start_impatient().await?;
+    let names = ["unmarked", "replaced"];
+    let held: Vec<_> = names
+        .map(|name| {
+            patient
+                .between
+                .add(claim_write("DELETE", name).times(1).hold())
+        })
+        .into();
+    for (name, held) in names.iter().zip(&held) {
+        askers.create_claim(name, awaiting()).await?;
+        held.held(1).await?;
+    }
+    space
+        .patch_claim(
+            "unmarked",
+            json!({"metadata": {"annotations": {MARK: null}}}),
+        )
+        .await?;
+    space.delete_claim("replaced").await?;
+    space.claim_is_gone("replaced").await?;
+    askers.create_claim("replaced", json!({})).await?;
+    let (audit, name) = (space.cluster.audit(), &space.name);
+    let mark = audit.mark()?;
+    drop(held);
+    let codes = eventually("both deletions were answered", async || {
+        let calls = audit.since(mark)?.by_user_agent("volume-warden/");
+        let deletions = calls
+            .iter()
+            .filter(|call| call.verb == "delete" && call.namespace == *name);
+        let codes: Vec<_> = deletions.map(|call| call.code).collect();
+        anyhow::Ok(Some(codes).filter(|codes| codes.len() == 2))
+    })
+    .await?;
+    assert_eq!(codes, [409, 409]);
+    askers.settled().await?;
+    for name in names {
+        ensure!(
+            askers
+                .claim(name)
+                .await?
+                .metadata
+                .deletion_timestamp
+                .is_none(),
+            "{name}"
+        );
+    }
+    assert_eq!(patient.count("DELETE", "/persistentvolumeclaims/"), 2);
+    Ok(())
+}
+
+/// A namespace goes while a claim is being made, one is being given away and one is being collected: all of it ends.
+#[tokio::test]
+async fn a_namespace_may_go_in_the_middle() -> Result<()> {
+    let patient = Patient::new("namespace").await?;
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let warden = patient.start_impatient().await?;
+    let posts = patient.between.add(claim_posts().hold());
+    let gift = patient.between.add(claim_write("PATCH", "given").hold());
+    let deletion = patient.between.add(claim_write("DELETE", "orphan").hold());
+    let kept = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    askers.ask("giving", "given", kept.clone()).await?;
+    askers.ask("making", "made", kept).await?;
+    posts.held(2).await?;
+    askers.create_claim("given", awaiting()).await?;
+    askers.create_claim("orphan", awaiting()).await?;
+    deletion.held(1).await?;
+    // Its own attempt to make the claim is given up first.
+    gift.held(1).await?;
+    let namespaces: Api<Namespace> = Api::all(space.cluster.client());
+    namespaces
+        .delete(&space.name, &DeleteParams::default())
+        .await?;
+    for pod in ["giving", "making"] {
+        eventually("the pod is going", async || {
+            let metadata = space.pods.get(pod).await?.metadata;
+            anyhow::Ok(metadata.deletion_timestamp.is_some())
+        })
+        .await?;
+    }
+    drop((posts, gift, deletion));
+    for pod in ["giving", "making"] {
+        askers
+            .patch_pod(pod, json!({"metadata": {"finalizers": null}}))
+            .await?;
+    }
+    eventually("the namespace is gone", async || {
+        let left = namespaces.get_opt(&space.name).await?;
+        ensure!(left.is_none(), "{:?}", left.and_then(|left| left.status));
+        Ok(())
+    })
+    .await?;
+    eventually("nothing is left to do", async || {
+        let depth = "volume_warden_queue_depth{component=\"pvc-provisioner\"} 0";
+        let metrics = warden.metrics().await?;
+        let shown: Vec<_> = metrics
+            .lines()
+            .filter(|line| line.contains("queue"))
+            .collect();
+        ensure!(shown.contains(&depth), "{shown:?}");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,207 @@
+//! The API server does not take a claim, for now or for good.
+
+use super::patient::{Patient, claim_posts};
+use super::support::{Askers, TEMPLATE, annotations, mount};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use volume_warden_controlplane::eventually;
+
+/// A quota of the namespace.
+pub struct Quota(Api<ResourceQuota>);
+
+impl Quota {
+    /// In force when this returns: before Kubernetes has counted what there is it refuses everything.
+    pub async fn new(askers: &Askers, hard: Value) -> Result<Self> {
+        let quotas = Api::namespaced(askers.space.cluster.client(), &askers.space.name);
+        let quota = json!({"metadata": {"name": "quota"}, "spec": {"hard": hard}});
+        let quota = serde_json::from_value(quota)?;
+        quotas.create(&PostParams::default(), &quota).await?;
+        let quota = Self(quotas);
+        quota.is_in_force().await?;
+        Ok(quota)
+    }
+
+    pub async fn change(&self, hard: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"hard": hard}}));
+        self.0
+            .patch("quota", &PatchParams::default(), &patch)
+            .await?;
+        self.is_in_force().await
+    }
+
+    pub async fn end(self) -> Result<()> {
+        self.0.delete("quota", &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    async fn is_in_force(&self) -> Result<()> {
+        eventually("the quota is in force", async || {
+            let quota = self.0.get("quota").await?;
+            let wanted = quota.spec.unwrap_or_default().hard;
+            let status = quota.status.unwrap_or_default();
+            ensure!(status.hard == wanted && status.used.is_some(), "{status:?}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// DP-21: a volume that is refused holds up no other, and is asked for again by and by.
+#[tokio::test]
+async fn one_refused_volume_holds_up_no_other() -> Result<()> {
+    let patient = Patient::new("quota").await?;
+    let askers = &patient.askers;
+    let quota = Quota::new(askers, json!({"requests.storage": "5Gi"})).await?;
+    let _warden = patient.start().await?;
+    let big = TEMPLATE.replace("1Gi", "10Gi");
+    let mut three = annotations(&[
+        ("big.enabled", Some("true")),
+        ("big.pvc", Some(&big)),
+        ("last.enabled", Some("true")),
+        ("last.pvc", Some(TEMPLATE)),
+    ]);
+    three["spec"] =
+        json!({"volumes": [mount("data", "data"), mount("big", "big"), mount("last", "last")]});
+    let pod = askers.ask("pod", "data", three).await?;
+    for claim in ["data", "last"] {
+        askers.belongs(claim, &pod).await?;
+        askers
+            .is_told("pod", "PVCProvisioned", &format!("claim \"{claim}\""))
+            .await?;
+    }
+    let message = askers
+        .is_told("pod", "ErrPVCProvisionFailed", "exceeded quota")
+        .await?;
+    ensure!(message.contains("\"big\""), "{message}");
+    askers.settled().await?;
+    assert_eq!(patient.posts(), 4, "one for each, and the canary's");
+    quota.change(json!({"requests.storage": "20Gi"})).await?;
+    // Nothing happens to the pod: half a minute later it is asked for again.
+    askers.belongs("big", &pod).await?;
+    askers
+        .is_told("pod", "PVCProvisioned", "claim \"big\"")
+        .await?;
+    assert_eq!(patient.posts(), 5);
+    Ok(())
+}
+
+/// DP-22: and one event in the end.
+#[tokio::test]
+async fn an_api_server_that_fails_is_asked_again_soon() -> Result<()> {
+    let patient = Patient::new("unavailable").await?;
+    let askers = &patient.askers;
+    let _warden = patient.start().await?;
+    let failing = claim_posts()
+        .times(2)
+        .respond(503, "ServiceUnavailable", "not now");
+    let failing = patient.between.add(failing);
+    let pod = askers.ask("pod", "data", json!({})).await?;
+    askers.belongs("data", &pod).await?;
+    askers.is_told("pod", "PVCProvisioned", "\"data\"").await?;
+    assert_eq!((failing.taken(), patient.posts()), (2, 3));
+    let message = askers
+        .is_told("pod", "ErrPVCProvisionFailed", "not now")
+        .await?;
+    ensure!(message.contains("tried again"), "{message}");
+    askers.settled().await?;
+    assert_eq!(askers.told("pod").await?.len(), 2);
+    Ok(())
+}
+
+/// An answer that never comes is no answer: whether the claim was made is found out by looking.
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_is_there_once() -> Result<()> {
+    let patient = Patient::new("lost-answer").await?;
+    let askers = &patient.askers;
+    let _warden = patient.start().await?;
+    let lost = patient.between.add(claim_posts().times(1).hold_response());
+    let pod = askers.ask("pod", "data", json!({})).await?;
+    lost.held(1).await?;
+    let made = askers.belongs("data", &pod).await?;
+    askers.settled().await?;
+    assert_eq!(patient.posts(), 2, "the canary's");
+    drop(lost);
+    assert_eq!(askers.claim("data").await?.metadata.uid, made.metadata.uid);
+    Ok(())
+}
+
+/// DP-23, DP-33: what is invalid is not tried again and again, but at once when the pod says something else.
+#[tokio::test]
+async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
+    let patient = Patient::new("invalid").await?;
+    let askers = &patient.askers;
+    let _warden = patient.start().await?;
+    let invalid = TEMPLATE.replace("ReadWriteOnce", "Anything");
+    let pod = askers
+        .ask("pod", "data", annotations(&[("data.pvc", Some(&invalid))]))
+        .await?;
+    let message = askers
+        .is_told("pod", "ErrPVCProvisionFailed", "spec.accessModes")
+        .await?;
+    ensure!(message.contains("\"Anything\""), "{message}");
+    let broken = askers
+        .ask("broken", "other", annotations(&[("data.pvc", Some("}"))]))
+        .await?;
+    askers.is_told("broken", "ErrInvalidPVC", "line 1").await?;
+    for round in ["first", "second"] {
+        // Of its status nothing is asked for.
+        let condition = json!({"type": "Round", "status": "False", "message": round});
+        let status = json!({"conditions": [condition]});
+        askers.space.patch_pod_status("pod", status).await?;
+    }
+    askers.settled().await?;
+    assert_eq!(patient.posts(), 2, "the invalid one's and the canary's");
+    for (name, claim, pod) in [("pod", "data", pod), ("broken", "other", broken)] {
+        let mended = annotations(&[("data.pvc", Some(TEMPLATE))]);
+        askers.patch_pod(name, mended).await?;
+        askers.belongs(claim, &pod).await?;
+        askers.is_told(name, "PVCProvisioned", claim).await?;
+    }
+    assert_eq!(patient.posts(), 4);
+    let calls = askers.space.cluster.audit().all()?;
+    let answers: Vec<_> = calls
+        .iter()
+        .filter(|call| {
+            call.namespace == askers.space.name
+                && call.verb == "create"
+                && call.resource == "persistentvolumeclaims"
+        })
+        .map(|call| call.code)
+        .collect();
+    let refused = answers.iter().filter(|code| **code == 422).count();
+    assert_eq!((answers.len(), refused), (4, 1), "{answers:?}");
+    Ok(())
+}
+
+/// What the API server says no to for want of rights is told, too.
+#[tokio::test]
+async fn a_claim_that_we_may_not_make_is_told_of() -> Result<()> {
+    let patient = Patient::new("forbidden").await?;
+    let askers = &patient.askers;
+    let _warden = patient.start().await?;
+    let refusal = claim_posts()
+        .times(1)
+        .respond(403, "Forbidden", "not on my watch");
+    let refusal = patient.between.add(refusal);
+    let pod = askers.ask("pod", "data", json!({})).await?;
+    askers
+        .is_told("pod", "ErrPVCProvisionFailed", "not on my watch")
+        .await?;
+    askers.settled().await?;
+    assert_eq!((refusal.taken(), patient.posts()), (1, 2));
+    // An edit of the annotations is reason enough to look again.
+    let edited = format!("{TEMPLATE}# once more\n");
+    askers
+        .patch_pod("pod", annotations(&[("data.pvc", Some(&edited))]))
+        .await?;
+    askers
+        .belongs("data", &pod)
+        .await
+        .context("after the edit")?;
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Several replicas, one leader.
+
+use super::patient::{Patient, claim_posts};
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
+use volume_warden_controlplane::{Interposer, eventually};
+
+/// DP-31: the leader is killed with a claim on its way, its successor stops gracefully; each time another goes on, and no claim is made
+/// twice.
+#[tokio::test]
+async fn another_replica_goes_on() -> Result<()> {
+    let patient = Patient::new("replicas").await?;
+    let (askers, cluster) = (&patient.askers, patient.askers.space.cluster);
+    let first = patient.builder("first").start().await?;
+    askers.settled().await?;
+    let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
+    let others = Interposer::start(cluster, account.await?)?;
+    let second = patient
+        .builder("second")
+        .kubeconfig(others.kubeconfig())
+        .start()
+        .await?;
+
+    let on_the_way = patient.between.add(claim_posts().hold_response());
+    let pod = askers.ask("pod", "data", json!({})).await?;
+    on_the_way.held(1).await?;
+    let made = askers.claim("data").await?.uid();
+    first.process().kill()?;
+    let pending = askers.ask("pending", "other", json!({})).await?;
+    let third = patient.builder("third").start().await?;
+    drop(on_the_way);
+    askers.belongs("other", &pending).await?;
+    assert_eq!(askers.belongs("data", &pod).await?.uid(), made);
+    askers.settled().await?;
+
+    // One of the two leads; the other one is there when it stops.
+    ensure!(second.stop().await?.success());
+    let after = askers.ask("after", "third", json!({})).await?;
+    askers.belongs("third", &after).await?;
+    ensure!(third.stop().await?.success());
+    let _last = patient.builder("last").start().await?;
+    let last = askers.ask("last", "fourth", json!({})).await?;
+    askers.belongs("fourth", &last).await?;
+    for pod in ["pending", "after", "last"] {
+        askers.is_told(pod, "PVCProvisioned", "made").await?;
+    }
+    let posts = |path: &Interposer| {
+        let seen = path.requests();
+        let posts = seen.iter().filter(|seen| seen.method == "POST");
+        posts
+            .filter(|seen| seen.path.contains("/persistentvolumeclaims"))
+            .count()
+    };
+    // Four claims and two canaries.
+    assert_eq!(posts(&patient.between) + posts(&others), 6);
+    Ok(())
+}
+
+/// A leader that was paused for longer than its Lease makes no claim when it wakes up to a pod that has come meanwhile. The second leader
+/// is kept from making it, so that it is there to be made.
+#[tokio::test]
+async fn a_leader_that_was_paused_makes_nothing() -> Result<()> {
+    let patient = Patient::new("paused").await?;
+    let (askers, cluster) = (&patient.askers, patient.askers.space.cluster);
+    let first = patient.builder("first").start().await?;
+    askers.settled().await?;
+    let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
+    let others = Interposer::start(cluster, account.await?)?;
+    let held = others.add(claim_posts().hold());
+    let second = patient.builder("second").kubeconfig(others.kubeconfig());
+    let _second = second.start().await?;
+    first.process().pause()?;
+    let pod = askers.ask("pod", "data", json!({})).await?;
+    held.held(1).await?;
+    let (posts, looks) = (patient.posts(), patient.count("GET", "/leases/"));
+    first.process().resume()?;
+    // Only a follower reads the Lease. Once it has done so a few times it has long heard of the pod.
+    eventually("it follows", async || {
+        patient.count("GET", "/leases/") >= looks + 4
+    })
+    .await?;
+    assert_eq!(patient.posts(), posts);
+    drop(held);
+    askers.belongs("data", &pod).await.map(drop)
+}

@@ -1,0 +1,202 @@
+//! The rights it takes: those of the component alone, in one namespace.
+
+use super::{
+    admission::ward::turn,
+    support::{Askers, TEMPLATE, annotations, asking, awaiting, is_made},
+};
+use crate::support::{BINARY, Space, bare};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{ResourceExt, api::PostParams};
+use serde_json::json;
+use std::path::Path;
+use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder, eventually};
+
+/// A namespace with an account that has what pvc-provisioner's shipped ClusterRole gives, there and nowhere else.
+struct Confined {
+    askers: Askers,
+    between: Interposer,
+    certificate: (String, String),
+}
+
+impl Confined {
+    async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+        let askers = Askers::new(cluster, label).await?;
+        let namespace = &askers.space.name;
+        let confined = Self {
+            between: interposer(cluster, namespace).await?,
+            certificate: certificate(cluster.dir(), namespace)?,
+            askers,
+        };
+        confined
+            .may("claims", "--clusterrole=volume-warden-pvc-provisioner")
+            .await?;
+        confined
+            .may("events", "--clusterrole=volume-warden-events")
+            .await?;
+        let leases = "--resource=leases.coordination.k8s.io";
+        confined
+            .role("lease", "--verb=get,create,update", leases)
+            .await?;
+        Ok(confined)
+    }
+
+    /// Binds the role to the account.
+    async fn may(&self, name: &str, role: &str) -> Result<()> {
+        let account = format!("--serviceaccount={}", self.account());
+        self.kubectl(&["create", "rolebinding", name, role, &account])
+            .await
+    }
+
+    /// Makes the role and binds it to the account.
+    async fn role(&self, name: &str, verbs: &str, resource: &str) -> Result<()> {
+        self.kubectl(&["create", "role", name, verbs, resource])
+            .await?;
+        self.may(name, &format!("--role={name}")).await
+    }
+
+    async fn kubectl(&self, arguments: &[&str]) -> Result<()> {
+        let space = &self.askers.space;
+        let arguments = [arguments, &["-n", &space.name]].concat();
+        space.cluster.kubectl(&arguments).await.map(drop)
+    }
+
+    fn account(&self) -> String {
+        format!("{}:warden", self.askers.space.name)
+    }
+
+    fn builder(&self) -> WardenBuilder<'_> {
+        let (namespace, (certificate, key)) = (&self.askers.space.name, &self.certificate);
+        Warden::builder(self.askers.space.cluster, BINARY)
+            .name(namespace.clone())
+            .kubeconfig(self.between.kubeconfig())
+            .arg(format!("--namespace={namespace}"))
+            .arg(format!("--lease-lock-namespace={namespace}"))
+            .arg("--lease-lock-id=confined")
+            // Its own would need rights on webhook configurations.
+            .arg(format!("--tls-cert-file={certificate}"))
+            .arg(format!("--tls-key-file={key}"))
+            .arg("--components=pvc-provisioner")
+    }
+}
+
+async fn interposer(cluster: &Cluster, namespace: &str) -> Result<Interposer> {
+    let account = ["create", "serviceaccount", "warden", "-n", namespace];
+    cluster.kubectl(&account).await?;
+    let account = cluster.service_account_kubeconfig(namespace, "warden", None);
+    Interposer::start(cluster, account.await?)
+}
+
+/// Files of a certificate that nobody asks for: no webhook calls here.
+fn certificate(directory: &Path, name: &str) -> Result<(String, String)> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let file = |suffix| directory.join(format!("{name}.{suffix}"));
+    std::fs::write(file("crt"), made.cert.pem())?;
+    std::fs::write(file("key"), made.signing_key.serialize_pem())?;
+    Ok((
+        file("crt").display().to_string(),
+        file("key").display().to_string(),
+    ))
+}
+
+/// DP-30: it does all its work in that namespace, and asks nothing of any other.
+#[tokio::test]
+async fn rights_in_one_namespace_suffice() -> Result<()> {
+    let cluster = bare().await?;
+    let confined = Confined::new(cluster, "confined").await?;
+    let (askers, namespace) = (&confined.askers, &confined.askers.space.name);
+    let elsewhere = Space::new(cluster, "elsewhere").await?;
+    let impatient = confined.builder().arg("--orphan-grace-seconds=1");
+    let _warden = impatient.start().await?;
+    let parameters = PostParams::default();
+    elsewhere
+        .pods
+        .create(&parameters, &asking("pod", "data", json!({}))?)
+        .await?;
+    let pod = askers.ask("pod", "data", json!({})).await?;
+    askers.belongs("data", &pod).await?;
+    askers.is_told("pod", "PVCProvisioned", "data").await?;
+    askers.create_claim("orphan", awaiting()).await?;
+    askers.space.claim_is_gone("orphan").await?;
+    ensure!(elsewhere.claims.get_opt("data").await?.is_none());
+
+    let inside = format!("/namespaces/{namespace}/");
+    let mut asked = confined.between.requests();
+    asked.retain(|seen| !seen.path.contains(&inside));
+    ensure!(asked.is_empty(), "{asked:?}");
+    let account = format!("system:serviceaccount:{}", confined.account());
+    let calls = cluster.audit().all()?.by_user(&account);
+    let refused: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
+    ensure!(!calls.is_empty() && refused.is_empty(), "{refused:?}");
+    let lease = ["get", "lease", "pvc-provisioner"];
+    confined.kubectl(&lease).await.context("the Lease")
+}
+
+/// DP-29: where it takes a right to make a pod's deletion wait, pods own their claims all the same. Who wants the original's
+/// `blockOwnerDeletion` needs that right, and is told so.
+#[tokio::test]
+async fn only_references_that_block_need_rights_on_pods() -> Result<()> {
+    let (cluster, _turn) = turn().await?;
+    let confined = Confined::new(cluster, "enforced").await?;
+    let askers = &confined.askers;
+    let fresh = || {
+        let mut fresh = awaiting();
+        fresh["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+        fresh
+    };
+    let warden = confined.builder().start().await?;
+    askers.create_claim("given", fresh()).await?;
+    for claim in ["made", "given"] {
+        let pod = askers.ask(claim, claim, json!({})).await?;
+        askers.belongs(claim, &pod).await?;
+    }
+    drop(warden);
+
+    let _warden = confined
+        .builder()
+        .arg("--block-owner-deletion")
+        .start()
+        .await?;
+    askers.create_claim("given-later", fresh()).await?;
+    for claim in ["made-later", "given-later"] {
+        askers.ask(claim, claim, json!({})).await?;
+    }
+    let cause = "cannot set blockOwnerDeletion";
+    askers
+        .is_told("made-later", "ErrPVCProvisionFailed", cause)
+        .await?;
+    eventually("the refusal is told on the claim", async || {
+        let events = askers
+            .space
+            .events_with("FailedUpdateOwnerReferences")
+            .await?;
+        let mut notes = events.iter().filter_map(|event| event.message.as_deref());
+        anyhow::Ok(notes.any(|note| note.contains(cause)))
+    })
+    .await?;
+    let given = askers.claim("given-later").await?;
+    ensure!(given.owner_references().is_empty(), "{given:?}");
+    confined
+        .role("finalizers", "--verb=update", "--resource=pods/finalizers")
+        .await?;
+    for pod in ["made-later", "given-later"] {
+        // It need not wait until it is tried again.
+        let edited = format!("{TEMPLATE}# once more\n");
+        let blocks = eventually("the pod owns its claim", async || {
+            askers
+                .patch_pod(pod, annotations(&[("data.pvc", Some(&edited))]))
+                .await?;
+            blocks(&askers.claim(pod).await?)
+        })
+        .await?;
+        ensure!(blocks, "{pod}");
+    }
+    Ok(())
+}
+
+/// Whether the one owner's deletion waits for the claim; nothing before there is an owner.
+fn blocks(claim: &PersistentVolumeClaim) -> Result<Option<bool>> {
+    is_made(claim)?;
+    let owner = claim.owner_references().first();
+    Ok(owner.map(|owner| owner.block_owner_deletion == Some(true)))
+}

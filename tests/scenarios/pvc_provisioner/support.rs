@@ -1,0 +1,212 @@
+//! Pods that ask for claims, and what is asked about these.
+
+use crate::support::{Space, claim, pod};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::{
+    api::core::v1::{Event, PersistentVolumeClaim, Pod},
+    jiff::Timestamp,
+};
+use kube::{
+    ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use volume_warden_controlplane::{Cluster, eventually};
+
+/// What the keys of the annotations begin with.
+pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
+/// On every claim that is made for a pod.
+pub const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
+/// On a claim that was made at admission, until its pod is there.
+pub const MARK: &str = "volume-warden.dev/awaiting-pod";
+/// The controller id where none is given.
+pub const ID: &str = "dynamic-reclaimable-pvc-controllers";
+/// As on a claim that was restored from a backup.
+pub const LONG_AGO: &str = "2020-01-01T00:00:00Z";
+
+/// A claim of a class that no volume has.
+pub const TEMPLATE: &str = "\
+apiVersion: v1
+kind: PersistentVolumeClaim
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: nobody
+  resources: {requests: {storage: 1Gi}}
+";
+
+/// Annotations whose keys begin so.
+pub fn annotations(pairs: &[(&str, Option<&str>)]) -> Value {
+    let pairs = pairs.iter();
+    let pairs: Map<_, _> = pairs
+        .map(|(key, value)| (format!("{PREFIX}{key}"), json!(value)))
+        .collect();
+    json!({"metadata": {"annotations": pairs}})
+}
+
+/// A pod that asks for the claim that its volume `data` names, with `changes` merged over it. Nobody schedules it.
+pub fn asking(name: &str, claim: &str, changes: Value) -> Result<Pod> {
+    let mut asked = annotations(&[("data.enabled", Some("true")), ("data.pvc", Some(TEMPLATE))]);
+    asked["spec"] = json!({"schedulerName": "nobody"});
+    json_patch::merge(&mut asked, &changes);
+    pod(name, claim, asked)
+}
+
+/// A volume that is this claim.
+pub fn mount(volume: &str, claim: &str) -> Value {
+    json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}})
+}
+
+/// As admission marks a claim now.
+pub fn awaiting() -> Value {
+    marked(&Timestamp::now().to_string())
+}
+
+/// What a claim may carry that awaits a pod.
+pub fn marked(since: &str) -> Value {
+    json!({"metadata": {"labels": {LABEL: ID}, "annotations": {MARK: since}}})
+}
+
+/// A namespace of one test, with pods that ask for claims.
+pub struct Askers {
+    pub space: Space,
+}
+
+impl Askers {
+    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+        let space = Space::new(cluster, label).await?;
+        Ok(Self { space })
+    }
+
+    /// Creates the pod of [`asking`].
+    pub async fn ask(&self, name: &str, claim: &str, changes: Value) -> Result<Pod> {
+        let pod = asking(name, claim, changes)?;
+        let created = self.space.pods.create(&PostParams::default(), &pod).await;
+        Ok(created?)
+    }
+
+    pub async fn create_claim(&self, name: &str, changes: Value) -> Result<PersistentVolumeClaim> {
+        let claim = claim(name, changes)?;
+        let claims = &self.space.claims;
+        Ok(claims.create(&PostParams::default(), &claim).await?)
+    }
+
+    pub async fn patch_pod(&self, name: &str, patch: Value) -> Result<()> {
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        self.space.pods.patch(name, &parameters, &patch).await?;
+        Ok(())
+    }
+
+    pub async fn claim(&self, name: &str) -> Result<PersistentVolumeClaim> {
+        let found = self.space.claims.get_opt(name).await?;
+        found.with_context(|| format!("there is no claim {name}"))
+    }
+
+    /// The names of all claims but those of [`Askers::settled`].
+    pub async fn claims(&self) -> Result<Vec<String>> {
+        let claims = self
+            .space
+            .claims
+            .list_metadata(&ListParams::default())
+            .await?;
+        let mut names: Vec<_> = claims.iter().map(ResourceExt::name_any).collect();
+        names.retain(|name| !name.starts_with("canary"));
+        Ok(names)
+    }
+
+    /// The claim becomes the pod's: labelled, protected, and with the pod as its one owner, in a way that holds up nobody.
+    pub async fn belongs(&self, claim: &str, pod: &Pod) -> Result<PersistentVolumeClaim> {
+        let what = format!("claim {claim} belongs to pod {}", pod.name_any());
+        eventually(&what, async || {
+            let found = self.claim(claim).await?;
+            is_given(&found, pod)?;
+            anyhow::Ok(Some(found))
+        })
+        .await
+    }
+
+    /// What Volume Warden told the pod so far: reasons and messages, in the order of the reasons.
+    pub async fn told(&self, pod: &str) -> Result<Vec<(String, String)>> {
+        let fields = format!("involvedObject.kind=Pod,involvedObject.name={pod}");
+        let events = self
+            .space
+            .events
+            .list(&ListParams::default().fields(&fields))
+            .await?;
+        let mut told = Vec::new();
+        for event in events.items.into_iter().filter(is_ours) {
+            ensure!(event.series.is_none(), "told more than once: {event:?}");
+            let message = event.message.unwrap_or_default();
+            told.push((event.reason.unwrap_or_default(), message));
+        }
+        told.sort();
+        Ok(told)
+    }
+
+    /// The pod comes to be told this, once; returns the message.
+    pub async fn is_told(&self, pod: &str, reason: &str, part: &str) -> Result<String> {
+        eventually(&format!("{pod} is told {reason}: {part}"), async || {
+            let told = self.told(pod).await?;
+            let mut fitting = told
+                .iter()
+                .filter(|(each, message)| each == reason && message.contains(part));
+            let first = fitting.next().map(|(_, message)| message.clone());
+            ensure!(fitting.next().is_none(), "more than once: {told:?}");
+            first.map(Some).with_context(|| format!("{told:?}"))
+        })
+        .await
+    }
+
+    /// Volume Warden has worked off everything before: a pod created now gets its claim, and is told of it.
+    pub async fn settled(&self) -> Result<()> {
+        let canary = canary();
+        self.ask(&canary, &canary, json!({})).await?;
+        self.is_told(&canary, "PVCProvisioned", &canary)
+            .await
+            .map(drop)
+    }
+
+    /// Volume Warden has heard of everything before: a pod created now is told what is wrong with it. Needs no claim.
+    pub async fn heard(&self) -> Result<()> {
+        let canary = canary();
+        let wrong = annotations(&[("data.enabled", Some("perhaps"))]);
+        self.ask(&canary, &canary, wrong).await?;
+        self.is_told(&canary, "ErrInvalidAnnotation", "perhaps")
+            .await
+            .map(drop)
+    }
+}
+
+fn canary() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("canary{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Volume Warden told it.
+pub fn is_ours(event: &Event) -> bool {
+    event.reporting_component.as_deref() == Some("volume-warden.dev/volume-warden")
+}
+
+/// See [`Askers::belongs`].
+pub fn is_given(claim: &PersistentVolumeClaim, pod: &Pod) -> Result<()> {
+    let owners = json!(claim.owner_references());
+    let expected = json!([{
+        "apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid(), "controller": true, "blockOwnerDeletion": false,
+    }]);
+    ensure!(owners == expected, "owners: {owners}");
+    is_made(claim)?;
+    let mark = claim.annotations().get(MARK);
+    ensure!(mark.is_none(), "it still awaits its pod: {mark:?}");
+    Ok(())
+}
+
+/// It has label and finalizer.
+pub fn is_made(claim: &PersistentVolumeClaim) -> Result<()> {
+    let (labels, finalizers) = (claim.labels(), claim.finalizers());
+    ensure!(labels.get(LABEL).is_some_and(|id| id == ID), "{labels:?}");
+    let protected = finalizers
+        .iter()
+        .any(|each| each == "kubernetes.io/pvc-protection");
+    ensure!(protected, "{finalizers:?}");
+    Ok(())
+}
