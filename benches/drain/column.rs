@@ -1,26 +1,26 @@
 //! Who drains.
 
-use crate::{Size, load};
+use crate::{
+    Size,
+    each::each,
+    gone::all_gone,
+    protected::{Space, claim_name},
+    stage::{QUIET, install},
+    turns::Turn,
+};
 use anyhow::Result;
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{
     Api,
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use std::{path::Path, time::Instant};
+use std::time::Instant;
 use volume_warden_controlplane::{Calls, Cluster, Component, Warden};
 
 /// As many as Volume Warden's `--max-in-flight`.
 const IN_FLIGHT: usize = 32;
 const CONTROLLER: &str = "system:serviceaccount:kube-system:pvc-protection-controller";
-/// They would write to every claim and node of the run, on the same two cores; no column needs them.
-const QUIET: [&str; 3] = [
-    "node-lifecycle-controller",
-    "taint-eviction-controller",
-    "persistentvolume-binder-controller",
-];
 
 /// One column of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub struct Outcome {
     pub peak_memory: Option<u64>,
 }
 
-impl Column {
-    pub fn name(self) -> &'static str {
+impl Turn for Column {
+    fn name(self) -> &'static str {
         match self {
             Self::Limit => "limit",
             Self::Ours => "volume-warden",
@@ -56,7 +56,9 @@ impl Column {
             Self::InTreeDefault => "in-tree-default",
         }
     }
+}
 
+impl Column {
     /// On a control plane of its own.
     pub async fn measure(self, size: Size) -> Result<Outcome> {
         let builder = match self {
@@ -84,11 +86,23 @@ impl Column {
     }
 }
 
+async fn filled(cluster: &Cluster, size: Size) -> Result<Space> {
+    let space = Space::new(cluster, "default");
+    space.fill(size.claims, size.others).await?;
+    Ok(space)
+}
+
+/// The claims, then the pods that use them.
+async fn delete(space: &Space, size: Size) -> Result<()> {
+    space.delete_claims(size.claims).await?;
+    space.delete_users(size.claims).await
+}
+
 async fn limit(cluster: &Cluster, size: Size) -> Result<Outcome> {
-    let space = load::fill(cluster, size).await?;
-    load::delete(&space, size).await?;
+    let space = filled(cluster, size).await?;
+    delete(&space, size).await?;
     let mark = cluster.audit().mark()?;
-    let gone = load::all_gone(&space, size).await?;
+    let gone = all_gone(&space.claims, size.claims).await?;
     let started = Instant::now();
     remove_finalizers(&space.claims, size).await?;
     let seconds = gone.after(started).await?;
@@ -111,32 +125,28 @@ async fn remove_finalizers(claims: &Api<PersistentVolumeClaim>, size: Size) -> R
         {"op": "remove", "path": "/metadata/finalizers/0"},
     ]))?;
     let patch = &Patch::<()>::Json(patch);
-    stream::iter(0..size.claims)
-        .map(|index| async move {
-            claims
-                .patch_metadata(&load::claim_name(index), &PatchParams::default(), patch)
-                .await
-                .map(drop)
-        })
-        .buffer_unordered(IN_FLIGHT)
-        .try_collect::<()>()
-        .await?;
-    Ok(())
+    each(size.claims, IN_FLIGHT, async |index| {
+        let parameters = PatchParams::default();
+        claims
+            .patch_metadata(&claim_name(index), &parameters, patch)
+            .await?;
+        Ok(())
+    })
+    .await
+    .map(drop)
 }
 
 async fn ours(cluster: &Cluster, size: Size) -> Result<Outcome> {
-    cluster
-        .apply_kustomization(Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests"))
-        .await?;
+    install(cluster).await?;
     let warden = Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden"))
         .quiet()
         .start()
         .await?;
-    let space = load::fill(cluster, size).await?;
+    let space = filled(cluster, size).await?;
     warden.process().pause()?;
-    load::delete(&space, size).await?;
+    delete(&space, size).await?;
     let mark = cluster.audit().mark()?;
-    let gone = load::all_gone(&space, size).await?;
+    let gone = all_gone(&space.claims, size.claims).await?;
     let started = Instant::now();
     warden.process().resume()?;
     let seconds = gone.after(started).await?;
@@ -145,11 +155,11 @@ async fn ours(cluster: &Cluster, size: Size) -> Result<Outcome> {
 }
 
 async fn in_tree(cluster: &Cluster, size: Size) -> Result<Outcome> {
-    let space = load::fill(cluster, size).await?;
+    let space = filled(cluster, size).await?;
     cluster.pause(Component::ControllerManager)?;
-    load::delete(&space, size).await?;
+    delete(&space, size).await?;
     let mark = cluster.audit().mark()?;
-    let gone = load::all_gone(&space, size).await?;
+    let gone = all_gone(&space.claims, size.claims).await?;
     let started = Instant::now();
     cluster.resume(Component::ControllerManager)?;
     let seconds = gone.after(started).await?;

@@ -8,10 +8,22 @@
 //! columns: `cargo bench --bench drain -- 500 500+5000 limit volume-warden` (claims, and other pods around).
 
 mod column;
-mod load;
+#[path = "../shared/each.rs"]
+mod each;
+#[path = "../shared/follow.rs"]
+mod follow;
+#[path = "../shared/gone.rs"]
+mod gone;
+#[path = "../shared/protected.rs"]
+mod protected;
+#[path = "../shared/stage.rs"]
+mod stage;
+#[path = "../shared/turns.rs"]
+mod turns;
 
 use anyhow::{Context, Result};
 use column::{Column, Outcome};
+use turns::{Turn, arguments, in_turn};
 
 /// A run: so many claims, among so many pods that use none of them.
 #[derive(Clone, Copy)]
@@ -47,24 +59,17 @@ const COLUMNS: [Column; 6] = [
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // Cargo adds flags of its own.
-    let arguments = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with('-'));
-    let (sizes, columns): (Vec<_>, Vec<_>) =
-        arguments.partition(|argument| argument.starts_with(|first: char| first.is_ascii_digit()));
+    let (sizes, columns) = arguments();
     let sizes = sizes
         .iter()
         .map(|size| parse(size))
         .collect::<Result<Vec<_>>>()?;
-    let wanted =
-        |column: &Column| columns.is_empty() || columns.iter().any(|name| name == column.name());
     for size in if sizes.is_empty() {
         DEFAULT.to_vec()
     } else {
         sizes
     } {
-        let outcomes = run(size, COLUMNS.into_iter().filter(wanted)).await?;
+        let outcomes = run(size, &columns).await?;
         print(size, &outcomes);
     }
     Ok(())
@@ -84,17 +89,13 @@ fn parse(size: &str) -> Result<Size> {
 }
 
 /// One column after another, each on a fresh control plane.
-async fn run(size: Size, columns: impl Iterator<Item = Column>) -> Result<Vec<(Column, Outcome)>> {
-    let mut outcomes = Vec::new();
-    for column in columns {
-        let outcome = column
-            .measure(size)
-            .await
-            .with_context(|| format!("column {}", column.name()))?;
+async fn run(size: Size, columns: &[String]) -> Result<Vec<(Column, Outcome)>> {
+    in_turn(COLUMNS, columns, async |column: Column| {
+        let outcome = column.measure(size).await?;
         eprintln!("{:>17}: {:6.2} s", column.name(), outcome.seconds);
-        outcomes.push((column, outcome));
-    }
-    Ok(outcomes)
+        Ok(outcome)
+    })
+    .await
 }
 
 fn print(size: Size, outcomes: &[(Column, Outcome)]) {

@@ -1,16 +1,16 @@
 //! Who lets the claims go.
 
-use crate::{Size, calls, load};
+use crate::{
+    Size, calls,
+    gone::all_gone,
+    load,
+    stage::{QUIET, install},
+    turns::Turn,
+};
 use anyhow::Result;
-use std::{path::Path, time::Instant};
+use std::time::Instant;
 use volume_warden_controlplane::{Cluster, ClusterBuilder, Component, Warden};
 
-/// They would write to every claim and node of the run, on the same two cores; no column needs them.
-const QUIET: [&str; 3] = [
-    "node-lifecycle-controller",
-    "taint-eviction-controller",
-    "persistentvolume-binder-controller",
-];
 /// Protected claims would wait for another controller, with another client of its own limit.
 const PROTECTION: [&str; 2] = [
     "persistentvolumeclaim-protection-controller",
@@ -40,8 +40,8 @@ pub struct Outcome {
     pub calls: calls::Counts,
 }
 
-impl Column {
-    pub fn name(self) -> &'static str {
+impl Turn for Column {
+    fn name(self) -> &'static str {
         match self {
             Self::OursUnlimited => "volume-warden-unlimited",
             Self::InTreeUnlimited => "in-tree-unlimited",
@@ -49,7 +49,9 @@ impl Column {
             Self::InTreeDefault => "in-tree-default",
         }
     }
+}
 
+impl Column {
     fn is_ours(self) -> bool {
         matches!(self, Self::OursUnlimited | Self::OursDefault)
     }
@@ -95,8 +97,8 @@ impl Column {
         cluster.pause(Component::ControllerManager)?;
         warden.iter().try_for_each(|it| it.process().pause())?;
         load::scale_to_zero(&space, size).await?;
-        let pods = load::all_gone(&space.pods, size.claims()).await?;
-        let claims = load::all_gone(&space.claims, size.claims()).await?;
+        let pods = all_gone(&space.pods, size.claims()).await?;
+        let claims = all_gone(&space.claims, size.claims()).await?;
         let mark = cluster.audit().mark()?;
         let started = Instant::now();
         warden.iter().try_for_each(|it| it.process().resume())?;
@@ -114,9 +116,7 @@ impl Column {
 }
 
 async fn start_warden(cluster: &Cluster) -> Result<Warden> {
-    cluster
-        .apply_kustomization(Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests"))
-        .await?;
+    install(cluster).await?;
     Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden"))
         .arg("--components=pvc-retention")
         .serving()

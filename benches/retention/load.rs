@@ -1,28 +1,24 @@
-//! The sets of a run, and the watch that sees the last claim go.
+//! The sets of a run.
 
-use crate::Size;
+use crate::{
+    Size,
+    each::{AT_ONCE, each},
+};
 use anyhow::{Result, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{PersistentVolumeClaim, Pod},
 };
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
-use serde::de::DeserializeOwned;
 use serde_json::json;
-use std::{
-    fmt::Debug,
-    time::{Duration, Instant},
-};
-use tokio::task::JoinHandle;
+use std::time::Duration;
 use volume_warden_controlplane::{Cluster, eventually_within};
 
 const NAMESPACE: &str = "default";
 const MARK: &str = "volume-warden.dev/scaled-with";
-const IN_FLIGHT: usize = 64;
 /// A throttled kube-controller-manager needs minutes to create or delete the pods.
 const LIMIT: Duration = Duration::from_secs(1200);
 
@@ -45,7 +41,7 @@ pub async fn fill(cluster: &Cluster, size: Size) -> Result<Space> {
         pods: Api::namespaced(client.clone(), NAMESPACE),
         claims: Api::namespaced(client, NAMESPACE),
     };
-    each(size.sets, async |index| {
+    each(size.sets, AT_ONCE, async |index| {
         let set = set(&set_name(index), size.replicas)?;
         space.sets.create(&PostParams::default(), &set).await?;
         Ok(())
@@ -118,7 +114,7 @@ pub async fn all_marked(space: &Space) -> Result<()> {
 pub async fn scale_to_zero(space: &Space, size: Size) -> Result<()> {
     let (parameters, none) = (PatchParams::default(), json!({"spec": {"replicas": 0}}));
     let patch = Patch::Merge(none);
-    each(size.sets, async |index| {
+    each(size.sets, AT_ONCE, async |index| {
         let name = set_name(index);
         Ok(space
             .sets
@@ -127,63 +123,5 @@ pub async fn scale_to_zero(space: &Space, size: Size) -> Result<()> {
             .map(drop)?)
     })
     .await
-}
-
-async fn each(count: usize, call: impl AsyncFn(usize) -> Result<()>) -> Result<()> {
-    stream::iter(0..count)
-        .map(|index| call(index))
-        .buffer_unordered(IN_FLIGHT)
-        .try_collect()
-        .await
-}
-
-/// A watch that counts what goes.
-pub struct Gone(JoinHandle<Result<Instant>>);
-
-impl Gone {
-    /// Seconds from `started` until the last of it was gone.
-    pub async fn after(self, started: Instant) -> Result<f64> {
-        let last = tokio::time::timeout(LIMIT, self.0).await???;
-        Ok(last.duration_since(started).as_secs_f64())
-    }
-}
-
-/// What is watched: pods or claims.
-pub trait Watched: Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
-
-impl Watched for Pod {}
-impl Watched for PersistentVolumeClaim {}
-
-/// Begins to watch; all `count` of them are still there.
-pub async fn all_gone<K: Watched>(api: &Api<K>, count: usize) -> Result<Gone> {
-    let there = api.list_metadata(&ListParams::default()).await?;
-    let left = there.items.len();
-    ensure!(left == count, "{left} of {count} are there");
-    let version = there.metadata.resource_version.unwrap_or_default();
-    Ok(Gone(tokio::spawn(last_to_go(api.clone(), version, left))))
-}
-
-async fn last_to_go<K: Watched>(
-    api: Api<K>,
-    mut version: String,
-    mut left: usize,
-) -> Result<Instant> {
-    let parameters = WatchParams::default().timeout(290);
-    while left > 0 {
-        let mut events = api.watch_metadata(&parameters, &version).await?.boxed();
-        while left > 0 {
-            let Some(event) = events.try_next().await? else {
-                break;
-            };
-            match event {
-                WatchEvent::Deleted(object) => {
-                    left -= 1;
-                    version = object.metadata.resource_version.unwrap_or_default();
-                }
-                WatchEvent::Error(status) => anyhow::bail!("{status:?}"),
-                _ => {}
-            }
-        }
-    }
-    Ok(Instant::now())
+    .map(drop)
 }

@@ -11,10 +11,21 @@
 
 mod calls;
 mod column;
+#[path = "../shared/each.rs"]
+mod each;
+#[path = "../shared/follow.rs"]
+mod follow;
+#[path = "../shared/gone.rs"]
+mod gone;
 mod load;
+#[path = "../shared/stage.rs"]
+mod stage;
+#[path = "../shared/turns.rs"]
+mod turns;
 
 use anyhow::{Context, Result};
 use column::{Column, Outcome};
+use turns::{Turn, arguments, in_turn};
 
 /// A run: so many sets of so many replicas.
 #[derive(Clone, Copy)]
@@ -46,12 +57,7 @@ const COLUMNS: [Column; 6] = [
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // Cargo adds flags of its own.
-    let arguments = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with('-'));
-    let (sizes, columns): (Vec<_>, Vec<_>) =
-        arguments.partition(|argument| argument.starts_with(|first: char| first.is_ascii_digit()));
+    let (sizes, columns) = arguments();
     let mut sizes = sizes
         .iter()
         .map(|size| parse(size))
@@ -59,10 +65,8 @@ async fn main() -> Result<()> {
     if sizes.is_empty() {
         sizes.push(DEFAULT);
     }
-    let wanted =
-        |column: &Column| columns.is_empty() || columns.iter().any(|name| name == column.name());
     for size in sizes {
-        let outcomes = run(size, COLUMNS.into_iter().filter(wanted)).await?;
+        let outcomes = run(size, &columns).await?;
         print(size, &outcomes);
     }
     Ok(())
@@ -79,17 +83,13 @@ fn parse(size: &str) -> Result<Size> {
 }
 
 /// One column after another, each on a fresh control plane.
-async fn run(size: Size, columns: impl Iterator<Item = Column>) -> Result<Vec<(Column, Outcome)>> {
-    let mut outcomes = Vec::new();
-    for column in columns {
-        let outcome = column
-            .measure(size)
-            .await
-            .with_context(|| format!("column {}", column.name()))?;
+async fn run(size: Size, columns: &[String]) -> Result<Vec<(Column, Outcome)>> {
+    in_turn(COLUMNS, columns, async |column: Column| {
+        let outcome = column.measure(size).await?;
         eprintln!("{:>23}: {:6.2} s", column.name(), outcome.seconds);
-        outcomes.push((column, outcome));
-    }
-    Ok(outcomes)
+        Ok(outcome)
+    })
+    .await
 }
 
 fn print(size: Size, outcomes: &[(Column, Outcome)]) {

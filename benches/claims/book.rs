@@ -1,0 +1,115 @@
+//! One watch that writes down when what became of each object.
+
+use crate::{
+    follow::{CONNECTION, follow},
+    gone::Watched,
+};
+use anyhow::{Context, Result};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, WatchEvent, WatchParams},
+};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+use tokio::{sync::watch, task::JoinHandle};
+
+const LIMIT: Duration = Duration::from_secs(600);
+const MARK: &str = "volume-warden.dev/awaiting-pod";
+
+/// What was seen of the objects, by name.
+pub type Pages<S> = HashMap<String, S>;
+
+/// See the module.
+pub struct Book<S> {
+    pages: watch::Receiver<Pages<S>>,
+    task: JoinHandle<()>,
+}
+
+impl<S: Clone + Default + Send + Sync + 'static> Book<S> {
+    /// Begins to write: `note` adds what an event shows of an object to what is known of it.
+    pub async fn open<K: Watched>(
+        api: &Api<K>,
+        note: impl Fn(&mut S, &K) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let there = api.list_metadata(&ListParams::default().limit(1)).await?;
+        let version = there.metadata.resource_version.unwrap_or_default();
+        let (writer, pages) = watch::channel(Pages::new());
+        let api = api.clone();
+        let open = move |version: String| {
+            let api = api.clone();
+            async move {
+                let parameters = WatchParams::default().timeout(CONNECTION);
+                Ok(api.watch(&parameters, &version).await?.boxed())
+            }
+        };
+        let task = tokio::spawn(async move {
+            let watched = follow(version, open, |event| {
+                if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event {
+                    writer.send_modify(|pages| {
+                        note(pages.entry(object.name_any()).or_default(), object);
+                    });
+                }
+                false
+            });
+            if let Err(error) = watched.await {
+                eprintln!("the watch ended: {error:#}");
+            }
+        });
+        Ok(Self { pages, task })
+    }
+
+    /// The pages, once `count` of them are as wanted.
+    pub async fn once(&mut self, count: usize, wanted: impl Fn(&S) -> bool) -> Result<Pages<S>> {
+        let mut most = 0;
+        let enough = self.pages.wait_for(|pages| {
+            most = pages.values().filter(|page| wanted(page)).count();
+            most >= count
+        });
+        let pages = match tokio::time::timeout(LIMIT, enough).await {
+            Ok(pages) => Some(pages.context("the watch ended")?.clone()),
+            Err(_) => None,
+        };
+        pages.with_context(|| format!("{most} of {count} after {LIMIT:?}"))
+    }
+}
+
+impl<S> Drop for Book<S> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What becomes of a claim that a pod asks for.
+#[derive(Clone, Default)]
+pub struct Birth {
+    /// When its creation was seen, and the version that it had then.
+    pub created: Option<(Instant, u64)>,
+    /// When it was seen to have an owner, and no mark any more.
+    pub given: Option<Instant>,
+}
+
+impl Birth {
+    /// Of the claims of a namespace.
+    pub async fn book(claims: &Api<PersistentVolumeClaim>) -> Result<Book<Self>> {
+        Book::open(claims, Self::note).await
+    }
+
+    fn note(&mut self, claim: &PersistentVolumeClaim) {
+        let now = Instant::now();
+        self.created.get_or_insert_with(|| (now, version(claim)));
+        let marked = claim.annotations().contains_key(MARK);
+        if !marked && !claim.owner_references().is_empty() {
+            self.given.get_or_insert(now);
+        }
+    }
+}
+
+/// Where in the order of all writes to the cluster this one was. That is what etcd makes of it.
+pub fn version(object: &impl ResourceExt) -> u64 {
+    let version = object.resource_version().unwrap_or_default();
+    version.parse().unwrap_or_default()
+}

@@ -1,0 +1,81 @@
+//! What a pod's creation waits for while the background has thousands of claims to let go.
+
+use crate::{
+    Missed, births,
+    births::Born,
+    figures::{Times, milliseconds},
+    gone::all_gone,
+    pods::times,
+    protected, scene,
+    size::{SIDE_BY_SIDE, Size},
+};
+use anyhow::Result;
+use std::time::{Duration, Instant};
+use volume_warden_controlplane::Cluster;
+
+struct Outcome {
+    /// From the resume to the last protected claim's end.
+    drain: Duration,
+    times: Times,
+    born: Born,
+    /// POSTs that returned before that end.
+    meanwhile: usize,
+    failed_open: u64,
+}
+
+/// The table.
+pub async fn measure(size: Size) -> Result<Missed> {
+    let outcome = scene::on(scene::still(), async |cluster| run(cluster, size).await).await?;
+    let (pods, claims, born) = (size.pods, size.drained, &outcome.born);
+    println!(
+        "\n**{pods} annotated pods are created, {SIDE_BY_SIDE} at a time, while {claims} claims go**\n"
+    );
+    println!(
+        "| claims gone after | POSTs by then | POST p50 | POST p99 | claims there at the POST's return | not waited for | last owner, after the last POST |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| {:.2} s | {} | {} | {} of {pods} | {} | {} |",
+        outcome.drain.as_secs_f64(),
+        outcome.meanwhile,
+        outcome.times.cells(),
+        born.in_time,
+        outcome.failed_open,
+        milliseconds(born.last_owner),
+    );
+    let late = pods - born.in_time;
+    let late =
+        (late > 0).then(|| format!("{late} of {pods} claims were not there at the POST's return"));
+    let failed = outcome.failed_open;
+    let failed = (failed > 0).then(|| format!("{failed} webhook calls were not waited for"));
+    Ok(late.into_iter().chain(failed).collect())
+}
+
+async fn run(cluster: &Cluster, size: Size) -> Result<Outcome> {
+    scene::hold_pods(cluster)?;
+    let client = cluster.client();
+    let warden = scene::served(cluster).await?;
+    let held = protected::Space::new(cluster, "default");
+    held.fill(size.drained, 0).await?;
+    let warm = scene::space(cluster, "warm").await?;
+    births::annotated(&warm, size.pods, SIDE_BY_SIDE).await?;
+    let space = scene::space(cluster, "annotated").await?;
+    held.delete_claims(size.drained).await?;
+    // All claims may go at the same moment.
+    warden.process().pause()?;
+    held.delete_users(size.drained).await?;
+    let gone = all_gone(&held.claims, size.drained).await?;
+    let before = scene::failed_open(&client).await?;
+    let started = Instant::now();
+    warden.process().resume()?;
+    let (posted, born) = births::annotated(&space, size.pods, SIDE_BY_SIDE).await?;
+    let drain = Duration::from_secs_f64(gone.after(started).await?);
+    let by_then = posted.iter().filter(|pod| pod.returned < started + drain);
+    Ok(Outcome {
+        drain,
+        meanwhile: by_then.count(),
+        times: times(&posted),
+        born,
+        failed_open: scene::failed_open(&client).await? - before,
+    })
+}

@@ -1,0 +1,133 @@
+//! Pods that ask for a claim each.
+
+use crate::{
+    book::{Birth, Pages, version},
+    each::each,
+    figures::Times,
+};
+use anyhow::Result;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::{Api, Client, api::PostParams};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
+/// Of a class that nobody provisions.
+const TEMPLATE: &str = "\
+apiVersion: v1
+kind: PersistentVolumeClaim
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: nobody
+  resources:
+    requests:
+      storage: 1Gi
+";
+
+/// A namespace.
+pub struct Space {
+    /// Its claims.
+    pub claims: Api<PersistentVolumeClaim>,
+    /// Its pods.
+    pub pods: Api<Pod>,
+}
+
+/// Whether a pod has the annotations. That is the only difference.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It has not: it names a claim that nobody makes.
+    Plain,
+    /// It has.
+    Annotated,
+}
+
+/// A pod that was created.
+pub struct Posted {
+    claim: String,
+    /// How long its POST took.
+    pub took: Duration,
+    /// When its POST returned.
+    pub returned: Instant,
+    version: u64,
+}
+
+impl Space {
+    /// Of that name.
+    pub fn of(client: &Client, namespace: &str) -> Self {
+        Self {
+            claims: Api::namespaced(client.clone(), namespace),
+            pods: Api::namespaced(client.clone(), namespace),
+        }
+    }
+
+    /// Creates so many pods, `at_once` of the POSTs under way.
+    pub async fn post(&self, kind: Kind, count: usize, at_once: usize) -> Result<Vec<Posted>> {
+        each(count, at_once, async |index| {
+            self.post_one(kind, &format!("{index:05}")).await
+        })
+        .await
+    }
+
+    /// Creates a pod.
+    pub async fn post_one(&self, kind: Kind, name: &str) -> Result<Posted> {
+        let pod = pod(kind, name)?;
+        let started = Instant::now();
+        let created = self.pods.create(&PostParams::default(), &pod).await?;
+        let returned = Instant::now();
+        Ok(Posted {
+            claim: claim_name(name),
+            took: returned.duration_since(started),
+            returned,
+            version: version(&created),
+        })
+    }
+
+    /// Has the webhook called, and nothing created.
+    pub async fn probe(&self) -> Result<()> {
+        let parameters = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let pod = pod(Kind::Annotated, "probe")?;
+        self.pods.create(&parameters, &pod).await.map(drop)?;
+        Ok(())
+    }
+}
+
+impl Posted {
+    /// Its claim was stored before it was: the versions are the places of both writes in the one order of all writes.
+    pub fn has_been_served(&self, claims: &Pages<Birth>) -> bool {
+        let created = claims.get(&self.claim).and_then(|birth| birth.created);
+        created.is_some_and(|(_, version)| version < self.version)
+    }
+
+    /// How long after its POST had returned its claim was seen; no time at all if it was seen earlier.
+    pub fn waited(&self, claims: &Pages<Birth>) -> Option<Duration> {
+        let (seen, _) = claims.get(&self.claim)?.created?;
+        Some(seen.saturating_duration_since(self.returned))
+    }
+}
+
+/// How long the POSTs took.
+pub fn times(posted: &[Posted]) -> Times {
+    posted.iter().map(|pod| pod.took).collect()
+}
+
+fn claim_name(pod: &str) -> String {
+    format!("claim-of-{pod}")
+}
+
+fn pod(kind: Kind, name: &str) -> Result<Pod> {
+    let key = |suffix: &str| format!("{PREFIX}data.{suffix}");
+    let annotations = match kind {
+        Kind::Plain => Value::Null,
+        Kind::Annotated => json!({key("enabled"): "true", key("pvc"): TEMPLATE}),
+    };
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "containers": [{"name": "main", "image": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim_name(name)}}],
+        },
+    }))?)
+}

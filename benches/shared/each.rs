@@ -1,0 +1,20 @@
+//! Many calls of one kind.
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+
+/// As many at once as load is made with.
+pub const AT_ONCE: usize = 64;
+
+/// Calls with each number below `count`, `at_once` of the calls under way. The answers come in the order in which the calls ended.
+pub async fn each<T>(
+    count: usize,
+    at_once: usize,
+    call: impl AsyncFn(usize) -> Result<T>,
+) -> Result<Vec<T>> {
+    stream::iter(0..count)
+        .map(|index| call(index))
+        .buffer_unordered(at_once)
+        .try_collect()
+        .await
+}
