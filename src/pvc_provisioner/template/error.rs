@@ -91,7 +91,6 @@ fn fault(error: &Error) -> Fault {
         Error::UnknownAnchor { .. } => Fault::Anchor,
         Error::MergeKeyNotAllowed { .. } => Fault::MergeKey,
         Error::UnsupportedTag { .. } => Fault::Tag,
-        Error::MultipleDocuments { .. } => Fault::SecondDocument,
         Error::DuplicateMappingKey { key, .. } => {
             Fault::Twice(shown(key.as_deref().unwrap_or_default()))
         }
@@ -105,10 +104,9 @@ fn fault(error: &Error) -> Fault {
 fn breached(breach: &BudgetBreach, error: &Error) -> Fault {
     match breach {
         BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } => Fault::Anchor,
-        BudgetBreach::MergeKeys { .. } => Fault::MergeKey,
         BudgetBreach::Documents { .. } => Fault::SecondDocument,
         BudgetBreach::Depth { .. } => Fault::TooDeep,
-        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => Fault::TooMany,
+        BudgetBreach::Nodes { .. } => Fault::TooMany,
         _ => in_its_words(error),
     }
 }

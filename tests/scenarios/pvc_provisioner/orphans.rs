@@ -128,30 +128,26 @@ async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
     Ok(())
 }
 
-/// A LIST that fails decides nothing: neither whose a claim is nor that it is nobody's.
+/// A read that fails decides nothing: neither whose a claim is nor that it is nobody's.
 #[tokio::test]
-async fn nothing_is_collected_while_pods_cannot_be_read() -> Result<()> {
+async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
     let patient = Patient::new("no-pods").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let warden = patient.start_impatient().await?;
-    for (round, fault) in [
-        |rule: Rule| rule.respond(500, "InternalError", "no pods today"),
-        |rule: Rule| rule.cut(),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let faults: [fn(Rule) -> Rule; 2] = [
+        |rule| rule.respond(500, "InternalError", "no pods today"),
+        Rule::cut,
+    ];
+    for (round, fault) in faults.into_iter().enumerate() {
         let (orphan, wanted) = (format!("orphan{round}"), format!("wanted{round}"));
-        let get = Rule::on("GET").path_contains(format!("/pods/{wanted}"));
-        let broken = [pod_list(), get].map(|rule| patient.between.add(fault(rule)));
+        let pod_read = Rule::on("GET").path_contains(format!("/pods/{wanted}"));
+        let broken = [pod_list(), pod_read].map(|read| patient.between.add(fault(read)));
         askers.create_claim(&orphan, awaiting()).await?;
         askers.create_claim(&wanted, awaiting()).await?;
         let pod = askers.ask(&wanted, &wanted, json!({})).await?;
-        for (name, words) in [
-            (&orphan, "pods could not be listed"),
-            (&wanted, "the pod could not be read"),
-        ] {
-            puts_off(&warden, name, words).await?;
+        puts_off(&warden, &orphan, "pods could not be listed").await?;
+        puts_off(&warden, &wanted, "the pod could not be read").await?;
+        for name in [&orphan, &wanted] {
             let claim = askers.claim(name).await?;
             ensure!(
                 claim.metadata.deletion_timestamp.is_none(),

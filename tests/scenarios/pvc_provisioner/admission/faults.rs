@@ -9,7 +9,10 @@ use crate::pvc_provisioner::{
     support::{ID, LABEL, MARK, asking},
 };
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, Pod},
+    jiff::Timestamp,
+};
 use kube::{ResourceExt, api::ListParams};
 use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
@@ -118,6 +121,8 @@ async fn killed_while_a_pod_waits_for_its_claim() -> Result<()> {
         ("before", Rule::hold as fn(Rule) -> Rule),
         ("after", Rule::hold_response),
     ] {
+        // The API server has heard of the webhook by now.
+        asked_for(&ward.askers).await?;
         let held = ward.between.add(at(claim_posts()));
         let pod = asking(name, name, json!({}))?;
         let (posted, killed) = tokio::join!(post(&ward.askers.space, &pod, ""), async {
@@ -129,7 +134,8 @@ async fn killed_while_a_pod_waits_for_its_claim() -> Result<()> {
         ensure!(posted.code == 201, "{posted:?}");
         let pod: Pod = posted.object()?;
         let made = ward.askers.space.claims.get_opt(name).await?;
-        assert_eq!(made.is_some(), name == "after");
+        let marked = |claim: &PersistentVolumeClaim| claim.annotations().contains_key(MARK);
+        assert_eq!(made.as_ref().map(marked), (name == "after").then_some(true));
         drop(held);
         ward.again().await?;
         let given = ward.askers.belongs(name, &pod).await?;

@@ -4,16 +4,13 @@ use crate::{
     pvc_provisioner::support::{Askers, asking},
     support::Space,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use volume_warden_controlplane::Cluster;
-
-/// On a busy machine a webhook may be too late, for one pod or another.
-const ATTEMPTS: usize = 5;
+use volume_warden_controlplane::{Cluster, eventually};
 
 /// What the API server answered.
 #[derive(Debug)]
@@ -133,6 +130,7 @@ pub async fn heard<T>(askers: &Askers, create: impl AsyncFnMut(&str) -> Result<T
     first(askers, create, |_| true).await
 }
 
+/// On a busy machine a webhook may be too late, for one pod or another, and after a start nobody has heard of it yet.
 async fn first<T>(
     askers: &Askers,
     mut create: impl AsyncFnMut(&str) -> Result<T>,
@@ -140,15 +138,16 @@ async fn first<T>(
 ) -> Result<T> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let cluster = askers.space.cluster;
-    for _ in 0..ATTEMPTS {
+    let first = eventually("the webhook is heard in time", async || {
         let name = format!("pod{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let before = too_late(cluster).await?;
-        let created = create(&name).await?;
-        if too_late(cluster).await? == before && in_time(&created) {
-            return Ok(created);
-        }
-    }
-    bail!("the webhook was too late {ATTEMPTS} times")
+        let created = create(&name).await;
+        let heard = too_late(cluster).await? == before;
+        // What went wrong otherwise is an answer, not one more try.
+        let wanted = heard && created.as_ref().map_or(true, &in_time);
+        anyhow::Ok(Some(created).filter(|_| wanted))
+    });
+    first.await?
 }
 
 /// How often the API server has not waited for the webhook.

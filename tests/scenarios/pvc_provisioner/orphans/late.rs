@@ -1,7 +1,7 @@
 //! Something happens between the decision and the write.
 
 use crate::pvc_provisioner::{
-    patient::{Patient, claim_posts, claim_write},
+    patient::{Patient, claim_posts, claim_write, watch_of},
     support::{MARK, awaiting},
 };
 use anyhow::{Result, ensure};
@@ -63,6 +63,33 @@ async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
         );
     }
     assert_eq!(patient.count("DELETE", "/persistentvolumeclaims/"), 2);
+    Ok(())
+}
+
+/// The watch has not told that the pod is gone: it does not become the owner, and the claim is collected, not left to the garbage collector.
+#[tokio::test]
+async fn a_pod_that_is_gone_gets_nothing() -> Result<()> {
+    let patient = Patient::new("gone-pod").await?;
+    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let _warden = patient.start_impatient().await?;
+    let post = patient.between.add(claim_posts().times(1).hold());
+    askers.ask("pod", "data", json!({})).await?;
+    post.held(1).await?;
+    let frozen = patient.between.add(watch_of("pods").freeze_stream());
+    frozen.held(1).await?;
+    space.delete_pod("pod").await?;
+    eventually("the pod is gone", async || {
+        anyhow::Ok(space.pods.get_opt("pod").await?.is_none())
+    })
+    .await?;
+    askers.create_claim("data", awaiting()).await?;
+    drop(post);
+    space.claim_is_gone("data").await?;
+    assert_eq!(patient.deleted(), ["data"]);
+    ensure!(
+        patient.count("GET", "/pods/pod") > 0,
+        "it was not asked for"
+    );
     Ok(())
 }
 
