@@ -6,6 +6,7 @@ use crate::{
         Access, Apply, Feeds, Leadership, LiveGet, Reconcile, Reconciler, SharedList, WorkQueue,
     },
     components::Component,
+    namespace_gc::{self, Collecting},
     objects::{Kind, Pod},
     pv_protection::{self, PvProtection},
     pv_releaser::{self, PvReleaser},
@@ -33,12 +34,22 @@ pub struct Context {
     pub provisioning: Arc<pvc_provisioner::Options>,
     /// How pv-releaser releases.
     pub releasing: pv_releaser::Options,
+    /// From where namespaces are removed. Without it namespace-gc is inactive.
+    pub collecting: Option<Collecting>,
     /// The writer.
     pub apply: Arc<Apply>,
     /// Whether to reconcile.
     pub leadership: Leadership,
     /// Where to count.
     pub metrics: Arc<Metrics>,
+}
+
+impl Context {
+    /// What namespace-gc works with, where it is active.
+    fn collecting(&self) -> Option<&Collecting> {
+        let everywhere = self.namespace.is_none();
+        self.collecting.as_ref().filter(|_| everywhere)
+    }
 }
 
 /// The enabled components, ready to run.
@@ -82,6 +93,7 @@ impl Assembly {
                     let protects = components.contains(&Component::PvProtection);
                     assembly.add_pv_releaser(protects, stop);
                 }
+                Component::NamespaceGc => assembly.add_namespace_gc(stop),
             }
         }
         assembly
@@ -210,6 +222,29 @@ impl Assembly {
         self.reconcile(Component::PvReleaser, component, queue, stop);
     }
 
+    /// Without a storage backend it does nothing, and watches nothing.
+    fn add_namespace_gc(&mut self, stop: &CancellationToken) {
+        let context = &self.context;
+        let Some(collecting) = context.collecting() else {
+            let why = match context.collecting {
+                Some(_) => "it looks after whole clusters, not one --namespace",
+                None => "there is no --storage-backend",
+            };
+            tracing::info!(component = namespace_gc::NAME, why, "inactive");
+            return;
+        };
+        let means = namespace_gc::Means {
+            client: context.client.clone(),
+            namespaces: self.feeds.namespaces.clone(),
+            apply: context.apply.clone(),
+            leadership: context.leadership.clone(),
+            metrics: context.metrics.clone(),
+        };
+        let parts = namespace_gc::assemble(&means, collecting, stop);
+        self.reconcilers.extend(parts.background);
+        self.reconcile(Component::NamespaceGc, parts.reconcile, parts.queue, stop);
+    }
+
     fn reconcile<R: Reconcile>(
         &mut self,
         component: Component,
@@ -258,22 +293,29 @@ impl Assembly {
         std::mem::take(&mut self.reconcilers)
     }
 
-    /// Tells which watches have no complete list yet.
+    /// Tells which watches have no complete list yet, and whether the storage backend cannot be worked with. That counts only where
+    /// nothing else is served: it must not take webhooks down.
     pub fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
         let (feeds, watched) = (self.feeds.clone(), self.watched.clone());
+        let collecting = self.context.collecting().filter(|_| self.hooks.is_empty());
+        let backend = collecting.map(|collecting| collecting.backend.clone());
         move || {
             let unlisted = watched.iter().filter(|kind| !feeds.is_synced(**kind));
-            unlisted
-                .map(|kind| format!("{} are not listed yet", kind.plural()))
-                .collect()
+            let unlisted = unlisted.map(|kind| format!("{} are not listed yet", kind.plural()));
+            let unready = backend.iter().filter(|backend| !backend.is_ready());
+            let unready = unready.map(|backend| format!("{} is not ready yet", backend.name()));
+            unlisted.chain(unready).collect()
         }
     }
 }
 
 /// The kind that the component watches only if it is told to.
 fn may_watch(component: Component, context: &Context) -> Option<Kind> {
-    let by_class = component == Component::PvReleaser && context.releasing.by_class;
-    by_class.then_some(Kind::StorageClass)
+    match component {
+        Component::PvReleaser => context.releasing.by_class.then_some(Kind::StorageClass),
+        Component::NamespaceGc => context.collecting().map(|_| Kind::Namespace),
+        _ => None,
+    }
 }
 
 /// Each kind once.

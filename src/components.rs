@@ -1,8 +1,8 @@
 //! The table of components.
 
 use crate::{
-    objects::Kind, pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention,
-    tls::Configuration,
+    namespace_gc, objects::Kind, pv_protection, pv_releaser, pvc_protection, pvc_provisioner,
+    pvc_retention, tls::Configuration,
 };
 use std::{fmt, str::FromStr};
 
@@ -19,16 +19,19 @@ pub enum Component {
     PvcProvisioner,
     /// See [`crate::pv_releaser`].
     PvReleaser,
+    /// See [`crate::namespace_gc`].
+    NamespaceGc,
 }
 
 impl Component {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::PvcProtection,
         Self::PvProtection,
         Self::PvcRetention,
         Self::PvcProvisioner,
         Self::PvReleaser,
+        Self::NamespaceGc,
     ];
 
     /// As in the CLI, the manifests, the metrics and the source folders.
@@ -39,6 +42,7 @@ impl Component {
             Self::PvcRetention => pvc_retention::NAME,
             Self::PvcProvisioner => pvc_provisioner::NAME,
             Self::PvReleaser => pv_releaser::NAME,
+            Self::NamespaceGc => namespace_gc::NAME,
         }
     }
 
@@ -54,6 +58,8 @@ impl Component {
                 Kind::PersistentVolumeClaim,
                 Kind::VolumeAttachment,
             ],
+            // Nothing, where there is no storage backend.
+            Self::NamespaceGc => &[],
         }
     }
 
@@ -75,6 +81,7 @@ impl Component {
                 Configuration::Mutating("volume-warden-pvc-provisioner-marks"),
             ],
             Self::PvReleaser => &[Configuration::Mutating("volume-warden-pv-releaser")],
+            Self::NamespaceGc => &[],
         }
     }
 }

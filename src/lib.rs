@@ -14,10 +14,12 @@
 
 pub mod admission;
 pub mod assembly;
+pub mod backend;
 pub mod cli;
 pub mod cluster;
 pub mod components;
 pub mod listener;
+pub mod namespace_gc;
 pub mod objects;
 pub mod pv_protection;
 pub mod pv_releaser;

@@ -62,6 +62,12 @@ fn with_every_series() -> Metrics {
     metrics.sets("p", "p", 0);
     metrics.claims("f", 0);
     metrics.reviewed("/p", "v", Duration::ZERO);
+    let backend = &metrics.backend;
+    backend.called("o", "o", Duration::ZERO);
+    backend.waiting("r", 0);
+    backend.ran("o");
+    backend.verdict("v", 0);
+    backend.seen(0, 0);
     metrics
 }
 

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use std::{
     env,
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -42,13 +43,28 @@ pub fn build() -> Result<PathBuf> {
     Ok(release.join("volume-warden"))
 }
 
-/// Installs what users install, and starts Volume Warden with the service account made for it.
-pub async fn install(narrator: &Narrator, cluster: &Cluster, binary: &Path) -> Result<Warden> {
+/// Makes the storage of the fifth story, which goes with the cluster, and tells where it is.
+pub fn storage(cluster: &Cluster) -> Result<String> {
+    let root = cluster.dir().join("storage");
+    fs::create_dir(&root)?;
+    fs::write(root.join(".volume-warden-root"), "")?;
+    Ok(root.display().to_string())
+}
+
+/// Installs what users install, and starts Volume Warden with the service account made for it, and with that storage.
+pub async fn install(
+    narrator: &Narrator,
+    cluster: &Cluster,
+    (binary, storage): (&Path, &str),
+) -> Result<Warden> {
     title("Installing Volume Warden")?;
-    step("The manifests are applied as they are: RBAC, webhooks, Service, Deployment.")?;
+    step(
+        "The manifests are applied as they are: RBAC, webhooks, Service, Deployment; and a component\n\
+         for the last story, by which Volume Warden may remember the namespaces of this cluster.",
+    )?;
     narrator
         .run(
-            "kubectl apply -k manifests",
+            "kubectl apply -k examples/demo/manifests",
             "deployment.apps/volume-warden created",
         )
         .await?;
@@ -56,7 +72,11 @@ pub async fn install(narrator: &Narrator, cluster: &Cluster, binary: &Path) -> R
         "A simulated pod runs no container. So the binary is started beside the cluster, with the\n\
          service account of the manifests and nothing more, and answers for their Service.",
     )?;
-    let warden = Warden::builder(cluster, binary).serving().start().await?;
+    let warden = Warden::builder(cluster, binary)
+        .arg("--storage-backend=directory")
+        .arg(format!("--directory-root={storage}"))
+        .serving();
+    let warden = warden.start().await?;
     webhooks_answer(narrator).await?;
     Ok(warden)
 }

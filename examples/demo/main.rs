@@ -1,10 +1,11 @@
-//! `cargo demo`: Volume Warden on a Kubernetes control plane of your own, and four stories to watch.
+//! `cargo demo`: Volume Warden on a Kubernetes control plane of your own, and five stories to watch.
 //!
 //! Every state told is also checked: a story that goes another way ends the demo with exit code 1.
 
 mod caches;
 mod claims;
 mod install;
+mod namespaces;
 mod narrator;
 mod sets;
 mod volumes;
@@ -54,10 +55,11 @@ async fn main() -> Result<()> {
 /// Volume Warden from its start to its graceful end.
 async fn show(cluster: &Cluster, binary: &Path, once: bool) -> Result<()> {
     let narrator = Narrator::new(cluster)?;
-    let warden = install::install(&narrator, cluster, binary).await?;
+    let root = install::storage(cluster)?;
+    let warden = install::install(&narrator, cluster, (binary, &root)).await?;
     // Before this Ctrl-C ends the process at once, and the cluster's guardian ends everything else.
     let played = tokio::select! {
-        played = play(&narrator, once) => played,
+        played = play(&narrator, &root, once) => played,
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Into::into),
     };
     tell("")?;
@@ -68,11 +70,12 @@ async fn show(cluster: &Cluster, binary: &Path, once: bool) -> Result<()> {
     Ok(())
 }
 
-async fn play(narrator: &Narrator, once: bool) -> Result<()> {
+async fn play(narrator: &Narrator, root: &str, once: bool) -> Result<()> {
     claims::play(narrator).await?;
     volumes::play(narrator).await?;
     sets::play(narrator).await?;
     caches::play(narrator).await?;
+    namespaces::play(narrator, root).await?;
     if once {
         return Ok(());
     }

@@ -1,7 +1,12 @@
 //! The command line. Every flag is also an environment variable.
 
+mod backend;
+mod collecting;
 mod connection;
 mod drain;
+mod gc;
+mod gc_report;
+mod go_duration;
 mod options;
 mod provisioner;
 mod releaser;
@@ -32,6 +37,8 @@ enum Command {
     Run(Box<RunOptions>),
     /// Take back what Volume Warden wrote on objects, before it is removed for good.
     Drain(Box<drain::DrainOptions>),
+    /// Remove from the storage backend the namespaces that Kubernetes does not have, once; or say which.
+    Gc(Box<gc::GcOptions>),
 }
 
 impl Cli {
@@ -50,10 +57,15 @@ impl Cli {
         let done = match self.command {
             Command::Run(options) => run::run(*options),
             Command::Drain(options) => drain::run(*options),
+            Command::Gc(options) => gc::run(*options),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
+                // A combination that only becomes clear while it is put together.
+                if let Some(usage) = error.downcast_ref::<clap::Error>() {
+                    usage.exit();
+                }
                 eprintln!("volume-warden: {error:#}");
                 ExitCode::FAILURE
             }

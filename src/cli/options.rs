@@ -1,6 +1,11 @@
 //! The flags of `volume-warden run`, one group per concern.
 
-use super::{provisioner::ProvisionerOptions, releaser::ReleaserOptions};
+use super::{
+    backend::BackendOptions,
+    collecting::{CollectingOptions, PeriodOptions},
+    provisioner::ProvisionerOptions,
+    releaser::ReleaserOptions,
+};
 use crate::{
     components::Component, objects::ControllerId, pvc_protection::FinishedPods,
     telemetry::logs::Format,
@@ -45,6 +50,12 @@ pub struct RunOptions {
     pub(super) provisioner: ProvisionerOptions,
     #[command(flatten)]
     pub(super) releaser: ReleaserOptions,
+    #[command(flatten)]
+    pub(super) backend: BackendOptions,
+    #[command(flatten)]
+    pub(super) collecting: CollectingOptions,
+    #[command(flatten)]
+    pub(super) period: PeriodOptions,
     #[command(flatten)]
     pub(super) lease: LeaseOptions,
     #[command(flatten)]

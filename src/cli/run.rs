@@ -7,6 +7,7 @@ use crate::{
     cluster::{Apply, Elector, LeaseName},
     components::Component,
     listener::Listener,
+    namespace_gc::Collecting,
     telemetry::{Metrics, health, logs},
     tls::{Mounted, SelfSigned, install_crypto},
 };
@@ -39,7 +40,8 @@ struct Process {
 }
 
 struct Sockets {
-    https: TcpListener,
+    /// Not where no component has a webhook.
+    https: Option<TcpListener>,
     http: Listener,
 }
 
@@ -77,8 +79,11 @@ impl Process {
         // First of all: a process that cannot serve must not win the Lease either.
         let sockets = self.listen().await?;
         let certificate = Certificate::default();
-        self.certificate(&client, &certificate).await?;
-        let assembly = self.components(&client);
+        if self.has_webhooks() {
+            self.certificate(&client, &certificate).await?;
+        }
+        let collecting = self.collecting().await?;
+        let assembly = self.components(&client, collecting);
         self.serve(sockets, assembly, certificate);
         let limits = Limits::default();
         self.tasks
@@ -134,7 +139,32 @@ impl Process {
         }
     }
 
-    fn components(&mut self, client: &Client) -> Assembly {
+    fn has_webhooks(&self) -> bool {
+        let mut components = self.components.iter();
+        components.any(|component| !component.webhook_configurations().is_empty())
+    }
+
+    /// A root that is none is told at once. A backend that is down is waited for.
+    async fn collecting(&self) -> anyhow::Result<Option<Collecting>> {
+        let options = &self.options;
+        if !self.components.contains(&Component::NamespaceGc) {
+            return Ok(None);
+        }
+        let Some(backend) = options.backend.backend().await? else {
+            return Ok(None);
+        };
+        let chosen = options
+            .collecting
+            .collecting(&options.backend, options.dry_run);
+        Ok(Some(Collecting {
+            backend,
+            options: Arc::new(options.period.repeated(chosen)),
+            lease: self.lease.clone(),
+            system_namespace: self.system_namespace.clone(),
+        }))
+    }
+
+    fn components(&mut self, client: &Client, collecting: Option<Collecting>) -> Assembly {
         let lease = self.lease.clone();
         let leases = Api::namespaced(client.clone(), &lease.namespace);
         let (elector, leadership) = Elector::new(leases, lease, self.metrics.clone());
@@ -155,6 +185,7 @@ impl Process {
             finished_pods: options.protection.finished_pods,
             provisioning: Arc::new(options.provisioner.provisioning(id)),
             releasing: options.releaser.releasing(id),
+            collecting,
             apply,
             leadership,
             metrics: self.metrics.clone(),
@@ -169,8 +200,12 @@ impl Process {
         let server = &self.options.server;
         let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
         let (https, http) = (server.webhook_address, server.metrics_address);
+        let https = match self.has_webhooks() {
+            true => Some(TcpListener::bind(https).await.with_context(cannot(https))?),
+            false => None,
+        };
         Ok(Sockets {
-            https: TcpListener::bind(https).await.with_context(cannot(https))?,
+            https,
             http: Listener::bind(http, health::CONNECTIONS)
                 .await
                 .with_context(cannot(http))?,
@@ -188,17 +223,11 @@ impl Process {
         let limits = Limits::default();
         // The webhooks are answered from the watches, and probed, to the end of their lame duck.
         let needed = limits.lame_duck;
-        self.tasks.spawn(
-            "the webhook server",
-            admission::serve(
-                sockets.https,
-                certificate,
-                router,
-                limits,
-                metrics.clone(),
-                stop,
-            ),
-        );
+        if let Some(https) = sockets.https {
+            let metrics = metrics.clone();
+            let server = admission::serve(https, certificate, router, limits, metrics, stop);
+            self.tasks.spawn("the webhook server", server);
+        }
         for (kind, watch) in assembly.watches() {
             self.tasks.spawn_endless(kind, needed, watch);
         }
@@ -214,17 +243,15 @@ impl Process {
     fn missing(&self, assembly: &Assembly, certificate: &Certificate) -> health::Missing {
         let (unlisted, certificate, stop) = (
             assembly.missing(),
-            certificate.clone(),
+            self.has_webhooks().then(|| certificate.clone()),
             self.tasks.stop.clone(),
         );
         Arc::new(move || {
             let mut missing = unlisted();
-            missing.extend(
-                certificate
-                    .load()
-                    .is_none()
-                    .then(|| "there is no certificate yet".to_owned()),
-            );
+            let absent = certificate
+                .as_ref()
+                .is_some_and(|certificate| certificate.load().is_none());
+            missing.extend(absent.then(|| "there is no certificate yet".to_owned()));
             missing.extend(stop.is_cancelled().then(|| "stopping".to_owned()));
             missing
         })

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::telemetry::Metrics;
 use json_patch::Patch;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Client,
     api::{DynamicObject, PatchParams},
@@ -169,7 +170,10 @@ impl Apply {
         };
         let outage = status.code >= 500 && action.tells_of_outages();
         if (400..429).contains(&status.code) || outage {
-            self.events.count(target, &refusal(action, status)).await;
+            let regarding = target.reference();
+            self.events
+                .count(&regarding, &refusal(action, status))
+                .await;
         }
     }
 
@@ -181,16 +185,26 @@ impl Apply {
         announcement: Announcement,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
+        let Regarding { kind, name, uid } = &regarding;
+        let (reason, note) = (announcement.reason, &announcement.note);
+        tracing::info!(kind = kind.plural(), object = %name, reason, note, "told");
+        let regarded = Target::new(*kind, name, uid).reference();
+        self.publish(regarded, announcement, otherwise);
+    }
+
+    /// The same about an object of any kind, without a line in the log.
+    pub fn publish(
+        self: &Arc<Self>,
+        regarded: ObjectReference,
+        announcement: Announcement,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
         let apply = self.clone();
         tokio::spawn(async move {
-            let Regarding { kind, name, uid } = &regarding;
-            let (reason, note) = (announcement.reason, &announcement.note);
-            tracing::info!(kind = kind.plural(), object = %name, reason, note, "told");
-            let target = Target::new(*kind, name, uid);
             if apply.dry_run {
                 return;
             }
-            let publish = apply.events.publish(&target, &announcement);
+            let publish = apply.events.publish(&regarded, &announcement);
             let told = apply.leadership.holds() && publish.await;
             if !told {
                 otherwise();

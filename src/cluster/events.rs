@@ -1,6 +1,6 @@
 //! Events: what users are told about an object.
 
-use super::{action::Target, client::within};
+use super::client::within;
 use crate::objects::{Kind, ObjectName};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -70,7 +70,7 @@ impl Events {
     /// Returns whether it was published.
     pub(super) async fn publish(
         &self,
-        regarding: &Target<'_>,
+        regarding: &ObjectReference,
         announcement: &Announcement,
     ) -> bool {
         let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
@@ -78,7 +78,7 @@ impl Events {
     }
 
     /// For what is told at every try: counted.
-    pub(super) async fn count(&self, regarding: &Target<'_>, announcement: &Announcement) {
+    pub(super) async fn count(&self, regarding: &ObjectReference, announcement: &Announcement) {
         self.publish_by(&self.recorder, regarding, announcement)
             .await;
     }
@@ -87,7 +87,7 @@ impl Events {
     async fn publish_by(
         &self,
         recorder: &Recorder,
-        regarding: &Target<'_>,
+        regarding: &ObjectReference,
         announcement: &Announcement,
     ) -> bool {
         let mut note = announcement.note.clone();
@@ -103,13 +103,12 @@ impl Events {
             action: announcement.action.into(),
             secondary: announcement.related.clone(),
         };
-        let regarded = regarding.reference();
         // The semaphore is never closed.
         let _permit = self.in_flight.acquire().await;
-        let published = recorder.publish(&event, &regarded);
+        let published = recorder.publish(&event, regarding);
         let published = within(CALL_LIMIT, published).await;
         if let Err(error) = &published {
-            tracing::info!(object = %regarding.name, %error, "the event was not published");
+            tracing::info!(object = regarding.name, %error, "the event was not published");
         }
         published.is_ok()
     }

@@ -2,7 +2,7 @@
 
 use super::feed::Feed;
 use crate::{
-    objects::{Claim, Kind, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
+    objects::{Claim, Kind, Namespace, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;
@@ -24,6 +24,8 @@ pub struct Feeds {
     pub classes: Arc<Feed<StorageClass>>,
     /// VolumeAttachments.
     pub attachments: Arc<Feed<VolumeAttachment>>,
+    /// Namespaces.
+    pub namespaces: Arc<Feed<Namespace>>,
 }
 
 impl Feeds {
@@ -36,6 +38,7 @@ impl Feeds {
             sets: Feed::new(metrics.clone()),
             classes: Feed::new(metrics.clone()),
             attachments: Feed::new(metrics.clone()),
+            namespaces: Feed::new(metrics.clone()),
         }
     }
 
@@ -57,6 +60,7 @@ impl Feeds {
             Kind::VolumeAttachment => {
                 Box::pin(self.attachments.clone().run(Api::all(client.clone())))
             }
+            Kind::Namespace => Box::pin(self.namespaces.clone().run(Api::all(client.clone()))),
         }
     }
 
@@ -69,6 +73,7 @@ impl Feeds {
             Kind::StatefulSet => self.sets.is_synced(),
             Kind::StorageClass => self.classes.is_synced(),
             Kind::VolumeAttachment => self.attachments.is_synced(),
+            Kind::Namespace => self.namespaces.is_synced(),
         }
     }
 
@@ -81,6 +86,7 @@ impl Feeds {
             Kind::StatefulSet => self.sets.synced().await,
             Kind::StorageClass => self.classes.synced().await,
             Kind::VolumeAttachment => self.attachments.synced().await,
+            Kind::Namespace => self.namespaces.synced().await,
         }
     }
 }

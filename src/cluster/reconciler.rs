@@ -21,6 +21,8 @@ pub struct Retry {
     at_least: Duration,
     /// Nothing went wrong.
     planned: bool,
+    /// `at_least` is how long it takes, however often it failed before.
+    exact: bool,
 }
 
 impl Retry {
@@ -35,6 +37,7 @@ impl Retry {
             why: why.into(),
             at_least,
             planned: false,
+            exact: false,
         }
     }
 
@@ -42,6 +45,14 @@ impl Retry {
     pub fn later(delay: Duration, why: impl Into<String>) -> Self {
         Self {
             planned: true,
+            ..Self::on_schedule(delay, why)
+        }
+    }
+
+    /// After `delay` unless something happens: something went wrong, and whoever tries has a schedule of its own.
+    pub fn on_schedule(delay: Duration, why: impl Into<String>) -> Self {
+        Self {
+            exact: true,
             ..Self::after(delay, why)
         }
     }
@@ -126,7 +137,7 @@ impl<R: Reconcile> Reconciler<R> {
             .reconciled(R::COMPONENT, started.elapsed(), settled);
         match outcome {
             Ok(()) => self.queue.done(key),
-            Err(retry) if retry.planned => {
+            Err(retry) if retry.exact => {
                 self.queue.later(key, retry.at_least);
                 tracing::debug!(component = R::COMPONENT, object = %key, %retry, delay = ?retry.at_least, "looking later");
             }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
-    core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+    core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::{StorageClass, VolumeAttachment},
 };
 use kube::api::ApiResource;
@@ -22,6 +22,8 @@ pub enum Kind {
     StorageClass,
     /// `storage.k8s.io/v1` VolumeAttachment
     VolumeAttachment,
+    /// `v1` Namespace
+    Namespace,
 }
 
 impl Kind {
@@ -34,6 +36,7 @@ impl Kind {
             Self::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
             Self::StorageClass => ApiResource::erase::<StorageClass>(&()),
             Self::VolumeAttachment => ApiResource::erase::<VolumeAttachment>(&()),
+            Self::Namespace => ApiResource::erase::<Namespace>(&()),
         }
     }
 
@@ -46,6 +49,7 @@ impl Kind {
             Self::StatefulSet => "statefulsets",
             Self::StorageClass => "storageclasses",
             Self::VolumeAttachment => "volumeattachments",
+            Self::Namespace => "namespaces",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Prometheus metrics. Label values come from small fixed sets, never from object names.
 
 use super::{
+    BackendMetrics,
     labels::{Acted, Buckets, Component, Fate, Path, Reconciled, Resource, Retention, Reviewed},
     process::Process,
 };
@@ -42,6 +43,8 @@ pub struct Metrics {
     connections: Gauge,
     leader: Gauge,
     certificate_not_after: Gauge,
+    /// What namespace-gc counts.
+    pub backend: BackendMetrics,
     observers: Observers,
 }
 
@@ -86,12 +89,15 @@ impl Metrics {
             connections: Gauge::default(),
             leader: Gauge::default(),
             certificate_not_after: Gauge::default(),
+            backend: BackendMetrics::default(),
             observers: Observers::default(),
         };
         metrics.register_background();
         metrics.register_retention();
         metrics.register_provisioning();
         metrics.register_admission();
+        let registry = metrics.registry.sub_registry_with_prefix("volume_warden");
+        metrics.backend.register(registry);
         metrics
     }
 

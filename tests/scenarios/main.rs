@@ -5,6 +5,7 @@ mod differential;
 mod faults;
 mod histories;
 mod install;
+mod namespace_gc;
 mod pv_protection;
 mod pv_releaser;
 mod pvc_protection;

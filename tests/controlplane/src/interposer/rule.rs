@@ -23,6 +23,7 @@ pub(super) enum Action {
         reason: String,
         message: String,
     },
+    Answer(String),
     Hold,
     HoldResponse,
     FreezeStream,
@@ -72,6 +73,12 @@ impl Rule {
             reason: reason.into(),
             message: message.into(),
         };
+        self
+    }
+
+    /// Answers 200 with this JSON instead of asking the API server.
+    pub fn answer(mut self, body: impl ToString) -> Self {
+        self.action = Action::Answer(body.to_string());
         self
     }
 

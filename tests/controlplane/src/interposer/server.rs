@@ -124,6 +124,7 @@ impl Exchange {
                     reason,
                     message,
                 } => return status(*code, reason, message),
+                Action::Answer(body) => return json_body(200, body.clone()),
                 Action::Hold => active.hold().await,
                 Action::Delay(time) => sleep(*time).await,
                 Action::Cut => match self.cut().await {},
@@ -174,8 +175,12 @@ fn status(code: u16, reason: &str, message: &str) -> Result<Response<Body>> {
         "kind": "Status", "apiVersion": "v1", "metadata": {},
         "status": "Failure", "code": code, "reason": reason, "message": message,
     });
+    json_body(code, status.to_string())
+}
+
+fn json_body(code: u16, body: String) -> Result<Response<Body>> {
     let response = Response::builder()
         .status(code)
         .header(CONTENT_TYPE, "application/json");
-    Ok(response.body(Body::from(status.to_string()))?)
+    Ok(response.body(Body::from(body))?)
 }

@@ -1,0 +1,250 @@
+//! What only a file system can do wrong.
+
+use super::{
+    Directory, MARKER,
+    disk::{Root, removed},
+    staged::Disk,
+};
+use crate::backend::{
+    Deletion, Listed, Outcome,
+    contract::{Stage, delete, listed, listing},
+};
+use rustix::io::Errno;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::{Duration, SystemTime},
+};
+use tokio::time::Instant;
+
+async fn why(root: impl AsRef<Path>) -> String {
+    let failure = Directory::open(root.as_ref()).await.expect_err("refuses");
+    assert_eq!(failure.outcome(), Outcome::Server);
+    failure.to_string()
+}
+
+#[tokio::test]
+async fn a_root_without_the_marker_is_refused() {
+    let kept = tempfile::tempdir().expect("a directory");
+    let root = kept.path();
+    assert!(why(root.join("missing")).await.contains("cannot be opened"));
+    assert!(
+        why(root)
+            .await
+            .contains("holds no file .volume-warden-root")
+    );
+    fs::create_dir(root.join(MARKER)).expect("creates");
+    assert!(
+        why(root).await.contains("holds no file"),
+        "a directory is none"
+    );
+    fs::remove_dir(root.join(MARKER)).expect("removes");
+    symlink("/etc/hostname", root.join(MARKER)).expect("links");
+    assert!(why(root).await.contains("holds no file"), "a link is none");
+    fs::remove_file(root.join(MARKER)).expect("removes");
+    fs::write(root.join(MARKER), "").expect("writes");
+    assert!(why(root.join(MARKER)).await.contains("Not a directory"));
+    Directory::open(root).await.expect("opens");
+}
+
+#[tokio::test]
+async fn without_the_marker_nothing_goes_any_more() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let namespace = listed(&disk, "one").await;
+    fs::remove_file(disk.path(MARKER)).expect("removes");
+    let failure = disk.backend().list().await.expect_err("fails");
+    assert_eq!(failure.outcome(), Outcome::Server);
+    let failure = disk.backend().delete(&namespace).await.expect_err("fails");
+    assert_eq!(failure.outcome(), Outcome::Server);
+    assert!(disk.has("one").await);
+}
+
+#[tokio::test]
+async fn a_link_that_took_the_place_is_not_followed() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let namespace = listed(&disk, "one").await;
+    fs::create_dir(disk.outside("other")).expect("creates");
+    fs::remove_dir(disk.path("one")).expect("removes");
+    symlink("../other", disk.path("one")).expect("links");
+    assert_eq!(delete(&disk, &namespace).await, Deletion::NotFound);
+    assert!(disk.outside("other").is_dir());
+    assert!(disk.path("one").is_symlink());
+    assert_eq!(listing(&disk).await.skipped, 1);
+}
+
+/// The link is put there after everything was looked at, in the last moment before the removal.
+#[tokio::test]
+async fn a_link_or_a_file_in_the_last_moment_does_no_harm() {
+    for put in [
+        (|path: &Path| symlink("../other", path)) as fn(&Path) -> std::io::Result<()>,
+        |path| fs::write(path, "data"),
+        |_| Ok(()),
+    ] {
+        let disk = Disk::new().await;
+        disk.create("one").await;
+        let namespace = listed(&disk, "one").await;
+        fs::create_dir(disk.outside("other")).expect("creates");
+        let (path, root) = (disk.path("one"), Root::open(&disk.path("")).expect("opens"));
+        let answer = root.remove(&namespace, || {
+            fs::remove_dir(&path).expect("removes");
+            put(&path).is_ok()
+        });
+        assert_eq!(answer, Some(Ok(Deletion::NotFound)));
+        assert!(disk.outside("other").is_dir());
+    }
+}
+
+#[tokio::test]
+async fn what_is_filled_in_the_last_moment_stays() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let namespace = listed(&disk, "one").await;
+    let root = Root::open(&disk.path("")).expect("opens");
+    let answer = root.remove(&namespace, || fs::write(disk.path("one/data"), "").is_ok());
+    assert!(
+        matches!(answer, Some(Ok(Deletion::NotEmpty(_)))),
+        "{answer:?}"
+    );
+    assert!(disk.path("one/data").is_file());
+}
+
+/// Another file system is mounted over the root between the look at the marker and the removal.
+#[tokio::test]
+async fn the_removal_is_in_the_root_that_had_the_marker() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let namespace = listed(&disk, "one").await;
+    let root = Root::open(&disk.path("")).expect("opens");
+    let answer = root.remove(&namespace, || {
+        fs::rename(disk.path(""), disk.outside("below")).expect("renames");
+        fs::create_dir_all(disk.path("one")).is_ok()
+    });
+    assert_eq!(answer, Some(Ok(Deletion::Deleted)));
+    assert!(disk.path("one").is_dir());
+    assert!(!disk.outside("below").join("one").exists());
+}
+
+#[tokio::test]
+async fn no_name_leads_out_of_the_root() {
+    let disk = Disk::new().await;
+    fs::create_dir(disk.outside("other")).expect("creates");
+    fs::create_dir_all(disk.path("one/two")).expect("creates");
+    let absolute = disk.outside("other").display().to_string();
+    for id in [
+        "", ".", "..", "../other", "one/two", "one/", "/", "a\0b", &absolute,
+    ] {
+        let namespace = Listed {
+            id: id.to_owned(),
+            name: "one".to_owned(),
+            version: String::new(),
+            since: None,
+        };
+        assert_eq!(
+            delete(&disk, &namespace).await,
+            Deletion::NotFound,
+            "{id:?}"
+        );
+    }
+    assert!(disk.outside("other").is_dir() && disk.path("one/two").is_dir());
+}
+
+#[tokio::test]
+async fn a_directory_tells_its_age() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let then = SystemTime::now() - Duration::from_secs(3600);
+    let opened = fs::File::open(disk.path("one")).expect("opens");
+    opened.set_modified(then).expect("sets");
+    let since = listed(&disk, "one").await.since.expect("is told");
+    assert_eq!(since, then);
+}
+
+#[test]
+fn what_the_system_answers_is_told_apart() {
+    let outcome = |answer| match removed(answer) {
+        Ok(deletion) => deletion.outcome(),
+        Err(failure) => failure.outcome(),
+    };
+    for (answer, expected) in [
+        (Ok(()), Outcome::Ok),
+        (Err(Errno::NOENT), Outcome::NotFound),
+        (Err(Errno::NOTDIR), Outcome::NotFound),
+        (Err(Errno::NOTEMPTY), Outcome::InUse),
+        (Err(Errno::EXIST), Outcome::InUse),
+        (Err(Errno::BUSY), Outcome::InUse),
+        (Err(Errno::ACCESS), Outcome::Forbidden),
+        (Err(Errno::PERM), Outcome::Forbidden),
+        (Err(Errno::ROFS), Outcome::Forbidden),
+        (Err(Errno::IO), Outcome::Server),
+        (Err(Errno::STALE), Outcome::Server),
+    ] {
+        assert_eq!(outcome(answer), expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_is_late_and_what_was_asked_does_not_happen_later() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let namespace = listed(&disk, "one").await;
+    let limit = Duration::from_millis(50);
+    let slow = Directory::at(disk.path(""), limit);
+    let (release, hold) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let failure = slow
+        .on_disk(move |root, until| {
+            let _ = hold.recv();
+            let in_time = move || Instant::now() < until;
+            let _ = tell.send(root.remove(&namespace, in_time));
+            Ok(())
+        })
+        .await
+        .expect_err("late");
+    assert_eq!(failure.outcome(), Outcome::Timeout);
+    release.send(()).expect("still there");
+    let answer = tokio::task::spawn_blocking(move || told.recv()).await;
+    assert_eq!(answer.expect("ends"), Ok(None));
+    assert!(disk.has("one").await);
+}
+
+#[tokio::test]
+async fn threads_that_hang_are_few() {
+    let disk = Disk::new().await;
+    let slow = Directory::at(disk.path(""), Duration::from_millis(20));
+    let (release, hold) = mpsc::channel::<()>();
+    let hold = Arc::new(Mutex::new(hold));
+    let started = Arc::new(AtomicUsize::new(0));
+    for _ in 0..super::HANDS * 3 {
+        let (hold, started) = (hold.clone(), started.clone());
+        let hanging = slow.on_disk(move |_, _| {
+            started.fetch_add(1, Ordering::SeqCst);
+            let _ = hold.lock().expect("a lock").recv();
+            Ok(())
+        });
+        hanging.await.expect_err("late");
+    }
+    assert!(started.load(Ordering::SeqCst) <= super::HANDS);
+    drop(release);
+}
+
+#[tokio::test]
+async fn one_that_was_used_since_it_was_listed_has_to_be_listed_again() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let namespace = listed(&disk, "one").await;
+    disk.next_moment().await;
+    disk.fill("one").await;
+    disk.empty("one").await;
+    assert_eq!(delete(&disk, &namespace).await, Deletion::Stale);
+    assert!(disk.has("one").await);
+    let namespace = listed(&disk, "one").await;
+    assert_eq!(delete(&disk, &namespace).await, Deletion::Deleted);
+}

@@ -1,0 +1,84 @@
+//! Storage that keeps namespaces of its own, one for each namespace of Kubernetes, and never lets go of them by itself.
+//!
+//! A [`Backend`] tells which namespaces it has and deletes one that is empty. That is all that is asked of it; whether a
+//! namespace may go is decided elsewhere.
+//!
+//! # A third backend
+//! It is one file that implements [`Backend`], and one line in the table of the command line. What it has to keep:
+//!
+//! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the same step as the deletion.
+//! * Only what was listed is deleted. If the namespace was replaced or written since, the answer is [`Deletion::Stale`], or
+//!   [`Deletion::NotFound`] where it is gone.
+//! * What cannot be read is an error, never an empty list: an empty list says that there is nothing to do.
+//! * What lacks an id or a name is left out of the list and counted in [`Listing::skipped`].
+//! * Every call ends after a bounded time, whatever the storage does, and nothing panics.
+//! * A call whose future is dropped may have happened or not. The same holds for one that ended in a [`Failure`].
+//!
+//! `contract.rs` says the same as tests: describe in an implementation of its `Stage` how a namespace is made, filled and
+//! replaced in the new storage, and hand it to `contract!`.
+
+mod answer;
+#[cfg(test)]
+mod contract;
+pub mod directory;
+mod sentence;
+pub mod storageos;
+
+pub use answer::{Deletion, Denial, Failure, Outage, Outcome};
+pub use directory::Directory;
+pub use sentence::Sentence;
+pub use storageos::StorageOs;
+
+use futures::future::BoxFuture;
+use std::{fmt, time::SystemTime};
+use tokio_util::sync::CancellationToken;
+
+/// Storage with namespaces.
+pub trait Backend: fmt::Debug + Send + Sync {
+    /// As the command line and the metrics call it.
+    fn name(&self) -> &'static str;
+
+    /// All namespaces that there are right now.
+    ///
+    /// # Errors
+    /// When it cannot tell all of them.
+    fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>>;
+
+    /// Deletes a namespace, if it is empty and still what it was when it was listed.
+    ///
+    /// # Errors
+    /// When it is not known what became of the request; it may have been carried out.
+    fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>>;
+
+    /// Whether it can be worked with, as far as it knows. One that needs no preparation always can.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// What it has to do by itself, until `stop`; to be run once. Everything works without it, if more slowly.
+    fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        Box::pin(async move { stop.cancelled().await })
+    }
+}
+
+/// The namespaces of a backend at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// In the backend's own order.
+    pub namespaces: Vec<Listed>,
+    /// Entries of which it cannot be told what they are: they have no id or no name, or one that no namespace has.
+    pub skipped: usize,
+}
+
+/// A namespace as the backend knew it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// What the backend knows it by. Opaque; never empty.
+    pub id: String,
+    /// That of the namespace in Kubernetes. Never empty.
+    pub name: String,
+    /// Tells it from what it becomes when it is written, and from a later one of the same name. Opaque.
+    pub version: String,
+    /// When it was made or last changed, by the clock of the backend and where it tells. It may lie in the future.
+    pub since: Option<SystemTime>,
+}

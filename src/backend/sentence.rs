@@ -1,0 +1,64 @@
+//! A few words from a stranger.
+
+use std::fmt;
+
+/// One short line for the log and for users, whatever it was made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sentence(String);
+
+impl Sentence {
+    /// The most characters there are.
+    pub const LIMIT: usize = 200;
+
+    /// The text in one line, cut where it is too long.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        // A backend may answer with megabytes; only so much is looked at.
+        let flat = text.as_ref().chars().take(Self::LIMIT * 4).map(printable);
+        let flat: String = flat.collect();
+        let line = flat.split_whitespace().collect::<Vec<_>>().join(" ");
+        if line.chars().count() <= Self::LIMIT {
+            return Self(line);
+        }
+        Self(line.chars().take(Self::LIMIT - 1).chain(['…']).collect())
+    }
+
+    /// The line.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn printable(character: char) -> char {
+    if character.is_control() {
+        ' '
+    } else {
+        character
+    }
+}
+
+impl fmt::Display for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_one_line_without_control_characters() {
+        let sentence = Sentence::new("  no\r\n\tway\u{1b}[31m out\0 ");
+        assert_eq!(sentence.as_str(), "no way [31m out");
+    }
+
+    #[test]
+    fn it_is_bounded_in_characters() {
+        let whole = "ü".repeat(Sentence::LIMIT);
+        assert_eq!(Sentence::new(&whole).as_str(), whole);
+        let cut = Sentence::new(whole + "x");
+        assert_eq!(cut.as_str().chars().count(), Sentence::LIMIT);
+        assert!(cut.as_str().ends_with("ü…"));
+        assert_eq!(Sentence::new(" ".repeat(1 << 20)).as_str(), "");
+    }
+}

@@ -1,0 +1,208 @@
+//! The one token that all requests share, and how it is renewed.
+
+use super::{
+    Options, body,
+    credentials::Credentials,
+    token::Token,
+    wire::{Body, Request, Wire},
+};
+use crate::backend::Failure;
+use http::{Method, StatusCode};
+use std::{path::PathBuf, time::Duration};
+use tokio::{
+    sync::{Mutex, watch},
+    time::{Instant, sleep, sleep_until},
+};
+
+/// Whoever holds the last login renews the token; everybody else waits for it and takes what it gets.
+pub(super) struct Session {
+    wire: Wire,
+    secrets: PathBuf,
+    refresh_interval: Duration,
+    login_interval: Duration,
+    token: watch::Sender<Option<Token>>,
+    last_login: Mutex<Option<Login>>,
+}
+
+/// A login that was tried.
+struct Login {
+    at: Instant,
+    /// What whoever needs another one too soon is told.
+    then: Failure,
+}
+
+impl Session {
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            wire: Wire::new(&options),
+            secrets: options.secrets,
+            refresh_interval: options.refresh_interval,
+            login_interval: options.login_interval,
+            token: watch::Sender::new(None),
+            last_login: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    pub(super) fn has_token(&self) -> bool {
+        self.token.borrow().is_some()
+    }
+
+    /// The text without the token in it.
+    pub(super) fn redact(&self, text: String) -> String {
+        match self.current() {
+            Some(token) => token.redact(text),
+            None => text,
+        }
+    }
+
+    /// A token; logs in if there is none yet.
+    pub(super) async fn token(&self) -> Result<Token, Failure> {
+        match self.current() {
+            Some(token) => Ok(token),
+            None => self.renewed(None).await,
+        }
+    }
+
+    /// Another one than that, which was refused.
+    pub(super) async fn replace(&self, refused: &Token) -> Result<Token, Failure> {
+        self.renewed(Some(refused)).await
+    }
+
+    /// Renews the token whenever half of its life is over, and gets one if there is none. Never ends.
+    pub(super) async fn keep_fresh(&self) {
+        let mut changes = self.token.subscribe();
+        let mut failing = false;
+        loop {
+            let due = changes.borrow_and_update().as_ref().map(|token| token.due);
+            if let Some(due) = due {
+                tokio::select! {
+                    () = sleep_until(due) => {}
+                    _ = changes.changed() => continue,
+                }
+            }
+            match self.freshen().await {
+                Ok(()) if failing => {
+                    failing = false;
+                    tracing::info!("logged in to StorageOS again");
+                }
+                Ok(()) => {}
+                Err(failure) => {
+                    if !failing {
+                        tracing::warn!(%failure, "no fresh token from StorageOS, trying again");
+                    }
+                    failing = true;
+                    tokio::select! { () = sleep(self.login_interval) => {}, _ = changes.changed() => {} }
+                }
+            }
+        }
+    }
+
+    fn current(&self) -> Option<Token> {
+        self.token.borrow().clone()
+    }
+
+    async fn renewed(&self, refused: Option<&Token>) -> Result<Token, Failure> {
+        let mut last = self.last_login.lock().await;
+        match self.current() {
+            Some(token) if Some(&token) != refused => Ok(token),
+            _ => self.log_in(&mut last).await,
+        }
+    }
+
+    /// Refreshes the token if it is due; logs in if that fails.
+    async fn freshen(&self) -> Result<(), Failure> {
+        let mut last = self.last_login.lock().await;
+        let token = match self.current() {
+            Some(token) if Instant::now() < token.due => return Ok(()),
+            token => token,
+        };
+        if let Some(token) = token {
+            match self.refresh(&token).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => tracing::debug!(%failure, "the token was not refreshed"),
+            }
+        }
+        self.log_in(&mut last).await.map(drop)
+    }
+
+    async fn refresh(&self, token: &Token) -> Result<(), Failure> {
+        self.wire.reload().await?;
+        let request = Request::new(Method::POST, &["auth", "refresh"]);
+        let granted = self.ask(&request, Some(token), "refresh").await?;
+        self.token.send_replace(Some(granted));
+        Ok(())
+    }
+
+    /// With the files as they are now. At most one in so long, whoever asks; whoever asks too soon learns how the last one went.
+    async fn log_in(&self, last: &mut Option<Login>) -> Result<Token, Failure> {
+        if let Some(login) = last.as_ref()
+            && login.at.elapsed() < self.login_interval
+        {
+            return Err(login.then.clone());
+        }
+        let credentials = Credentials::read(&self.secrets).await?;
+        self.wire.reload().await?;
+        // Counted before it is sent: whoever waits for it may give up.
+        let then = Failure::timeout("the last login was given up a moment ago");
+        *last = Some(Login {
+            at: Instant::now(),
+            then,
+        });
+        let granted = self.send_login(&credentials).await;
+        let then = match &granted {
+            Ok(_) => Failure::credentials("StorageOS refuses a token that it granted a moment ago"),
+            Err(failure) => failure.clone(),
+        };
+        *last = Some(Login {
+            at: Instant::now(),
+            then,
+        });
+        let token = granted?;
+        self.token.send_replace(Some(token.clone()));
+        tracing::info!(endpoint = %self.wire.endpoint(), "logged in to StorageOS");
+        Ok(token)
+    }
+
+    async fn send_login(&self, credentials: &Credentials) -> Result<Token, Failure> {
+        let json = serde_json::to_vec(credentials)
+            .map_err(|_| Failure::credentials("user and password cannot be sent as JSON"))?;
+        let request = Request {
+            body: Some(Body(json)),
+            ..Request::new(Method::POST, &["auth", "login"])
+        };
+        self.ask(&request, None, "login").await
+    }
+
+    /// Asks for a token. What the answer says is not repeated: it may hold what was sent.
+    async fn ask(
+        &self,
+        request: &Request<'_>,
+        token: Option<&Token>,
+        what: &str,
+    ) -> Result<Token, Failure> {
+        let asked = Instant::now();
+        let response = self.wire.send(request, token).await?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            return Err(refused(what, status));
+        }
+        let headers = response.headers().clone();
+        let body = body::whole(response, body::SMALL).await?;
+        Token::granted(&headers, &body, asked, self.refresh_interval).ok_or_else(|| {
+            Failure::server(format!("StorageOS answered the {what} without a token"))
+        })
+    }
+}
+
+fn refused(what: &str, status: StatusCode) -> Failure {
+    let why = format!("StorageOS refused the {what} ({})", status.as_u16());
+    match status {
+        StatusCode::UNAUTHORIZED => Failure::credentials(why),
+        StatusCode::FORBIDDEN => Failure::rights(why),
+        _ => Failure::server(why),
+    }
+}

@@ -1,0 +1,201 @@
+//! A token, as the answer to a login or a refresh grants it.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use serde::Deserialize;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A login tells the life of the token in the one, a refresh in the other.
+const EXPIRES: [HeaderName; 2] = [
+    HeaderName::from_static("authorization-expires-seconds"),
+    HeaderName::from_static("authorization-expires-in"),
+];
+/// A life that is told wrong must not keep us busy.
+const SHORTEST: Duration = Duration::from_millis(500);
+
+/// Shown to the server with every request. Its `Debug` does not tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    /// `Bearer …`.
+    pub(super) header: HeaderValue,
+    /// When half of its life is over.
+    pub(super) due: Instant,
+}
+
+#[derive(Default, Deserialize)]
+struct UserSession {
+    session: Option<Inner>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Inner {
+    token: Option<String>,
+    expires_in_seconds: Option<u64>,
+}
+
+impl Token {
+    /// What an answer to a request sent at `asked` grants. The header counts before the body. A server that does not tell how long
+    /// it lives grants it for twice the `interval`.
+    pub(super) fn granted(
+        headers: &HeaderMap,
+        body: &[u8],
+        asked: Instant,
+        interval: Duration,
+    ) -> Option<Self> {
+        let body: UserSession = serde_json::from_slice(body).unwrap_or_default();
+        let from_body = body
+            .session
+            .as_ref()
+            .and_then(|inner| inner.token.as_deref());
+        let from_header = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
+        let header = from_header
+            .and_then(bearer)
+            .or_else(|| from_body.and_then(bearer))?;
+        let told = EXPIRES.iter().find_map(|name| seconds(headers.get(name)?));
+        let told = told.or_else(|| body.session?.expires_in_seconds);
+        let life = told.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        let half = life.map_or(interval, |life| life / 2).max(SHORTEST);
+        // A life beyond what the clock can tell is as good as none.
+        let due = asked
+            .checked_add(half)
+            .unwrap_or(asked + interval.max(SHORTEST));
+        Some(Self { header, due })
+    }
+
+    /// The text without the token in it.
+    pub(super) fn redact(&self, text: String) -> String {
+        let header = self.header.to_str().unwrap_or_default();
+        match header.strip_prefix("Bearer ") {
+            Some(secret) if !secret.is_empty() => text.replace(secret, "…"),
+            _ => text,
+        }
+    }
+}
+
+/// With or without the word before it.
+fn bearer(text: &str) -> Option<HeaderValue> {
+    let text = text.trim();
+    let secret = match text.split_once(char::is_whitespace) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => rest.trim(),
+        _ if text.eq_ignore_ascii_case("bearer") => "",
+        _ => text,
+    };
+    if secret.is_empty() {
+        return None;
+    }
+    let mut header = HeaderValue::from_str(&format!("Bearer {secret}")).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+/// The specification calls it a duration and types it as an integer: `300` and `300s` are the same.
+fn seconds(value: &HeaderValue) -> Option<u64> {
+    let text = value.to_str().ok()?.trim();
+    text.strip_suffix('s').unwrap_or(text).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(60);
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            })
+            .collect()
+    }
+
+    fn token(headers: &HeaderMap, body: &str) -> Option<String> {
+        let granted = Token::granted(headers, body.as_bytes(), Instant::now(), INTERVAL)?;
+        Some(granted.header.to_str().expect("text").to_owned())
+    }
+
+    fn half(pairs: &[(&'static str, &'static str)], body: &str) -> Duration {
+        let asked = Instant::now();
+        let mut headers = headers(pairs);
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("t"));
+        let granted = Token::granted(&headers, body.as_bytes(), asked, INTERVAL).expect("granted");
+        granted.due - asked
+    }
+
+    #[test]
+    fn ns_31_the_token_is_found_wherever_it_is() {
+        let body = r#"{"username": "u", "session": {"token": "body"}}"#;
+        for (header, expected) in [
+            ("Bearer head", "Bearer head"),
+            ("bearer  head ", "Bearer head"),
+            ("head", "Bearer head"),
+            ("", "Bearer body"),
+            ("Bearer", "Bearer body"),
+            ("Bearer ", "Bearer body"),
+        ] {
+            let headers = headers(&[("authorization", header)]);
+            assert_eq!(token(&headers, body).as_deref(), Some(expected), "{header}");
+        }
+        let none = HeaderMap::new();
+        assert_eq!(token(&none, body).as_deref(), Some("Bearer body"));
+        for body in [
+            "",
+            "junk",
+            "{}",
+            r#"{"session": {}}"#,
+            r#"{"session": {"token": ""}}"#,
+            r#"{"session": {"token": "a\nb: c"}}"#,
+        ] {
+            assert_eq!(token(&none, body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn half_of_the_life_that_is_told() {
+        let second = Duration::from_secs(1);
+        let body = r#"{"session": {"expiresInSeconds": 10}}"#;
+        assert_eq!(
+            half(&[("authorization-expires-seconds", "300")], body),
+            150 * second
+        );
+        assert_eq!(
+            half(&[("authorization-expires-in", "300s")], body),
+            150 * second
+        );
+        assert_eq!(
+            half(&[("authorization-expires-in", "soon")], body),
+            5 * second
+        );
+        assert_eq!(half(&[], body), 5 * second);
+        assert_eq!(half(&[], "{}"), INTERVAL);
+        assert_eq!(
+            half(&[("authorization-expires-seconds", "0")], "{}"),
+            INTERVAL
+        );
+        assert_eq!(
+            half(&[("authorization-expires-seconds", "1")], "{}"),
+            SHORTEST
+        );
+        assert_eq!(
+            half(
+                &[("authorization-expires-seconds", "18446744073709551615")],
+                "{}"
+            ),
+            INTERVAL
+        );
+    }
+
+    #[test]
+    fn it_is_not_told() {
+        let headers = headers(&[("authorization", "Bearer secret")]);
+        let granted = Token::granted(&headers, b"", Instant::now(), INTERVAL).expect("granted");
+        assert!(!format!("{granted:?}").contains("secret"));
+        assert_eq!(granted.redact("not a secret".into()), "not a …");
+    }
+}

@@ -1,0 +1,187 @@
+//! One request to the API.
+
+use super::{Endpoint, Options, token::Token};
+use crate::{backend::Failure, tls::install_crypto};
+use http::{Method, header::AUTHORIZATION};
+use reqwest::{Certificate, Client, Identity, Response, redirect, retry};
+use std::{error::Error, path::PathBuf, sync::Mutex, sync::PoisonError, time::Duration};
+
+/// PEM files.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// The only authorities to trust; without it those of the system.
+    pub authority: Option<PathBuf>,
+    /// Our certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// What the files held.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Material {
+    authority: Option<Vec<u8>>,
+    identity: Option<Vec<u8>>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Request<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a [&'a str],
+    pub(super) query: &'a [(&'a str, &'a str)],
+    pub(super) body: Option<Body>,
+}
+
+/// JSON that may be a secret.
+#[derive(Clone)]
+pub(super) struct Body(pub(super) Vec<u8>);
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(method: Method, path: &'a [&'a str]) -> Self {
+        Self {
+            method,
+            path,
+            query: &[],
+            body: None,
+        }
+    }
+}
+
+/// The way to the server.
+pub(super) struct Wire {
+    endpoint: Endpoint,
+    files: TlsFiles,
+    limit: Duration,
+    client: Mutex<Option<(Material, Client)>>,
+}
+
+impl Wire {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            endpoint: options.endpoint.clone(),
+            files: options.tls.clone(),
+            limit: options.request_limit,
+            client: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The answer, whatever its status. Its body has to come within the same limit.
+    pub(super) async fn send(
+        &self,
+        request: &Request<'_>,
+        token: Option<&Token>,
+    ) -> Result<Response, Failure> {
+        let client = match self.client() {
+            Some(client) => client,
+            None => self.reload().await?,
+        };
+        let url = self.endpoint.url(request.path, request.query);
+        let mut builder = client.request(request.method.clone(), url);
+        if let Some(token) = token {
+            builder = builder.header(AUTHORIZATION, token.header.clone());
+        }
+        if let Some(Body(json)) = &request.body {
+            let json = json.clone();
+            builder = builder
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(json);
+        }
+        builder.send().await.map_err(failure)
+    }
+
+    /// Reads the TLS files again, and makes new connections where they have changed.
+    pub(super) async fn reload(&self) -> Result<Client, Failure> {
+        let material = self.read().await?;
+        let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, client)) = &*kept
+            && *of == material
+        {
+            return Ok(client.clone());
+        }
+        let client = self.build(&material)?;
+        *kept = Some((material, client.clone()));
+        Ok(client)
+    }
+
+    fn client(&self) -> Option<Client> {
+        let kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().map(|(_, client)| client.clone())
+    }
+
+    async fn read(&self) -> Result<Material, Failure> {
+        let mut material = Material::default();
+        if let Some(file) = &self.files.authority {
+            material.authority = Some(bytes(file).await?);
+        }
+        if let Some((certificate, key)) = &self.files.identity {
+            let both = [bytes(certificate).await?, bytes(key).await?];
+            material.identity = Some(both.join(&b'\n'));
+        }
+        Ok(material)
+    }
+
+    fn build(&self, material: &Material) -> Result<Client, Failure> {
+        // Building a client without one would panic.
+        install_crypto();
+        let mut builder = Client::builder()
+            .user_agent(concat!("volume-warden/", env!("CARGO_PKG_VERSION")))
+            .timeout(self.limit)
+            .connect_timeout(self.limit)
+            .https_only(!self.endpoint.is_plain())
+            // The token is for this server and no other, and nothing is sent twice.
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .referer(false)
+            .no_proxy();
+        if let Some(pem) = &material.authority {
+            let authorities = Certificate::from_pem_bundle(pem).unwrap_or_default();
+            if authorities.is_empty() {
+                return Err(Failure::transport(
+                    "the CA file holds no certificate in PEM",
+                ));
+            }
+            builder = builder.tls_certs_only(authorities);
+        } else if self.endpoint.is_plain() {
+            // There may be none in the system, and none is needed.
+            builder = builder.tls_certs_only([]);
+        }
+        if let Some(pem) = &material.identity {
+            let wrong = |_| Failure::transport("the client certificate and its key are not PEM");
+            builder = builder.identity(Identity::from_pem(pem).map_err(wrong)?);
+        }
+        builder.build().map_err(failure)
+    }
+}
+
+async fn bytes(file: &PathBuf) -> Result<Vec<u8>, Failure> {
+    let unreadable = |error| Failure::transport(format!("cannot read {}: {error}", file.display()));
+    tokio::fs::read(file).await.map_err(unreadable)
+}
+
+/// What went wrong on the way, by its innermost cause.
+pub(super) fn failure(error: reqwest::Error) -> Failure {
+    let (timeout, error) = (error.is_timeout(), error.without_url());
+    let mut why = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if !why.ends_with(&text) {
+            why = format!("{why}: {text}");
+        }
+        cause = inner.source();
+    }
+    if timeout {
+        Failure::timeout(why)
+    } else {
+        Failure::transport(why)
+    }
+}

@@ -1,0 +1,111 @@
+//! The flags that say which namespaces go, and when.
+
+use super::{backend::BackendOptions, go_duration};
+use crate::namespace_gc::{Glob, Options, Scope};
+use clap::Args;
+use std::time::Duration;
+
+/// For every collection, whoever asks for it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "namespace-gc: what goes")]
+pub(super) struct CollectingOptions {
+    /// Deletions in the storage backend that are under way at once.
+    #[arg(long, env = "VOLUME_WARDEN_NAMESPACE_DELETE_WORKERS", default_value = "5", value_parser = clap::value_parser!(u16).range(1..))]
+    namespace_delete_workers: u16,
+
+    /// Between the two looks at Kubernetes of one collection; only what is an orphan at both goes.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_GC_CONFIRM_AFTER",
+        default_value = "10s",
+        value_parser = go_duration::parse,
+        value_name = "DURATION"
+    )]
+    gc_confirm_after: Duration,
+
+    /// Which namespaces a collection may take [default: all for storageos, seen for directory]
+    #[arg(long, env = "VOLUME_WARDEN_GC_SCOPE", value_enum)]
+    gc_scope: Option<Scope>,
+
+    /// Namespaces that never go; * stands for anything.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_GC_PROTECT",
+        default_value = "default,kube-*",
+        value_delimiter = ',',
+        value_name = "NAME,…"
+    )]
+    gc_protect: Vec<Glob>,
+
+    /// Deletions of one collection, 0 for any number.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_GC_MAX_DELETIONS",
+        default_value_t = 100,
+        value_name = "NUMBER"
+    )]
+    gc_max_deletions: u32,
+
+    /// A collection leaves a namespace alone that was made, or in a directory changed, no longer ago than this.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_GC_GRACE",
+        default_value = "1m",
+        value_parser = go_duration::parse,
+        value_name = "DURATION"
+    )]
+    gc_grace: Duration,
+}
+
+/// For collections that come by themselves.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "namespace-gc: when")]
+pub(super) struct PeriodOptions {
+    /// From when a replica leads to its first collection.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_NAMESPACE_DELETE_GC_DELAY",
+        default_value = "20s",
+        value_parser = go_duration::parse,
+        value_name = "DURATION"
+    )]
+    namespace_delete_gc_delay: Duration,
+
+    /// From one collection to the next; with 0 there is none, not even a first.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_NAMESPACE_DELETE_GC_INTERVAL",
+        default_value = "1h",
+        value_parser = go_duration::parse,
+        value_name = "DURATION"
+    )]
+    namespace_delete_gc_interval: Duration,
+}
+
+impl CollectingOptions {
+    /// What they come to, for that backend. No collection comes by itself.
+    pub(super) fn collecting(&self, backend: &BackendOptions, dry_run: bool) -> Options {
+        Options {
+            scope: self.gc_scope.unwrap_or_else(|| backend.scope()),
+            protect: self.gc_protect.clone(),
+            grace: self.gc_grace,
+            max_deletions: self.gc_max_deletions.try_into().unwrap_or(usize::MAX),
+            confirm_after: self.gc_confirm_after,
+            delay: Duration::ZERO,
+            interval: Duration::ZERO,
+            workers: self.namespace_delete_workers.into(),
+            dry_run,
+        }
+    }
+}
+
+impl PeriodOptions {
+    /// The same, with collections that come by themselves.
+    pub(super) fn repeated(&self, options: Options) -> Options {
+        Options {
+            delay: self.namespace_delete_gc_delay,
+            interval: self.namespace_delete_gc_interval,
+            ..options
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `volume-warden gc`: one collection, by hand.
+
+use super::{
+    Cli, backend::BackendOptions, collecting::CollectingOptions, gc_report, options::ClusterOptions,
+};
+use crate::{
+    cluster::{LiveGet, SharedList},
+    namespace_gc::{Collection, Metered, Options, Remover, Seen},
+    telemetry::{Metrics, logs},
+    tls::install_crypto,
+};
+use anyhow::bail;
+use clap::{ArgAction, Args, CommandFactory, ValueEnum, error::ErrorKind};
+use kube::{Api, Client};
+use std::{collections::HashSet, sync::Arc};
+use tokio::sync::Semaphore;
+
+/// `volume-warden gc`
+#[derive(Debug, Args)]
+pub struct GcOptions {
+    /// Only say what would go, and why. Nothing is written.
+    #[arg(long, env = "VOLUME_WARDEN_DRY_RUN", action = ArgAction::SetTrue)]
+    dry_run: bool,
+
+    /// Collect once.
+    #[arg(long, env = "VOLUME_WARDEN_ONCE", action = ArgAction::SetTrue)]
+    once: bool,
+
+    /// How the report looks.
+    #[arg(
+        short,
+        long,
+        env = "VOLUME_WARDEN_OUTPUT",
+        value_enum,
+        default_value = "table"
+    )]
+    output: Output,
+
+    #[command(flatten)]
+    cluster: ClusterOptions,
+    #[command(flatten)]
+    backend: BackendOptions,
+    #[command(flatten)]
+    collecting: CollectingOptions,
+}
+
+/// How a report looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For humans: what Kubernetes does not have.
+    Table,
+    /// For programs: everything.
+    Json,
+}
+
+/// Runs one collection.
+///
+/// # Errors
+/// When nothing could be concluded, something could not be deleted, or the command line is wrong.
+pub fn run(options: GcOptions) -> anyhow::Result<()> {
+    if options.dry_run == options.once {
+        return misused("choose one of --dry-run, which only reports, and --once, which deletes");
+    }
+    if !options.backend.is_named() {
+        return misused("there is nothing to collect without --storage-backend");
+    }
+    if options.cluster.namespace().is_some() {
+        return misused("namespace-gc looks after whole clusters, not one --namespace");
+    }
+    logs::init(logs::Format::Text);
+    install_crypto();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(collect(options))
+}
+
+fn misused(sentence: &str) -> anyhow::Result<()> {
+    Err(Cli::command()
+        .error(ErrorKind::MissingRequiredArgument, sentence)
+        .into())
+}
+
+async fn collect(options: GcOptions) -> anyhow::Result<()> {
+    let GcOptions {
+        dry_run,
+        output,
+        cluster,
+        backend,
+        collecting,
+        ..
+    } = options;
+    let Some(storage) = backend.backend().await? else {
+        return Ok(());
+    };
+    let client = cluster.client().await?;
+    let metrics = Arc::new(Metrics::new());
+    let storage = Metered::new(storage, metrics.clone());
+    let options = Arc::new(collecting.collecting(&backend, dry_run));
+    let seen = Seen::new(client.clone(), &cluster.system_namespace());
+    let collection = collection(client, storage, seen, (options, metrics));
+    let collected = collection.run(&HashSet::new(), &|_, _| {}).await?;
+    println!("{}", gc_report::shown(&collected.report, output, dry_run));
+    match collected.report.failed() {
+        0 => Ok(()),
+        failed => bail!("{failed} namespaces could not be deleted"),
+    }
+}
+
+/// Next to a server that leads it does no harm: every deletion says which version of the namespace it means.
+fn collection(
+    client: Client,
+    backend: Metered,
+    seen: Seen,
+    (options, metrics): (Arc<Options>, Arc<Metrics>),
+) -> Collection {
+    let (gets, lists) = (client.clone(), client);
+    let remover = Remover {
+        backend,
+        live: LiveGet::new(metrics.clone(), move |_| Api::all(gets.clone())),
+        leadership: None,
+        hands: Semaphore::new(options.workers),
+        options: options.clone(),
+        metrics: metrics.clone(),
+    };
+    Collection {
+        remover: Arc::new(remover),
+        live: SharedList::new(metrics, move |_| Api::all(lists.clone())),
+        seen: Arc::new(seen),
+        options,
+    }
+}

@@ -1,0 +1,152 @@
+//! What a collection by hand tells.
+
+use super::gc::Output;
+use crate::namespace_gc::{Removal, Report, Row, Verdict};
+use serde_json::{Value, json};
+
+/// The report as it is printed.
+pub(super) fn shown(report: &Report, output: Output, dry_run: bool) -> String {
+    match output {
+        Output::Table => table(report, dry_run),
+        Output::Json => format!("{:#}", value(report, dry_run)),
+    }
+}
+
+fn value(report: &Report, dry_run: bool) -> Value {
+    let row = |row: &Row| {
+        json!({
+            "name": row.name,
+            "verdict": row.verdict.name(),
+            "outcome": row.removal.as_ref().map(Removal::name),
+            "why": why(row),
+        })
+    };
+    json!({
+        "dryRun": dry_run,
+        "namespaces": report.rows.iter().map(row).collect::<Vec<_>>(),
+        "skippedEntries": report.skipped,
+        "deleted": report.deleted(),
+        "notEmpty": report.count(Row::is_not_empty),
+        "failed": report.failed(),
+    })
+}
+
+/// What Kubernetes has is only counted.
+fn table(report: &Report, dry_run: bool) -> String {
+    let shown = report.rows.iter();
+    let shown = shown.filter(|row| row.verdict != Verdict::InKubernetes);
+    let header = ["NAMESPACE", "VERDICT", "OUTCOME", "WHY"].map(str::to_owned);
+    let rows = shown.map(|row| {
+        let outcome = row.removal.as_ref().map_or("Kept", Removal::name);
+        [
+            row.name.clone(),
+            row.verdict.name().into(),
+            outcome.into(),
+            why(row),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = [0, 1, 2].map(|column| width(column).unwrap_or_default());
+    let line = |[name, verdict, outcome, why]: &[String; 4]| {
+        let [first, second, third] = widths;
+        format!("{name:first$}  {verdict:second$}  {outcome:third$}  {why}\n")
+    };
+    let lines = if rows.len() > 1 {
+        rows.iter().map(line).collect()
+    } else {
+        String::new()
+    };
+    lines + &summary(report, dry_run)
+}
+
+fn summary(report: &Report, dry_run: bool) -> String {
+    let has = |verdict| report.count(|row| row.verdict == verdict);
+    let withheld = report.count(|row| row.removal == Some(Removal::Withheld));
+    let done = if dry_run {
+        format!("{withheld} would be deleted")
+    } else {
+        let full = report.count(Row::is_not_empty);
+        format!(
+            "{} deleted, {full} not empty, {} failed",
+            report.deleted(),
+            report.failed()
+        )
+    };
+    format!(
+        "{} namespaces, {} of them in Kubernetes; {done}; {} over the cap; {} entries that are no namespaces",
+        report.rows.len(),
+        has(Verdict::InKubernetes),
+        has(Verdict::OverTheCap),
+        report.skipped
+    )
+}
+
+fn why(row: &Row) -> String {
+    match (&row.removal, row.verdict) {
+        (Some(Removal::Waits(_, why)), _) => why.to_string(),
+        (Some(Removal::Kept), _) => "it appeared in Kubernetes a moment ago".into(),
+        (_, Verdict::Orphan) => "Kubernetes has no namespace of that name".into(),
+        (_, Verdict::InKubernetes) => "Kubernetes has it".into(),
+        (_, Verdict::Protected) => "its name is protected by --gc-protect".into(),
+        (_, Verdict::NotSeen) => {
+            "this cluster is not known to have had it (--gc-scope=seen)".into()
+        }
+        (_, Verdict::TooYoung) => "it was made or changed within --gc-grace".into(),
+        (_, Verdict::Waiting) => "it is tried again on a schedule of its own".into(),
+        (_, Verdict::OverTheCap) => "--gc-max-deletions are reached".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{backend::Sentence, namespace_gc::Reason};
+
+    fn report() -> Report {
+        let row = |name: &str, verdict, removal| Row {
+            name: name.into(),
+            verdict,
+            removal,
+        };
+        let full = Removal::Waits(Reason::NotEmpty, Sentence::new("2 volumes"));
+        Report {
+            rows: vec![
+                row("alive", Verdict::InKubernetes, None),
+                row("default", Verdict::Protected, None),
+                row("full", Verdict::Orphan, Some(full)),
+                row("gone", Verdict::Orphan, Some(Removal::Deleted)),
+            ],
+            skipped: 1,
+        }
+    }
+
+    #[test]
+    fn the_table_has_what_kubernetes_has_not() {
+        let expected = "\
+NAMESPACE  VERDICT    OUTCOME   WHY
+default    Protected  Kept      its name is protected by --gc-protect
+full       Orphan     NotEmpty  2 volumes
+gone       Orphan     Deleted   Kubernetes has no namespace of that name
+4 namespaces, 1 of them in Kubernetes; 1 deleted, 1 not empty, 0 failed; 0 over the cap; 1 entries that are no namespaces";
+        assert_eq!(shown(&report(), Output::Table, false), expected);
+        let none = shown(&Report::default(), Output::Table, true);
+        assert!(
+            none.starts_with("0 namespaces") && none.contains("0 would be deleted"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn programs_get_everything() {
+        let text = shown(&report(), Output::Json, false);
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        let first = json!({"name": "alive", "verdict": "InKubernetes", "outcome": null, "why": "Kubernetes has it"});
+        assert_eq!(value["namespaces"][0], first);
+        assert_eq!(value["namespaces"][2]["outcome"], "NotEmpty");
+        let counts =
+            ["deleted", "notEmpty", "failed", "skippedEntries"].map(|key| value[key].as_u64());
+        assert_eq!(counts, [Some(1), Some(1), Some(0), Some(1)]);
+        assert_eq!(value["dryRun"], false);
+    }
+}

@@ -1,0 +1,117 @@
+//! Puts the component together.
+
+use super::{
+    Collection, Collector, Metered, NamespaceGc, Options, Recorder, Remover, Scope, Seen, Tell,
+};
+use crate::{
+    backend::Backend,
+    cluster::{Apply, Feed, Leadership, LeaseName, LiveGet, SharedList, WorkQueue},
+    objects::{Namespace, ObjectName},
+    telemetry::Metrics,
+};
+use futures::future::BoxFuture;
+use kube::{Api, Client};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// What an installation says.
+#[derive(Clone, Debug)]
+pub struct Collecting {
+    /// The storage.
+    pub backend: Arc<dyn Backend>,
+    /// What may be chosen.
+    pub options: Arc<Options>,
+    /// Events are about it.
+    pub lease: LeaseName,
+    /// Where the ConfigMap is.
+    pub system_namespace: String,
+}
+
+/// What every component gets.
+#[derive(Clone)]
+pub struct Means {
+    /// For live reads, and the ConfigMap.
+    pub client: Client,
+    /// What the watch tells.
+    pub namespaces: Arc<Feed<Namespace>>,
+    /// For Events.
+    pub apply: Arc<Apply>,
+    /// Whether to delete.
+    pub leadership: Leadership,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The component, listening already.
+pub struct Parts {
+    /// The reconciler.
+    pub reconcile: NamespaceGc,
+    /// What it works off.
+    pub queue: Arc<WorkQueue<ObjectName>>,
+    /// What else has to run, until the `stop` it was made with.
+    pub background: Vec<BoxFuture<'static, ()>>,
+}
+
+/// See the module. Nothing runs yet.
+pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken) -> Parts {
+    let Collecting {
+        backend, options, ..
+    } = collecting;
+    let client = &means.client;
+    let reconcile = NamespaceGc {
+        namespaces: means.namespaces.clone(),
+        remover: Arc::new(remover(means, collecting)),
+        waiting: Arc::default(),
+        tell: Tell::new(
+            client.clone(),
+            means.apply.clone(),
+            collecting.lease.clone(),
+            backend.name(),
+        ),
+    };
+    let queue = Arc::new(WorkQueue::default());
+    reconcile.listen(&queue);
+    reconcile.count(&means.leadership, &means.metrics);
+    let seen = Arc::new(Seen::new(client.clone(), &collecting.system_namespace));
+    let (storage, until) = (backend.clone(), stop.clone());
+    let tending: BoxFuture<'static, ()> = Box::pin(async move { storage.tend(until).await });
+    let mut background = vec![tending];
+    if options.scope == Scope::Seen && !options.dry_run {
+        let (leadership, metrics) = (means.leadership.clone(), means.metrics.clone());
+        let recorder = Recorder::new(seen.clone(), leadership, metrics);
+        recorder.listen(&means.namespaces);
+        background.push(Box::pin(recorder.run(stop.clone())));
+    }
+    let lists = client.clone();
+    let collector = Collector {
+        collection: Collection {
+            remover: reconcile.remover.clone(),
+            live: SharedList::new(means.metrics.clone(), move |_| Api::all(lists.clone())),
+            seen,
+            options: options.clone(),
+        },
+        reconcile: reconcile.clone(),
+        queue: queue.clone(),
+        leadership: means.leadership.clone(),
+        metrics: means.metrics.clone(),
+    };
+    background.push(Box::pin(collector.run(stop.clone())));
+    Parts {
+        reconcile,
+        queue,
+        background,
+    }
+}
+
+fn remover(means: &Means, collecting: &Collecting) -> Remover {
+    let (metrics, gets) = (&means.metrics, means.client.clone());
+    Remover {
+        backend: Metered::new(collecting.backend.clone(), metrics.clone()),
+        live: LiveGet::new(metrics.clone(), move |_| Api::all(gets.clone())),
+        leadership: Some(means.leadership.clone()),
+        hands: Semaphore::new(collecting.options.workers),
+        options: collecting.options.clone(),
+        metrics: metrics.clone(),
+    }
+}

@@ -1,0 +1,192 @@
+//! One collection: what the backend has and Kubernetes does not.
+
+use super::{Options, Removal, Remover, Report, Row, Scope, Seen, Verdict, World, judge_all};
+use crate::{
+    backend::{Failure, Listed, Listing},
+    cluster::SharedList,
+    objects::Namespace,
+};
+use futures::{StreamExt, stream::FuturesUnordered};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::SystemTime,
+};
+
+/// Why a collection ended before it deleted anything.
+#[derive(Debug, thiserror::Error)]
+pub enum Abort {
+    /// The backend was not listed.
+    #[error("the storage backend could not be listed: {0}")]
+    Backend(Failure),
+    /// Kubernetes was not listed.
+    #[error("the namespaces of Kubernetes could not be listed: {0}")]
+    Kubernetes(Arc<kube::Error>),
+    /// Kubernetes has no namespace at all, which cannot be.
+    #[error("Kubernetes told of no namespace at all; nothing is concluded from that")]
+    Empty,
+    /// It is not known what this cluster once had.
+    #[error("the names of the namespaces that this cluster once had could not be read: {0}")]
+    Seen(kube::Error),
+}
+
+impl Abort {
+    /// For metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Backend(_) => "BackendFailed",
+            Self::Kubernetes(_) => "KubernetesFailed",
+            Self::Empty => "KubernetesEmpty",
+            Self::Seen(_) => "SeenFailed",
+        }
+    }
+}
+
+/// Is told of each removal when it is over.
+pub type Done<'a> = &'a (dyn Fn(&Listed, &Removal) + Send + Sync);
+
+/// What a collection works with.
+pub struct Collection {
+    /// Who deletes.
+    pub remover: Arc<Remover>,
+    /// Namespaces of Kubernetes, live.
+    pub live: Arc<SharedList<Namespace>>,
+    /// The names that this cluster once had.
+    pub seen: Arc<Seen>,
+    /// What may be chosen.
+    pub options: Arc<Options>,
+}
+
+/// What a collection found, before it deletes.
+struct Found {
+    listing: Arc<Listing>,
+    kubernetes: HashSet<String>,
+    seen: HashSet<String>,
+}
+
+/// What came of a whole collection.
+#[derive(Debug)]
+pub struct Collected {
+    /// All that was found and done.
+    pub report: Report,
+    /// Names that this cluster once had, and that neither Kubernetes nor the backend has now.
+    pub gone: HashSet<String>,
+}
+
+impl Collection {
+    /// Looks, waits, looks again and deletes. `waiting` are names that are tried again by themselves; `done` is told of each
+    /// removal when it is over.
+    ///
+    /// # Errors
+    /// When something could not be read. Nothing was deleted then.
+    pub async fn run(&self, waiting: &HashSet<String>, done: Done<'_>) -> Result<Collected, Abort> {
+        let mut found = self.look().await?;
+        let orphans = self.judge(&found, waiting).contains(&Verdict::Orphan);
+        if orphans {
+            tokio::time::sleep(self.options.confirm_after).await;
+            // A namespace that was there a moment ago is not judged by this collection: its end is for the watch to tell.
+            found.kubernetes.extend(self.kubernetes().await?);
+        }
+        let verdicts = self.judge(&found, waiting);
+        let removals = self.remove(&found.listing, &verdicts, done).await;
+        Ok(found.conclude(verdicts, removals))
+    }
+
+    /// In this order: what is made in both meanwhile is found in Kubernetes.
+    async fn look(&self) -> Result<Found, Abort> {
+        let seen = match self.options.scope {
+            Scope::Seen => self.seen.read().await.map_err(Abort::Seen)?,
+            Scope::All => HashSet::new(),
+        };
+        let backend = &self.remover.backend;
+        let listing = backend.list().await.map_err(Abort::Backend)?;
+        let mut listing = Listing::clone(&listing);
+        listing.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Found {
+            listing: Arc::new(listing),
+            kubernetes: self.kubernetes().await?,
+            seen,
+        })
+    }
+
+    async fn kubernetes(&self) -> Result<HashSet<String>, Abort> {
+        let namespaces = self
+            .live
+            .list(&"".into())
+            .await
+            .map_err(Abort::Kubernetes)?;
+        let names = namespaces.objects().map(|(name, _)| name.name.to_string());
+        let names: HashSet<_> = names.collect();
+        if names.is_empty() {
+            return Err(Abort::Empty);
+        }
+        Ok(names)
+    }
+
+    fn judge(&self, found: &Found, waiting: &HashSet<String>) -> Vec<Verdict> {
+        let world = World {
+            kubernetes: &found.kubernetes,
+            seen: &found.seen,
+            waiting,
+            now: SystemTime::now(),
+        };
+        judge_all(&found.listing.namespaces, &world, &self.options)
+    }
+
+    /// What became of each orphan, by its place in the list. One that fails stops no other. How many are under way at once is the
+    /// remover's to say.
+    async fn remove(
+        &self,
+        listing: &Listing,
+        verdicts: &[Verdict],
+        done: Done<'_>,
+    ) -> HashMap<usize, Removal> {
+        let mut removals = FuturesUnordered::new();
+        for (place, listed) in listing.namespaces.iter().enumerate() {
+            if verdicts.get(place) == Some(&Verdict::Orphan) {
+                removals.push(self.remove_one(place, listed));
+            }
+        }
+        let mut removed = HashMap::new();
+        while let Some((place, listed, removal)) = removals.next().await {
+            done(listed, &removal);
+            removed.insert(place, removal);
+        }
+        removed
+    }
+
+    async fn remove_one<'a>(
+        &self,
+        place: usize,
+        listed: &'a Listed,
+    ) -> (usize, &'a Listed, Removal) {
+        let why = Verdict::Orphan.name();
+        (place, listed, self.remover.remove_listed(listed, why).await)
+    }
+}
+
+impl Found {
+    fn conclude(self, verdicts: Vec<Verdict>, mut removals: HashMap<usize, Removal>) -> Collected {
+        let namespaces = self.listing.namespaces.iter().zip(verdicts).enumerate();
+        let rows = namespaces.map(|(place, (listed, verdict))| Row {
+            name: listed.name.clone(),
+            verdict,
+            removal: removals.remove(&place),
+        });
+        let rows: Vec<_> = rows.collect();
+        let left = |row: &&Row| !matches!(row.removal, Some(Removal::Deleted | Removal::Absent));
+        let left: HashSet<_> = rows.iter().filter(left).map(|row| &row.name).collect();
+        let here = |name: &String| self.kubernetes.contains(name) || left.contains(name);
+        let gone = self
+            .seen
+            .iter()
+            .filter(|name| !here(name))
+            .cloned()
+            .collect();
+        let skipped = self.listing.skipped;
+        Collected {
+            report: Report { rows, skipped },
+            gone,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Names that never go, whatever else is known of them.
+
+use std::{fmt, str::FromStr};
+
+/// A name, or what names have in common: `*` stands for any characters, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(Box<str>);
+
+impl Glob {
+    /// Whether it stands for that name.
+    pub fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        // A split has at least one part.
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = name.strip_prefix(first) else {
+            return false;
+        };
+        let mut parts: Vec<_> = parts.collect();
+        let Some(last) = parts.pop() else {
+            return rest.is_empty();
+        };
+        for part in parts {
+            let Some(at) = rest.find(part) else {
+                return false;
+            };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last)
+    }
+}
+
+impl FromStr for Glob {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b'*')
+        };
+        if text.is_empty() || !text.bytes().all(known) {
+            return Err("a name of a namespace is wanted, in which * stands for anything".into());
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (glob, name, expected) in [
+            ("default", "default", true),
+            ("default", "default-2", false),
+            ("default", "my-default", false),
+            ("kube-*", "kube-system", true),
+            ("kube-*", "kube-", true),
+            ("kube-*", "kube", false),
+            ("kube-*", "my-kube-system", false),
+            ("*-prod", "shop-prod", true),
+            ("*-prod", "shop-prod-2", false),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "acb", false),
+            ("a*a", "a", false),
+            ("ab*ba", "aba", false),
+            ("*", "anything", true),
+            ("**", "", true),
+        ] {
+            let parsed: Glob = glob.parse().expect("a glob");
+            assert_eq!(parsed.matches(name), expected, "{glob} {name}");
+        }
+    }
+
+    #[test]
+    fn what_no_namespace_can_be_named_is_refused() {
+        for text in ["", "Kube-*", "a b", "kube-?", "[a-z]"] {
+            assert!(text.parse::<Glob>().is_err(), "{text}");
+        }
+    }
+}

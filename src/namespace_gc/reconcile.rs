@@ -1,0 +1,119 @@
+//! The background door: what happens when a namespace is gone.
+
+use super::{
+    NAME,
+    remover::{Removal, Remover},
+    tell::Tell,
+    waiting::{Origin, Waiting},
+};
+use crate::{
+    cluster::{Feed, Leadership, Reconcile, Retry, WorkQueue},
+    objects::{Namespace, ObjectName},
+    telemetry::Metrics,
+};
+use std::sync::Arc;
+
+/// What the reconciler works with.
+#[derive(Clone)]
+pub struct NamespaceGc {
+    /// What the watch told.
+    pub namespaces: Arc<Feed<Namespace>>,
+    /// Who deletes.
+    pub remover: Arc<Remover>,
+    /// Those that could not be removed yet.
+    pub waiting: Arc<Waiting>,
+    /// What users are told.
+    pub tell: Tell,
+}
+
+impl NamespaceGc {
+    /// Puts a namespace in line when it is gone, however the watch learnt of that. One that is Terminating is still there.
+    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+        let (line, waiting) = (queue.clone(), self.waiting.clone());
+        self.namespaces.listen(move |change| {
+            if change.new.is_some() {
+                waiting.forget(change.name);
+            } else {
+                line.add(change.name.clone());
+            }
+        });
+    }
+
+    /// Has those that wait counted at every scrape, where this replica leads.
+    pub fn count(&self, leadership: &Leadership, metrics: &Metrics) {
+        let (waiting, leadership) = (self.waiting.clone(), leadership.clone());
+        metrics.before_scrape(move |metrics| {
+            let (counts, oldest) = waiting.count();
+            let leads = leadership.holds();
+            for (reason, count) in counts {
+                let count = if leads { count } else { 0 };
+                metrics.backend.waiting(reason.name(), count);
+            }
+            let oldest = if leads { oldest } else { Default::default() };
+            metrics.backend.waiting_oldest(oldest);
+        });
+    }
+
+    /// Takes note of what became of a namespace, and tells users what is news to them.
+    ///
+    /// # Errors
+    /// When it has to be tried again.
+    pub fn conclude(
+        &self,
+        name: &ObjectName,
+        removal: &Removal,
+        origin: Origin,
+    ) -> Result<(), Retry> {
+        match removal {
+            Removal::Waits(reason, why) => {
+                let waits = self.waiting.failed(name, *reason, origin);
+                if waits.news && !self.remover.options.dry_run {
+                    let (waiting, reason) = (self.waiting.clone(), *reason);
+                    let untold = name.clone();
+                    let otherwise = move || waiting.untold(&untold, reason);
+                    self.tell.waits(&name.name, (reason, why), otherwise);
+                }
+                let (cause, attempts) = (reason.name(), waits.attempts);
+                let sentence = format!("{cause}: {why} (attempt {attempts})");
+                return Err(Retry::on_schedule(waits.delay, sentence));
+            }
+            Removal::TooYoung => {
+                let grace = self.remover.options.grace;
+                self.waiting.put_off(name, grace);
+                return Err(Retry::later(grace, "it is too young for a collection"));
+            }
+            Removal::NotLeading => return Err(Retry::new("this replica does not lead")),
+            Removal::Deleted => self.tell.deleted(&name.name),
+            Removal::Withheld => {
+                tracing::info!(component = NAME, namespace = %name, "would delete it from the storage backend");
+            }
+            Removal::Absent | Removal::Kept => {}
+        }
+        self.waiting.forget(name);
+        Ok(())
+    }
+}
+
+impl Reconcile for NamespaceGc {
+    const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
+
+    /// Only those whose turn it is: ends that nobody saw are for a collection to find.
+    fn candidates(&self) -> Vec<ObjectName> {
+        self.waiting.due()
+    }
+
+    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+        // What the watch knows may be late, and is enough to keep a namespace.
+        if self.namespaces.read().last_told(name).is_some() {
+            self.waiting.forget(name);
+            return Ok(());
+        }
+        if let Some(left) = self.waiting.left(name) {
+            return Err(Retry::later(left, "it was tried a moment ago"));
+        }
+        let origin = self.waiting.origin(name).unwrap_or(Origin::Departed);
+        let removal = self.remover.remove(name, origin).await;
+        self.conclude(name, &removal, origin)
+    }
+}

@@ -1,0 +1,118 @@
+//! Records the names of namespaces as soon as the watch tells of them.
+
+use super::{NAME, schedule, seen::Seen};
+use crate::{
+    cluster::{Feed, Leadership},
+    objects::Namespace,
+    telemetry::Metrics,
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Namespaces that come together are written together.
+const GATHER: Duration = Duration::from_millis(200);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub struct Recorder {
+    seen: Arc<Seen>,
+    leadership: Leadership,
+    metrics: Arc<Metrics>,
+    /// Names that the watch told of and nobody has recorded, as far as this replica knows.
+    pending: Mutex<BTreeSet<String>>,
+    bell: Notify,
+}
+
+impl Recorder {
+    /// Records there, when this replica leads.
+    pub fn new(seen: Arc<Seen>, leadership: Leadership, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            seen,
+            leadership,
+            metrics,
+            pending: Mutex::default(),
+            bell: Notify::new(),
+        })
+    }
+
+    /// Takes note of every namespace. One that went before this replica led is the leader's.
+    pub fn listen(self: &Arc<Self>, namespaces: &Feed<Namespace>) {
+        let recorder = self.clone();
+        namespaces.listen(move |change| {
+            let name = &*change.name.name;
+            match (change.old, change.new) {
+                (None, Some(_)) => {
+                    recorder.lock().insert(name.to_owned());
+                    recorder.bell.notify_one();
+                }
+                (Some(_), None) if !recorder.leadership.holds() => {
+                    recorder.lock().remove(name);
+                }
+                _ => {}
+            }
+        });
+    }
+
+    /// Works until `stop`, whenever this replica leads.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.leadership.gained() => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.leadership.lost() => {}
+                () = self.work() => {}
+            }
+        }
+    }
+
+    async fn work(&self) {
+        let mut failures = 0;
+        loop {
+            let pending = self.lock().clone();
+            if pending.is_empty() {
+                self.bell.notified().await;
+                sleep(GATHER).await;
+                continue;
+            }
+            match self.record(&pending).await {
+                Ok(()) => failures = 0,
+                Err(error) => {
+                    failures += 1;
+                    let chance = schedule::chance();
+                    let delay = schedule::backoff(FIRST_DELAY, LONGEST_DELAY, failures, chance);
+                    tracing::warn!(component = NAME, %error, ?delay, "namespaces could not be recorded, trying again");
+                    sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    async fn record(&self, pending: &BTreeSet<String>) -> kube::Result<()> {
+        let recorded = self.seen.add(pending).await?;
+        let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
+        let metrics = &self.metrics.backend;
+        metrics.seen(count(recorded.names), count(recorded.left_out));
+        if recorded.left_out > 0 {
+            tracing::warn!(
+                component = NAME,
+                left_out = recorded.left_out,
+                "no more names of namespaces fit into the ConfigMap; those left out are not collected"
+            );
+        }
+        self.lock().retain(|name| !pending.contains(name));
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

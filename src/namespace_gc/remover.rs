@@ -1,0 +1,169 @@
+//! The one place that deletes in the backend.
+
+use super::{
+    NAME, Options,
+    metered::Metered,
+    rule::is_young,
+    waiting::{Origin, Reason},
+};
+use crate::{
+    backend::{Deletion, Failure, Listed, Sentence},
+    cluster::{Leadership, LiveGet},
+    objects::{Namespace, ObjectName},
+    telemetry::Metrics,
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::sync::Semaphore;
+
+/// For the last look at Kubernetes.
+const LOOK: Duration = Duration::from_secs(4);
+/// The action in the metrics.
+const ACTION: &str = "DeleteFromBackend";
+
+/// What became of a namespace that should go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone, by us.
+    Deleted,
+    /// The backend has none of that name.
+    Absent,
+    /// It stays: Kubernetes has it, or it never goes.
+    Kept,
+    /// It is a new one, or was changed a moment ago: a collection has to wait.
+    TooYoung,
+    /// It would be deleted, were this no dry run.
+    Withheld,
+    /// Nothing was done: this replica does not lead.
+    NotLeading,
+    /// It could not be removed, for this reason.
+    Waits(Reason, Sentence),
+}
+
+impl Removal {
+    /// For metrics and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Deleted => "Deleted",
+            Self::Absent => "Absent",
+            Self::Kept => "Kept",
+            Self::TooYoung => "TooYoung",
+            Self::Withheld => "Withheld",
+            Self::NotLeading => "NotLeading",
+            Self::Waits(reason, _) => reason.name(),
+        }
+    }
+
+    fn waits(reason: Reason, why: impl AsRef<str>) -> Self {
+        Self::Waits(reason, Sentence::new(why))
+    }
+}
+
+impl From<Failure> for Removal {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unauthorized(_, why) => Self::Waits(Reason::Unauthorized, why),
+            Failure::Unavailable(_, why) => Self::Waits(Reason::Unavailable, why),
+        }
+    }
+}
+
+/// See the module.
+pub struct Remover {
+    /// Where namespaces are deleted.
+    pub backend: Metered,
+    /// Namespaces of Kubernetes, live.
+    pub live: Arc<LiveGet<Namespace>>,
+    /// Whether to. Nothing where somebody deletes by hand.
+    pub leadership: Option<Leadership>,
+    /// What may be chosen.
+    pub options: Arc<Options>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+    /// One for each deletion under way.
+    pub hands: Semaphore,
+}
+
+impl Remover {
+    /// Removes the namespace of that name, if the backend has one.
+    ///
+    /// The backend is asked first, Kubernetes after it: a namespace that is made in both in between is found in Kubernetes.
+    pub async fn remove(&self, name: &ObjectName, origin: Origin) -> Removal {
+        if self.options.protects(&name.name) {
+            return Removal::Kept;
+        }
+        let mut removal = self.try_once(name, origin).await;
+        if is_stale(&removal) {
+            // At once, and once: what changes all the time is left to its schedule.
+            removal = self.try_once(name, origin).await;
+        }
+        removal
+    }
+
+    async fn try_once(&self, name: &ObjectName, origin: Origin) -> Removal {
+        let listing = match self.backend.list().await {
+            Ok(listing) => listing,
+            Err(failure) => return failure.into(),
+        };
+        let mut namespaces = listing.namespaces.iter();
+        let Some(listed) = namespaces.find(|listed| *listed.name == *name.name) else {
+            return Removal::Absent;
+        };
+        let young = || is_young(listed, SystemTime::now(), &self.options);
+        if origin == Origin::Collected && young() {
+            return Removal::TooYoung;
+        }
+        self.remove_listed(listed, "Departed").await
+    }
+
+    /// Removes a namespace as it was listed, unless Kubernetes has one of that name. `why` is for the metrics.
+    pub async fn remove_listed(&self, listed: &Listed, why: &'static str) -> Removal {
+        let removal = self.delete(listed).await;
+        self.metrics.acted(NAME, ACTION, why, removal.name());
+        tracing::debug!(
+            component = NAME,
+            namespace = listed.name,
+            outcome = removal.name(),
+            reason = why,
+            "action"
+        );
+        removal
+    }
+
+    async fn delete(&self, listed: &Listed) -> Removal {
+        // The semaphore is never closed. Whoever has waited for it looks at Kubernetes afterwards.
+        let _hand = self.hands.acquire().await;
+        let name = ObjectName::new("", &*listed.name);
+        match self.live.get(&name, LOOK).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Removal::Kept,
+            Err(error) => {
+                let why = format!("whether the namespace exists could not be read: {error}");
+                return Removal::waits(Reason::Unconfirmed, why);
+            }
+        }
+        if self.options.dry_run {
+            return Removal::Withheld;
+        }
+        // Asked as late as can be.
+        if !self.leadership.as_ref().is_none_or(Leadership::holds) {
+            return Removal::NotLeading;
+        }
+        match self.backend.delete(listed).await {
+            Ok(Deletion::Deleted) => Removal::Deleted,
+            Ok(Deletion::NotFound) => Removal::Absent,
+            Ok(Deletion::NotEmpty(why)) => Removal::Waits(Reason::NotEmpty, why),
+            Ok(Deletion::Stale) => Removal::waits(
+                Reason::Changing,
+                "it changed between the list and the deletion",
+            ),
+            Err(failure) => failure.into(),
+        }
+    }
+}
+
+fn is_stale(removal: &Removal) -> bool {
+    matches!(removal, Removal::Waits(Reason::Changing, _))
+}

@@ -1,0 +1,87 @@
+//! When a namespace that could not be removed is tried again.
+
+use super::waiting::Reason;
+use std::{hash::BuildHasher, time::Duration};
+
+/// Somebody has to empty it, which takes its time.
+const NOT_EMPTY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(900));
+/// Something does not work, and may work again at once.
+const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// This part of a wait is left to chance, so that what failed together does not come back together.
+const JITTER: f64 = 0.2;
+
+/// How long to wait after so many failures in a row for the same reason, the last one counted. `chance` is from 0 to 1.
+pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
+    let (first, longest) = match reason {
+        Reason::NotEmpty => NOT_EMPTY,
+        Reason::Changing | Reason::Unauthorized | Reason::Unavailable | Reason::Unconfirmed => {
+            FAILED
+        }
+    };
+    backoff(first, longest, failures, chance)
+}
+
+/// Doubles from the first to the longest, less a part that is left to `chance`.
+pub fn backoff(first: Duration, longest: Duration, failures: u32, chance: f64) -> Duration {
+    let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    doubled
+        .min(longest)
+        .mul_f64(1.0 - JITTER * chance.clamp(0.0, 1.0))
+}
+
+/// From 0 to 1, a different one each time.
+pub fn chance() -> f64 {
+    // Every state of the hasher begins with other keys.
+    let random = std::collections::hash_map::RandomState::new().hash_one(0);
+    f64::from((random >> 32) as u32) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(reason: Reason, chance: f64) -> Vec<u64> {
+        let delays = (1..=12).map(|failures| delay(reason, failures, chance));
+        delays.map(|delay| delay.as_secs()).collect()
+    }
+
+    /// NS-05: an hour has room for a handful.
+    #[test]
+    fn one_that_is_not_empty_is_tried_less_and_less() {
+        let delays = seconds(Reason::NotEmpty, 0.0);
+        assert_eq!(delays[..7], [30, 60, 120, 240, 480, 900, 900]);
+        let delays = seconds(Reason::NotEmpty, 1.0);
+        assert_eq!(delays[..7], [24, 48, 96, 192, 384, 720, 720]);
+        let hour = delays.iter().scan(0, |sum, delay| {
+            *sum += delay;
+            Some(*sum)
+        });
+        assert!(hour.take_while(|sum| *sum <= 3600).count() <= 8);
+    }
+
+    #[test]
+    fn what_does_not_work_is_tried_again_soon() {
+        for reason in [
+            Reason::Changing,
+            Reason::Unauthorized,
+            Reason::Unavailable,
+            Reason::Unconfirmed,
+        ] {
+            let delays = seconds(reason, 0.0);
+            assert_eq!(delays[..5], [1, 2, 4, 8, 16], "{reason:?}");
+            assert_eq!(delays[11], 300, "{reason:?}");
+        }
+        let longest = delay(Reason::Unavailable, u32::MAX, 0.0);
+        assert_eq!(longest, Duration::from_secs(300));
+    }
+
+    #[test]
+    fn chance_stays_in_its_bounds_and_varies() {
+        let chances: Vec<_> = (0..100).map(|_| chance()).collect();
+        assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)));
+        assert!(
+            chances.iter().any(|chance| *chance < 0.5)
+                && chances.iter().any(|chance| *chance > 0.5)
+        );
+    }
+}

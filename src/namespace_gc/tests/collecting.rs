@@ -1,0 +1,205 @@
+//! Collections that come by themselves.
+
+use super::{
+    scene::{HOUR, MINUTE, SECOND, Scene},
+    *,
+};
+use std::time::{Duration, SystemTime};
+use tokio::time::sleep;
+
+fn with(change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = Options::default();
+    change(&mut options);
+    options
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_15_an_orphan_goes_after_the_delay_and_two_looks() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("orphan");
+    sleep(SECOND * 28).await;
+    assert!(scene.storage.has("orphan") && scene.storage.deletions() == 0);
+    sleep(SECOND * 5).await;
+    assert!(!scene.storage.has("orphan"));
+    assert_eq!((scene.storage.lists(), scene.storage.deletions()), (1, 1));
+    assert_eq!(scene.server.called("LIST namespaces"), 2);
+    assert_eq!(scene.server.reasons(), ["NamespaceDeleted"]);
+    scene.shows(r#"gc_runs_total{outcome="Done"} 1"#);
+    scene.shows(r#"gc_namespaces{verdict="Orphan"} 1"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_16_without_an_interval_there_is_no_collection() {
+    let scene = Scene::new(with(|options| options.interval = Duration::ZERO)).await;
+    scene.storage.create("orphan");
+    sleep(HOUR * 3).await;
+    assert_eq!(scene.storage.lists(), 0);
+    scene.have("shop");
+    scene.delete("shop");
+    sleep(SECOND).await;
+    assert!(scene.storage.has("orphan") && !scene.storage.has("shop"));
+}
+
+/// NS-17 and NS-18
+#[tokio::test(start_paused = true)]
+async fn every_interval_there_is_one_that_leaves_alone_what_kubernetes_has() {
+    let scene = Scene::new(Options::default()).await;
+    scene.have("shop");
+    sleep(MINUTE).await;
+    assert_eq!(
+        (
+            scene.storage.lists(),
+            scene.server.called("LIST namespaces")
+        ),
+        (1, 1),
+        "one look shows no orphan"
+    );
+    scene.storage.create("orphan");
+    sleep(MINUTE * 58).await;
+    assert!(scene.storage.has("orphan"));
+    sleep(MINUTE * 3).await;
+    assert!(!scene.storage.has("orphan") && scene.storage.has("shop"));
+    assert_eq!(scene.storage.lists(), 2);
+    sleep(HOUR * 10).await;
+    assert_eq!(scene.storage.lists(), 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_19_one_that_fails_stops_no_other_and_is_tried_before_the_next() {
+    let scene = Scene::new(Options::default()).await;
+    for name in ["a", "b", "c"] {
+        scene.storage.create(name);
+    }
+    scene.storage.fill("b");
+    sleep(MINUTE).await;
+    let names: Vec<_> = scene
+        .storage
+        .state()
+        .namespaces
+        .iter()
+        .map(|each| each.name.clone())
+        .collect();
+    assert_eq!(names, ["b"]);
+    scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 1"#);
+    scene.storage.empty("b");
+    sleep(MINUTE * 5).await;
+    assert!(!scene.storage.has("b"));
+    assert_eq!(
+        scene.server.reasons(),
+        [
+            "NamespaceDeleted",
+            "NamespaceNotEmpty",
+            "NamespaceDeleted",
+            "NamespaceDeleted"
+        ]
+    );
+    scene.shows(r#"gc_runs_total{outcome="Done"} 1"#);
+}
+
+/// It waits its turn, and no collection comes between.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_never_empty_is_no_burden_to_collections() {
+    let scene = Scene::new(with(|options| options.max_deletions = 1)).await;
+    scene.storage.create("a");
+    scene.storage.fill("a");
+    sleep(HOUR * 2).await;
+    let tries = scene.storage.deletions();
+    assert!((7..=16).contains(&tries), "{tries}");
+    scene.storage.create("b");
+    sleep(HOUR + MINUTE).await;
+    assert!(!scene.storage.has("b"), "it does not use up the cap");
+    scene.shows(r#"gc_namespaces{verdict="Waiting"} 1"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_go_at_once_than_may() {
+    let scene = Scene::new(with(|options| options.max_deletions = 2)).await;
+    for name in ["a", "b", "c", "d", "e"] {
+        scene.storage.create(name);
+    }
+    sleep(MINUTE).await;
+    assert_eq!(scene.storage.deletions(), 2);
+    scene.shows(r#"gc_namespaces{verdict="OverTheCap"} 3"#);
+    let note = {
+        let state = scene.server.state();
+        let mut events = state.events.iter();
+        let capped = events.find(|event| event["reason"] == "TooManyOrphans");
+        capped.expect("told")["note"].to_string()
+    };
+    assert!(
+        note.contains("5 namespaces")
+            && note.contains("--gc-max-deletions")
+            && note.contains("3 are left"),
+        "{note}"
+    );
+    sleep(HOUR * 2).await;
+    assert_eq!(
+        (
+            scene.storage.deletions(),
+            scene.storage.state().namespaces.len()
+        ),
+        (5, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_young_one_is_left_to_a_later_collection() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create_since("young", Some(SystemTime::now()));
+    scene
+        .storage
+        .create_since("old", Some(SystemTime::now() - MINUTE * 2));
+    sleep(MINUTE * 30).await;
+    assert!(scene.storage.has("young") && !scene.storage.has("old"));
+    scene.shows(r#"gc_namespaces{verdict="TooYoung"} 1"#);
+}
+
+/// One that a collection found is not replaced by a young one unnoticed.
+#[tokio::test(start_paused = true)]
+async fn one_made_anew_in_the_backend_is_not_taken_for_the_old_one() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("a");
+    scene.storage.fill("a");
+    sleep(SECOND * 40).await;
+    assert_eq!(scene.storage.deletions(), 1);
+    scene.storage.state().namespaces.clear();
+    scene.storage.create_since("a", Some(SystemTime::now()));
+    scene.storage.empty("a");
+    sleep(MINUTE * 10).await;
+    assert!(scene.storage.has("a"));
+    assert_eq!(scene.storage.deletions(), 1);
+}
+
+/// NS-25
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_only_says_what_would_go() {
+    let scene = Scene::new(with(|options| options.dry_run = true)).await;
+    for name in ["a", "b", "kube-node-lease"] {
+        scene.storage.create(name);
+    }
+    sleep(MINUTE).await;
+    assert_eq!(scene.storage.deletions(), 0);
+    scene.shows(r#"gc_namespaces{verdict="Orphan"} 2"#);
+    scene.shows(r#"gc_namespaces{verdict="Protected"} 1"#);
+    assert_eq!(scene.server.reasons(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_hundred_orphans_cost_one_list_and_two_looks() {
+    let scene = Scene::new(with(|options| options.max_deletions = 0)).await;
+    for index in 0..2000 {
+        let name = format!("n-{index}");
+        scene.storage.create(&name);
+        if index % 4 != 0 {
+            scene.create_unseen(&name);
+        }
+    }
+    sleep(MINUTE * 2).await;
+    let state = scene.storage.state();
+    assert_eq!(
+        (state.lists, state.deletions.len(), state.namespaces.len()),
+        (1, 500, 1500)
+    );
+    assert_eq!(state.most_in_flight, 5);
+    assert_eq!(scene.server.called("LIST namespaces"), 2);
+}

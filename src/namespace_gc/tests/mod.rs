@@ -1,0 +1,12 @@
+//! The cases of the specification, by their numbers.
+
+mod collecting;
+mod judging;
+mod reconciling;
+mod remembering;
+mod safety;
+mod scene;
+mod server;
+mod storage;
+
+use super::*;

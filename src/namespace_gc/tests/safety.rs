@@ -1,0 +1,201 @@
+//! Collections that must not delete, and how they come back.
+
+use super::{
+    scene::{HOUR, MINUTE, SECOND, Scene},
+    *,
+};
+use crate::{backend::Failure, objects::ObjectName};
+use tokio::time::sleep;
+
+/// Until the first collection begins, which lists the backend for a tenth of a second and waits ten between its looks.
+async fn until_it_begins() {
+    sleep(SECOND * 19).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_20_what_is_made_in_both_meanwhile_stays() {
+    for wait in [SECOND / 20, SECOND * 5] {
+        let scene = Scene::following(Options::default());
+        scene.gain_lead();
+        sleep(SECOND * 20).await;
+        scene.storage.create("orphan");
+        sleep(SECOND / 1000).await;
+        let listed = scene.storage.lists();
+        sleep(wait).await;
+        scene.create_unseen("orphan");
+        sleep(MINUTE).await;
+        assert_eq!(listed, 1, "the backend was being listed");
+        let asked = scene.server.called("GET namespaces");
+        assert_eq!(asked, 0, "the looks are enough");
+        assert!(
+            scene.storage.has("orphan") && scene.storage.deletions() == 0,
+            "{wait:?}"
+        );
+    }
+}
+
+/// Between the second look and the deletion.
+#[tokio::test(start_paused = true)]
+async fn ns_20_the_last_look_is_right_before_the_deletion() {
+    let options = Options {
+        workers: 1,
+        ..Options::default()
+    };
+    let scene = Scene::new(options).await;
+    for name in ["a", "b", "c"] {
+        scene.storage.create(name);
+    }
+    until_it_begins().await;
+    scene.deleted(1).await;
+    scene.create_unseen("c");
+    sleep(MINUTE).await;
+    assert_eq!(
+        ["a", "b", "c"].map(|name| scene.storage.has(name)),
+        [false, false, true]
+    );
+    assert_eq!(scene.storage.deletions(), 2);
+}
+
+/// Its end is for the watch to tell: the collection has not seen it as an orphan twice.
+#[tokio::test(start_paused = true)]
+async fn one_that_goes_between_the_looks_is_not_collected() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("orphan");
+    scene.storage.create("late");
+    scene.create_unseen("late");
+    until_it_begins().await;
+    sleep(SECOND * 5).await;
+    scene.delete_unseen("late");
+    sleep(MINUTE).await;
+    assert!(!scene.storage.has("orphan") && scene.storage.has("late"));
+    sleep(HOUR).await;
+    assert!(!scene.storage.has("late"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_21_a_list_of_kubernetes_that_failed_deletes_nothing() {
+    // The first look, the second look, and both.
+    for fails in [&[500][..], &[0, 500], &[500, 0, 503]] {
+        let scene = Scene::new(Options::default()).await;
+        scene.storage.create("orphan");
+        for code in fails {
+            scene.server.fail("LIST namespaces", *code, 1);
+        }
+        sleep(SECOND * 31).await;
+        let deletions = scene.storage.deletions();
+        assert_eq!(deletions, 0, "{fails:?}");
+        sleep(MINUTE).await;
+        assert!(!scene.storage.has("orphan"), "{fails:?}: tried again soon");
+        let text = scene.metrics.text();
+        assert!(
+            text.contains(r#"gc_runs_total{outcome="KubernetesFailed"}"#),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_21_an_empty_list_of_kubernetes_deletes_nothing() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("orphan");
+    let namespaces = std::mem::take(&mut scene.server.state().namespaces);
+    sleep(MINUTE * 10).await;
+    assert_eq!(scene.storage.deletions(), 0);
+    assert!(scene.storage.lists() > 3, "it is tried again soon");
+    scene.server.state().namespaces = namespaces;
+    sleep(MINUTE * 6).await;
+    assert!(!scene.storage.has("orphan"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_22_a_backend_that_cannot_be_listed_loses_nothing() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("orphan");
+    scene
+        .storage
+        .state()
+        .lists_fail
+        .extend((0..3).map(|_| Failure::server("500")));
+    sleep(SECOND * 25).await;
+    assert_eq!(
+        (
+            scene.server.called("LIST namespaces"),
+            scene.storage.deletions()
+        ),
+        (0, 0)
+    );
+    sleep(MINUTE * 2).await;
+    assert!(!scene.storage.has("orphan"));
+    scene.shows(r#"gc_runs_total{outcome="BackendFailed"} 3"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_23_only_who_leads_collects() {
+    let scene = Scene::following(Options::default());
+    scene.storage.create("orphan");
+    scene.storage.create("shop");
+    scene.create("shop");
+    scene.delete("shop");
+    sleep(HOUR * 2).await;
+    assert_eq!(
+        (
+            scene.storage.lists(),
+            scene.server.called("LIST namespaces")
+        ),
+        (0, 0)
+    );
+    scene.gain_lead();
+    sleep(SECOND * 25).await;
+    assert_eq!(scene.storage.lists(), 1, "it waits between its looks");
+    scene.lose_lead();
+    sleep(HOUR * 2).await;
+    assert_eq!(scene.storage.deletions(), 0);
+    scene.gain_lead();
+    sleep(MINUTE).await;
+    assert_eq!(scene.storage.deletions(), 2, "also the end that nobody saw");
+}
+
+/// A lease that ran out without a word: asked right before the deletion.
+#[tokio::test(start_paused = true)]
+async fn ns_23_the_lead_is_asked_for_before_each_deletion() {
+    let options = Options {
+        workers: 1,
+        ..Options::default()
+    };
+    let scene = Scene::new(options).await;
+    for name in ["a", "b", "c", "d"] {
+        scene.storage.create(name);
+    }
+    until_it_begins().await;
+    scene.deleted(2).await;
+    scene.lose_lead();
+    sleep(HOUR).await;
+    assert_eq!(scene.storage.deletions(), 2);
+    scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);
+}
+
+/// A process that was paused finds out at its first question, before anything else in it does.
+#[tokio::test(start_paused = true)]
+async fn ns_23_who_does_not_lead_deletes_nothing_however_it_came_to_it() {
+    let scene = Scene::following(Options::default());
+    scene.storage.create("orphan");
+    let name = ObjectName::new("", "orphan");
+    let removal = scene.remover.remove(&name, Origin::Departed).await;
+    assert_eq!(
+        (removal, scene.storage.deletions()),
+        (Removal::NotLeading, 0)
+    );
+    scene.gain_lead();
+    let removal = scene.remover.remove(&name, Origin::Departed).await;
+    assert_eq!((removal, scene.storage.deletions()), (Removal::Deleted, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_that_panics_is_not_the_last() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("orphan");
+    scene.storage.state().panics = 1;
+    sleep(MINUTE * 2).await;
+    assert!(!scene.storage.has("orphan"));
+    scene.shows(r#"gc_runs_total{outcome="Panicked"} 1"#);
+}

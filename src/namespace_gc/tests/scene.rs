@@ -1,0 +1,180 @@
+//! The whole component between a backend and an API server that are made up, in a time that passes by itself.
+
+use super::{
+    server::{Server, namespace},
+    storage::Storage,
+    *,
+};
+use crate::{
+    cluster::{Apply, Elector, Feed, LeaseName, Reconciler},
+    objects::Namespace,
+    telemetry::Metrics,
+};
+use kube::Client;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
+
+pub(super) struct Scene {
+    pub(super) storage: Arc<Storage>,
+    pub(super) server: Arc<Server>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) remover: Arc<Remover>,
+    feed: Arc<Feed<Namespace>>,
+    lead: watch::Sender<Option<Instant>>,
+    stop: CancellationToken,
+}
+
+/// No collection comes by itself.
+pub(super) fn by_events() -> Options {
+    Options {
+        interval: Duration::ZERO,
+        ..Options::default()
+    }
+}
+
+impl Scene {
+    /// It leads, and knows of two namespaces that are always there.
+    pub(super) async fn new(options: Options) -> Self {
+        let scene = Self::following(options);
+        scene.gain_lead();
+        sleep(SECOND).await;
+        scene
+    }
+
+    pub(super) fn following(options: Options) -> Self {
+        let (storage, server) = (Arc::new(Storage::default()), Arc::new(Server::default()));
+        let metrics = Arc::new(Metrics::new());
+        let service = server.clone();
+        let service = tower::service_fn(move |request| {
+            let server = service.clone();
+            async move { Ok::<_, std::io::Error>(server.answer(request).await) }
+        });
+        let client = Client::new(service, "default");
+        let (lead, leadership) = Elector::by_hand();
+        let dry_run = options.dry_run;
+        let apply = Apply::new(
+            client.clone(),
+            leadership.clone(),
+            1,
+            dry_run,
+            metrics.clone(),
+        );
+        let means = Means {
+            client,
+            namespaces: Feed::filled(vec![]),
+            apply: Arc::new(apply),
+            leadership: leadership.clone(),
+            metrics: metrics.clone(),
+        };
+        let collecting = Collecting {
+            backend: storage.clone(),
+            options: Arc::new(options),
+            lease: LeaseName {
+                namespace: "system".into(),
+                name: "lease".into(),
+                identity: "us".into(),
+            },
+            system_namespace: "system".into(),
+        };
+        let stop = CancellationToken::new();
+        let parts = assemble(&means, &collecting, &stop);
+        let remover = parts.reconcile.remover.clone();
+        let reconciler = Reconciler {
+            reconcile: Arc::new(parts.reconcile),
+            queue: parts.queue,
+            leadership,
+            metrics: metrics.clone(),
+        };
+        tokio::spawn(reconciler.run(stop.clone()));
+        parts
+            .background
+            .into_iter()
+            .for_each(|task| drop(tokio::spawn(task)));
+        let scene = Self {
+            storage,
+            server,
+            metrics,
+            remover,
+            feed: means.namespaces,
+            lead,
+            stop,
+        };
+        scene.create("default");
+        scene.create("kube-system");
+        scene
+    }
+
+    pub(super) fn gain_lead(&self) {
+        let long = Instant::now() + HOUR * 1000;
+        self.lead.send_replace(Some(long));
+    }
+
+    pub(super) fn lose_lead(&self) {
+        self.lead.send_replace(None);
+    }
+
+    /// In Kubernetes, which the watch tells of.
+    pub(super) fn create(&self, name: &str) {
+        self.create_unseen(name);
+        self.hear(name, true);
+    }
+
+    /// In Kubernetes, which the watch is yet to tell of.
+    pub(super) fn create_unseen(&self, name: &str) {
+        self.server.state().namespaces.insert(name.into());
+    }
+
+    pub(super) fn delete(&self, name: &str) {
+        self.delete_unseen(name);
+        self.hear(name, false);
+    }
+
+    pub(super) fn delete_unseen(&self, name: &str) {
+        self.server.state().namespaces.remove(name);
+    }
+
+    pub(super) fn hear(&self, name: &str, exists: bool) {
+        let wire = serde_json::from_value(namespace(name)).expect("a namespace");
+        self.feed.hear(wire, exists);
+    }
+
+    /// In both.
+    pub(super) fn have(&self, name: &str) {
+        self.storage.create(name);
+        self.create(name);
+    }
+
+    /// Waits until so many deletions have begun.
+    pub(super) async fn deleted(&self, deletions: usize) {
+        let begun = async {
+            while self.storage.deletions() < deletions {
+                sleep(SECOND / 100).await;
+            }
+        };
+        let begun = tokio::time::timeout(HOUR, begun).await;
+        begun.expect("nothing was deleted");
+    }
+
+    #[track_caller]
+    pub(super) fn shows(&self, line: &str) {
+        let text = self.metrics.text();
+        assert!(
+            text.contains(&format!("volume_warden_{line}\n")),
+            "{line}: {text}"
+        );
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,161 @@
+//! An API server that is made up: namespaces, one ConfigMap, a Lease and Events.
+
+use http::Method;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) namespaces: BTreeSet<String>,
+    pub(super) config_map: Option<Value>,
+    /// Status codes for the next calls of that sort, as `LIST namespaces`; 200 where there are no more or it is 0.
+    pub(super) fails: VecDeque<(&'static str, u16)>,
+    pub(super) calls: Vec<String>,
+    pub(super) events: Vec<Value>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    state: Mutex<State>,
+}
+
+impl Server {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("lock")
+    }
+
+    pub(super) fn fail(&self, call: &'static str, code: u16, times: usize) {
+        let mut state = self.state();
+        state.fails.extend((0..times).map(|_| (call, code)));
+    }
+
+    pub(super) fn called(&self, call: &str) -> usize {
+        let state = self.state();
+        state.calls.iter().filter(|each| *each == call).count()
+    }
+
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let state = self.state();
+        let reasons = state.events.iter().map(|event| event["reason"].as_str());
+        reasons
+            .map(|reason| reason.unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// The names that the ConfigMap holds, in one line.
+    pub(super) fn recorded(&self) -> String {
+        let state = self.state();
+        let map = state.config_map.as_ref();
+        let names = map.and_then(|map| map["data"]["names"].as_str());
+        names.unwrap_or_default().trim().replace('\n', " ")
+    }
+
+    pub(super) fn record(&self, names: &str) {
+        let map = json!({"metadata": {"name": super::CONFIG_MAP, "resourceVersion": "7"}, "data": {"names": names}});
+        self.state().config_map = Some(map);
+    }
+
+    pub(super) async fn answer(
+        self: Arc<Self>,
+        request: http::Request<Body>,
+    ) -> http::Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes();
+        let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let (code, answer) = self.state().answer(&head.method, head.uri.path(), sent);
+        let reason = match code {
+            404 => "NotFound",
+            409 => "Conflict",
+            _ => "InternalError",
+        };
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no", "reason": reason});
+        let answer = if code == 200 { answer } else { status };
+        let body = Body::from(answer.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        response.expect("a response")
+    }
+}
+
+impl State {
+    fn answer(&mut self, method: &Method, path: &str, sent: Value) -> (u16, Value) {
+        let parts: Vec<_> = path.trim_start_matches('/').split('/').collect();
+        let (resource, name) = match &*parts {
+            ["api", "v1", "namespaces"] => ("namespaces", None),
+            ["api", "v1", "namespaces", name] => ("namespaces", Some(*name)),
+            [.., resource @ ("configmaps" | "events")] => (*resource, None),
+            [.., resource @ ("configmaps" | "leases"), name] => (*resource, Some(*name)),
+            other => panic!("{other:?}"),
+        };
+        let verb = if *method == Method::GET && name.is_none() {
+            "LIST"
+        } else {
+            method.as_str()
+        };
+        let call = format!("{verb} {resource}");
+        self.calls.push(call.clone());
+        if let Some(place) = self.fails.iter().position(|(fails, _)| *fails == call)
+            && let Some((_, code)) = self.fails.remove(place)
+            && code != 0
+        {
+            return (code, Value::Null);
+        }
+        match (&*call, name) {
+            ("LIST namespaces", _) => (200, self.list()),
+            ("GET namespaces", Some(name)) if self.namespaces.contains(name) => {
+                (200, namespace(name))
+            }
+            ("GET leases", _) => (
+                200,
+                json!({"metadata": {"name": "lease", "uid": "lease-uid"}}),
+            ),
+            ("POST events", _) => {
+                self.events.push(sent.clone());
+                (200, sent)
+            }
+            ("GET configmaps", _) => self
+                .config_map
+                .clone()
+                .map_or((404, Value::Null), |map| (200, map)),
+            ("POST configmaps", _) if self.config_map.is_none() => (200, self.store(sent, "1")),
+            ("PUT configmaps", _) => self.replace(sent),
+            ("GET namespaces", _) => (404, Value::Null),
+            _ => (409, Value::Null),
+        }
+    }
+
+    fn list(&self) -> Value {
+        let items: Vec<_> = self.namespaces.iter().map(|name| namespace(name)).collect();
+        json!({"kind": "NamespaceList", "apiVersion": "v1", "metadata": {}, "items": items})
+    }
+
+    fn replace(&mut self, sent: Value) -> (u16, Value) {
+        let version = |map: &Value| {
+            map["metadata"]["resourceVersion"]
+                .as_str()
+                .map(str::to_owned)
+        };
+        let current = self.config_map.as_ref().and_then(version);
+        if current.is_none() || version(&sent) != current {
+            return (409, Value::Null);
+        }
+        let next: u64 = current
+            .and_then(|version| version.parse().ok())
+            .expect("a number");
+        (200, self.store(sent, &(next + 1).to_string()))
+    }
+
+    fn store(&mut self, mut map: Value, version: &str) -> Value {
+        map["metadata"]["resourceVersion"] = version.into();
+        self.config_map = Some(map.clone());
+        map
+    }
+}
+
+pub(super) fn namespace(name: &str) -> Value {
+    json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name, "uid": format!("uid-{name}")}})
+}

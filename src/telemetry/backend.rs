@@ -1,0 +1,141 @@
+//! What namespace-gc counts: calls of the storage backend, namespaces that wait, and collections.
+
+use super::labels::{Buckets, Call, Operation, Reason, RunOutcome, State, Verdict};
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+use std::time::Duration;
+
+/// See the module. All at zero by default.
+#[derive(Debug)]
+pub struct BackendMetrics {
+    calls: Family<Call, Counter>,
+    durations: Family<Operation, Histogram, Buckets>,
+    waiting: Family<Reason, Gauge>,
+    waiting_oldest: Gauge,
+    runs: Family<RunOutcome, Counter>,
+    last_success: Gauge,
+    verdicts: Family<Verdict, Gauge>,
+    skipped: Gauge,
+    seen: Family<State, Gauge>,
+}
+
+impl Default for BackendMetrics {
+    fn default() -> Self {
+        Self {
+            calls: Family::default(),
+            durations: Family::new_with_constructor(Buckets),
+            waiting: Family::default(),
+            waiting_oldest: Gauge::default(),
+            runs: Family::default(),
+            last_success: Gauge::default(),
+            verdicts: Family::default(),
+            skipped: Gauge::default(),
+            seen: Family::default(),
+        }
+    }
+}
+
+impl BackendMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "backend_requests",
+            "Calls of the storage backend by operation and outcome",
+            self.calls.clone(),
+        );
+        registry.register_with_unit(
+            "backend_request_duration",
+            "Time that a call of the storage backend took, logins included",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        registry.register(
+            "namespaces_waiting",
+            "Namespaces that are gone from Kubernetes and could not be removed from the storage backend yet, by reason",
+            self.waiting.clone(),
+        );
+        registry.register_with_unit(
+            "namespaces_waiting_oldest",
+            "For how long the one of them that has waited longest has",
+            Unit::Seconds,
+            self.waiting_oldest.clone(),
+        );
+        self.register_runs(registry);
+    }
+
+    fn register_runs(&self, registry: &mut Registry) {
+        registry.register(
+            "gc_runs",
+            "Collections of namespaces by outcome",
+            self.runs.clone(),
+        );
+        registry.register_with_unit(
+            "gc_last_success",
+            "When a collection last ran to its end, in seconds since 1970",
+            Unit::Seconds,
+            self.last_success.clone(),
+        );
+        registry.register(
+            "gc_namespaces",
+            "Namespaces of the storage backend by the verdict of the last collection",
+            self.verdicts.clone(),
+        );
+        registry.register(
+            "gc_skipped_entries",
+            "Entries of the storage backend that were no namespaces in the last collection",
+            self.skipped.clone(),
+        );
+        registry.register(
+            "seen_namespaces",
+            "Names of namespaces that this cluster once had, by whether they are recorded",
+            self.seen.clone(),
+        );
+    }
+
+    /// The backend was called.
+    pub fn called(&self, operation: &'static str, outcome: &'static str, took: Duration) {
+        self.calls.get_or_create(&Call { operation, outcome }).inc();
+        self.durations
+            .get_or_create(&Operation { operation })
+            .observe(took.as_secs_f64());
+    }
+
+    /// So many namespaces wait for this reason.
+    pub fn waiting(&self, reason: &'static str, count: i64) {
+        self.waiting.get_or_create(&Reason { reason }).set(count);
+    }
+
+    /// One has waited for so long.
+    pub fn waiting_oldest(&self, oldest: Duration) {
+        self.waiting_oldest
+            .set(oldest.as_secs().try_into().unwrap_or(i64::MAX));
+    }
+
+    /// A collection ended.
+    pub fn ran(&self, outcome: &'static str) {
+        self.runs.get_or_create(&RunOutcome { outcome }).inc();
+    }
+
+    /// A collection ran to its end then.
+    pub fn succeeded(&self, seconds_since_1970: i64) {
+        self.last_success.set(seconds_since_1970);
+    }
+
+    /// The last collection came to this verdict so often.
+    pub fn verdict(&self, verdict: &'static str, count: i64) {
+        self.verdicts.get_or_create(&Verdict { verdict }).set(count);
+    }
+
+    /// The last collection met so many entries that were no namespaces.
+    pub fn skipped(&self, count: i64) {
+        self.skipped.set(count);
+    }
+
+    /// So many names are recorded, and so many could not be.
+    pub fn seen(&self, recorded: i64, unrecorded: i64) {
+        for (state, count) in [("Recorded", recorded), ("Unrecorded", unrecorded)] {
+            self.seen.get_or_create(&State { state }).set(count);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A cluster that does not answer as it should.
+
+use crate::support::{SHORT, Scene, Secrets, options};
+use volume_warden::backend::{Backend, Deletion, Outcome, Sentence, StorageOs};
+use volume_warden_storageos::{Closed, Endpoint, Fault, Serving};
+
+async fn deletion_fails(fault: Fault, expected: Outcome) -> Scene {
+    let scene = Scene::with(|options| options.request_limit = SHORT);
+    let namespace = scene.listed("one").await;
+    scene.fake.fault(Endpoint::Delete, fault, 1);
+    let failure = scene.delete(&namespace).await.expect_err("fails");
+    assert_eq!(failure.outcome(), expected, "{failure}");
+    assert_eq!(
+        scene.fake.calls(Endpoint::Delete),
+        1,
+        "it is not sent again by itself"
+    );
+    // The client goes on.
+    let again = scene.client.list().await.expect("lists");
+    assert_eq!(again.namespaces.len(), scene.fake.names().len());
+    scene
+}
+
+#[tokio::test]
+async fn ns_10_a_connection_that_breaks_in_a_deletion_is_an_error() {
+    let scene = deletion_fails(Fault::CutBefore, Outcome::Transport).await;
+    assert_eq!(scene.fake.names(), ["one"]);
+    let scene = deletion_fails(Fault::CutAfter, Outcome::Transport).await;
+    assert!(scene.fake.names().is_empty(), "it had been carried out");
+}
+
+#[tokio::test]
+async fn ns_10_a_deletion_without_an_answer_is_late() {
+    deletion_fails(Fault::Silence, Outcome::Timeout).await;
+}
+
+#[tokio::test]
+async fn a_call_has_a_limit_of_its_own() {
+    let scene = Scene::with(|options| options.call_limit = SHORT);
+    scene.fake.fault(Endpoint::List, Fault::Silence, 1);
+    let failure = scene.list_fails().await;
+    assert_eq!(failure.outcome(), Outcome::Timeout);
+    assert_eq!(failure.to_string(), "StorageOS did not answer within 1 s");
+}
+
+#[tokio::test]
+async fn a_login_without_an_answer_is_late_too() {
+    let scene = Scene::with(|options| options.request_limit = SHORT);
+    scene.fake.fault(Endpoint::Login, Fault::Silence, 1);
+    assert_eq!(scene.list_fails().await.outcome(), Outcome::Timeout);
+    scene.client.list().await.expect("lists");
+}
+
+#[tokio::test]
+async fn ns_11_a_refused_connection_is_an_error_until_it_is_not() {
+    let closed = Closed::new().expect("a port");
+    let secrets = Secrets::right();
+    let endpoint = format!("http://{}", closed.address());
+    let client = StorageOs::new(options(&endpoint, &secrets));
+    let failure = client.list().await.expect_err("fails");
+    assert_eq!(failure.outcome(), Outcome::Transport);
+    assert!(
+        failure.to_string().contains("Connection refused"),
+        "{failure}"
+    );
+    let _fake = closed.open(&Serving::default()).expect("opens");
+    client.list().await.expect("lists");
+}
+
+#[tokio::test]
+async fn ns_12_a_server_that_fails_is_quoted_and_cut() {
+    let scene = Scene::new();
+    let html = format!("<html>\r\n<b>gateway</b>{}", "x".repeat(100_000));
+    for (status, body, begins) in [
+        (
+            503,
+            r#"{"error": "store down"}"#,
+            "StorageOS did not list namespaces (503): store down",
+        ),
+        (
+            500,
+            r#"{"message": 1}"#,
+            r#"StorageOS did not list namespaces (500): {"message": 1}"#,
+        ),
+        (
+            502,
+            &*html,
+            "StorageOS did not list namespaces (502): <html> <b>gateway</b>xxx",
+        ),
+        (
+            500,
+            "",
+            "StorageOS did not list namespaces (500): it says nothing about it",
+        ),
+        (
+            404,
+            "404 page not found\n",
+            "StorageOS did not list namespaces (404): 404 page not found",
+        ),
+        (204, "", "StorageOS did not list namespaces (204): "),
+        (302, "", "StorageOS did not list namespaces (302): "),
+    ] {
+        scene
+            .fake
+            .fault(Endpoint::List, Fault::Answer(status, body.to_owned()), 1);
+        let failure = scene.list_fails().await;
+        assert_eq!(failure.outcome(), Outcome::Server);
+        let told = failure.to_string();
+        assert!(told.starts_with(begins), "{told}");
+        assert!(told.chars().count() <= Sentence::LIMIT, "{told}");
+    }
+    scene.client.list().await.expect("lists");
+}
+
+#[tokio::test]
+async fn ns_12_a_list_that_is_none_is_an_error_and_not_empty() {
+    let scene = Scene::new();
+    for body in ["", "null", "{}", "<html>", "[{\"id\": \"i\"", "[] []"] {
+        scene
+            .fake
+            .fault(Endpoint::List, Fault::Body(body.to_owned()), 1);
+        assert_eq!(
+            scene.list_fails().await.outcome(),
+            Outcome::Server,
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_is_an_error() {
+    let scene = Scene::new();
+    scene.fake.fault(Endpoint::List, Fault::CutBody, 1);
+    assert_eq!(scene.list_fails().await.outcome(), Outcome::Transport);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_given_up() {
+    let scene = Scene::with(|options| options.request_limit = SHORT * 20);
+    for endpoint in [Endpoint::Login, Endpoint::List] {
+        scene.fake.fault(endpoint, Fault::EndlessBody(200), 1);
+        let failure = scene.list_fails().await;
+        assert_eq!(failure.outcome(), Outcome::Server);
+        assert!(failure.to_string().contains("is longer than"), "{failure}");
+    }
+    scene.fake.fault(Endpoint::List, Fault::EndlessBody(500), 1);
+    assert_eq!(scene.list_fails().await.outcome(), Outcome::Server);
+    let namespace = scene.listed("one").await;
+    scene
+        .fake
+        .fault(Endpoint::Delete, Fault::EndlessBody(200), 1);
+    assert_eq!(
+        scene.delete(&namespace).await,
+        Ok(Deletion::Deleted),
+        "as the status says"
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_slow_is_late_unless_the_status_says_enough() {
+    let scene = Scene::with(|options| options.request_limit = SHORT);
+    scene.fake.fault(Endpoint::List, Fault::SlowBody(200), 1);
+    assert_eq!(scene.list_fails().await.outcome(), Outcome::Timeout);
+    let namespace = scene.listed("one").await;
+    scene.fake.fault(Endpoint::Delete, Fault::SlowBody(409), 1);
+    let answer = scene.delete(&namespace).await;
+    assert!(matches!(answer, Ok(Deletion::NotEmpty(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn nobody_else_is_sent_the_token() {
+    let (scene, other) = (Scene::new(), Scene::new());
+    let namespace = scene.listed("one").await;
+    let elsewhere = format!("{}/v2/namespaces", other.fake.endpoint());
+    for status in [301, 302, 303, 307, 308] {
+        for endpoint in [Endpoint::List, Endpoint::Delete] {
+            let redirect = Fault::Redirect(status, elsewhere.clone());
+            scene.fake.fault(endpoint, redirect, 1);
+        }
+        assert_eq!(scene.list_fails().await.outcome(), Outcome::Server);
+        let failure = scene.delete(&namespace).await.expect_err("fails");
+        assert_eq!(failure.outcome(), Outcome::Server);
+    }
+    assert!(other.fake.requests().is_empty());
+}

@@ -1,0 +1,8 @@
+//! The StorageOS client over real sockets, by the numbers of the specification.
+
+mod calls;
+mod faults;
+mod logins;
+mod support;
+mod tls;
+mod tokens;

@@ -1,0 +1,220 @@
+//! How the token is kept fresh.
+
+use crate::support::{NEVER, Scene, Secrets, eventually, options};
+use std::{sync::Arc, time::Duration};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use volume_warden::backend::{Backend, StorageOs};
+use volume_warden_storageos::{self as fake, Closed, Endpoint, FOR_EVER, Fault, Serving, TokenIn};
+
+const SOON: Duration = Duration::from_millis(20);
+
+/// A client whose token is looked after.
+struct Tended {
+    fake: fake::StorageOs,
+    client: Arc<StorageOs>,
+    _secrets: Secrets,
+    stop: CancellationToken,
+    ended: JoinHandle<()>,
+}
+
+fn tend(client: &Arc<StorageOs>) -> (CancellationToken, JoinHandle<()>) {
+    let (client, stop) = (client.clone(), CancellationToken::new());
+    let token = stop.clone();
+    (stop, tokio::spawn(async move { client.tend(token).await }))
+}
+
+impl Tended {
+    fn new(prepare: impl Fn(&fake::StorageOs)) -> Self {
+        let scene = Scene::with(|options| options.login_interval = SOON);
+        prepare(&scene.fake);
+        let client = Arc::new(scene.client);
+        let (stop, ended) = tend(&client);
+        Self {
+            fake: scene.fake,
+            client,
+            _secrets: scene.secrets,
+            stop,
+            ended,
+        }
+    }
+
+    async fn calls(&self, endpoint: Endpoint, at_least: usize) {
+        eventually("it was called", async || {
+            self.fake.calls(endpoint) >= at_least
+        })
+        .await;
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.ended.await.expect("ends");
+    }
+}
+
+/// What a list is asked with.
+async fn used(fake: &fake::StorageOs, client: &StorageOs) -> String {
+    client.list().await.expect("lists");
+    let request = fake.requests().pop().expect("a request");
+    request.authorization.expect("a token")
+}
+
+#[tokio::test]
+async fn ns_28_the_token_is_refreshed_and_the_new_one_is_used() {
+    let tended = Tended::new(|fake| fake.tell_life(Some(1)));
+    tended.calls(Endpoint::Refresh, 3).await;
+    assert_eq!(tended.fake.calls(Endpoint::Login), 1);
+    let first = format!("Bearer {}", tended.fake.granted()[0]);
+    let refreshes = tended.fake.requests().into_iter();
+    let refreshes: Vec<_> = refreshes
+        .filter(|request| request.endpoint == Endpoint::Refresh)
+        .filter_map(|request| request.authorization)
+        .collect();
+    assert_eq!(refreshes[0], first);
+    assert_ne!(refreshes[1], first, "each is refreshed with the one before");
+    assert_ne!(used(&tended.fake, &tended.client).await, first);
+    tended.end().await;
+}
+
+#[tokio::test]
+async fn a_life_that_is_not_told_is_the_interval() {
+    let scene = Scene::with(|options| options.refresh_interval = SOON);
+    let client = Arc::new(scene.client);
+    let (stop, ended) = tend(&client);
+    let fake = &scene.fake;
+    eventually("it was refreshed", async || {
+        fake.calls(Endpoint::Refresh) >= 2
+    })
+    .await;
+    stop.cancel();
+    ended.await.expect("ends");
+}
+
+#[tokio::test]
+async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
+    let tended = Tended::new(|fake| {
+        fake.tell_life(Some(1));
+        fake.fault(Endpoint::Refresh, Fault::error(401, "dead"), FOR_EVER);
+    });
+    tended.calls(Endpoint::Login, 3).await;
+    let order: Vec<_> = tended
+        .fake
+        .requests()
+        .into_iter()
+        .map(|each| each.endpoint)
+        .collect();
+    assert_eq!(
+        order[..4],
+        [
+            Endpoint::Login,
+            Endpoint::Refresh,
+            Endpoint::Login,
+            Endpoint::Refresh
+        ]
+    );
+    tended.end().await;
+}
+
+#[tokio::test]
+async fn ns_29_a_refresh_without_a_token_is_followed_by_a_login() {
+    let tended = Tended::new(|fake| fake.tell_life(Some(1)));
+    tended.calls(Endpoint::Login, 1).await;
+    tended
+        .fake
+        .fault(Endpoint::Refresh, Fault::Answer(200, "{}".into()), FOR_EVER);
+    tended.calls(Endpoint::Login, 2).await;
+    tended.end().await;
+}
+
+#[tokio::test]
+async fn ns_30_it_outlives_many_failures() {
+    let tended = Tended::new(|fake| fake.tell_life(Some(1)));
+    eventually("it has logged in", async || tended.client.is_logged_in()).await;
+    tended.fake.fault(Endpoint::Refresh, Fault::CutBefore, 10);
+    tended
+        .fake
+        .fault(Endpoint::Login, Fault::error(500, "no"), 10);
+    tended.fake.end_sessions();
+    tended.calls(Endpoint::Login, 12).await;
+    eventually("it lists again", async || {
+        tended.client.list().await.is_ok()
+    })
+    .await;
+    tended.calls(Endpoint::Refresh, 12).await;
+    tended.end().await;
+}
+
+#[tokio::test]
+async fn ns_26_it_waits_for_a_cluster_that_is_down() {
+    let (closed, secrets) = (Closed::new().expect("a port"), Secrets::right());
+    let endpoint = format!("http://{}", closed.address());
+    let mut options = options(&endpoint, &secrets);
+    options.login_interval = SOON;
+    let client = Arc::new(StorageOs::new(options));
+    let (stop, ended) = tend(&client);
+    client.list().await.expect_err("fails");
+    assert!(!client.is_logged_in());
+    let fake = closed.open(&Serving::default()).expect("opens");
+    eventually("it has logged in", async || client.is_logged_in()).await;
+    assert_eq!(fake.calls(Endpoint::Login), 1);
+    stop.cancel();
+    ended.await.expect("ends");
+}
+
+#[tokio::test]
+async fn a_token_that_somebody_else_got_is_not_got_again() {
+    let tended = Tended::new(|fake| fake.fault(Endpoint::Login, Fault::error(500, "no"), 2));
+    eventually("it lists", async || tended.client.list().await.is_ok()).await;
+    tended.fake.end_sessions();
+    tended.calls(Endpoint::Login, 3).await;
+    eventually("it lists again", async || {
+        tended.client.list().await.is_ok()
+    })
+    .await;
+    assert_eq!(tended.fake.calls(Endpoint::Refresh), 0);
+    assert_eq!(tended.fake.granted().len(), 2);
+    tended.end().await;
+}
+
+#[tokio::test]
+async fn ns_34_it_ends_in_the_middle_of_a_request() {
+    let tended = Tended::new(|fake| fake.fault(Endpoint::Login, Fault::Silence, FOR_EVER));
+    tended.calls(Endpoint::Login, 1).await;
+    tended.end().await;
+}
+
+#[tokio::test]
+async fn ns_31_the_token_is_found_wherever_it_is() {
+    for place in [TokenIn::Both, TokenIn::BareHeader, TokenIn::Body] {
+        let scene = Scene::new();
+        scene.fake.set_token_in(place);
+        let used = used(&scene.fake, &scene.client).await;
+        assert_eq!(
+            used,
+            format!("Bearer {}", scene.fake.granted()[0]),
+            "{place:?}"
+        );
+    }
+    let scene = Scene::new();
+    scene.fake.set_token_in(TokenIn::Nowhere);
+    let failure = scene.list_fails().await;
+    assert_eq!(
+        failure.to_string(),
+        "StorageOS answered the login without a token"
+    );
+    assert_eq!(failure.outcome().name(), "server");
+}
+
+#[tokio::test]
+async fn nobody_is_told_the_token_or_the_password() {
+    let scene = Scene::with(|options| options.login_interval = NEVER);
+    scene.client.list().await.expect("lists");
+    let token = scene.fake.granted().remove(0);
+    let echo = Fault::error(500, &format!("cannot read Bearer {token}"));
+    scene.fake.fault(Endpoint::List, echo, 1);
+    let told = format!("{} {:?}", scene.list_fails().await, scene.client);
+    assert!(told.contains("cannot read Bearer …"), "{told}");
+    for secret in [&*token, fake::PASSWORD] {
+        assert!(!told.contains(secret), "{told}");
+    }
+}

@@ -1,0 +1,150 @@
+//! What the cluster knows.
+
+use crate::{Endpoint, PASSWORD, fault::Faults};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashSet};
+
+/// A request as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What it was for.
+    pub endpoint: Endpoint,
+    /// Path and query, as they were written.
+    pub target: String,
+    /// The header `Authorization`.
+    pub authorization: Option<String>,
+}
+
+/// Where the answer to a login or a refresh has the token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenIn {
+    /// In the header, after `Bearer`, and in the body.
+    #[default]
+    Both,
+    /// In the header and without `Bearer`.
+    BareHeader,
+    /// In the body only.
+    Body,
+    /// Nowhere.
+    Nowhere,
+}
+
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) name: String,
+    pub(crate) version: u64,
+    pub(crate) volumes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) password: String,
+    /// The tokens that do.
+    pub(crate) sessions: HashSet<String>,
+    pub(crate) told_life: Option<u64>,
+    pub(crate) token_in: TokenIn,
+    pub(crate) granted: Vec<String>,
+    pub(crate) namespaces: BTreeMap<String, Namespace>,
+    pub(crate) others: Vec<Value>,
+    pub(crate) faults: Faults,
+    pub(crate) requests: Vec<Request>,
+    counter: u64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            password: PASSWORD.to_owned(),
+            sessions: HashSet::new(),
+            told_life: None,
+            token_in: TokenIn::default(),
+            granted: Vec::new(),
+            namespaces: BTreeMap::new(),
+            others: Vec::new(),
+            faults: Faults::default(),
+            requests: Vec::new(),
+            counter: 0,
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn create(&mut self, name: &str) -> String {
+        self.remove(name);
+        let version = self.next();
+        let id = format!("id-{version}");
+        let namespace = Namespace {
+            name: name.to_owned(),
+            version,
+            volumes: 0,
+        };
+        self.namespaces.insert(id.clone(), namespace);
+        id
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let before = self.namespaces.len();
+        self.namespaces
+            .retain(|_, namespace| namespace.name != name);
+        self.namespaces.len() < before
+    }
+
+    pub(crate) fn change(&mut self, name: &str, change: impl Fn(&mut Namespace)) {
+        let version = self.next();
+        let all = self.namespaces.values_mut();
+        for namespace in all.filter(|namespace| namespace.name == name) {
+            namespace.version = version;
+            change(namespace);
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self
+            .namespaces
+            .values()
+            .map(|each| each.name.clone())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn version(&self, name: &str) -> Option<String> {
+        let mut all = self.namespaces.values();
+        let namespace = all.find(|namespace| namespace.name == name)?;
+        Some(written(namespace.version))
+    }
+
+    pub(crate) fn listed(&self) -> Value {
+        let namespaces = self.namespaces.iter().map(|(id, namespace)| {
+            json!({
+                "id": id, "name": namespace.name, "labels": {}, "version": written(namespace.version),
+                "createdAt": "2021-07-01T12:00:00.5Z", "updatedAt": "2021-07-01T12:00:00.5Z",
+            })
+        });
+        namespaces.chain(self.others.iter().cloned()).collect()
+    }
+
+    /// A new token.
+    pub(crate) fn grant(&mut self) -> String {
+        let token = format!("ey.token+{:04}/=", self.next());
+        self.sessions.insert(token.clone());
+        self.granted.push(token.clone());
+        token
+    }
+
+    /// Whether it was granted and still does.
+    pub(crate) fn knows(&self, authorization: Option<&str>) -> bool {
+        let token = authorization.and_then(|header| header.strip_prefix("Bearer "));
+        token.is_some_and(|token| self.sessions.contains(token))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+}
+
+/// With characters that mean something in a URL.
+pub(crate) fn written(version: u64) -> String {
+    format!("v+{version}&/=")
+}
