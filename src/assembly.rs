@@ -16,7 +16,7 @@ use crate::{
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;
-use kube::{Api, Client};
+use kube::Client;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -68,10 +68,7 @@ impl Assembly {
     pub fn new(components: &[Component], context: Context, stop: &CancellationToken) -> Self {
         let feeds = Feeds::new(&context.metrics);
         let watched = watched(components, &context);
-        let client = context.client.clone();
-        let live_pods = SharedList::new(context.metrics.clone(), move |namespace| {
-            Api::namespaced(client.clone(), namespace)
-        });
+        let live_pods = SharedList::namespaced(context.metrics.clone(), &context.client);
         let mut assembly = Self {
             context,
             feeds,
@@ -207,12 +204,9 @@ impl Assembly {
             hook.review = hook.review.and(protect);
         }
         self.hooks.push(hook);
-        let client = context.client.clone();
         let component = PvReleaser {
             known,
-            live_attachments: SharedList::new(context.metrics.clone(), move |_| {
-                Api::all(client.clone())
-            }),
+            live_attachments: SharedList::whole(context.metrics.clone(), &context.client),
             apply: context.apply.clone(),
             told: Arc::default(),
         };

@@ -145,6 +145,9 @@ fn help_of_run_has_every_group() {
         "pvc-provisioner and pv-releaser:",
         "pvc-provisioner:",
         "pv-releaser:",
+        "namespace-gc: storage backend:",
+        "namespace-gc: what goes:",
+        "namespace-gc: when:",
         "Leader election:",
         "Servers:",
         "TLS:",
@@ -166,7 +169,8 @@ fn version_is_the_packages() {
 #[test]
 fn what_the_command_line_has_wrong_is_told() {
     let known: &[&str] = &["'nonsense'", "pvc-protection", "pv-protection"];
-    let wrong: [(&[&str], &[&str]); 9] = [
+    let storageos = "--storage-backend=storageos";
+    let wrong: [(&[&str], &[&str]); 15] = [
         (&[], &["Usage:"]),
         (&["run", "--components", "nonsense"], known),
         (&["run", "--components", "pv-protection,nonsense"], known),
@@ -181,6 +185,24 @@ fn what_the_command_line_has_wrong_is_told() {
         (
             &["run", "--webhook-address", "9443"],
             &["--webhook-address"],
+        ),
+        (&["gc", "--once"], &["--storage-backend"]),
+        (&["gc", storageos], &["--dry-run", "--once"]),
+        (
+            &["gc", "--once", storageos, "--namespace=a"],
+            &["--namespace"],
+        ),
+        (
+            &["gc", "--once", "--storage-backend=directory"],
+            &["--directory-root"],
+        ),
+        (
+            &["gc", "--once", storageos, "--api-endpoint=http://h"],
+            &["--insecure-http"],
+        ),
+        (
+            &["gc", "--once", storageos, "--gc-protect="],
+            &["--gc-protect"],
         ),
     ];
     for (arguments, words) in wrong {
@@ -199,6 +221,39 @@ fn what_a_variable_has_wrong_is_told() {
     let mut command = warden(&["run"]);
     command.env("VOLUME_WARDEN_CONTROLLER_ID", "");
     misused(command, &["--controller-id"]);
+}
+
+/// A variable with a wrong name is one that nobody reads.
+#[test]
+fn the_manifests_set_variables_that_there_are() {
+    let help = told(&["run", "--help"]);
+    let mut found = 0;
+    let mut folders = vec![PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/manifests"
+    ))];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a file");
+            for line in text.lines() {
+                let name = line.trim().trim_start_matches("- ").strip_prefix("name: ");
+                let Some(name) = name.filter(|name| name.starts_with("VOLUME_WARDEN_")) else {
+                    continue;
+                };
+                found += 1;
+                assert!(
+                    help.contains(&format!("[env: {name}=")),
+                    "{name} in {path:?}"
+                );
+            }
+        }
+    }
+    assert!(found >= 6, "{found}");
 }
 
 /// As Go programs, such as the original of some components, take their flags.

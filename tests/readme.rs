@@ -64,7 +64,7 @@ fn with_every_series() -> Metrics {
     metrics.reviewed("/p", "v", Duration::ZERO);
     let backend = &metrics.backend;
     backend.called("o", "o", Duration::ZERO);
-    backend.waiting("r", 0);
+    backend.waiting("r", 0, Duration::ZERO);
     backend.ran("o");
     backend.verdict("v", 0);
     backend.seen(0, 0);

@@ -74,6 +74,8 @@ pub async fn install(
     )?;
     let warden = Warden::builder(cluster, binary)
         .arg("--storage-backend=directory")
+        // Nobody wants to wait a minute more in a demo.
+        .arg("--gc-grace=0")
         .arg(format!("--directory-root={storage}"))
         .serving();
     let warden = warden.start().await?;

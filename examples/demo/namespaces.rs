@@ -46,7 +46,10 @@ async fn end(narrator: &Narrator, root: &str) -> Result<()> {
     step("The administrator has no use for the volume any more, and takes away what was in it.")?;
     let delete = format!("kubectl delete pv shop-goods && rm -r {root}/shop/goods");
     narrator.run(&delete, "deleted").await?;
-    step("The next look, about half a minute after the first, finds it empty, and it goes.")?;
+    step(
+        "The next look, about half a minute after the first, finds it empty, and it goes. (Outside of\n\
+         this demo it waits until a directory has not changed for a minute: --gc-grace.)",
+    )?;
     let look = format!("test -e {root}/shop || echo it is gone");
     narrator.see(&look, &["it is gone"]).await?;
     told(narrator, "NamespaceDeleted").await

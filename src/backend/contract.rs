@@ -148,10 +148,10 @@ pub async fn a_deletion_among_many_happens_once(stage: impl Stage) {
         .iter()
         .filter(|answer| **answer == Deletion::Deleted);
     assert_eq!(deleted.count(), 1, "{answers:?}");
-    let rest = answers
-        .iter()
-        .filter(|answer| **answer == Deletion::NotFound);
-    assert_eq!(rest.count(), 7, "{answers:?}");
+    // One that looked while it was being deleted may have found it changed.
+    let rest = [Deletion::Deleted, Deletion::NotFound, Deletion::Stale];
+    let known = answers.iter().all(|answer| rest.contains(answer));
+    assert!(known, "{answers:?}");
 }
 
 /// All of it, with a new stage each time.

@@ -4,7 +4,7 @@
 //! namespace may go is decided elsewhere.
 //!
 //! # A third backend
-//! It is one file that implements [`Backend`], and one line in the table of the command line. What it has to keep:
+//! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags. What it has to keep:
 //!
 //! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the same step as the deletion.
 //! * Only what was listed is deleted. If the namespace was replaced or written since, the answer is [`Deletion::Stale`], or
@@ -21,6 +21,7 @@ mod answer;
 #[cfg(test)]
 mod contract;
 pub mod directory;
+mod name;
 mod sentence;
 pub mod storageos;
 
@@ -35,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Storage with namespaces.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// As the command line and the metrics call it.
+    /// As the command line and the log call it.
     fn name(&self) -> &'static str;
 
     /// All namespaces that there are right now.

@@ -61,7 +61,7 @@ pub(super) struct BackendOptions {
         long,
         env = "VOLUME_WARDEN_API_RETRY_INTERVAL",
         default_value = "5s",
-        value_parser = go_duration::parse,
+        value_parser = go_duration::parse_pause,
         value_name = "DURATION"
     )]
     api_retry_interval: Duration,
@@ -145,7 +145,8 @@ impl BackendOptions {
     fn storageos(&self) -> anyhow::Result<Options> {
         let endpoint = Endpoint::parse(&self.api_endpoint, self.insecure_http);
         let endpoint = endpoint.map_err(|error| {
-            let told = format!("--api-endpoint={}: {error}", self.api_endpoint);
+            // Without the value: it may hold a password.
+            let told = format!("--api-endpoint: {error}");
             Cli::command().error(ErrorKind::ValueValidation, told)
         })?;
         if endpoint.is_plain() {
@@ -162,5 +163,60 @@ impl BackendOptions {
             login_interval: self.api_retry_interval,
             ..Options::new(endpoint)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Command;
+    use clap::Parser;
+
+    fn storageos(flags: &[&str]) -> anyhow::Result<Options> {
+        let line = ["volume-warden", "run", "--storage-backend=storageos"];
+        match Cli::try_parse_from(line.iter().chain(flags))?.command {
+            Command::Run(options) => options.backend.storageos(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_flags_it_is_as_documented() {
+        let endpoint = Endpoint::parse("https://storageos:5705", false).expect("an endpoint");
+        let expected = format!("{:?}", Options::new(endpoint));
+        let options = storageos(&[]).expect("options");
+        assert_eq!(format!("{options:?}"), expected);
+    }
+
+    #[test]
+    fn every_flag_reaches_what_it_is_for() {
+        let options = storageos(&[
+            "--api-endpoint=http://host:1",
+            "--insecure-http",
+            "--api-secret-path=/secrets",
+            "--api-refresh-interval=11s",
+            "--api-retry-interval=12s",
+            "--api-ca-file=/ca",
+            "--api-client-cert-file=/cert",
+            "--api-client-key-file=/key",
+        ])
+        .expect("options");
+        assert_eq!(options.endpoint.to_string(), "http://host:1/v2");
+        assert_eq!(options.secrets, PathBuf::from("/secrets"));
+        assert_eq!(options.refresh_interval, Duration::from_secs(11));
+        assert_eq!(options.login_interval, Duration::from_secs(12));
+        let tls = format!("{:?}", options.tls);
+        let expected = r#"TlsFiles { authority: Some("/ca"), identity: Some(("/cert", "/key")) }"#;
+        assert_eq!(tls, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_without_what_may_be_a_password_in_it() {
+        let plain = storageos(&["--api-endpoint=http://host"]).expect_err("plain");
+        assert!(plain.to_string().contains("--insecure-http"), "{plain}");
+        let secret = storageos(&["--api-endpoint=https://admin:hunter2@host"]);
+        let secret = secret.expect_err("a password").to_string();
+        assert!(!secret.contains("hunter2"), "{secret}");
+        assert!(storageos(&["--api-retry-interval=0"]).is_err());
     }
 }

@@ -76,13 +76,18 @@ pub(super) struct PeriodOptions {
         long,
         env = "VOLUME_WARDEN_NAMESPACE_DELETE_GC_INTERVAL",
         default_value = "1h",
-        value_parser = go_duration::parse,
+        value_parser = go_duration::parse_interval,
         value_name = "DURATION"
     )]
     namespace_delete_gc_interval: Duration,
 }
 
 impl CollectingOptions {
+    /// Whether somebody said which namespaces a collection may take.
+    pub(super) fn names_scope(&self) -> bool {
+        self.gc_scope.is_some()
+    }
+
     /// What they come to, for that backend. No collection comes by itself.
     pub(super) fn collecting(&self, backend: &BackendOptions, dry_run: bool) -> Options {
         Options {
@@ -107,5 +112,50 @@ impl PeriodOptions {
             interval: self.namespace_delete_gc_interval,
             ..options
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        cli::{Cli, Command},
+        namespace_gc::{Options, Scope},
+    };
+    use clap::Parser;
+
+    fn options(flags: &[&str]) -> Options {
+        let line = ["volume-warden", "run"].iter().chain(flags);
+        let Ok(Command::Run(options)) = Cli::try_parse_from(line).map(|cli| cli.command) else {
+            panic!("{flags:?}");
+        };
+        let chosen = options.collecting.collecting(&options.backend, false);
+        options.period.repeated(chosen)
+    }
+
+    #[test]
+    fn without_flags_everything_is_as_documented() {
+        let expected = Options::default();
+        assert_eq!(format!("{:?}", options(&[])), format!("{expected:?}"));
+        let directory = ["--storage-backend=directory", "--directory-root=/r"];
+        assert_eq!(options(&directory).scope, Scope::Seen);
+    }
+
+    #[test]
+    fn every_flag_reaches_what_it_is_for() {
+        let told = format!(
+            "{:?}",
+            options(&[
+                "--gc-scope=seen",
+                "--gc-protect=a*,b",
+                "--gc-grace=11s",
+                "--gc-max-deletions=12",
+                "--gc-confirm-after=13s",
+                "--namespace-delete-gc-delay=14s",
+                "--namespace-delete-gc-interval=15s",
+                "--namespace-delete-workers=16",
+            ])
+        );
+        let expected = r#"Options { scope: Seen, protect: [Glob("a*"), Glob("b")], grace: 11s, max_deletions: 12, confirm_after: 13s, delay: 14s, interval: 15s, workers: 16, dry_run: false }"#;
+        assert_eq!(told, expected);
     }
 }

@@ -4,16 +4,13 @@ use super::{
     Cli, backend::BackendOptions, collecting::CollectingOptions, gc_report, options::ClusterOptions,
 };
 use crate::{
-    cluster::{LiveGet, SharedList},
-    namespace_gc::{Collection, Metered, Options, Remover, Seen},
-    telemetry::{Metrics, logs},
+    namespace_gc::{CONFIG_MAP, Collection, Remover, Scope, Seen},
+    telemetry::logs,
     tls::install_crypto,
 };
 use anyhow::bail;
 use clap::{ArgAction, Args, CommandFactory, ValueEnum, error::ErrorKind};
-use kube::{Api, Client};
-use std::{collections::HashSet, sync::Arc};
-use tokio::sync::Semaphore;
+use std::{collections::HashSet, io::Write, sync::Arc};
 
 /// `volume-warden gc`
 #[derive(Debug, Args)]
@@ -75,6 +72,14 @@ pub fn run(options: GcOptions) -> anyhow::Result<()> {
     runtime.block_on(collect(options))
 }
 
+/// Whoever reads may have read enough: `| head` is no failure.
+fn print(text: &str) -> std::io::Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
 fn misused(sentence: &str) -> anyhow::Result<()> {
     Err(Cli::command()
         .error(ErrorKind::MissingRequiredArgument, sentence)
@@ -94,39 +99,23 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
         return Ok(());
     };
     let client = cluster.client().await?;
-    let metrics = Arc::new(Metrics::new());
-    let storage = Metered::new(storage, metrics.clone());
+    let scoped = collecting.names_scope() || backend.scope() == Scope::Seen;
     let options = Arc::new(collecting.collecting(&backend, dry_run));
+    // Next to a server that leads it does no harm: every deletion says which version of the namespace it means.
+    let leadership = None;
+    let remover = Remover::new(&client, &storage, &options, &Arc::default(), leadership);
     let seen = Seen::new(client.clone(), &cluster.system_namespace());
-    let collection = collection(client, storage, seen, (options, metrics));
+    if !scoped && seen.exists().await.unwrap_or_default() {
+        return misused(&format!(
+            "the ConfigMap {CONFIG_MAP} says that others may keep things in this storage, too: choose one of --gc-scope=seen and \
+             --gc-scope=all"
+        ));
+    }
+    let collection = Collection::new(&client, Arc::new(remover), Arc::new(seen));
     let collected = collection.run(&HashSet::new(), &|_, _| {}).await?;
-    println!("{}", gc_report::shown(&collected.report, output, dry_run));
+    print(&gc_report::shown(&collected.report, output, dry_run))?;
     match collected.report.failed() {
         0 => Ok(()),
         failed => bail!("{failed} namespaces could not be deleted"),
-    }
-}
-
-/// Next to a server that leads it does no harm: every deletion says which version of the namespace it means.
-fn collection(
-    client: Client,
-    backend: Metered,
-    seen: Seen,
-    (options, metrics): (Arc<Options>, Arc<Metrics>),
-) -> Collection {
-    let (gets, lists) = (client.clone(), client);
-    let remover = Remover {
-        backend,
-        live: LiveGet::new(metrics.clone(), move |_| Api::all(gets.clone())),
-        leadership: None,
-        hands: Semaphore::new(options.workers),
-        options: options.clone(),
-        metrics: metrics.clone(),
-    };
-    Collection {
-        remover: Arc::new(remover),
-        live: SharedList::new(metrics, move |_| Api::all(lists.clone())),
-        seen: Arc::new(seen),
-        options,
     }
 }

@@ -94,7 +94,9 @@ fn why(row: &Row) -> String {
         }
         (_, Verdict::TooYoung) => "it was made or changed within --gc-grace".into(),
         (_, Verdict::Waiting) => "it is tried again on a schedule of its own".into(),
-        (_, Verdict::OverTheCap) => "--gc-max-deletions are reached".into(),
+        (_, Verdict::OverTheCap) => {
+            "--gc-max-deletions are reached; raise it to have this one looked at".into()
+        }
     }
 }
 

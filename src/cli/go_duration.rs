@@ -3,6 +3,11 @@
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
 
+/// Later than that no clock of ours can tell.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// What is done again and again must not keep others busy.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// Reads one.
 ///
 /// # Errors
@@ -17,7 +22,32 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let read = text.parse::<SignedDuration>().ok();
     let read = read.filter(|_| begins_well);
     read.and_then(|read| Duration::try_from(read).ok())
-        .ok_or_else(|| "a duration is wanted, such as 20s, 5m, 1h30m or 0".to_owned())
+        .filter(|read| *read <= LONGEST)
+        .ok_or_else(|| {
+            "a duration of at most ten years is wanted, such as 20s, 5m, 1h30m or 0".to_owned()
+        })
+}
+
+/// Reads one that passes between two attempts: a second at least.
+///
+/// # Errors
+/// As [`parse`], and when it is shorter.
+pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
+    let read = parse(text)?;
+    let long = read >= SHORTEST_PAUSE;
+    long.then_some(read)
+        .ok_or_else(|| "at least 1s is wanted".to_owned())
+}
+
+/// The same, or 0, which stands for never.
+///
+/// # Errors
+/// As [`parse_pause`].
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Ok(Duration::ZERO),
+        _ => parse_pause(text).map_err(|error| format!("{error}, or 0 for never")),
+    }
 }
 
 #[cfg(test)]
@@ -47,9 +77,24 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         for text in [
-            "", "5", "-5s", "+5s", "s", "5x", "PT5S", "soon", "5s ago", "1h30",
+            "", "5", "-5s", "+5s", "s", "5x", "PT5S", "soon", "5s ago", "1h30", "87601h",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_done_again_and_again_is_not_done_without_a_pause() {
+        for (text, pause, interval) in [
+            ("1s", true, true),
+            ("999ms", false, false),
+            ("0", false, true),
+            ("soon", false, false),
+        ] {
+            assert_eq!(parse_pause(text).is_ok(), pause, "{text}");
+            assert_eq!(parse_interval(text).is_ok(), interval, "{text}");
+        }
+        assert_eq!(parse_pause("1s"), Ok(SHORTEST_PAUSE));
+        assert_eq!(parse_interval("0s"), Ok(Duration::ZERO));
     }
 }

@@ -3,7 +3,7 @@
 //! Each feed has its own watch and its own backoff, so that a kind that may not be read holds up no other. kube's shared
 //! reflector streams are not used: they never tell a delete, and one lost wake-up freezes them for good.
 
-use super::store::Store;
+use super::{backoff::doubling, store::Store};
 use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
@@ -41,6 +41,8 @@ pub struct Change<'a, T> {
     pub old: Option<&'a Arc<T>>,
     /// What is known now; nothing when the object is gone or no rule cares for it any more.
     pub new: Option<&'a Arc<T>>,
+    /// Nobody saw it go: a new list does not have it any more.
+    pub missed: bool,
 }
 
 type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
@@ -154,6 +156,7 @@ impl<T: Tracked> Feed<T> {
                 name: &name,
                 old: old.as_ref(),
                 new: new.as_ref(),
+                missed: false,
             });
         }
     }
@@ -166,6 +169,7 @@ impl<T: Tracked> Feed<T> {
                 name,
                 old: Some(old),
                 new: None,
+                missed: true,
             });
         }
         self.synced.send_replace(true);
@@ -193,12 +197,17 @@ impl<T: Tracked> Feed<T> {
     /// A feed whose first list is complete and holds these objects.
     pub(crate) fn filled(objects: Vec<T::Wire>) -> Arc<Self> {
         let feed = Self::new(Arc::new(Metrics::new()));
+        feed.list(objects);
+        feed
+    }
+
+    /// A complete list tells of these objects, and of no others.
+    pub(crate) fn list(&self, objects: Vec<T::Wire>) {
         let applied = objects.into_iter().map(Event::InitApply);
         std::iter::once(Event::Init)
             .chain(applied)
             .chain([Event::InitDone])
-            .for_each(|event| feed.take(event));
-        feed
+            .for_each(|event| self.take(event));
     }
 
     /// The watch tells of an object as it is now, or as it was when it went.
@@ -222,11 +231,8 @@ impl Backoff {
             self.failures = 0;
         }
         self.last = Some(Instant::now());
-        let delay = FIRST_DELAY
-            .saturating_mul(1 << self.failures.min(10))
-            .min(LONGEST_DELAY);
         self.failures += 1;
-        delay
+        doubling(FIRST_DELAY, LONGEST_DELAY, self.failures)
     }
 }
 

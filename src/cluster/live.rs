@@ -5,7 +5,11 @@ use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
-use kube::{Api, api::ListParams};
+use kube::{
+    Api, Client, Resource,
+    api::ListParams,
+    core::{ClusterResourceScope, NamespaceResourceScope},
+};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -46,7 +50,7 @@ pub struct SharedList<T: Tracked> {
 
 impl<T: Tracked> SharedList<T> {
     /// Lists with what `api` makes of a namespace.
-    pub fn new(
+    fn new(
         metrics: Arc<Metrics>,
         api: impl Fn(&str) -> Api<T::Wire> + Send + Sync + 'static,
     ) -> Arc<Self> {
@@ -56,6 +60,26 @@ impl<T: Tracked> SharedList<T> {
             in_flight: Semaphore::new(LISTS_IN_FLIGHT),
             metrics,
         })
+    }
+
+    /// Lists a kind that namespaces have.
+    pub fn namespaced(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let client = client.clone();
+        Self::new(metrics, move |namespace| {
+            Api::namespaced(client.clone(), namespace)
+        })
+    }
+
+    /// Lists a kind that only the whole cluster has, whose namespace is empty.
+    pub fn whole(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    {
+        let client = client.clone();
+        Self::new(metrics, move |_| Api::all(client.clone()))
     }
 
     /// All objects of the namespace, read live after this call.
@@ -201,9 +225,7 @@ mod tests {
         });
         let client = Client::new(service, "default");
         (
-            SharedList::new(Arc::new(Metrics::new()), move |ns| {
-                Api::namespaced(client.clone(), ns)
-            }),
+            SharedList::namespaced(Arc::new(Metrics::new()), &client),
             count,
         )
     }

@@ -5,7 +5,10 @@ use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
-use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube::{
+    Api, Client, Resource,
+    core::{ClusterResourceScope, NamespaceResourceScope},
+};
 use std::{sync::Arc, time::Duration};
 
 /// Reads one object as it is, not as a watch told.
@@ -16,7 +19,7 @@ pub struct LiveGet<T: Tracked> {
 
 impl<T: Tracked> LiveGet<T> {
     /// Reads with what `api` makes of a namespace.
-    pub fn new(
+    fn new(
         metrics: Arc<Metrics>,
         api: impl Fn(&str) -> Api<T::Wire> + Send + Sync + 'static,
     ) -> Arc<Self> {
@@ -37,6 +40,15 @@ impl<T: Tracked> LiveGet<T> {
         })
     }
 
+    /// Reads objects of a kind that only the whole cluster has, whose namespace is empty.
+    pub fn whole(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    {
+        let client = client.clone();
+        Self::new(metrics, move |_| Api::all(client.clone()))
+    }
+
     /// The object, read entirely after this call; nothing where there is none, or none that is tracked.
     ///
     /// # Errors
@@ -44,7 +56,40 @@ impl<T: Tracked> LiveGet<T> {
     pub async fn get(&self, name: &ObjectName, limit: Duration) -> kube::Result<Option<T>> {
         self.metrics.live_read(T::KIND);
         let api = (self.api)(&name.namespace);
-        let found = within(limit, api.get_opt(&name.name)).await?;
-        Ok(found.and_then(T::track))
+        match within(limit, api.get(&name.name)).await {
+            Ok(found) => Ok(T::track(found)),
+            // The API server's own word, and not that of a proxy which knows no such page.
+            Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Namespace;
+    use kube::client::Body;
+
+    async fn answered(body: &'static str) -> kube::Result<Option<Namespace>> {
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let response = http::Response::builder().status(404);
+            let response = response.body(Body::from(body.as_bytes().to_vec()));
+            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+        });
+        let client = Client::new(service, "default");
+        let get = LiveGet::whole(Arc::new(Metrics::new()), &client);
+        let name = ObjectName::new("", "shop");
+        get.get(&name, Duration::from_secs(1)).await
+    }
+
+    #[tokio::test]
+    async fn only_the_api_server_can_say_that_there_is_none() {
+        let status = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;
+        assert!(matches!(answered(status).await, Ok(None)));
+        assert!(answered("404 page not found").await.is_err());
+        assert!(answered("{}").await.is_err());
     }
 }

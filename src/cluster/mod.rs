@@ -5,6 +5,7 @@
 mod access;
 mod action;
 mod apply;
+mod backoff;
 mod client;
 mod create;
 mod departed;
@@ -22,6 +23,7 @@ mod work_queue;
 pub use access::Access;
 pub use action::{Action, Target};
 pub use apply::{Applied, Apply};
+pub use backoff::doubling;
 pub use client::{USER_AGENT, connect, within};
 pub use create::{Creation, Lane};
 pub use departed::Departed;

@@ -3,6 +3,7 @@
 //! kube's `Controller` has none of per-key backoff, a visible depth and independence from a `Store` of API types, and a panic
 //! in one of its reconciles ends all of them; hence our own. The semantics are those of client-go's workqueue.
 
+use super::backoff::doubling;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
     hash::Hash,
@@ -93,11 +94,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
         let mut lines = self.lock();
         let failures = lines.failures.entry(key.clone()).or_default();
-        let delay = FIRST_DELAY
-            .saturating_mul(1 << (*failures).min(20))
-            .min(LONGEST_DELAY)
-            .max(at_least);
         *failures += 1;
+        let delay = doubling(FIRST_DELAY, LONGEST_DELAY, *failures).max(at_least);
         lines.give_back(key, delay);
         self.bell.notify_one();
         delay

@@ -1,18 +1,16 @@
 //! Puts the component together.
 
-use super::{
-    Collection, Collector, Metered, NamespaceGc, Options, Recorder, Remover, Scope, Seen, Tell,
-};
+use super::{Collection, Collector, NamespaceGc, Options, Recorder, Remover, Scope, Seen, Tell};
 use crate::{
     backend::Backend,
-    cluster::{Apply, Feed, Leadership, LeaseName, LiveGet, SharedList, WorkQueue},
+    cluster::{Apply, Feed, Leadership, LeaseName, WorkQueue},
     objects::{Namespace, ObjectName},
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;
-use kube::{Api, Client};
+use kube::Client;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// What an installation says.
@@ -59,10 +57,13 @@ pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken
         backend, options, ..
     } = collecting;
     let client = &means.client;
+    let leadership = Some(means.leadership.clone());
+    let remover = Remover::new(client, backend, options, &means.metrics, leadership);
     let reconcile = NamespaceGc {
         namespaces: means.namespaces.clone(),
-        remover: Arc::new(remover(means, collecting)),
+        remover: Arc::new(remover),
         waiting: Arc::default(),
+        soon: watch::Sender::default(),
         tell: Tell::new(
             client.clone(),
             means.apply.clone(),
@@ -83,14 +84,8 @@ pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken
         recorder.listen(&means.namespaces);
         background.push(Box::pin(recorder.run(stop.clone())));
     }
-    let lists = client.clone();
     let collector = Collector {
-        collection: Collection {
-            remover: reconcile.remover.clone(),
-            live: SharedList::new(means.metrics.clone(), move |_| Api::all(lists.clone())),
-            seen,
-            options: options.clone(),
-        },
+        collection: Collection::new(client, reconcile.remover.clone(), seen),
         reconcile: reconcile.clone(),
         queue: queue.clone(),
         leadership: means.leadership.clone(),
@@ -101,17 +96,5 @@ pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken
         reconcile,
         queue,
         background,
-    }
-}
-
-fn remover(means: &Means, collecting: &Collecting) -> Remover {
-    let (metrics, gets) = (&means.metrics, means.client.clone());
-    Remover {
-        backend: Metered::new(collecting.backend.clone(), metrics.clone()),
-        live: LiveGet::new(metrics.clone(), move |_| Api::all(gets.clone())),
-        leadership: Some(means.leadership.clone()),
-        hands: Semaphore::new(collecting.options.workers),
-        options: collecting.options.clone(),
-        metrics: metrics.clone(),
     }
 }

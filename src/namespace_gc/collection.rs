@@ -1,12 +1,16 @@
 //! One collection: what the backend has and Kubernetes does not.
 
-use super::{Options, Removal, Remover, Report, Row, Scope, Seen, Verdict, World, judge_all};
+use super::{
+    Options, Origin, Removal, Remover, Report, Row, Scope, Seen, Unreadable, Verdict, World,
+    judge_all,
+};
 use crate::{
     backend::{Failure, Listed, Listing},
     cluster::SharedList,
     objects::Namespace,
 };
 use futures::{StreamExt, stream::FuturesUnordered};
+use kube::Client;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -27,7 +31,7 @@ pub enum Abort {
     Empty,
     /// It is not known what this cluster once had.
     #[error("the names of the namespaces that this cluster once had could not be read: {0}")]
-    Seen(kube::Error),
+    Seen(Unreadable),
 }
 
 impl Abort {
@@ -48,9 +52,9 @@ pub type Done<'a> = &'a (dyn Fn(&Listed, &Removal) + Send + Sync);
 /// What a collection works with.
 pub struct Collection {
     /// Who deletes.
-    pub remover: Arc<Remover>,
+    remover: Arc<Remover>,
     /// Namespaces of Kubernetes, live.
-    pub live: Arc<SharedList<Namespace>>,
+    live: Arc<SharedList<Namespace>>,
     /// The names that this cluster once had.
     pub seen: Arc<Seen>,
     /// What may be chosen.
@@ -59,6 +63,8 @@ pub struct Collection {
 
 /// What a collection found, before it deletes.
 struct Found {
+    /// Ages are told by it at both looks: what was too young at the first has not been confirmed at the second.
+    at: SystemTime,
     listing: Arc<Listing>,
     kubernetes: HashSet<String>,
     seen: HashSet<String>,
@@ -74,6 +80,17 @@ pub struct Collected {
 }
 
 impl Collection {
+    /// Collects with that remover, as its options say.
+    pub fn new(client: &Client, remover: Arc<Remover>, seen: Arc<Seen>) -> Self {
+        let (options, metrics) = (remover.options.clone(), remover.metrics.clone());
+        Self {
+            remover,
+            live: SharedList::whole(metrics, client),
+            seen,
+            options,
+        }
+    }
+
     /// Looks, waits, looks again and deletes. `waiting` are names that are tried again by themselves; `done` is told of each
     /// removal when it is over.
     ///
@@ -103,6 +120,7 @@ impl Collection {
         let mut listing = Listing::clone(&listing);
         listing.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Found {
+            at: SystemTime::now(),
             listing: Arc::new(listing),
             kubernetes: self.kubernetes().await?,
             seen,
@@ -128,7 +146,7 @@ impl Collection {
             kubernetes: &found.kubernetes,
             seen: &found.seen,
             waiting,
-            now: SystemTime::now(),
+            now: found.at,
         };
         judge_all(&found.listing.namespaces, &world, &self.options)
     }
@@ -160,8 +178,8 @@ impl Collection {
         place: usize,
         listed: &'a Listed,
     ) -> (usize, &'a Listed, Removal) {
-        let why = Verdict::Orphan.name();
-        (place, listed, self.remover.remove_listed(listed, why).await)
+        let removal = self.remover.remove_listed(listed, Origin::Collected);
+        (place, listed, removal.await)
     }
 }
 

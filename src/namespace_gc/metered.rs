@@ -4,11 +4,20 @@ use crate::{
     backend::{Backend, Deletion, Failure, Listed, Listing},
     telemetry::Metrics,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+/// From the last look at Kubernetes and the Lease to the end of a deletion, as for every write: see [`crate::cluster::Apply`].
+const DELETE_LIMIT: Duration = Duration::from_secs(4);
 
 /// What a list came to, and the how-manieth it was.
 type Last = Option<(u64, Result<Arc<Listing>, Failure>)>;
@@ -30,11 +39,6 @@ impl Metered {
             last: Mutex::default(),
             metrics,
         }
-    }
-
-    /// As the command line calls it.
-    pub fn name(&self) -> &'static str {
-        self.backend.name()
     }
 
     /// All namespaces, as a list has them that began after this call: a thousand namespaces that end at once share a few.
@@ -62,13 +66,14 @@ impl Metered {
         listing
     }
 
-    /// See [`Backend::delete`].
+    /// See [`Backend::delete`]. Ends soon, because what the deletion was decided by is true for a moment only.
     ///
     /// # Errors
     /// When it is not known what became of the request.
     pub async fn delete(&self, namespace: &Listed) -> Result<Deletion, Failure> {
         let began = Instant::now();
-        let deleted = self.backend.delete(namespace).await;
+        let deleted = timeout(DELETE_LIMIT, self.backend.delete(namespace)).await;
+        let deleted = deleted.unwrap_or_else(|_| Err(late()));
         let outcome = match &deleted {
             Ok(deletion) => deletion.outcome(),
             Err(failure) => failure.outcome(),
@@ -77,4 +82,11 @@ impl Metered {
         metrics.called("delete", outcome.name(), began.elapsed());
         deleted
     }
+}
+
+fn late() -> Failure {
+    Failure::timeout(format!(
+        "the deletion was given up after {} s",
+        DELETE_LIMIT.as_secs()
+    ))
 }

@@ -52,7 +52,7 @@ pub use record::Recorder;
 pub use remover::{Removal, Remover};
 pub use report::{Report, Row};
 pub use rule::{Verdict, World, judge, judge_all};
-pub use seen::{CONFIG_MAP, Seen};
+pub use seen::{CONFIG_MAP, Seen, Unreadable};
 pub use tell::Tell;
 pub use waiting::{Origin, Reason, Waiting, Waits};
 

@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 /// After a collection that failed.
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
+/// What was missed was missed together.
+const GATHER: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub struct Collector {
@@ -43,10 +45,6 @@ pub struct Collector {
 impl Collector {
     /// Works until `stop`: from a while after this replica has come to lead until it no longer does.
     pub async fn run(self, stop: CancellationToken) {
-        if self.collection.options.interval.is_zero() {
-            stop.cancelled().await;
-            return;
-        }
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -57,12 +55,18 @@ impl Collector {
                 () = self.leadership.lost() => {}
                 () = self.collect_for_ever() => {}
             }
+            self.reconcile.waiting.clear();
         }
     }
 
     async fn collect_for_ever(&self) {
+        if self.collection.options.interval.is_zero() {
+            return std::future::pending().await;
+        }
+        let mut wanted = self.reconcile.soon.subscribe();
         sleep(self.collection.options.delay).await;
         loop {
+            wanted.mark_unchanged();
             let next = Instant::now() + self.collection.options.interval;
             let mut failures = 0;
             while !self.collect().await && Instant::now() < next {
@@ -70,7 +74,10 @@ impl Collector {
                 let pause = backoff(FIRST_DELAY, LONGEST_DELAY, failures, chance());
                 sleep_until(next.min(Instant::now() + pause)).await;
             }
-            sleep_until(next).await;
+            tokio::select! {
+                () = sleep_until(next) => {}
+                _ = wanted.changed() => sleep(GATHER).await,
+            }
         }
     }
 
@@ -98,6 +105,10 @@ impl Collector {
 
     /// What could not be removed waits its turn with those that the watch told of.
     fn done(&self, name: &str, removal: &Removal) {
+        if *removal == Removal::NotLeading {
+            // Whoever leads collects.
+            return;
+        }
         let name = ObjectName::new("", name);
         if self
             .reconcile

@@ -12,6 +12,7 @@ use crate::{
     telemetry::Metrics,
 };
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// What the reconciler works with.
 #[derive(Clone)]
@@ -22,17 +23,30 @@ pub struct NamespaceGc {
     pub remover: Arc<Remover>,
     /// Those that could not be removed yet.
     pub waiting: Arc<Waiting>,
+    /// Changes whenever a collection is wanted before its time.
+    pub soon: watch::Sender<()>,
     /// What users are told.
     pub tell: Tell,
 }
 
 impl NamespaceGc {
-    /// Puts a namespace in line when it is gone, however the watch learnt of that. One that is Terminating is still there.
+    /// Puts a namespace in line when the watch tells that it is gone. One that is Terminating is still there.
+    ///
+    /// What only lacks in a new list is for a collection, which is careful with many at once: an API server that has lost its data
+    /// lacks all of them.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let (line, waiting) = (queue.clone(), self.waiting.clone());
+        let (line, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
         self.namespaces.listen(move |change| {
             if change.new.is_some() {
                 waiting.forget(change.name);
+            } else if change.missed {
+                let namespace = &*change.name.name;
+                tracing::info!(
+                    component = NAME,
+                    namespace,
+                    "its end was missed, and is left to a collection"
+                );
+                soon.send_replace(());
             } else {
                 line.add(change.name.clone());
             }
@@ -43,14 +57,11 @@ impl NamespaceGc {
     pub fn count(&self, leadership: &Leadership, metrics: &Metrics) {
         let (waiting, leadership) = (self.waiting.clone(), leadership.clone());
         metrics.before_scrape(move |metrics| {
-            let (counts, oldest) = waiting.count();
             let leads = leadership.holds();
-            for (reason, count) in counts {
-                let count = if leads { count } else { 0 };
-                metrics.backend.waiting(reason.name(), count);
+            for (reason, counted) in waiting.count() {
+                let (count, oldest) = if leads { counted } else { Default::default() };
+                metrics.backend.waiting(reason.name(), count, oldest);
             }
-            let oldest = if leads { oldest } else { Default::default() };
-            metrics.backend.waiting_oldest(oldest);
         });
     }
 
@@ -67,7 +78,7 @@ impl NamespaceGc {
         match removal {
             Removal::Waits(reason, why) => {
                 let waits = self.waiting.failed(name, *reason, origin);
-                if waits.news && !self.remover.options.dry_run {
+                if waits.news {
                     let (waiting, reason) = (self.waiting.clone(), *reason);
                     let untold = name.clone();
                     let otherwise = move || waiting.untold(&untold, reason);
@@ -112,8 +123,9 @@ impl Reconcile for NamespaceGc {
         if let Some(left) = self.waiting.left(name) {
             return Err(Retry::later(left, "it was tried a moment ago"));
         }
-        let origin = self.waiting.origin(name).unwrap_or(Origin::Departed);
-        let removal = self.remover.remove(name, origin).await;
+        let waits = self.waiting.origin(name);
+        let origin = waits.unwrap_or(Origin::Departed);
+        let removal = self.remover.remove(name, origin, waits.is_some()).await;
         self.conclude(name, &removal, origin)
     }
 }

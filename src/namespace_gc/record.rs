@@ -1,6 +1,9 @@
 //! Records the names of namespaces as soon as the watch tells of them.
 
-use super::{NAME, schedule, seen::Seen};
+use super::{
+    NAME, schedule,
+    seen::{Seen, Unreadable},
+};
 use crate::{
     cluster::{Feed, Leadership},
     objects::Namespace,
@@ -96,7 +99,7 @@ impl Recorder {
         }
     }
 
-    async fn record(&self, pending: &BTreeSet<String>) -> kube::Result<()> {
+    async fn record(&self, pending: &BTreeSet<String>) -> Result<(), Unreadable> {
         let recorded = self.seen.add(pending).await?;
         let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
         let metrics = &self.metrics.backend;

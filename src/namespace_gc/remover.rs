@@ -7,11 +7,12 @@ use super::{
     waiting::{Origin, Reason},
 };
 use crate::{
-    backend::{Deletion, Failure, Listed, Sentence},
+    backend::{Backend, Deletion, Failure, Listed, Sentence},
     cluster::{Leadership, LiveGet},
     objects::{Namespace, ObjectName},
     telemetry::Metrics,
 };
+use kube::Client;
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -75,34 +76,50 @@ pub struct Remover {
     /// Where namespaces are deleted.
     pub backend: Metered,
     /// Namespaces of Kubernetes, live.
-    pub live: Arc<LiveGet<Namespace>>,
+    live: Arc<LiveGet<Namespace>>,
     /// Whether to. Nothing where somebody deletes by hand.
-    pub leadership: Option<Leadership>,
-    /// What may be chosen.
-    pub options: Arc<Options>,
-    /// Where to count.
-    pub metrics: Arc<Metrics>,
+    leadership: Option<Leadership>,
+    pub(super) options: Arc<Options>,
+    pub(super) metrics: Arc<Metrics>,
     /// One for each deletion under way.
-    pub hands: Semaphore,
+    hands: Semaphore,
 }
 
 impl Remover {
-    /// Removes the namespace of that name, if the backend has one.
+    /// Deletes in that backend, as `options` say.
+    pub fn new(
+        client: &Client,
+        backend: &Arc<dyn Backend>,
+        options: &Arc<Options>,
+        metrics: &Arc<Metrics>,
+        leadership: Option<Leadership>,
+    ) -> Self {
+        Self {
+            backend: Metered::new(backend.clone(), metrics.clone()),
+            live: LiveGet::whole(metrics.clone(), client),
+            leadership,
+            options: options.clone(),
+            metrics: metrics.clone(),
+            hands: Semaphore::new(options.workers),
+        }
+    }
+
+    /// Removes the namespace of that name, if the backend has one. If it `waited`, it may be another one by now.
     ///
     /// The backend is asked first, Kubernetes after it: a namespace that is made in both in between is found in Kubernetes.
-    pub async fn remove(&self, name: &ObjectName, origin: Origin) -> Removal {
+    pub async fn remove(&self, name: &ObjectName, origin: Origin, waited: bool) -> Removal {
         if self.options.protects(&name.name) {
             return Removal::Kept;
         }
-        let mut removal = self.try_once(name, origin).await;
+        let mut removal = self.try_once(name, origin, waited).await;
         if is_stale(&removal) {
             // At once, and once: what changes all the time is left to its schedule.
-            removal = self.try_once(name, origin).await;
+            removal = self.try_once(name, origin, waited).await;
         }
         removal
     }
 
-    async fn try_once(&self, name: &ObjectName, origin: Origin) -> Removal {
+    async fn try_once(&self, name: &ObjectName, origin: Origin, waited: bool) -> Removal {
         let listing = match self.backend.list().await {
             Ok(listing) => listing,
             Err(failure) => return failure.into(),
@@ -111,16 +128,16 @@ impl Remover {
         let Some(listed) = namespaces.find(|listed| *listed.name == *name.name) else {
             return Removal::Absent;
         };
-        let young = || is_young(listed, SystemTime::now(), &self.options);
-        if origin == Origin::Collected && young() {
+        if waited && is_young(listed, SystemTime::now(), &self.options) {
             return Removal::TooYoung;
         }
-        self.remove_listed(listed, "Departed").await
+        self.remove_listed(listed, origin).await
     }
 
-    /// Removes a namespace as it was listed, unless Kubernetes has one of that name. `why` is for the metrics.
-    pub async fn remove_listed(&self, listed: &Listed, why: &'static str) -> Removal {
+    /// Removes a namespace as it was listed, unless Kubernetes has one of that name.
+    pub async fn remove_listed(&self, listed: &Listed, origin: Origin) -> Removal {
         let removal = self.delete(listed).await;
+        let why = origin.name();
         self.metrics.acted(NAME, ACTION, why, removal.name());
         tracing::debug!(
             component = NAME,

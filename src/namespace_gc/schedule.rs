@@ -1,6 +1,7 @@
 //! When a namespace that could not be removed is tried again.
 
 use super::waiting::Reason;
+use crate::cluster::doubling;
 use std::{hash::BuildHasher, time::Duration};
 
 /// Somebody has to empty it, which takes its time.
@@ -23,10 +24,7 @@ pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
 
 /// Doubles from the first to the longest, less a part that is left to `chance`.
 pub fn backoff(first: Duration, longest: Duration, failures: u32, chance: f64) -> Duration {
-    let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(20));
-    doubled
-        .min(longest)
-        .mul_f64(1.0 - JITTER * chance.clamp(0.0, 1.0))
+    doubling(first, longest, failures).mul_f64(1.0 - JITTER * chance.clamp(0.0, 1.0))
 }
 
 /// From 0 to 1, a different one each time.

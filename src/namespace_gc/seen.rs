@@ -3,31 +3,52 @@
 //! Only the leader writes it, each time on top of what it has just read. A name is forgotten when neither Kubernetes nor the backend has
 //! it any more. Whatever goes wrong, a name that is not recorded is a namespace that is kept.
 
+use super::NAME;
 use crate::cluster::within;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{ObjectMeta, PostParams},
 };
 use std::{
     collections::{BTreeSet, HashSet},
     time::Duration,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 /// Its name, in the system namespace.
 pub const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
 /// The key of the names.
 const KEY: &str = "names";
+/// The annotation that says whose names they are. A ConfigMap that was copied from another cluster must not speak for this one.
+const CLUSTER: &str = "volume-warden.dev/cluster";
+/// Its uid is a cluster's own, and every cluster has it.
+const ANCHOR: &str = "kube-system";
 /// A ConfigMap holds a mebibyte. So much is left for what somebody else puts there.
 pub(super) const LIMIT: usize = 900 * 1024;
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// Somebody else may write meanwhile.
 const ROUNDS: u32 = 5;
 
+/// Why the names cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// The API server did not let us.
+    #[error(transparent)]
+    Kubernetes(#[from] kube::Error),
+    /// They are not ours.
+    #[error(
+        "the ConfigMap {CONFIG_MAP} is another cluster's: its annotation {CLUSTER} is not the uid of our namespace {ANCHOR}. Once it is \
+         deleted, this cluster begins a record of its own"
+    )]
+    Foreign,
+}
+
 /// See the module.
 pub struct Seen {
     api: Api<ConfigMap>,
+    namespaces: Api<Namespace>,
+    cluster: OnceCell<String>,
     /// One change at a time: each is made on top of the one before.
     writing: Mutex<()>,
 }
@@ -45,7 +66,9 @@ impl Seen {
     /// In that namespace.
     pub fn new(client: Client, system_namespace: &str) -> Self {
         Self {
-            api: Api::namespaced(client, system_namespace),
+            api: Api::namespaced(client.clone(), system_namespace),
+            namespaces: Api::all(client),
+            cluster: OnceCell::new(),
             writing: Mutex::default(),
         }
     }
@@ -54,21 +77,49 @@ impl Seen {
     ///
     /// # Errors
     /// When that could not be read. Nothing may be concluded then.
-    pub async fn read(&self) -> kube::Result<HashSet<String>> {
+    pub async fn read(&self) -> Result<HashSet<String>, Unreadable> {
+        let Some(map) = self.map().await? else {
+            tracing::warn!(
+                component = NAME,
+                name = CONFIG_MAP,
+                "there is no such ConfigMap in the system namespace, so no namespace is known to have been here"
+            );
+            return Ok(HashSet::new());
+        };
+        Ok(names(&map).into_iter().collect())
+    }
+
+    /// Whether a record is kept.
+    ///
+    /// # Errors
+    /// When that could not be read.
+    pub async fn exists(&self) -> kube::Result<bool> {
         let map = within(CALL_LIMIT, self.api.get_opt(CONFIG_MAP)).await?;
-        Ok(map
-            .as_ref()
-            .map(names)
-            .unwrap_or_default()
-            .into_iter()
-            .collect())
+        Ok(map.is_some())
+    }
+
+    async fn map(&self) -> Result<Option<ConfigMap>, Unreadable> {
+        let map = within(CALL_LIMIT, self.api.get_opt(CONFIG_MAP)).await?;
+        let written_by = map.as_ref().and_then(|map| map.annotations().get(CLUSTER));
+        match written_by {
+            Some(cluster) if cluster != self.cluster().await? => Err(Unreadable::Foreign),
+            _ => Ok(map),
+        }
+    }
+
+    async fn cluster(&self) -> kube::Result<&String> {
+        let read = async || {
+            let anchor = within(CALL_LIMIT, self.namespaces.get(ANCHOR)).await?;
+            Ok(anchor.uid().unwrap_or_default())
+        };
+        self.cluster.get_or_try_init(read).await
     }
 
     /// Records these names, as many as fit.
     ///
     /// # Errors
     /// When the ConfigMap could not be read or written.
-    pub async fn add(&self, new: &BTreeSet<String>) -> kube::Result<Recorded> {
+    pub async fn add(&self, new: &BTreeSet<String>) -> Result<Recorded, Unreadable> {
         self.change(|names| fit(names, new, LIMIT)).await
     }
 
@@ -80,18 +131,21 @@ impl Seen {
         &self,
         gone: &HashSet<String>,
         exist: impl Fn(&str) -> bool,
-    ) -> kube::Result<()> {
+    ) -> Result<(), Unreadable> {
         let keep = |name: &String| !gone.contains(name) || exist(name);
         self.change(|names| names.retain(keep)).await
     }
 
     /// Nothing is written where nothing changes.
-    async fn change<T>(&self, change: impl Fn(&mut BTreeSet<String>) -> T) -> kube::Result<T> {
+    async fn change<T>(
+        &self,
+        change: impl Fn(&mut BTreeSet<String>) -> T,
+    ) -> Result<T, Unreadable> {
         let _alone = self.writing.lock().await;
         let mut round = 0;
         loop {
             round += 1;
-            let map = within(CALL_LIMIT, self.api.get_opt(CONFIG_MAP)).await?;
+            let map = self.map().await?;
             let before = map.as_ref().map(names).unwrap_or_default();
             let mut after = before.clone();
             let changed = change(&mut after);
@@ -101,7 +155,7 @@ impl Seen {
             match self.write(map, &after).await {
                 Ok(()) => return Ok(changed),
                 Err(kube::Error::Api(status)) if status.code == 409 && round < ROUNDS => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -110,6 +164,8 @@ impl Seen {
         let exists = map.is_some();
         // The resourceVersion travels along: whatever was written since makes this fail.
         let mut map = map.unwrap_or_else(empty);
+        let cluster = self.cluster().await?.clone();
+        map.annotations_mut().insert(CLUSTER.to_owned(), cluster);
         let text: String = names.iter().flat_map(|name| [name, "\n"]).collect();
         map.data
             .get_or_insert_default()

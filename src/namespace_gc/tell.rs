@@ -43,7 +43,7 @@ impl Tell {
     /// The namespace is gone from the backend.
     pub fn deleted(&self, namespace: &str) {
         let note = format!(
-            "namespace {namespace} is gone from Kubernetes, and was deleted from {}",
+            "namespace {namespace} is not in Kubernetes, and was deleted from {}",
             self.backend
         );
         tracing::info!(namespace, backend = self.backend, reason = DELETED, "told");
@@ -64,7 +64,7 @@ impl Tell {
             _ => "it is tried again",
         };
         let note = format!(
-            "namespace {namespace} is gone from Kubernetes, but not from {}; {again}: {why}",
+            "namespace {namespace} is not in Kubernetes, but still in {}; {again}: {why}",
             self.backend
         );
         self.publish(event, true, note, otherwise);

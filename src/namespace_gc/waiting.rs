@@ -2,7 +2,7 @@
 //!
 //! In memory only. What is lost with the process is found again by a collection.
 
-use super::{reasons, schedule};
+use super::{Verdict, reasons, schedule};
 use crate::objects::ObjectName;
 use std::{
     collections::{HashMap, HashSet},
@@ -63,6 +63,16 @@ pub enum Origin {
     Departed,
     /// A collection found it.
     Collected,
+}
+
+impl Origin {
+    /// For metrics and the log: why it should go.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Departed => "Departed",
+            Self::Collected => Verdict::Orphan.name(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -135,6 +145,11 @@ impl Waiting {
         }
     }
 
+    /// Another replica leads, and what it comes to is its own.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
     /// It is gone, or exists again.
     pub fn forget(&self, name: &ObjectName) {
         self.lock().remove(name);
@@ -172,14 +187,16 @@ impl Waiting {
     }
 
     /// How many wait for each reason, and for how long the first of them has.
-    pub fn count(&self) -> (HashMap<Reason, i64>, Duration) {
-        let namespaces = self.lock();
-        let mut counts: HashMap<_, _> = Reason::ALL.map(|reason| (reason, 0)).into();
-        for wait in namespaces.values() {
-            *counts.entry(wait.reason).or_default() += 1;
+    pub fn count(&self) -> HashMap<Reason, (i64, Duration)> {
+        let mut counts: HashMap<_, _> = Reason::ALL
+            .map(|reason| (reason, Default::default()))
+            .into();
+        for wait in self.lock().values() {
+            let (count, oldest): &mut (i64, Duration) = counts.entry(wait.reason).or_default();
+            *count += 1;
+            *oldest = wait.since.elapsed().max(*oldest);
         }
-        let waits = namespaces.values().map(|wait| wait.since.elapsed());
-        (counts, waits.max().unwrap_or_default())
+        counts
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Wait>> {
@@ -232,16 +249,13 @@ mod tests {
             (waiting.left(&name), waiting.due()),
             (None, vec![name.clone()])
         );
-        let (counts, oldest) = waiting.count();
-        assert_eq!(
-            (counts[&Reason::NotEmpty], counts[&Reason::Changing]),
-            (1, 0)
-        );
-        assert_eq!(oldest, SECOND * 30);
+        let counts = waiting.count();
+        assert_eq!(counts[&Reason::NotEmpty], (1, SECOND * 30));
+        assert_eq!(counts[&Reason::Changing], (0, Duration::ZERO));
         assert_eq!(waiting.names(), ["shop".to_owned()].into());
         waiting.forget(&name);
-        let (counts, oldest) = waiting.count();
-        assert_eq!((counts[&Reason::NotEmpty], oldest), (0, Duration::ZERO));
+        let counts = waiting.count();
+        assert_eq!(counts[&Reason::NotEmpty], (0, Duration::ZERO));
         assert_eq!(counts.len(), Reason::ALL.len());
     }
 }

@@ -129,6 +129,7 @@ mod tests {
             name: &name,
             old: old.as_ref(),
             new: new.as_ref(),
+            missed: false,
         };
         let woken = pod_changed(&change, |_| awaits).into_iter();
         woken.map(|subject| subject.to_string()).collect()
@@ -170,6 +171,7 @@ mod tests {
                 name: &name,
                 old: old.as_ref(),
                 new: new.as_ref(),
+                missed: false,
             };
             let woken = claim_changed(&change, &known, &ControllerId::default()).into_iter();
             let woken: Vec<_> = woken.map(|subject| subject.to_string()).collect();

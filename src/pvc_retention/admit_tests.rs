@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{objects::stateful_set::StatefulSetWire, telemetry::Metrics};
-use kube::{Api, Client, client::Body};
+use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
 const CONTROLLER: &str = MAKERS[0];
@@ -35,7 +35,7 @@ fn door(told: Vec<StatefulSetWire>, code: u16, answer: &Value) -> Door {
     let metrics = Arc::new(Metrics::new());
     Door {
         sets: Feed::filled(told),
-        live: LiveGet::new(metrics, move |ns| Api::namespaced(client.clone(), ns)),
+        live: LiveGet::namespaced(metrics, &client),
         departed: Arc::new(Departed::new(REMEMBERED)),
         namespace: None,
     }

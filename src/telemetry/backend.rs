@@ -13,7 +13,7 @@ pub struct BackendMetrics {
     calls: Family<Call, Counter>,
     durations: Family<Operation, Histogram, Buckets>,
     waiting: Family<Reason, Gauge>,
-    waiting_oldest: Gauge,
+    waiting_oldest: Family<Reason, Gauge>,
     runs: Family<RunOutcome, Counter>,
     last_success: Gauge,
     verdicts: Family<Verdict, Gauge>,
@@ -27,7 +27,7 @@ impl Default for BackendMetrics {
             calls: Family::default(),
             durations: Family::new_with_constructor(Buckets),
             waiting: Family::default(),
-            waiting_oldest: Gauge::default(),
+            waiting_oldest: Family::default(),
             runs: Family::default(),
             last_success: Gauge::default(),
             verdicts: Family::default(),
@@ -57,7 +57,7 @@ impl BackendMetrics {
         );
         registry.register_with_unit(
             "namespaces_waiting_oldest",
-            "For how long the one of them that has waited longest has",
+            "For how long the one of them that has waited longest has, by reason",
             Unit::Seconds,
             self.waiting_oldest.clone(),
         );
@@ -88,7 +88,7 @@ impl BackendMetrics {
         );
         registry.register(
             "seen_namespaces",
-            "Names of namespaces that this cluster once had, by whether they are recorded",
+            "Names of namespaces that this cluster once had, by whether the last write could record them",
             self.seen.clone(),
         );
     }
@@ -101,15 +101,12 @@ impl BackendMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// So many namespaces wait for this reason.
-    pub fn waiting(&self, reason: &'static str, count: i64) {
-        self.waiting.get_or_create(&Reason { reason }).set(count);
-    }
-
-    /// One has waited for so long.
-    pub fn waiting_oldest(&self, oldest: Duration) {
-        self.waiting_oldest
-            .set(oldest.as_secs().try_into().unwrap_or(i64::MAX));
+    /// So many namespaces wait for this reason, the first of them for so long.
+    pub fn waiting(&self, reason: &'static str, count: i64, oldest: Duration) {
+        let reason = Reason { reason };
+        self.waiting.get_or_create(&reason).set(count);
+        let oldest = oldest.as_secs().try_into().unwrap_or(i64::MAX);
+        self.waiting_oldest.get_or_create(&reason).set(oldest);
     }
 
     /// A collection ended.

@@ -129,7 +129,7 @@ async fn ns_29_a_refresh_without_a_token_is_followed_by_a_login() {
 #[tokio::test]
 async fn ns_30_it_outlives_many_failures() {
     let tended = Tended::new(|fake| fake.tell_life(Some(1)));
-    eventually("it has logged in", async || tended.client.is_logged_in()).await;
+    eventually("it has logged in", async || tended.client.is_ready()).await;
     tended.fake.fault(Endpoint::Refresh, Fault::CutBefore, 10);
     tended
         .fake
@@ -153,9 +153,9 @@ async fn ns_26_it_waits_for_a_cluster_that_is_down() {
     let client = Arc::new(StorageOs::new(options));
     let (stop, ended) = tend(&client);
     client.list().await.expect_err("fails");
-    assert!(!client.is_logged_in());
+    assert!(!client.is_ready());
     let fake = closed.open(&Serving::default()).expect("opens");
-    eventually("it has logged in", async || client.is_logged_in()).await;
+    eventually("it has logged in", async || client.is_ready()).await;
     assert_eq!(fake.calls(Endpoint::Login), 1);
     stop.cancel();
     ended.await.expect("ends");

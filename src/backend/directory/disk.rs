@@ -1,7 +1,7 @@
 //! What is done to the file system. Everything here blocks.
 
 use super::MARKER;
-use crate::backend::{Deletion, Failure, Listed, Listing, Sentence};
+use crate::backend::{Deletion, Failure, Listed, Listing, Sentence, name::may_be_namespace};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, open, statat, unlinkat},
@@ -78,7 +78,7 @@ impl Root {
         Some(Ok(answer))
     }
 
-    /// Nothing, if that is not the directory of a namespace.
+    /// Nothing, if that is not the directory of a namespace. A name that may be one cannot lead out of the root.
     fn listed(&self, name: &str) -> IoResult<Option<Listed>> {
         if !may_be_namespace(name) {
             return Ok(None);
@@ -131,16 +131,4 @@ fn since(stat: &Stat) -> Option<SystemTime> {
     let seconds = u64::try_from(stat.st_mtime).ok()?;
     let nanoseconds = u32::try_from(stat.st_mtime_nsec).ok()?;
     UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
-}
-
-/// A label of DNS, as every namespace of Kubernetes is named. It cannot lead out of the root.
-fn may_be_namespace(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    let ends = [bytes.first(), bytes.last()];
-    bytes.len() <= 63
-        && ends
-            .into_iter()
-            .all(|end| end.is_some_and(|end| plain(*end)))
-        && bytes.iter().all(|byte| plain(*byte) || *byte == b'-')
 }

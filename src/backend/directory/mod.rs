@@ -56,12 +56,12 @@ impl Directory {
         Self { root, limit, hands }
     }
 
-    /// Does something with the root, and after `limit` no longer waits for it.
+    /// Does something with the root, and after `limit` no longer waits for it. The work can ask whether somebody still does.
     ///
     /// On a thread of its own: the runtime waits for its blocking threads before it ends, and this one may hang.
     async fn on_disk<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Root, Instant) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&Root, &dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let (root, until) = (self.root.clone(), Instant::now() + self.limit);
         let hands = self.hands.clone();
@@ -70,8 +70,10 @@ impl Directory {
             let (answer, answered) = oneshot::channel();
             let job = move || {
                 let _hand = hand;
+                let in_time = || Instant::now() < until && !answer.is_closed();
+                let done = Root::open(&root).and_then(|root| work(&root, &in_time));
                 // Whoever asked may have gone; then nobody is told.
-                let _ = answer.send(Root::open(&root).and_then(|root| work(&root, until)));
+                let _ = answer.send(done);
             };
             let thread = thread::Builder::new().name("directory".to_owned());
             let started = thread.spawn(job);
@@ -96,9 +98,8 @@ impl Backend for Directory {
 
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>> {
         let (namespace, limit) = (namespace.clone(), self.limit);
-        Box::pin(self.on_disk(move |root, until| {
+        Box::pin(self.on_disk(move |root, in_time| {
             // It may have waited for a disk, and what was true when it was asked is not any more.
-            let in_time = move || Instant::now() < until;
             root.remove(&namespace, in_time)
                 .unwrap_or_else(|| Err(late(limit)))
         }))

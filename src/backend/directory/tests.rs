@@ -21,7 +21,6 @@ use std::{
     },
     time::{Duration, SystemTime},
 };
-use tokio::time::Instant;
 
 async fn why(root: impl AsRef<Path>) -> String {
     let failure = Directory::open(root.as_ref()).await.expect_err("refuses");
@@ -200,15 +199,36 @@ async fn a_disk_that_hangs_is_late_and_what_was_asked_does_not_happen_later() {
     let (release, hold) = mpsc::channel::<()>();
     let (tell, told) = mpsc::channel();
     let failure = slow
-        .on_disk(move |root, until| {
+        .on_disk(move |root, in_time| {
             let _ = hold.recv();
-            let in_time = move || Instant::now() < until;
             let _ = tell.send(root.remove(&namespace, in_time));
             Ok(())
         })
         .await
         .expect_err("late");
     assert_eq!(failure.outcome(), Outcome::Timeout);
+    release.send(()).expect("still there");
+    let answer = tokio::task::spawn_blocking(move || told.recv()).await;
+    assert_eq!(answer.expect("ends"), Ok(None));
+    assert!(disk.has("one").await);
+}
+
+/// Its caller lost the Lease, or the process is told to end: nobody is to be surprised by it later.
+#[tokio::test]
+async fn a_deletion_that_nobody_waits_for_any_more_does_not_happen() {
+    let disk = Disk::new().await;
+    disk.create("one").await;
+    let namespace = listed(&disk, "one").await;
+    let (release, hold) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let directory = Directory::at(disk.path(""), Duration::from_secs(60));
+    let work = directory.on_disk(move |root, in_time| {
+        let _ = hold.recv();
+        let _ = tell.send(root.remove(&namespace, in_time));
+        Ok(())
+    });
+    let left = tokio::time::timeout(Duration::from_millis(50), work).await;
+    assert!(left.is_err());
     release.send(()).expect("still there");
     let answer = tokio::task::spawn_blocking(move || told.recv()).await;
     assert_eq!(answer.expect("ends"), Ok(None));
@@ -231,7 +251,7 @@ async fn threads_that_hang_are_few() {
         });
         hanging.await.expect_err("late");
     }
-    assert!(started.load(Ordering::SeqCst) <= super::HANDS);
+    assert_eq!(started.load(Ordering::SeqCst), super::HANDS);
     drop(release);
 }
 

@@ -79,16 +79,6 @@ impl StorageOs {
         }
     }
 
-    /// Logs in and keeps the token fresh until `stop`, through whatever failures. To be run once.
-    pub async fn keep_fresh(&self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.session.keep_fresh()).await;
-    }
-
-    /// Whether it has logged in.
-    pub fn is_logged_in(&self) -> bool {
-        self.session.has_token()
-    }
-
     async fn within<T>(
         &self,
         call: impl Future<Output = Result<T, Failure>>,
@@ -142,7 +132,7 @@ impl StorageOs {
         };
         let response = self.answer(&request).await?;
         match response.status() {
-            StatusCode::OK | StatusCode::NO_CONTENT => Ok(Deletion::Deleted),
+            StatusCode::OK => Ok(Deletion::Deleted),
             StatusCode::NOT_FOUND => Ok(Deletion::NotFound),
             StatusCode::PRECONDITION_FAILED => Ok(Deletion::Stale),
             StatusCode::CONFLICT => {
@@ -191,11 +181,14 @@ impl Backend for StorageOs {
     }
 
     fn is_ready(&self) -> bool {
-        self.is_logged_in()
+        self.session.has_token()
     }
 
+    /// Logs in and keeps the token fresh, through whatever failures.
     fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
-        Box::pin(self.keep_fresh(stop))
+        Box::pin(async move {
+            stop.run_until_cancelled(self.session.keep_fresh()).await;
+        })
     }
 }
 

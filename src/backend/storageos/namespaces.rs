@@ -1,6 +1,6 @@
 //! The list of namespaces, taken apart.
 
-use crate::backend::{Failure, Listed, Listing};
+use crate::backend::{Failure, Listed, Listing, name::may_be_namespace};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -36,7 +36,7 @@ pub(super) fn read(body: &[u8]) -> Result<Listing, Failure> {
 fn listed(wire: Wire) -> Option<Listed> {
     Some(Listed {
         id: wire.id.filter(|id| is_id(id))?,
-        name: wire.name.filter(|name| is_name(name))?,
+        name: wire.name.filter(|name| may_be_namespace(name))?,
         version: wire.version.unwrap_or_default(),
         since: wire.created_at.as_ref().and_then(time),
     })
@@ -46,14 +46,6 @@ fn listed(wire: Wire) -> Option<Listed> {
 pub(super) fn is_id(id: &str) -> bool {
     let plain = id.bytes().all(|byte| byte.is_ascii_graphic());
     (1..=256).contains(&id.len()) && plain && id != "." && id != ".."
-}
-
-/// What the API allows. Anything else has no namesake in Kubernetes, and would be taken for forsaken.
-fn is_name(name: &str) -> bool {
-    let plain = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-')
-    };
-    (1..=253).contains(&name.len()) && name.bytes().all(plain)
 }
 
 fn time(value: &serde_json::Value) -> Option<SystemTime> {

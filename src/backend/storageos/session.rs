@@ -108,7 +108,9 @@ impl Session {
     async fn renewed(&self, refused: Option<&Token>) -> Result<Token, Failure> {
         let mut last = self.last_login.lock().await;
         match self.current() {
-            Some(token) if Some(&token) != refused => Ok(token),
+            Some(token) if refused.is_none_or(|refused| refused.header != token.header) => {
+                Ok(token)
+            }
             _ => self.log_in(&mut last).await,
         }
     }

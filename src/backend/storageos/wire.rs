@@ -4,7 +4,15 @@ use super::{Endpoint, Options, token::Token};
 use crate::{backend::Failure, tls::install_crypto};
 use http::{Method, header::AUTHORIZATION};
 use reqwest::{Certificate, Client, Identity, Response, redirect, retry};
-use std::{error::Error, path::PathBuf, sync::Mutex, sync::PoisonError, time::Duration};
+use std::{
+    error::Error,
+    path::PathBuf,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 /// PEM files.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +66,8 @@ pub(super) struct Wire {
     files: TlsFiles,
     limit: Duration,
     client: Mutex<Option<(Material, Client)>>,
+    /// There was no connection, maybe because of what the files hold.
+    doubtful: AtomicBool,
 }
 
 impl Wire {
@@ -67,6 +77,7 @@ impl Wire {
             files: options.tls.clone(),
             limit: options.request_limit,
             client: Mutex::new(None),
+            doubtful: AtomicBool::new(false),
         }
     }
 
@@ -81,8 +92,8 @@ impl Wire {
         token: Option<&Token>,
     ) -> Result<Response, Failure> {
         let client = match self.client() {
-            Some(client) => client,
-            None => self.reload().await?,
+            Some(client) if !self.doubtful.swap(false, Ordering::Relaxed) => client,
+            _ => self.reload().await?,
         };
         let url = self.endpoint.url(request.path, request.query);
         let mut builder = client.request(request.method.clone(), url);
@@ -95,7 +106,10 @@ impl Wire {
                 .header(http::header::CONTENT_TYPE, "application/json")
                 .body(json);
         }
-        builder.send().await.map_err(failure)
+        builder.send().await.map_err(|error| {
+            self.doubtful.store(error.is_connect(), Ordering::Relaxed);
+            failure(error)
+        })
     }
 
     /// Reads the TLS files again, and makes new connections where they have changed.

@@ -4,6 +4,7 @@ use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
     *,
 };
+use crate::backend::Failure;
 use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 
@@ -94,6 +95,21 @@ async fn ns_19_one_that_fails_stops_no_other_and_is_tried_before_the_next() {
         ]
     );
     scene.shows(r#"gc_runs_total{outcome="Done"} 1"#);
+    let action = r#"component="namespace-gc",action="DeleteFromBackend""#;
+    scene.shows(&format!(
+        "actions_total{{{action},reason=\"Orphan\",outcome=\"Deleted\"}} 3"
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_that_could_not_delete_says_so() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("a");
+    let broken = Err(Failure::server("500"));
+    scene.storage.state().answers.push_back(broken);
+    sleep(MINUTE).await;
+    scene.shows(r#"gc_runs_total{outcome="Incomplete"} 1"#);
+    assert!(!scene.storage.has("a"), "it was tried again");
 }
 
 /// It waits its turn, and no collection comes between.

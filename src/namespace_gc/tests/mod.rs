@@ -1,5 +1,6 @@
 //! The cases of the specification, by their numbers.
 
+mod changed;
 mod collecting;
 mod judging;
 mod reconciling;

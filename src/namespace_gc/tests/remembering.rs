@@ -90,6 +90,32 @@ async fn what_cannot_be_read_lets_nothing_go() {
     assert!(!scene.storage.has("ours"));
 }
 
+/// Copied from another cluster, with a backup or by a repository.
+#[tokio::test(start_paused = true)]
+async fn another_clusters_record_lets_nothing_go_and_is_not_written_to() {
+    let scene = Scene::new(seen()).await;
+    let written = scene.server.state().config_map.clone().expect("recorded");
+    let cluster = "volume-warden.dev/cluster";
+    assert_eq!(
+        written["metadata"]["annotations"][cluster],
+        "uid-kube-system"
+    );
+    scene.server.record("theirs\n");
+    if let Some(map) = &mut scene.server.state().config_map {
+        map["metadata"]["annotations"] = serde_json::json!({ cluster: "another" });
+    }
+    scene.storage.create("theirs");
+    scene.create("shop");
+    sleep(MINUTE * 10).await;
+    assert_eq!((scene.storage.deletions(), scene.storage.lists()), (0, 0));
+    assert_eq!(scene.server.recorded(), "theirs");
+    let text = scene.metrics.text();
+    assert!(
+        text.contains(r#"gc_runs_total{outcome="SeenFailed"}"#),
+        "{text}"
+    );
+}
+
 /// Neither here nor there: should the name come back in the backend, it is somebody else's.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_nowhere_any_more_is_forgotten() {

@@ -146,6 +146,16 @@ impl Scene {
         self.feed.hear(wire, exists);
     }
 
+    /// The watch begins anew, with a list of what there is.
+    pub(super) fn list_again(&self) {
+        let names = self.server.state().namespaces.clone();
+        let wires = names
+            .iter()
+            .map(|name| serde_json::from_value(namespace(name)));
+        let wires = wires.collect::<Result<_, _>>().expect("namespaces");
+        self.feed.list(wires);
+    }
+
     /// In both.
     pub(super) fn have(&self, name: &str) {
         self.storage.create(name);

@@ -18,6 +18,8 @@ pub(super) struct State {
     /// For the next deletions.
     pub(super) answers: VecDeque<Result<Deletion, Failure>>,
     pub(super) panics: usize,
+    /// Deletions that take for ever.
+    pub(super) hangs: usize,
     pub(super) lists: usize,
     /// Id and version of each.
     pub(super) deletions: Vec<(String, String)>,
@@ -131,12 +133,18 @@ impl Backend for Storage {
 
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>> {
         Box::pin(async {
-            {
+            let hangs = {
                 let mut state = self.state();
                 let call = (namespace.id.clone(), namespace.version.clone());
                 state.deletions.push(call);
                 state.in_flight += 1;
                 state.most_in_flight = state.most_in_flight.max(state.in_flight);
+                let hangs = state.hangs > 0;
+                state.hangs = state.hangs.saturating_sub(1);
+                hangs
+            };
+            if hangs {
+                std::future::pending::<()>().await;
             }
             sleep(Duration::from_millis(100)).await;
             self.state().in_flight -= 1;

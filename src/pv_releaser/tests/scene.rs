@@ -10,7 +10,7 @@ use crate::{
     telemetry::Metrics,
 };
 use http_body_util::BodyExt;
-use kube::{Api, Client, client::Body};
+use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
@@ -154,10 +154,9 @@ impl Scene {
             volumes: Feed::filled(vec![]),
             ..Feeds::new(&metrics)
         };
-        let lists = client.clone();
         let releaser = PvReleaser {
             known: Known::new(&feeds, namespace, options),
-            live_attachments: SharedList::new(metrics.clone(), move |_| Api::all(lists.clone())),
+            live_attachments: SharedList::whole(metrics.clone(), &client),
             apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),
             told: Arc::new(Told::default()),
         };

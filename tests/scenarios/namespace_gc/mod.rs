@@ -8,6 +8,8 @@ mod departures;
 mod directories;
 mod doubts;
 mod faults;
+mod installed;
 mod kubernetes;
 mod leaders;
+mod many;
 mod support;

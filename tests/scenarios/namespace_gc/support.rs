@@ -11,7 +11,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::Value;
-use std::fs;
+use std::{fs, path::Path};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use volume_warden_controlplane::{
@@ -79,6 +79,11 @@ impl Scene {
         fs::write(path.join("username"), format!("{USER}\n"))?;
         fs::write(path.join("password"), format!(" {password}\n"))?;
         Ok(())
+    }
+
+    /// Where the files of the Secret are.
+    pub fn secrets(&self) -> &Path {
+        self.secrets.path()
     }
 
     /// The whole name.
