@@ -2,8 +2,17 @@
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{family::MetricConstructor, histogram::Histogram},
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor},
+        gauge::Gauge,
+        histogram::Histogram,
+    },
 };
+
+pub(super) type Count<L> = Family<L, Counter>;
+pub(super) type Level<L> = Family<L, Gauge>;
+pub(super) type Durations<L> = Family<L, Histogram, Buckets>;
 
 /// From half a millisecond, what a review takes, to ten seconds, the longest the API server waits.
 #[derive(Clone, Debug)]

@@ -1,11 +1,18 @@
 //! What Volume Warden tells about itself: metrics, health, logs.
 
+mod admission;
 mod backend;
+mod certificate;
+mod feeds;
 pub mod health;
 mod labels;
 pub mod logs;
 mod metrics;
 mod process;
+mod provisioning;
+mod releasing;
+mod retention;
+mod work;
 
 pub use backend::BackendMetrics;
 pub use metrics::Metrics;

@@ -1,0 +1,76 @@
+//! Watches, and what is read live besides.
+
+use super::{
+    Metrics,
+    labels::{Count, Level, Resource},
+};
+use crate::objects::Kind;
+use prometheus_client::registry::Registry;
+
+#[derive(Debug, Default)]
+pub(super) struct FeedMetrics {
+    synced: Level<Resource>,
+    lists: Count<Resource>,
+    errors: Count<Resource>,
+    live_lists: Count<Resource>,
+    live_reads: Count<Resource>,
+}
+
+impl FeedMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "feed_synced",
+            "1 once the first complete list has arrived",
+            self.synced.clone(),
+        );
+        registry.register(
+            "feed_lists",
+            "Complete lists that a watch began with",
+            self.lists.clone(),
+        );
+        registry.register("feed_errors", "Watches that failed", self.errors.clone());
+        registry.register(
+            "live_lists",
+            "Live lists read to confirm that something is unused",
+            self.live_lists.clone(),
+        );
+        registry.register(
+            "live_reads",
+            "Single objects read live before something is decided about others",
+            self.live_reads.clone(),
+        );
+    }
+}
+
+impl Metrics {
+    /// A feed has a complete list.
+    pub fn feed_synced(&self, kind: Kind) {
+        self.feeds.synced.get_or_create(&of(kind)).set(1);
+    }
+
+    /// A feed began a complete list.
+    pub fn feed_listed(&self, kind: Kind) {
+        self.feeds.lists.get_or_create(&of(kind)).inc();
+    }
+
+    /// A feed's watch failed.
+    pub fn feed_failed(&self, kind: Kind) {
+        self.feeds.errors.get_or_create(&of(kind)).inc();
+    }
+
+    /// A live list was begun.
+    pub fn live_listed(&self, kind: Kind) {
+        self.feeds.live_lists.get_or_create(&of(kind)).inc();
+    }
+
+    /// A single object was read live.
+    pub fn live_read(&self, kind: Kind) {
+        self.feeds.live_reads.get_or_create(&of(kind)).inc();
+    }
+}
+
+fn of(kind: Kind) -> Resource {
+    Resource {
+        resource: kind.plural(),
+    }
+}
