@@ -112,6 +112,7 @@ impl Assembly {
             finished_pods: context.finished_pods,
         };
         component.listen(&queue);
+        component.count(&context.metrics);
         self.reconcile(Component::PvcProtection, component, queue, stop);
     }
 
@@ -127,6 +128,7 @@ impl Assembly {
             apply: context.apply.clone(),
         };
         component.listen(&queue);
+        component.count(&context.metrics);
         self.reconcile(Component::PvProtection, component, queue, stop);
     }
 

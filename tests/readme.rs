@@ -54,9 +54,11 @@ fn with_every_series() -> Metrics {
     metrics.acted("c", "a", "r", "o");
     metrics.reconciled("c", Duration::ZERO, true);
     metrics.queue_depth("c", 0);
-    metrics.feed_synced(Kind::Pod);
-    metrics.feed_listed(Kind::Pod);
-    metrics.feed_failed(Kind::Pod);
+    metrics.feed_begun(Kind::Pod);
+    metrics.feed_age(Kind::Pod, Duration::ZERO);
+    metrics.claims_held("r", &[], 0);
+    metrics.volumes_held("r", &[], 0);
+    metrics.released_volumes("f", 0);
     metrics.live_listed(Kind::Pod);
     metrics.live_read(Kind::Pod);
     metrics.sets("p", "p", 0);

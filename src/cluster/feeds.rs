@@ -1,6 +1,6 @@
 //! The feeds of one process, one per kind.
 
-use super::feed::Feed;
+use super::{feed::Feed, heard::Heard};
 use crate::{
     objects::{Claim, Kind, Namespace, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
     telemetry::Metrics,
@@ -26,6 +26,8 @@ pub struct Feeds {
     pub attachments: Arc<Feed<VolumeAttachment>>,
     /// Namespaces.
     pub namespaces: Arc<Feed<Namespace>>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Feeds {
@@ -39,16 +41,18 @@ impl Feeds {
             classes: Feed::new(metrics.clone()),
             attachments: Feed::new(metrics.clone()),
             namespaces: Feed::new(metrics.clone()),
+            metrics: metrics.clone(),
         }
     }
 
-    /// Watches the kind for ever, in one namespace where one is given. Of kinds that have none all objects are watched.
+    /// Watches the kind for ever, and tells when the API server was last heard on it; in one namespace where one is given. Of kinds that have none all objects are watched.
     pub fn run(
         &self,
         kind: Kind,
         client: &Client,
         namespace: Option<&str>,
     ) -> BoxFuture<'static, ()> {
+        let client = &Heard::told(kind, &self.metrics).client(client);
         match kind {
             Kind::Pod => Box::pin(self.pods.clone().run(scoped(client, namespace))),
             Kind::PersistentVolumeClaim => {

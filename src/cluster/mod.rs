@@ -12,6 +12,7 @@ mod departed;
 mod events;
 mod feed;
 mod feeds;
+mod heard;
 mod lease;
 mod live;
 mod live_get;

@@ -9,6 +9,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every half day.
 const FULL_PASS: Duration = Duration::from_secs(600);
@@ -91,6 +92,7 @@ pub struct Reconciler<R: Reconcile> {
 impl<R: Reconcile> Reconciler<R> {
     /// Works until `stop`: whenever this replica leads, from everything there is to do.
     pub async fn run(self, stop: CancellationToken) {
+        self.metrics.reconciler_begun(R::COMPONENT);
         loop {
             self.queue.close();
             tokio::select! {
@@ -119,10 +121,11 @@ impl<R: Reconcile> Reconciler<R> {
                 key = self.queue.take() => {
                     let reconcile = self.reconcile.clone();
                     let started = Instant::now();
+                    let span = tracing::debug_span!("reconcile", component = R::COMPONENT, object = %key);
                     tasks.spawn(async move {
                         let outcome = AssertUnwindSafe(reconcile.reconcile(&key)).catch_unwind().await;
                         (key, started, outcome.unwrap_or_else(|_| Err(Retry::new("the reconcile panicked; this is a bug"))))
-                    });
+                    }.instrument(span));
                 }
                 Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
             }

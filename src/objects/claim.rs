@@ -28,6 +28,8 @@ pub struct Claim {
     pub resource_version: Box<str>,
     /// `deletionTimestamp` is set. It is never unset again.
     pub deleting: bool,
+    /// When that was, in seconds since 1970; 0 while it lives.
+    pub deleted: i64,
     /// In the order of the object.
     pub finalizers: Box<[Box<str>]>,
     /// In the order of the object.
@@ -97,10 +99,12 @@ impl From<ClaimWire> for Claim {
         let labels = metadata.labels.filter(|_| ambiguous).unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
         let created = metadata.creation_timestamp.as_ref();
+        let deleted = metadata.deletion_timestamp.as_ref();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default().into(),
-            deleting: metadata.deletion_timestamp.is_some(),
+            deleting: deleted.is_some(),
+            deleted: deleted.map_or(0, |time| time.0.as_second()),
             finalizers: metadata
                 .finalizers
                 .unwrap_or_default()

@@ -21,6 +21,8 @@ pub struct Volume {
     pub resource_version: Box<str>,
     /// `deletionTimestamp` is set.
     pub deleting: bool,
+    /// When that was, in seconds since 1970; 0 while it lives.
+    pub deleted: i64,
     /// In the order of the object.
     pub finalizers: Box<[Box<str>]>,
     /// `status.phase`
@@ -169,10 +171,12 @@ impl From<VolumeWire> for Volume {
         let annotations = metadata.annotations.unwrap_or_default();
         let class = annotations.get(CLASS).cloned();
         let policy = spec.persistent_volume_reclaim_policy;
+        let deleted = metadata.deletion_timestamp.as_ref();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             resource_version: metadata.resource_version.unwrap_or_default().into(),
-            deleting: metadata.deletion_timestamp.is_some(),
+            deleting: deleted.is_some(),
+            deleted: deleted.map_or(0, |time| time.0.as_second()),
             finalizers: metadata
                 .finalizers
                 .unwrap_or_default()

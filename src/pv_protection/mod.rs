@@ -11,6 +11,7 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
+mod census;
 mod reconcile;
 mod rule;
 #[cfg(test)]
@@ -31,4 +32,6 @@ pub mod reasons {
     pub const BOUND: &str = "Bound";
     /// The volume is not Bound.
     pub const NOT_BOUND: &str = "NotBound";
+    /// We have let go of the volume, and others have not.
+    pub const FOREIGN_FINALIZER: &str = "ForeignFinalizer";
 }

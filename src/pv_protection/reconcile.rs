@@ -1,12 +1,13 @@
 //! The background door: what wakes a volume, and what happens then.
 
 use super::{
-    NAME,
+    NAME, census,
     rule::{Decision, decide},
 };
 use crate::{
     cluster::{Apply, Feed, Reconcile, Retry, Target, WorkQueue},
     objects::{Kind, ObjectName, Volume, finalizers::Standing},
+    telemetry::Metrics,
 };
 use std::sync::Arc;
 
@@ -30,6 +31,12 @@ impl PvProtection {
                 line.add(change.name.clone());
             }
         });
+    }
+
+    /// Has volumes that are held counted at every scrape.
+    pub fn count(&self, metrics: &Metrics) {
+        let volumes = self.volumes.clone();
+        metrics.before_scrape(move |metrics| census::count(&volumes, metrics));
     }
 }
 

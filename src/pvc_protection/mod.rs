@@ -16,6 +16,9 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
+mod census;
+#[cfg(test)]
+mod census_tests;
 mod reconcile;
 mod rule;
 #[cfg(test)]
@@ -34,6 +37,10 @@ pub mod reasons {
     pub const FINALIZER_MISSING: &str = "FinalizerMissing";
     /// A pod uses the claim.
     pub const IN_USE: &str = "InUse";
-    /// No pod uses the claim, by a live read.
+    /// Nothing but finished pods uses the claim.
+    pub const FINISHED_POD: &str = "FinishedPod";
+    /// No pod uses the claim: where it is acted on, by a live read.
     pub const UNUSED: &str = "Unused";
+    /// We have let go of the claim, and others have not.
+    pub const FOREIGN_FINALIZER: &str = "ForeignFinalizer";
 }

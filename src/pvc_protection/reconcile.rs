@@ -1,13 +1,14 @@
 //! The background door: what wakes a claim, and what happens then.
 
 use super::{
-    NAME,
+    NAME, census,
     reasons::IN_USE,
     rule::{Decision, FinishedPods, Source, View, decide},
 };
 use crate::{
     cluster::{Apply, Change, Feed, Reconcile, Retry, SharedList, Store, Target, WorkQueue},
     objects::{Claim, Kind, ObjectName, Pod, finalizers::Standing},
+    telemetry::Metrics,
 };
 use std::sync::Arc;
 
@@ -43,6 +44,13 @@ impl PvcProtection {
                 .into_iter()
                 .for_each(|claim| line.add(claim))
         });
+    }
+
+    /// Has claims that are held counted at every scrape.
+    pub fn count(&self, metrics: &Metrics) {
+        let (claims, pods) = (self.claims.clone(), self.pods.clone());
+        let mode = self.finished_pods;
+        metrics.before_scrape(move |metrics| census::count(&claims, &pods, mode, metrics));
     }
 
     fn decide(

@@ -23,6 +23,7 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         uid: "claim-uid".into(),
         resource_version: "1".into(),
         deleting,
+        deleted: 0,
         finalizers: finalizers
             .iter()
             .map(|&finalizer| finalizer.into())

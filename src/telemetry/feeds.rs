@@ -5,11 +5,13 @@ use super::{
     labels::{Count, Level, Resource},
 };
 use crate::objects::Kind;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
+use std::time::Duration;
 
 #[derive(Debug, Default)]
 pub(super) struct FeedMetrics {
     synced: Level<Resource>,
+    age: Level<Resource>,
     lists: Count<Resource>,
     errors: Count<Resource>,
     live_lists: Count<Resource>,
@@ -23,6 +25,8 @@ impl FeedMetrics {
             "1 once the first complete list has arrived",
             self.synced.clone(),
         );
+        let help = "Time since the API server last said anything on the watch, be it a bookmark";
+        registry.register_with_unit("feed_age", help, Unit::Seconds, self.age.clone());
         registry.register(
             "feed_lists",
             "Complete lists that a watch began with",
@@ -43,6 +47,19 @@ impl FeedMetrics {
 }
 
 impl Metrics {
+    /// A feed begins. Its series are there from now on, so that a rate knows of the first failure.
+    pub fn feed_begun(&self, kind: Kind) {
+        self.feeds.synced.get_or_create(&of(kind)).set(0);
+        drop(self.feeds.lists.get_or_create(&of(kind)));
+        drop(self.feeds.errors.get_or_create(&of(kind)));
+    }
+
+    /// The API server was last heard so long ago on a feed.
+    pub fn feed_age(&self, kind: Kind, age: Duration) {
+        let age = age.as_secs().try_into().unwrap_or(i64::MAX);
+        self.feeds.age.get_or_create(&of(kind)).set(age);
+    }
+
     /// A feed has a complete list.
     pub fn feed_synced(&self, kind: Kind) {
         self.feeds.synced.get_or_create(&of(kind)).set(1);

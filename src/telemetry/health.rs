@@ -30,6 +30,8 @@ pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 /// `/livez` says that the process runs its tasks: it ends by itself when one of them does. `/readyz` says that every watch
 /// has a complete list and that there is a certificate to serve; if not, what is missing.
 pub async fn serve(listener: Listener, metrics: Arc<Metrics>, missing: Missing) {
+    let readiness = missing.clone();
+    metrics.before_scrape(move |metrics| metrics.ready(readiness().is_empty()));
     let app = router(metrics, missing);
     loop {
         let (tcp, permit) = listener.accept().await;

@@ -2,8 +2,9 @@
 
 use super::{
     BackendMetrics, admission::AdmissionMetrics, certificate::CertificateMetrics,
-    feeds::FeedMetrics, process::Process, provisioning::ProvisioningMetrics,
-    releasing::ReleasingMetrics, retention::RetentionMetrics, work::WorkMetrics,
+    feeds::FeedMetrics, process::Process, protection::ProtectionMetrics,
+    provisioning::ProvisioningMetrics, releasing::ReleasingMetrics, retention::RetentionMetrics,
+    work::WorkMetrics,
 };
 use prometheus_client::{encoding::text, registry::Registry};
 use std::{
@@ -18,6 +19,7 @@ pub struct Metrics {
     registry: Registry,
     pub(super) work: WorkMetrics,
     pub(super) feeds: FeedMetrics,
+    pub(super) protection: ProtectionMetrics,
     pub(super) retention: RetentionMetrics,
     pub(super) provisioning: ProvisioningMetrics,
     pub(super) releasing: ReleasingMetrics,
@@ -53,6 +55,7 @@ impl Metrics {
             registry: Registry::default(),
             work: WorkMetrics::default(),
             feeds: FeedMetrics::default(),
+            protection: ProtectionMetrics::default(),
             retention: RetentionMetrics::default(),
             provisioning: ProvisioningMetrics::default(),
             releasing: ReleasingMetrics::default(),
@@ -64,6 +67,7 @@ impl Metrics {
         let registry = metrics.registry.sub_registry_with_prefix("volume_warden");
         metrics.work.register(registry);
         metrics.feeds.register(registry);
+        metrics.protection.register(registry);
         metrics.retention.register(registry);
         metrics.provisioning.register(registry);
         metrics.releasing.register(registry);

@@ -9,6 +9,7 @@ mod labels;
 pub mod logs;
 mod metrics;
 mod process;
+mod protection;
 mod provisioning;
 mod releasing;
 mod retention;

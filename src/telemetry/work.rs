@@ -16,6 +16,7 @@ pub(super) struct WorkMetrics {
     reconciles: Durations<Reconciled>,
     queue_depth: Level<Component>,
     leader: Gauge,
+    ready: Gauge,
 }
 
 impl Default for WorkMetrics {
@@ -25,6 +26,7 @@ impl Default for WorkMetrics {
             reconciles: Family::new_with_constructor(Buckets),
             queue_depth: Family::default(),
             leader: Gauge::default(),
+            ready: Gauge::default(),
         }
     }
 }
@@ -49,10 +51,24 @@ impl WorkMetrics {
             "1 while this replica reconciles",
             self.leader.clone(),
         );
+        registry.register(
+            "ready",
+            "1 while /readyz says that this replica is",
+            self.ready.clone(),
+        );
     }
 }
 
 impl Metrics {
+    /// A component's reconciler begins. Its series are there from now on, so that a rate knows of the first failure.
+    pub fn reconciler_begun(&self, component: &'static str) {
+        self.queue_depth(component, 0);
+        for outcome in ["Settled", "Retry"] {
+            let reconciled = Reconciled { component, outcome };
+            drop(self.work.reconciles.get_or_create(&reconciled));
+        }
+    }
+
     /// An action was taken or not.
     pub fn acted(
         &self,
@@ -90,5 +106,10 @@ impl Metrics {
     /// Whether this replica reconciles.
     pub fn leading(&self, leads: bool) {
         self.work.leader.set(leads.into());
+    }
+
+    /// Whether this replica may be sent traffic.
+    pub fn ready(&self, ready: bool) {
+        self.work.ready.set(ready.into());
     }
 }

@@ -1,0 +1,98 @@
+//! Tests of what holds a claim that is being deleted.
+
+use super::{FinishedPods, census::count};
+use crate::{
+    cluster::Feed,
+    objects::{claim::ClaimWire, pod::PodWire},
+    telemetry::Metrics,
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+fn claim(name: &str, age: i64, finalizers: &[&str]) -> ClaimWire {
+    let deleted = Timestamp::now() - SignedDuration::from_secs(age);
+    let claim = json!({"metadata": {"name": name, "namespace": "ns", "uid": name,
+        "deletionTimestamp": deleted.to_string(), "finalizers": finalizers}});
+    serde_json::from_value(claim).expect("a claim")
+}
+
+fn pod(claim: &str, phase: &str) -> PodWire {
+    let pod: Value = json!({"metadata": {"name": format!("{claim}-{phase}"), "namespace": "ns", "uid": phase},
+        "spec": {"nodeName": "n", "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]},
+        "status": {"phase": phase}});
+    serde_json::from_value(pod).expect("a pod")
+}
+
+fn text(mode: FinishedPods) -> String {
+    const OURS: &str = "kubernetes.io/pvc-protection";
+    let living = json!({"metadata": {"name": "living", "namespace": "ns", "finalizers": [OURS]}});
+    let claims = vec![
+        serde_json::from_value(living).expect("a claim"),
+        claim("used", 7200, &[OURS]),
+        claim("used-too", 60, &[OURS, "other"]),
+        claim("finished", 600, &[OURS]),
+        claim("unused", 0, &[OURS]),
+        claim("foreign", 90_000, &["other"]),
+        claim("going", 90_000, &[]),
+    ];
+    let pods = vec![
+        pod("used", "Succeeded"),
+        pod("used", "Running"),
+        pod("used-too", "Running"),
+        pod("finished", "Failed"),
+        pod("finished", "Succeeded"),
+    ];
+    let metrics = Metrics::new();
+    count(&Feed::filled(claims), &Feed::filled(pods), mode, &metrics);
+    metrics.text()
+}
+
+fn number(text: &str, reason: &str) -> i64 {
+    value(text, &format!("claims_held{{reason=\"{reason}\"}}"))
+}
+
+fn value(text: &str, series: &str) -> i64 {
+    let prefix = format!("volume_warden_{series} ");
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(&*prefix));
+    value.expect("a series").parse().expect("a number")
+}
+
+#[test]
+fn held_claims_are_told_apart() {
+    let text = text(FinishedPods::Hold);
+    let reasons = ["InUse", "FinishedPod", "Unused", "ForeignFinalizer"];
+    assert_eq!(reasons.map(|reason| number(&text, reason)), [2, 1, 1, 1]);
+}
+
+#[test]
+fn the_oldest_is_as_old_as_its_deletion() {
+    let text = text(FinishedPods::Hold);
+    let oldest = |reason: &str| {
+        value(
+            &text,
+            &format!("claims_held_oldest_seconds{{reason=\"{reason}\"}}"),
+        )
+    };
+    for (reason, age) in [
+        ("InUse", 7200),
+        ("FinishedPod", 600),
+        ("Unused", 0),
+        ("ForeignFinalizer", 90_000),
+    ] {
+        assert!(
+            (age..age + 300).contains(&oldest(reason)),
+            "{reason}: {}",
+            oldest(reason)
+        );
+    }
+}
+
+#[test]
+fn a_finished_pod_that_lets_go_holds_nothing() {
+    let text = text(FinishedPods::Release);
+    assert_eq!(
+        (number(&text, "FinishedPod"), number(&text, "Unused")),
+        (0, 2)
+    );
+}
