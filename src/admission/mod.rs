@@ -1,5 +1,6 @@
 //! The HTTPS side: takes admission reviews, asks a component's hook, answers. Knows no component.
 
+mod decision;
 mod envelope;
 mod hook;
 mod router;

@@ -1,7 +1,7 @@
 //! From HTTP to a hook and back: bounds, deadlines, panics.
 
 use super::{
-    envelope,
+    decision, envelope,
     hook::{Answer, Hook, Request},
 };
 use crate::telemetry::Metrics;
@@ -21,6 +21,7 @@ use std::{
 };
 use tokio::time::timeout;
 use tower::limit::GlobalConcurrencyLimitLayer;
+use tracing::Instrument;
 
 /// Two objects of the API server's limit of 3 MiB each, and some room.
 const BODY_LIMIT: usize = 8 << 20;
@@ -55,7 +56,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
 async fn review(hook: Arc<Hook>, options: Options, body: Body) -> Response {
     let started = Instant::now();
     let (response, verdict) = match timeout(BODY_DEADLINE, to_bytes(body, BODY_LIMIT)).await {
-        Ok(Ok(body)) => answer(&hook, &options, &body).await,
+        Ok(Ok(body)) => answer(&hook, &options, &body, started).await,
         Ok(Err(_)) => {
             let sentence =
                 format!("the body could not be read, or is larger than {BODY_LIMIT} bytes");
@@ -74,24 +75,25 @@ async fn review(hook: Arc<Hook>, options: Options, body: Body) -> Response {
 
 /// No review, so no uid to answer to: plain HTTP.
 fn unreadable(status: StatusCode, sentence: String) -> (Response, &'static str) {
+    tracing::info!(verdict = "Unreadable", why = sentence, "review");
     ((status, sentence + "\n").into_response(), "Unreadable")
 }
 
-async fn answer(hook: &Hook, options: &Options, body: &[u8]) -> (Response, &'static str) {
+async fn answer(
+    hook: &Hook,
+    options: &Options,
+    body: &[u8],
+    started: Instant,
+) -> (Response, &'static str) {
     let request = match envelope::decode(body) {
         Ok(request) => Arc::new(request),
         Err(sentence) => return unreadable(StatusCode::BAD_REQUEST, sentence),
     };
-    let answer = ask(hook, request.clone()).await;
+    let span = decision::span(hook.path, &request);
+    let answer = ask(hook, request.clone()).instrument(span.clone()).await;
     let verdict = answer.verdict();
-    tracing::debug!(
-        uid = request.uid,
-        path = hook.path,
-        namespace = request.namespace,
-        name = request.name,
-        verdict,
-        "review"
-    );
+    span.record("verdict", verdict);
+    decision::log(hook.path, &request, &answer, started.elapsed());
     if let Answer::Unavailable(why) = answer {
         return (
             (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),

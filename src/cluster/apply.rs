@@ -109,20 +109,30 @@ impl Apply {
         let applied = self.write(target, &action).await;
         self.metrics
             .acted(component, action.name(), reason, applied.label());
-        let (kind, object, action_name, outcome) = (
-            target.kind.plural(),
-            target.name,
-            action.name(),
-            applied.label(),
-        );
-        tracing::debug!(component, kind, %object, action = action_name, reason, outcome, dry_run = self.dry_run, "action");
-        if self.dry_run {
-            tracing::info!(component, kind, %object, action = action_name, reason, "would act");
-        }
+        self.log(component, target, action.name(), reason, &applied);
         if let Applied::Failed(error) = &applied {
             self.report(target, &action, error).await;
         }
         applied
+    }
+
+    /// One line for each action: what was done to what by whom, why, and what became of it.
+    pub(super) fn log(
+        &self,
+        component: &'static str,
+        target: &Target<'_>,
+        action: &'static str,
+        reason: &'static str,
+        applied: &Applied,
+    ) {
+        let (kind, object, outcome) = (target.kind.plural(), target.name, applied.label());
+        let said = if self.dry_run { "would act" } else { "action" };
+        match applied {
+            Applied::Failed(error) => {
+                tracing::warn!(component, kind, %object, action, reason, outcome, %error, "{said}");
+            }
+            _ => tracing::info!(component, kind, %object, action, reason, outcome, "{said}"),
+        }
     }
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
@@ -164,7 +174,6 @@ impl Apply {
 
     /// A refusal is the user's to know: missing rights, a policy, an admission webhook. So is an outage, for some actions.
     async fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
-        tracing::warn!(kind = target.kind.plural(), object = %target.name, action = action.name(), %error, "not written");
         let kube::Error::Api(status) = error else {
             return;
         };

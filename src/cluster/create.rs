@@ -1,6 +1,7 @@
 //! New objects: the other thing that the only writer does.
 
 use super::{
+    action::Target,
     apply::{Applied, Apply, CALL_LIMIT},
     client::within,
 };
@@ -50,11 +51,8 @@ impl Apply {
         let applied = self.admit(creation, lane).await;
         self.metrics
             .acted(component, ACTION, reason, applied.label());
-        let (kind, object, outcome) = (creation.kind.plural(), creation.name, applied.label());
-        tracing::debug!(component, kind, %object, action = ACTION, reason, outcome, "action");
-        if let Applied::Failed(error) = &applied {
-            tracing::warn!(kind, %object, action = ACTION, %error, "not written");
-        }
+        let target = Target::new(creation.kind, creation.name, "");
+        self.log(component, &target, ACTION, reason, &applied);
         applied
     }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     backend::{Backend, Deletion, Failure, Listed, Sentence},
     cluster::{Leadership, LiveGet},
-    objects::{Namespace, ObjectName},
+    objects::{Kind, Namespace, ObjectName},
     telemetry::Metrics,
 };
 use kube::Client;
@@ -139,11 +139,13 @@ impl Remover {
         let removal = self.delete(listed).await;
         let why = origin.name();
         self.metrics.acted(NAME, ACTION, why, removal.name());
-        tracing::debug!(
+        tracing::info!(
             component = NAME,
-            namespace = listed.name,
-            outcome = removal.name(),
+            kind = Kind::Namespace.plural(),
+            object = listed.name,
+            action = ACTION,
             reason = why,
+            outcome = removal.name(),
             "action"
         );
         removal

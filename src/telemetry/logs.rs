@@ -21,7 +21,9 @@ pub fn init(format: Format) {
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     // A second start, as tests do, leaves the first as it is.
     let _ = match format {
-        Format::Json => registry.with(layer.json().flatten_event(true)).try_init(),
+        Format::Json => registry
+            .with(layer.json().flatten_event(true).with_span_list(false))
+            .try_init(),
         Format::Text => registry
             .with(layer.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())))
             .try_init(),

@@ -93,7 +93,8 @@ impl WardenBuilder<'_> {
             .arg(kubeconfig)
             .args(["--webhook-address", &format!("127.0.0.1:{webhook_port}")])
             .args(["--metrics-address", &format!("127.0.0.1:{metrics_port}")])
-            .args(["--log-format", "text"])
+            // An argument may say otherwise.
+            .env("VOLUME_WARDEN_LOG_FORMAT", "text")
             .args(self.arguments);
         if !self.quiet {
             command.env("RUST_LOG", "info,volume_warden=debug");

@@ -1,0 +1,59 @@
+//! One line in the log for each review: what was asked by whom, and what was answered.
+
+use super::hook::{Answer, Request};
+use std::{fmt, time::Duration};
+use tracing::Span;
+
+/// The span in which a review is answered: whatever is logged or traced in it is told by which review.
+pub(super) fn span(path: &'static str, request: &Request) -> Span {
+    tracing::debug_span!(
+        "review",
+        uid = request.uid,
+        path,
+        operation = request.operation,
+        kind = request.resource.resource,
+        object = %Object(request),
+        verdict = tracing::field::Empty,
+    )
+}
+
+/// A refusal is what somebody will ask about; whatever else was answered is for those who ask for more lines.
+pub(super) fn log(path: &'static str, request: &Request, answer: &Answer, took: Duration) {
+    let (verdict, took) = (answer.verdict(), took.as_secs_f64());
+    let dry_run = request.dry_run.unwrap_or_default();
+    macro_rules! line {
+        ($level:ident, $why:expr) => {
+            tracing::$level!(
+                uid = request.uid,
+                path,
+                operation = request.operation,
+                kind = request.resource.resource,
+                subresource = request.sub_resource,
+                object = %Object(request),
+                user = request.user_info.username,
+                dry_run,
+                verdict,
+                took,
+                why = $why,
+                "review"
+            )
+        };
+    }
+    match answer {
+        Answer::Deny { message, .. } => line!(info, Some(message)),
+        Answer::Unavailable(why) => line!(info, Some(why)),
+        Answer::Allow | Answer::Warn(_) | Answer::Patch { .. } => line!(debug, None::<&str>),
+    }
+}
+
+/// As everywhere else in the log. The name is not known yet where the API server is to make one.
+struct Object<'a>(&'a Request);
+
+impl fmt::Display for Object<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.namespace.is_empty() {
+            write!(f, "{}/", self.0.namespace)?;
+        }
+        f.write_str(&self.0.name)
+    }
+}
