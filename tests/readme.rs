@@ -1,6 +1,6 @@
-//! The README names every flag and every metric, and none that is not there.
+//! The README names every flag and every metric, docs/events.md every reason, and none that is not there.
 
-use std::{collections::BTreeSet, process::Command, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
 use volume_warden::{objects::Kind, telemetry::Metrics};
 
 const README: &str = include_str!("../README.md");
@@ -96,4 +96,58 @@ fn every_metric_is_in_the_readme() {
         .cloned()
         .collect();
     assert_eq!(ours, known, "left: the program; right: the README");
+}
+
+/// The sources, without their tests.
+fn sources(directory: &Path, found: &mut String) {
+    for entry in fs::read_dir(directory).expect("a directory").flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() && name != "tests" {
+            sources(&path, found);
+        } else if path.is_file() && !name.to_string_lossy().ends_with("tests.rs") {
+            let text = fs::read_to_string(path).expect("a source");
+            *found += text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        }
+    }
+}
+
+/// The first word in double quotes of each line of the block that follows `head`, up to a line that is only `end`.
+fn words(source: &str, head: &str, end: &str) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    for block in source.split(head).skip(1) {
+        let lines = block.lines().take_while(|line| *line != end);
+        let quoted = lines.filter_map(|line| Some(line.split('"').nth(1)?.to_owned()));
+        words.extend(quoted);
+    }
+    words
+}
+
+/// The first cell of each row below that heading.
+fn rows(page: &str, heading: &str) -> BTreeSet<String> {
+    let section = page
+        .split("\n## ")
+        .find(|section| section.starts_with(heading));
+    let lines = section.expect("a section").lines();
+    let cells = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    cells.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_reason_is_in_the_list() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/events.md")).expect("the page");
+    let mut source = String::new();
+    sources(&root.join("src"), &mut source);
+    let constants = words(&source, "pub mod reasons {", "}");
+    // Every refused write has an Event.
+    let failures = words(&source, "fn failure(&self)", "    }");
+    assert!(constants.len() > 20 && failures.len() > 4);
+    let events = rows(&page, "Events");
+    let others = rows(&page, "Reasons that are no Events");
+    let known: BTreeSet<_> = events.union(&others).cloned().collect();
+    // Those of pvc-retention are fates, of which it tells three.
+    let told = ["ConflictingController", "ClaimStale", "ClaimKept"].map(String::from);
+    let of_source: BTreeSet<_> = constants.union(&failures).cloned().chain(told).collect();
+    assert_eq!(of_source, known, "left: the sources; right: docs/events.md");
+    assert!(failures.is_subset(&events), "{failures:?}");
 }

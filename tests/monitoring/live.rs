@@ -1,0 +1,226 @@
+//! A real Volume Warden on a real control plane, in whose metrics and log one looks.
+
+use crate::{FAIL_OPEN, Served, not_served, prometheus::Prometheus, promql::Asked, shipped};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::path::Path;
+use tempfile::TempDir;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// Something of everything: a claim that a pod holds, one that was let go, a pod that was refused, a namespace that stays in the
+/// storage backend.
+struct Scene {
+    cluster: Cluster,
+    warden: Warden,
+    claims: Api<PersistentVolumeClaim>,
+    pods: Api<Pod>,
+    _storage: TempDir,
+}
+
+impl Scene {
+    async fn new() -> Result<Self> {
+        let cluster = Cluster::ours().name("monitoring").start().await?;
+        let manifests = Path::new(shipped::ROOT).join("manifests");
+        cluster.apply_kustomization(manifests).await?;
+        // What the kustomize component brings that this backend needs.
+        let storage = tempfile::tempdir()?;
+        std::fs::write(storage.path().join(".volume-warden-root"), "")?;
+        std::fs::create_dir_all(storage.path().join("gone/volume"))?;
+        let warden = Warden::builder(&cluster, env!("CARGO_BIN_EXE_volume-warden"))
+            .arg("--log-format=json")
+            .arg("--storage-backend=directory")
+            .arg(format!("--directory-root={}", storage.path().display()))
+            .arg("--gc-scope=all")
+            .arg("--gc-grace=0s")
+            .arg("--gc-confirm-after=0s")
+            .arg("--namespace-delete-gc-delay=0s");
+        let warden = warden.serving().start().await?;
+        let client = cluster.client();
+        let scene = Self {
+            claims: Api::namespaced(client.clone(), "default"),
+            pods: Api::namespaced(client, "default"),
+            cluster,
+            warden,
+            _storage: storage,
+        };
+        scene.play().await?;
+        Ok(scene)
+    }
+
+    async fn play(&self) -> Result<()> {
+        eventually("the webhooks answer", async || {
+            let dry_run = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            let probe = self.claims.create(&dry_run, &claim("probe")?).await?;
+            anyhow::Ok(probe.metadata.finalizers.is_some())
+        })
+        .await?;
+        let post = PostParams::default();
+        for name in ["held", "free"] {
+            self.claims.create(&post, &claim(name)?).await?;
+        }
+        self.pods.create(&post, &pod("user", "held")?).await?;
+        self.knows(r#"volume_warden_feed_synced{resource="pods"} 1"#)
+            .await?;
+        for name in ["held", "free"] {
+            self.claims.delete(name, &DeleteParams::default()).await?;
+        }
+        self.knows(r#"volume_warden_claims_held{reason="InUse"} 1"#)
+            .await?;
+        eventually("the other goes", async || {
+            anyhow::Ok(self.claims.get_opt("free").await?.is_none())
+        })
+        .await?;
+        eventually("a second user is refused", async || {
+            let refused = self.pods.create(&post, &pod("late", "held")?).await;
+            ensure!(refused.is_err(), "the guard is best effort");
+            Ok(())
+        })
+        .await?;
+        self.knows(r#"volume_warden_namespaces_waiting{reason="NotEmpty"} 1"#)
+            .await
+    }
+
+    async fn knows(&self, line: &str) -> Result<()> {
+        eventually(line, async || {
+            let text = self.warden.metrics().await?;
+            ensure!(text.lines().any(|each| each == line), "{text}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// The lines of its log with this message.
+    fn log(&self, message: &str) -> Result<Vec<Value>> {
+        let log = self.warden.process().log();
+        let lines = log.lines().map(|line| {
+            serde_json::from_str::<Value>(line).with_context(|| format!("not JSON: {line}"))
+        });
+        let lines: Vec<Value> = lines.collect::<Result<_>>()?;
+        let ours = lines.into_iter().filter(|line| line["message"] == message);
+        Ok(ours.collect())
+    }
+}
+
+fn claim(name: &str) -> Result<PersistentVolumeClaim> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+    }))?)
+}
+
+fn pod(name: &str, claim: &str) -> Result<Pod> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": "node-1",
+            "containers": [{"name": "main", "image": "main"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    }))?)
+}
+
+/// The labels of each metric of the text.
+fn served(text: &str) -> Served {
+    let mut served = Served::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let end = line.find(['{', ' ']).unwrap_or(line.len());
+        let labels = served.entry(line[..end].to_owned()).or_default();
+        if let Some((inside, _)) = line[end..]
+            .strip_prefix('{')
+            .and_then(|rest| rest.split_once('}'))
+        {
+            let names = inside
+                .split("\",")
+                .filter_map(|label| label.split_once('='));
+            labels.extend(names.map(|(name, _)| name.to_owned()));
+        }
+    }
+    served
+}
+
+fn has(line: &Value, wanted: &Value) -> bool {
+    let mut wanted = wanted.as_object().into_iter().flatten();
+    wanted.all(|(key, value)| line[key] == *value)
+}
+
+/// Whoever was refused finds the line by the uid that is in the API server's audit log, and by the object.
+fn reviews_are_logged(scene: &Scene) -> Result<()> {
+    let lines = scene.log("review")?;
+    let refused = json!({"kind": "pods", "object": "default/late", "operation": "CREATE", "verdict": "Denied", "level": "INFO",
+        "path": "/pvc-protection/pods", "subresource": "", "user": "admin", "dry_run": false});
+    let line = lines.iter().find(|line| has(line, &refused));
+    let line = line.with_context(|| format!("no {refused} in {lines:#?}"))?;
+    let why = line["why"].as_str().unwrap_or_default();
+    ensure!(why.contains("is being deleted"), "{line}");
+    let uid = line["uid"].as_str().unwrap_or_default();
+    ensure!(uid.len() == 36 && line["took"].as_f64().is_some(), "{line}");
+    let patched = json!({"kind": "persistentvolumeclaims", "object": "default/held", "verdict": "Patched", "level": "DEBUG"});
+    ensure!(lines.iter().any(|line| has(line, &patched)), "no {patched}");
+    Ok(())
+}
+
+fn actions_are_logged(scene: &Scene) -> Result<()> {
+    let lines = scene.log("action")?;
+    for wanted in [
+        json!({"component": "pvc-protection", "kind": "persistentvolumeclaims", "object": "default/free",
+            "action": "RemoveFinalizer", "reason": "Unused", "outcome": "Done", "level": "INFO"}),
+        json!({"component": "namespace-gc", "kind": "namespaces", "object": "gone",
+            "action": "DeleteFromBackend", "reason": "Orphan", "outcome": "NotEmpty", "level": "INFO"}),
+    ] {
+        let found = lines.iter().any(|line| has(line, &wanted));
+        ensure!(found, "no {wanted} in {lines:#?}");
+    }
+    Ok(())
+}
+
+/// With nobody behind the Service the API server lets requests pass, and says so.
+async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
+    let Scene {
+        cluster,
+        warden,
+        claims,
+        ..
+    } = scene;
+    warden.stop().await?;
+    claims
+        .create(&PostParams::default(), &claim("missed")?)
+        .await?;
+    let client: Client = cluster.client();
+    let request = http::Request::get("/metrics").body(vec![])?;
+    let text = client.request_text(request).await?;
+    cluster.stop().await;
+    Ok(text)
+}
+
+#[tokio::test]
+async fn every_query_asks_for_what_is_served() -> Result<()> {
+    let scene = Scene::new().await?;
+    reviews_are_logged(&scene)?;
+    actions_are_logged(&scene)?;
+    let mut served = served(&scene.warden.metrics().await?);
+    if let Some(prometheus) = Prometheus::wanted()? {
+        prometheus
+            .answers(scene.warden.metrics_port(), &shipped::queries())
+            .await?;
+    }
+    let of_the_api_server = self::served(&metrics_of_a_fail_open(scene).await?);
+    let fail_open = of_the_api_server.get(FAIL_OPEN);
+    let labels = fail_open.context("the API server has let nothing pass")?;
+    served.insert(FAIL_OPEN.to_owned(), labels.clone());
+    for query in shipped::queries() {
+        let missing = not_served(&Asked::by(&query), &served);
+        ensure!(
+            missing.is_empty(),
+            "{query}\nasks for {missing:?}, of {served:#?}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! The shipped alerts and dashboard: every query asks for what a real Volume Warden serves, every alert is explained and tested.
+
+mod live;
+mod prometheus;
+mod promql;
+mod shipped;
+
+use promql::Asked;
+use shipped::{Alert, ROOT, alerts, dashboard, queries};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What Prometheus adds to every series of a target that the ServiceMonitor finds.
+const OF_THE_TARGET: [&str; 3] = ["namespace", "pod", "job"];
+/// Of the API server, not of ours.
+const FAIL_OPEN: &str = "apiserver_admission_webhook_fail_open_count";
+
+/// The labels of each metric.
+type Served = BTreeMap<String, BTreeSet<String>>;
+
+/// What the query asks for that is not served, in words.
+fn not_served(asked: &Asked, served: &Served) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut known: BTreeSet<&str> = OF_THE_TARGET.into();
+    for selector in &asked.selectors {
+        let Some(labels) = served.get(&selector.metric) else {
+            missing.push(selector.metric.clone());
+            continue;
+        };
+        known.extend(labels.iter().map(String::as_str));
+        let has = |label: &String| labels.contains(label) || OF_THE_TARGET.contains(&&**label);
+        let absent = selector.labels.iter().filter(|label| !has(label));
+        missing.extend(absent.map(|label| format!("{}{{{label}}}", selector.metric)));
+    }
+    let grouped = asked.grouped.iter();
+    let unknown = grouped.filter(|label| !known.contains(label.as_str()));
+    missing.extend(unknown.cloned());
+    missing
+}
+
+#[test]
+fn every_alert_has_a_section_in_the_runbooks() {
+    let text = std::fs::read_to_string(format!("{ROOT}/docs/runbooks.md")).expect("the runbooks");
+    let sections: BTreeMap<&str, &str> = text
+        .split("\n## ")
+        .skip(1)
+        .filter_map(|section| section.split_once('\n'))
+        .collect();
+    let alerts = alerts();
+    let names: BTreeSet<&str> = alerts.iter().map(|alert| &*alert.name).collect();
+    assert_eq!(
+        names,
+        sections.keys().copied().collect(),
+        "alerts; sections"
+    );
+    for Alert { name, runbook, .. } in &alerts {
+        let anchor = format!("docs/runbooks.md#{}", name.to_lowercase());
+        assert_eq!(*runbook, anchor);
+        for part in ["**Meaning.**", "**Check.**", "**Mend.**"] {
+            assert!(sections[&**name].contains(part), "{name} has no {part}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_is_provoked_and_left_alone() {
+    let tests = shipped::yaml(&format!("{ROOT}/tests/monitoring/alerts.yaml"));
+    let tests = tests["tests"].as_array().expect("tests");
+    let cases = tests
+        .iter()
+        .flat_map(|test| test["alert_rule_test"].as_array());
+    let cases: Vec<_> = cases.flatten().collect();
+    for Alert { name, .. } in alerts() {
+        for fires in [true, false] {
+            let of_it = |case: &&&serde_json::Value| {
+                let expected = case["exp_alerts"]
+                    .as_array()
+                    .is_some_and(|all| !all.is_empty());
+                case["alertname"] == *name && expected == fires
+            };
+            assert!(
+                cases.iter().find(of_it).is_some(),
+                "{name}, firing: {fires}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_dashboard_can_be_imported() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
+    assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
+    for panel in panels {
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel}");
+        let targets = panel["targets"].as_array().expect("targets");
+        assert!(!targets.is_empty(), "{panel}");
+    }
+}
+
+/// What is shipped asks for something, so the tests of its queries look at something.
+#[test]
+fn there_are_queries() {
+    let queries = queries();
+    assert!(queries.len() > 30, "{}", queries.len());
+    assert!(
+        queries
+            .iter()
+            .all(|query| !Asked::by(query).selectors.is_empty())
+    );
+}

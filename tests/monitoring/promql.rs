@@ -1,0 +1,102 @@
+//! Which metrics and labels a PromQL expression asks for. Prometheus itself says whether it is one, see `prometheus`.
+
+use std::collections::BTreeSet;
+
+/// What an expression asks for.
+#[derive(Debug, Default)]
+pub struct Asked {
+    pub selectors: Vec<Selector>,
+    /// The labels of `by (…)`.
+    pub grouped: BTreeSet<String>,
+}
+
+/// A metric, with the labels that are compared.
+#[derive(Debug)]
+pub struct Selector {
+    pub metric: String,
+    pub labels: Vec<String>,
+}
+
+const KEYWORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
+
+impl Asked {
+    pub fn by(expression: &str) -> Self {
+        let tokens = tokens(expression);
+        let mut asked = Self::default();
+        let mut rest = &tokens[..];
+        while let [first, after @ ..] = rest {
+            let next = after.first().map_or("", String::as_str);
+            rest = after;
+            if first == "by" {
+                let (grouped, after) = enclosed(after, ")");
+                asked.grouped.extend(grouped);
+                rest = after;
+            } else if is_name(first)
+                && !["(", "by"].contains(&next)
+                && !KEYWORDS.contains(&&**first)
+            {
+                let (labels, after) = match next {
+                    "{" => enclosed(after, "}"),
+                    _ => (vec![], after),
+                };
+                let metric = first.clone();
+                asked.selectors.push(Selector { metric, labels });
+                rest = after;
+            }
+        }
+        asked
+    }
+}
+
+/// The names up to the closing bracket, and what follows.
+fn enclosed<'a>(tokens: &'a [String], closing: &str) -> (Vec<String>, &'a [String]) {
+    let end = tokens.iter().position(|token| token == closing);
+    let (inside, after) = tokens.split_at(end.expect("is closed"));
+    let names = inside.iter().filter(|token| is_name(token));
+    (names.cloned().collect(), after)
+}
+
+fn is_name(token: &str) -> bool {
+    token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+}
+
+/// Words, numbers and signs, without what is quoted.
+fn tokens(expression: &str) -> Vec<String> {
+    let unquoted = expression
+        .split('"')
+        .step_by(2)
+        .collect::<Vec<_>>()
+        .join(" ");
+    let mut tokens = Vec::new();
+    let mut word = String::new();
+    for each in unquoted.chars().chain([' ']) {
+        if each.is_ascii_alphanumeric() || ['_', ':', '.'].contains(&each) {
+            word.push(each);
+            continue;
+        }
+        if !word.is_empty() {
+            tokens.push(std::mem::take(&mut word));
+        }
+        if !each.is_whitespace() {
+            tokens.push(each.to_string());
+        }
+    }
+    tokens
+}
+
+#[test]
+fn metrics_and_labels_are_found() {
+    let asked = Asked::by(
+        "histogram_quantile(0.9, sum by (le, path) (rate(a_bucket{x=~\"b|c{d}\", y!=\"z\"}[5m]))) > 0.1 or b - b offset 1d",
+    );
+    let found = asked.selectors.iter();
+    let found: Vec<_> = found
+        .map(|each| (&*each.metric, each.labels.join(",")))
+        .collect();
+    let none = String::new;
+    assert_eq!(
+        found,
+        [("a_bucket", "x,y".into()), ("b", none()), ("b", none())]
+    );
+    assert_eq!(asked.grouped, ["le", "path"].map(String::from).into());
+}

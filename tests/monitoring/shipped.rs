@@ -1,0 +1,54 @@
+//! What `manifests/monitoring` has.
+
+use serde_json::Value;
+
+pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+pub struct Alert {
+    pub name: String,
+    pub expression: String,
+    pub runbook: String,
+}
+
+pub fn yaml(path: &str) -> Value {
+    let text = std::fs::read_to_string(path).expect("a file");
+    serde_saphyr::from_str(&text).expect("YAML")
+}
+
+/// The rules as Prometheus itself reads them.
+pub fn rules() -> Value {
+    yaml(&format!("{ROOT}/manifests/monitoring/rules.yaml"))["spec"].take()
+}
+
+pub fn alerts() -> Vec<Alert> {
+    let rules = rules();
+    let groups = rules["groups"].as_array().expect("groups");
+    let rules = groups.iter().flat_map(|group| group["rules"].as_array());
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let alert = |rule: &Value| Alert {
+        name: text(&rule["alert"]),
+        expression: text(&rule["expr"]),
+        runbook: text(&rule["annotations"]["runbook_url"]),
+    };
+    rules.flatten().map(alert).collect()
+}
+
+pub fn dashboard() -> Value {
+    let path = format!("{ROOT}/manifests/monitoring/dashboard.json");
+    let text = std::fs::read_to_string(path).expect("the dashboard");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Every expression of the alerts and the dashboard, as Grafana would send it.
+pub fn queries() -> Vec<String> {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array());
+    let targets = targets.flatten().map(|target| {
+        let expression = target["expr"].as_str().expect("an expression");
+        let expression = expression.replace("$__rate_interval", "1m");
+        expression.replace("$namespace", ".*")
+    });
+    let alerts = alerts().into_iter().map(|alert| alert.expression);
+    targets.chain(alerts).collect()
+}
