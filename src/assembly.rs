@@ -277,6 +277,11 @@ impl Assembly {
         }
     }
 
+    /// The writer.
+    pub fn apply(&self) -> Arc<Apply> {
+        self.context.apply.clone()
+    }
+
     /// The watches, which never end, each with its name.
     pub fn watches(&self) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let (client, namespace) = (&self.context.client, self.context.namespace.as_deref());

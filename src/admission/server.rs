@@ -24,6 +24,8 @@ use hyper_util::{
 };
 use rustls::ServerConfig;
 use std::{
+    io,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -149,13 +151,14 @@ impl Server {
             self.metrics.clone(),
             self.graceful.watcher(),
         );
+        let peer = tcp.peer_addr().ok();
         tokio::spawn(async move {
             let _permit = permit;
             let _ = tcp.set_nodelay(true);
-            let Ok(Ok(tls)) =
-                timeout(limits.handshake, TlsAcceptor::from(config).accept(tcp)).await
-            else {
-                return;
+            let tls = match timeout(limits.handshake, TlsAcceptor::from(config).accept(tcp)).await {
+                Ok(Ok(tls)) => tls,
+                Ok(Err(error)) => return tell_of_client(&error, peer),
+                Err(_) => return,
             };
             metrics.connected(1);
             let asked = Arc::new(AtomicBool::new(false));
@@ -169,6 +172,17 @@ impl Server {
             }
             metrics.connected(-1);
         });
+    }
+}
+
+/// Handshakes fail for many reasons that are nobody's business here. That a client has no certificate, or the wrong one, is ours.
+fn tell_of_client(error: &io::Error, peer: Option<SocketAddr>) {
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    if let Some(
+        error @ (rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)),
+    ) = error
+    {
+        tracing::warn!(peer = peer.map(tracing::field::display), %error, "a client was refused: see --client-ca-file");
     }
 }
 

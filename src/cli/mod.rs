@@ -1,6 +1,7 @@
 //! The command line. Every flag is also an environment variable.
 
 mod backend;
+mod certificate;
 mod collecting;
 mod connection;
 mod drain;
@@ -13,6 +14,7 @@ mod releaser;
 mod run;
 mod single_dash;
 mod tasks;
+mod tls;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::{ffi::OsString, process::ExitCode};

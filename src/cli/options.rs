@@ -5,6 +5,7 @@ use super::{
     collecting::{CollectingOptions, PeriodOptions},
     provisioner::ProvisionerOptions,
     releaser::ReleaserOptions,
+    tls::TlsOptions,
 };
 use crate::{
     components::Component, objects::ControllerId, pvc_protection::FinishedPods,
@@ -146,47 +147,6 @@ pub(super) struct ServerOptions {
         value_name = "IP:PORT"
     )]
     pub(super) metrics_address: SocketAddr,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "TLS")]
-pub(super) struct TlsOptions {
-    /// Certificate chain to serve, PEM, reloaded when it changes. Without it Volume Warden makes a CA and a certificate of its
-    /// own and publishes the CA in its webhook configurations.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_TLS_CERT_FILE",
-        requires = "tls_key_file",
-        value_name = "FILE"
-    )]
-    pub(super) tls_cert_file: Option<PathBuf>,
-
-    /// The certificate's private key, PEM.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_TLS_KEY_FILE",
-        requires = "tls_cert_file",
-        value_name = "FILE"
-    )]
-    pub(super) tls_key_file: Option<PathBuf>,
-
-    /// Secret of the self-made certificate, shared by all replicas.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_TLS_SECRET_NAME",
-        default_value = "volume-warden-tls",
-        value_name = "NAME"
-    )]
-    pub(super) tls_secret_name: String,
-
-    /// Service the webhook configurations name; the self-made certificate is for it.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_SERVICE_NAME",
-        default_value = "volume-warden",
-        value_name = "NAME"
-    )]
-    pub(super) service_name: String,
 }
 
 impl RunOptions {

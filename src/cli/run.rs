@@ -1,15 +1,15 @@
 //! `volume-warden run`: starts everything, watches over it, ends it in order.
 
-use super::{options::RunOptions, tasks::Tasks};
+use super::{certificate::Serving, options::RunOptions, tasks::Tasks};
 use crate::{
-    admission::{self, Certificate, Limits},
+    admission::{self, Limits},
     assembly::{Assembly, Context},
     cluster::{Apply, Elector, LeaseName},
     components::Component,
     listener::Listener,
     namespace_gc::Collecting,
     telemetry::{Metrics, health, logs},
-    tls::{Mounted, SelfSigned, install_crypto},
+    tls::{Configuration, Service, install_crypto},
 };
 use anyhow::Context as _;
 use kube::{Api, Client};
@@ -78,70 +78,36 @@ impl Process {
         );
         // First of all: a process that cannot serve must not win the Lease either.
         let sockets = self.listen().await?;
-        let certificate = Certificate::default();
-        if self.has_webhooks() {
-            self.certificate(&client, &certificate).await?;
-        }
+        let serving = self.serving(&client).await?;
         let collecting = self.collecting().await?;
         let assembly = self.components(&client, collecting);
-        self.serve(sockets, assembly, certificate);
+        let service = serving.map(|serving| {
+            let (service, apply) = (serving.service.clone(), assembly.apply());
+            serving.follow(&mut self.tasks, apply, self.lease.clone());
+            service
+        });
+        self.serve(sockets, assembly, service);
         let limits = Limits::default();
         self.tasks
             .watch_over(limits.lame_duck + limits.drain + LAST_CALL)
             .await
     }
 
-    /// Mounted files are loaded before anything is served, so that a wrong mount is told at once.
-    async fn certificate(
-        &mut self,
-        client: &Client,
-        certificate: &Certificate,
-    ) -> anyhow::Result<()> {
-        let (certificate, metrics, stop, tls) = (
-            certificate.clone(),
-            self.metrics.clone(),
-            self.tasks.stop.clone(),
-            &self.options.tls,
-        );
-        if let (Some(chain), Some(key)) = (&tls.tls_cert_file, &tls.tls_key_file) {
-            let files = Mounted {
-                certificate: chain.clone(),
-                key: key.clone(),
-            };
-            files.load(&certificate, &metrics).await?;
-            self.tasks
-                .spawn("certificate", files.follow(certificate, metrics, stop));
-        } else {
-            let self_signed = self.self_signed(client);
-            self.tasks.spawn(
-                "certificate",
-                self_signed.follow(certificate, metrics, stop),
-            );
-        }
-        Ok(())
+    fn configurations(&self) -> Vec<Configuration> {
+        let components = self.components.iter();
+        let configurations = components.flat_map(|component| component.webhook_configurations());
+        configurations.copied().collect()
     }
 
-    fn self_signed(&self, client: &Client) -> SelfSigned {
-        let (service, namespace) = (&self.options.tls.service_name, &self.system_namespace);
-        SelfSigned {
-            client: client.clone(),
-            namespace: namespace.clone(),
-            secret: self.options.tls.tls_secret_name.clone(),
-            dns_names: ["", ".cluster.local"]
-                .map(|domain| format!("{service}.{namespace}.svc{domain}"))
-                .to_vec(),
-            configurations: self
-                .components
-                .iter()
-                .flat_map(|component| component.webhook_configurations())
-                .copied()
-                .collect(),
+    /// Not where no component has a webhook.
+    async fn serving(&self, client: &Client) -> anyhow::Result<Option<Serving>> {
+        let configurations = self.configurations();
+        if configurations.is_empty() {
+            return Ok(None);
         }
-    }
-
-    fn has_webhooks(&self) -> bool {
-        let mut components = self.components.iter();
-        components.any(|component| !component.webhook_configurations().is_empty())
+        let (tls, namespace) = (&self.options.tls, self.system_namespace.as_str());
+        let load = Serving::load(tls, (client, namespace), configurations, &self.metrics);
+        load.await.map(Some)
     }
 
     /// A root that is none is told at once. A backend that is down is waited for.
@@ -200,7 +166,7 @@ impl Process {
         let server = &self.options.server;
         let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
         let (https, http) = (server.webhook_address, server.metrics_address);
-        let https = match self.has_webhooks() {
+        let https = match !self.configurations().is_empty() {
             true => Some(TcpListener::bind(https).await.with_context(cannot(https))?),
             false => None,
         };
@@ -212,8 +178,8 @@ impl Process {
         })
     }
 
-    fn serve(&mut self, sockets: Sockets, mut assembly: Assembly, certificate: Certificate) {
-        let missing = self.missing(&assembly, &certificate);
+    fn serve(&mut self, sockets: Sockets, mut assembly: Assembly, service: Option<Service>) {
+        let missing = self.missing(&assembly, service.clone());
         let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
         let options = admission::Options {
             dry_run: self.options.dry_run,
@@ -223,8 +189,8 @@ impl Process {
         let limits = Limits::default();
         // The webhooks are answered from the watches, and probed, to the end of their lame duck.
         let needed = limits.lame_duck;
-        if let Some(https) = sockets.https {
-            let metrics = metrics.clone();
+        if let Some((https, service)) = sockets.https.zip(service) {
+            let (metrics, certificate) = (metrics.clone(), service.certificate);
             let server = admission::serve(https, certificate, router, limits, metrics, stop);
             self.tasks.spawn("the webhook server", server);
         }
@@ -240,18 +206,11 @@ impl Process {
     }
 
     /// What keeps this replica from being ready.
-    fn missing(&self, assembly: &Assembly, certificate: &Certificate) -> health::Missing {
-        let (unlisted, certificate, stop) = (
-            assembly.missing(),
-            self.has_webhooks().then(|| certificate.clone()),
-            self.tasks.stop.clone(),
-        );
+    fn missing(&self, assembly: &Assembly, service: Option<Service>) -> health::Missing {
+        let (unlisted, stop) = (assembly.missing(), self.tasks.stop.clone());
         Arc::new(move || {
             let mut missing = unlisted();
-            let absent = certificate
-                .as_ref()
-                .is_some_and(|certificate| certificate.load().is_none());
-            missing.extend(absent.then(|| "there is no certificate yet".to_owned()));
+            missing.extend(service.iter().flat_map(Service::missing));
             missing.extend(stop.is_cancelled().then(|| "stopping".to_owned()));
             missing
         })

@@ -1,4 +1,4 @@
-//! What is told: in the log, and to users by an Event on our Lease, the one object of ours that lasts as long as the work.
+//! What is told: in the log, and to users by an Event on our Lease.
 
 use super::{
     reasons::{CAPPED, DELETED},
@@ -6,15 +6,11 @@ use super::{
 };
 use crate::{
     backend::Sentence,
-    cluster::{Announcement, Apply, LeaseName},
+    cluster::{Announcement, Apply, LeaseName, LeaseObject},
 };
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
-use kube::{Api, Client};
-use std::{sync::Arc, time::Duration};
-use tokio::{sync::OnceCell, time::timeout};
+use kube::Client;
+use std::sync::Arc;
 
-/// An Event without the uid is better than none.
-const LOOK: Duration = Duration::from_secs(4);
 /// What was done or tried.
 const ACTION: &str = "DeleteFromBackend";
 
@@ -22,9 +18,7 @@ const ACTION: &str = "DeleteFromBackend";
 #[derive(Clone)]
 pub struct Tell {
     apply: Arc<Apply>,
-    leases: Api<Lease>,
-    lease: Arc<LeaseName>,
-    uid: Arc<OnceCell<String>>,
+    lease: LeaseObject,
     backend: &'static str,
 }
 
@@ -33,9 +27,7 @@ impl Tell {
     pub fn new(client: Client, apply: Arc<Apply>, lease: LeaseName, backend: &'static str) -> Self {
         Self {
             apply,
-            leases: Api::namespaced(client, &lease.namespace),
-            lease: Arc::new(lease),
-            uid: Arc::default(),
+            lease: LeaseObject::new(client, lease),
             backend,
         }
     }
@@ -98,26 +90,8 @@ impl Tell {
                 note,
                 related: None,
             };
-            let lease = tell.reference().await;
+            let lease = tell.lease.reference().await;
             tell.apply.publish(lease, announcement, otherwise);
         });
-    }
-
-    async fn reference(&self) -> ObjectReference {
-        let uid = self.uid.get_or_try_init(|| self.read_uid()).await;
-        ObjectReference {
-            api_version: Some("coordination.k8s.io/v1".to_owned()),
-            kind: Some("Lease".to_owned()),
-            namespace: Some(self.lease.namespace.clone()),
-            name: Some(self.lease.name.clone()),
-            uid: uid.ok().cloned(),
-            ..ObjectReference::default()
-        }
-    }
-
-    async fn read_uid(&self) -> Result<String, ()> {
-        let lease = timeout(LOOK, self.leases.get(&self.lease.name)).await;
-        let lease = lease.ok().and_then(Result::ok);
-        lease.and_then(|lease| lease.metadata.uid).ok_or(())
     }
 }

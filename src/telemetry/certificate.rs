@@ -1,27 +1,31 @@
-//! The served certificate.
+//! Certificates.
 
-use super::Metrics;
+use super::{Metrics, labels::Certificate};
 use prometheus_client::{
-    metrics::gauge::Gauge,
+    metrics::{family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
 
 #[derive(Debug, Default)]
 pub(super) struct CertificateMetrics {
-    not_after: Gauge,
+    expiry: Family<Certificate, Gauge>,
 }
 
 impl CertificateMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "When the served certificate expires, in seconds since 1970";
-        let not_after = self.not_after.clone();
-        registry.register_with_unit("certificate_not_after", help, Unit::Seconds, not_after);
+        let help = "Seconds until the served certificate, and the CA it is trusted by, expire";
+        let expiry = self.expiry.clone();
+        registry.register_with_unit("certificate_expiry", help, Unit::Seconds, expiry);
     }
 }
 
 impl Metrics {
-    /// The served certificate expires then.
-    pub fn certificate_expires(&self, seconds_since_1970: i64) {
-        self.certificate.not_after.set(seconds_since_1970);
+    /// So many seconds are left to a certificate, if it is known.
+    pub fn certificate_expiry(&self, certificate: &'static str, left: Option<i64>) {
+        let (expiry, certificate) = (&self.certificate.expiry, Certificate { certificate });
+        match left {
+            Some(left) => drop(expiry.get_or_create(&certificate).set(left)),
+            None => drop(expiry.remove(&certificate)),
+        }
     }
 }

@@ -35,6 +35,11 @@ pub(super) struct Acted {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct Certificate {
+    pub(super) certificate: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct Component {
     pub(super) component: &'static str,
 }

@@ -1,14 +1,29 @@
-//! Where the served certificate comes from: mounted files, or a CA of our own in a Secret that all replicas share.
+//! Where the served certificate comes from: mounted files, or a CA of our own in a Secret that all replicas share. Whether the API
+//! server trusts it, when it ends, and who may call.
 
 mod ca_bundle;
+mod clients;
+mod clock;
 mod config;
+mod expiry;
+mod lifetimes;
+mod material;
 mod mounted;
 mod pki;
+mod secret;
 mod self_signed;
+mod service;
+mod trust;
+mod warnings;
 
 pub use ca_bundle::Configuration;
-pub use mounted::Mounted;
-pub use self_signed::SelfSigned;
+pub use clients::Clients;
+pub use clock::Clock;
+pub use lifetimes::Lifetimes;
+pub use mounted::{Mounted, judge};
+pub use self_signed::{SelfSigned, Settings};
+pub use service::Service;
+pub use warnings::Warnings;
 
 /// Makes ring the process's crypto provider. Call it first: the client and the server both need one, and two would panic.
 pub fn install_crypto() {

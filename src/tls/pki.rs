@@ -1,6 +1,6 @@
 //! A certificate authority of our own, for clusters without cert-manager.
 
-use super::config::{Pair, validity};
+use super::config::{Pair, Validity};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -9,9 +9,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use time::{Duration, OffsetDateTime};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-const AUTHORITY_LIFETIME: Duration = Duration::days(365);
-const LEAF_LIFETIME: Duration = Duration::days(90);
-/// Clocks differ.
+/// Clocks differ. Of a short life no more than a tenth, see [`Validity::made`].
 const BACKDATED: Duration = Duration::minutes(5);
 
 /// A CA: the certificate to trust and the key to sign with, as PEM.
@@ -28,8 +26,8 @@ impl Authority {
     ///
     /// # Errors
     /// When the machine has no randomness.
-    pub fn generate(now: OffsetDateTime) -> anyhow::Result<Self> {
-        let mut parameters = parameters(Vec::new(), "volume-warden CA", now, AUTHORITY_LIFETIME)?;
+    pub fn generate(lifetime: Duration, now: OffsetDateTime) -> anyhow::Result<Self> {
+        let mut parameters = parameters(Vec::new(), "volume-warden CA", now, lifetime)?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
@@ -39,7 +37,18 @@ impl Authority {
         })
     }
 
-    /// Whether the pair's leaf is for all these names and signed by this CA, and the CA's key is the one it signs with.
+    /// Whether the key is the one that the certificate is for.
+    pub fn holds_its_key(&self) -> bool {
+        let (Ok(certificate), Ok(key)) = (der(&self.certificate), KeyPair::from_pem(&self.key))
+        else {
+            return false;
+        };
+        parse_x509_certificate(&certificate).is_ok_and(|(_, parsed)| {
+            key.public_key_raw() == &*parsed.public_key().subject_public_key.data
+        })
+    }
+
+    /// Whether the pair's leaf is for all these names and signed by this CA.
     pub fn vouches_for(&self, pair: &Pair, names: &[String]) -> bool {
         let (Ok(authority), Ok(leaf)) = (der(&self.certificate), der(&pair.certificate)) else {
             return false;
@@ -50,9 +59,6 @@ impl Authority {
         ) else {
             return false;
         };
-        let signs = KeyPair::from_pem(&self.key).is_ok_and(|key| {
-            key.public_key_raw() == &*authority.public_key().subject_public_key.data
-        });
         let alternatives = leaf.subject_alternative_name().ok().flatten();
         let is_for = |name: &String| {
             let mut known = alternatives
@@ -60,19 +66,24 @@ impl Authority {
                 .flat_map(|names| &names.value.general_names);
             known.any(|known| matches!(known, GeneralName::DNSName(known) if known == name))
         };
-        signs
-            && leaf.verify_signature(Some(authority.public_key())).is_ok()
-            && names.iter().all(is_for)
+        leaf.verify_signature(Some(authority.public_key())).is_ok() && names.iter().all(is_for)
     }
 
-    /// A leaf for these DNS names, signed by this CA.
+    /// A leaf for these DNS names, signed by this CA, which it does not outlive.
     ///
     /// # Errors
     /// When the CA's PEM does not parse or a name is none.
-    pub fn issue(&self, names: &[String], now: OffsetDateTime) -> anyhow::Result<Pair> {
+    pub fn issue(
+        &self,
+        names: &[String],
+        lifetime: Duration,
+        now: OffsetDateTime,
+    ) -> anyhow::Result<Pair> {
         let issuer = Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?;
+        let end = OffsetDateTime::from_unix_timestamp(Validity::of(&self.certificate)?.until)?;
         let common_name = names.first().map_or("volume-warden", String::as_str);
-        let mut parameters = parameters(names.to_vec(), common_name, now, LEAF_LIFETIME)?;
+        let mut parameters = parameters(names.to_vec(), common_name, now, lifetime)?;
+        parameters.not_after = parameters.not_after.min(end);
         parameters.is_ca = IsCa::ExplicitNoCa;
         parameters.use_authority_key_identifier_extension = true;
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -94,7 +105,7 @@ fn parameters(
 ) -> anyhow::Result<CertificateParams> {
     let mut parameters = CertificateParams::new(names)?;
     // The defaults are 1975 and 4096.
-    parameters.not_before = now - BACKDATED;
+    parameters.not_before = now - BACKDATED.min(lifetime / 10);
     parameters.not_after = now + lifetime;
     parameters.distinguished_name = DistinguishedName::new();
     // A common name has at most 64 characters; the names that count are the DNS names.
@@ -109,44 +120,40 @@ fn der(certificate: &str) -> Result<CertificateDer<'static>, rustls::pki_types::
     CertificateDer::from_pem_slice(certificate.as_bytes())
 }
 
-/// Whether two thirds of a certificate's life are over, by the wall clock. One that cannot be read is due too.
-pub fn is_due(certificate: &str, now: OffsetDateTime) -> bool {
-    validity(certificate).map_or(true, |(from, until)| {
-        now.unix_timestamp() >= from + (until - from) / 3 * 2
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::config::server_config;
-
-    #[test]
-    fn a_leaf_is_served_and_falls_due_at_two_thirds() {
-        crate::tls::install_crypto();
-        let now = OffsetDateTime::now_utc();
-        let leaf = Authority::generate(now)
-            .and_then(|authority| authority.issue(&["a.b.svc".into()], now))
-            .expect("leaf");
-        assert!(server_config(&leaf).is_ok());
-        assert!(!is_due(&leaf.certificate, now + Duration::days(59)));
-        assert!(is_due(&leaf.certificate, now + Duration::days(61)));
-        assert!(is_due("junk", now));
-    }
+    use crate::tls::{Clock, config::server_config};
 
     #[test]
     fn a_pair_that_does_not_match_is_refused() {
-        crate::tls::install_crypto();
-        let now = OffsetDateTime::now_utc();
-        let authority = Authority::generate(now).expect("authority");
-        let issue = || authority.issue(&["localhost".into()], now).expect("leaf");
+        let (clock, day) = (Clock::system(), Duration::DAY);
+        let now = clock.now();
+        let authority = Authority::generate(day * 2, now).expect("authority");
+        let issue = || {
+            let pair = authority.issue(&["localhost".into()], day, now);
+            pair.expect("leaf")
+        };
         let (a, b) = (issue(), issue());
-        assert!(
-            server_config(&Pair {
-                certificate: a.certificate,
-                key: b.key
-            })
-            .is_err()
-        );
+        assert!(server_config(&a, None, &clock).is_ok());
+        let mixed = Pair {
+            certificate: a.certificate,
+            key: b.key,
+        };
+        assert!(server_config(&mixed, None, &clock).is_err());
+    }
+
+    #[test]
+    fn a_leaf_ends_with_its_authority_at_the_latest() {
+        let now = OffsetDateTime::now_utc();
+        let authority = Authority::generate(Duration::DAY * 30, now).expect("authority");
+        let leaf = |days: i64, lifetime: i64| {
+            let now = now + Duration::days(days);
+            let pair = authority.issue(&["localhost".into()], Duration::days(lifetime), now);
+            Validity::of(&pair.expect("leaf").certificate).expect("validity")
+        };
+        let end = Validity::of(&authority.certificate).expect("validity");
+        assert_eq!(leaf(10, 15).until, end.until - 5 * 86_400);
+        assert_eq!(leaf(20, 15).until, end.until);
     }
 }

@@ -1,35 +1,30 @@
 //! A CA and a leaf in a Secret that all replicas share, and the CA published in our webhook configurations.
 //!
-//! The first replica to create the Secret wins, the others serve what they find. Rotation is judged by the wall clock; a new CA
-//! is published beside the old one, and only a round later does a replica serve a leaf of it.
+//! The first replica to create the Secret wins, the others serve what they find. Every write is a compare-and-swap. A round reads
+//! the configurations first, then the Secret, and only then writes to the configurations: so whoever publishes what has become old
+//! meanwhile finds a configuration changed, and fails.
 
 use super::{
-    ca_bundle::{self, Configuration},
-    config::{Pair, server_config},
-    mounted::serve,
-    pki::{Authority, is_due},
+    Lifetimes, Service, Warnings,
+    ca_bundle::{Configuration, Configurations, Found},
+    material::{Material, Scene},
+    secret::{self, Shared},
 };
-use crate::{admission::Certificate, cluster::within, telemetry::Metrics};
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use time::OffsetDateTime;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied.
 const ROUND: Duration = Duration::from_secs(30);
-/// Less than a round, so that the next one serves it.
-const TRUSTED_AFTER: Duration = Duration::from_secs(20);
+/// Also between two steps of a renewal.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// How often the wall clock is asked: a timer knows nothing of the time that its machine was suspended.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Where the Secret is, for whom the certificate is, and who is to trust it.
-#[derive(Clone)]
-pub struct SelfSigned {
+pub struct Settings {
     /// The client.
     pub client: Client,
     /// Namespace of the Secret.
@@ -40,319 +35,143 @@ pub struct SelfSigned {
     pub dns_names: Vec<String>,
     /// The configurations whose webhooks get the caBundle.
     pub configurations: Vec<Configuration>,
+    /// For how long certificates are made.
+    pub lifetimes: Lifetimes,
+}
+
+/// See the module.
+pub struct SelfSigned {
+    shared: Shared,
+    configurations: Configurations,
+    dns_names: Vec<String>,
+    lifetimes: Lifetimes,
+    service: Service,
+    /// What the Secret held last, whoever deletes or damages it.
+    known: Option<Material>,
+    /// What is in service.
+    served: Option<Material>,
 }
 
 impl SelfSigned {
+    /// Nothing is done yet.
+    pub fn new(settings: Settings, service: Service) -> Self {
+        let api: Api<Secret> = Api::namespaced(settings.client.clone(), &settings.namespace);
+        let name = settings.secret;
+        Self {
+            shared: Shared { api, name },
+            configurations: Configurations::new(settings.client, settings.configurations),
+            dns_names: settings.dns_names,
+            lifetimes: settings.lifetimes,
+            service,
+            known: None,
+            served: None,
+        }
+    }
+
     /// Keeps a certificate in service until `stop`.
-    pub async fn follow(
-        self,
-        certificate: Certificate,
-        metrics: Arc<Metrics>,
-        stop: CancellationToken,
-    ) {
-        let mut service = Service::default();
+    pub async fn follow(mut self, warnings: Warnings, stop: CancellationToken) {
         loop {
-            let pause = match self.round(&mut service, &certificate, &metrics).await {
+            let pause = match self.round().await {
                 Ok(()) => ROUND,
                 Err(error) => {
-                    let error = format!("{error:#}");
-                    tracing::warn!(
-                        error,
-                        secret = self.secret,
-                        "the certificate is not in order yet"
-                    );
+                    let (error, secret) = (format!("{error:#}"), &self.shared.name);
+                    tracing::warn!(error, secret, "the certificate is not in order yet");
                     AFTER_FAILURE
                 }
             };
-            tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(pause) => {} }
+            warnings.look(&self.service);
+            tokio::select! { () = stop.cancelled() => return, () = self.due(pause) => {} }
         }
     }
 
-    async fn round(
-        &self,
-        service: &mut Service,
-        certificate: &Certificate,
-        metrics: &Metrics,
-    ) -> anyhow::Result<()> {
-        let material = self
-            .share(service.served.as_ref(), OffsetDateTime::now_utc())
-            .await?;
-        ca_bundle::publish(&self.client, &self.configurations, &material.trusted()).await?;
-        if service.is_due(&material, Instant::now()) {
-            serve(&material.pair, certificate, metrics)?;
-            tracing::info!(secret = self.secret, "certificate in service");
-            service.served = Some(material);
+    /// Waits so long, but no longer than until the next step is due by the wall clock.
+    async fn due(&self, pause: Duration) {
+        let (began, now) = (Instant::now(), self.service.clock.now());
+        let step = self.known.as_ref().map(Material::next_step);
+        // One that is due already could not be taken in this round.
+        let overdue = step.is_some_and(|step| step <= now.unix_timestamp());
+        let pause = if overdue { AFTER_FAILURE } else { pause };
+        while began.elapsed() < pause {
+            tokio::time::sleep(TICK.min(pause)).await;
+            let (before, now) = (now, self.service.clock.now());
+            let due = !overdue && step.is_some_and(|step| step <= now.unix_timestamp());
+            if due || now < before || now - before > pause {
+                return;
+            }
         }
-        Ok(())
     }
 
-    /// What the replicas share: as found, or renewed. A Secret that is missing or damaged gets what this replica serves, so that
-    /// nobody has to learn to trust anything new; only without that is everything made anew.
-    async fn share(
-        &self,
-        served: Option<&Material>,
-        now: OffsetDateTime,
-    ) -> anyhow::Result<Material> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = within(CALL_LIMIT, secrets.get_opt(&self.secret)).await?;
-        let shared = found
+    /// Looks at everything once, and does what is to be done.
+    ///
+    /// # Errors
+    /// When the API server did not answer or did not take a write, or somebody else was first. Another round may do.
+    pub async fn round(&mut self) -> anyhow::Result<()> {
+        let mut found = self.configurations.read().await?;
+        let material = self.share(&found).await?;
+        let published = self
+            .configurations
+            .publish(&mut found, &material.trusted())
+            .await;
+        let served = self.serve(material, &found);
+        self.service.judge(&found);
+        served?;
+        Ok(published?)
+    }
+
+    /// What the replicas share: as found, or renewed. A Secret that is missing or damaged gets what it held before, so that nobody
+    /// has to learn to trust anything new; only a replica that does not know that makes everything anew.
+    async fn share(&mut self, found: &[Found]) -> anyhow::Result<Material> {
+        let secret = self.shared.read().await?;
+        let shared = secret
             .as_ref()
-            .and_then(|secret| Material::read(secret, &self.dns_names));
-        let material = match shared.as_ref().or(served) {
-            Some(known) => known.renewed(&self.dns_names, now)?,
-            None => Material::generate(&self.dns_names, now)?,
+            .and_then(|secret| secret::material(secret, &self.dns_names));
+        let scene = Scene {
+            names: &self.dns_names,
+            lifetimes: self.lifetimes,
+            now: self.service.clock.now(),
+        };
+        let material = match shared.as_ref().or(self.known.as_ref()) {
+            Some(known) => {
+                let bundle = known.trusted();
+                let published = found.iter().all(|found| found.has(&bundle));
+                known.renewed(published, scene)?
+            }
+            None => Material::generate(&bundles(found), scene)?,
         };
         if shared.as_ref() != Some(&material) {
-            self.write(&secrets, found, &material).await?;
-            tracing::info!(secret = self.secret, "certificate shared");
+            self.shared.write(secret, &material).await?;
+            tracing::info!(secret = self.shared.name, "certificate shared");
         }
+        self.known = Some(material.clone());
         Ok(material)
     }
 
-    /// Fails if another replica was first; the next round then finds what that one wrote.
-    async fn write(
-        &self,
-        secrets: &Api<Secret>,
-        found: Option<Secret>,
-        material: &Material,
-    ) -> anyhow::Result<()> {
-        let parameters = PostParams::default();
-        if let Some(mut secret) = found {
-            secret.data = Some(material.data());
-            within(
-                CALL_LIMIT,
-                secrets.replace(&self.secret, &parameters, &secret),
-            )
-            .await?;
-        } else {
-            let secret = Secret {
-                metadata: ObjectMeta {
-                    name: Some(self.secret.clone()),
-                    ..ObjectMeta::default()
-                },
-                type_: Some("kubernetes.io/tls".into()),
-                data: Some(material.data()),
-                ..Secret::default()
-            };
-            within(CALL_LIMIT, secrets.create(&parameters, &secret)).await?;
+    /// A certificate that is trusted is never exchanged for one that is less so: a caBundle may not be written yet.
+    fn serve(&mut self, material: Material, found: &[Found]) -> anyhow::Result<()> {
+        if let Some(served) = &self.served {
+            if served.pair == material.pair {
+                return Ok(());
+            }
+            let doubts = |of: &Material| self.service.doubts(&of.pair.certificate, found).0.len();
+            if doubts(&material) > doubts(served) {
+                return Ok(());
+            }
         }
+        self.service.put(&material.pair)?;
+        tracing::info!(secret = self.shared.name, "certificate in service");
+        self.served = Some(material);
         Ok(())
     }
 }
 
-/// What this replica serves.
-#[derive(Default)]
-struct Service {
-    served: Option<Material>,
-    /// A CA that is not served yet, and since when this replica knows it to be published.
-    announced: Option<(Authority, Instant)>,
-}
-
-impl Service {
-    /// Whether to serve this now. A leaf of a CA that is trusted already needs no delay; one of a new CA waits until every API server
-    /// has had the time to hear of the CA, whichever replica published it.
-    fn is_due(&mut self, material: &Material, now: Instant) -> bool {
-        let Some(served) = &self.served else {
-            return true;
-        };
-        if served.authority == material.authority {
-            return served.pair != material.pair;
-        }
-        match &self.announced {
-            Some((authority, since)) if *authority == material.authority => {
-                now.duration_since(*since) >= TRUSTED_AFTER
-            }
-            _ => {
-                self.announced = Some((material.authority.clone(), now));
-                false
-            }
-        }
-    }
-}
-
-#[derive(Clone, PartialEq, Eq)]
-struct Material {
-    authority: Authority,
-    /// The CA before this one, still to be trusted; empty at first.
-    previous: String,
-    pair: Pair,
-}
-
-impl Material {
-    fn generate(names: &[String], now: OffsetDateTime) -> anyhow::Result<Self> {
-        let authority = Authority::generate(now)?;
-        let pair = authority.issue(names, now)?;
-        Ok(Self {
-            authority,
-            previous: String::new(),
-            pair,
-        })
-    }
-
-    /// The same while it is young; else with a new leaf, or a new CA beside the old one.
-    fn renewed(&self, names: &[String], now: OffsetDateTime) -> anyhow::Result<Self> {
-        if is_due(&self.authority.certificate, now) {
-            let previous = self.authority.certificate.clone();
-            return Ok(Self {
-                previous,
-                ..Self::generate(names, now)?
-            });
-        }
-        if is_due(&self.pair.certificate, now) {
-            return Ok(Self {
-                pair: self.authority.issue(names, now)?,
-                ..self.clone()
-            });
-        }
-        Ok(self.clone())
-    }
-
-    /// The caBundle: the CA and the one before it.
-    fn trusted(&self) -> String {
-        format!("{}{}", self.authority.certificate, self.previous)
-    }
-
-    /// What the Secret holds, if it is all there, fits together and is for these names.
-    fn read(secret: &Secret, names: &[String]) -> Option<Self> {
-        let data = secret.data.as_ref()?;
-        let text = |key: &str| {
-            data.get(key)
-                .and_then(|value| String::from_utf8(value.0.clone()).ok())
-        };
-        let material = Self {
-            authority: Authority {
-                certificate: text("ca.crt")?,
-                key: text("ca.key")?,
-            },
-            previous: text("previous-ca.crt").unwrap_or_default(),
-            pair: Pair {
-                certificate: text("tls.crt")?,
-                key: text("tls.key")?,
-            },
-        };
-        let usable = server_config(&material.pair).is_ok()
-            && material.authority.vouches_for(&material.pair, names);
-        usable.then_some(material)
-    }
-
-    fn data(&self) -> BTreeMap<String, ByteString> {
-        let entries = [
-            ("ca.crt", &self.authority.certificate),
-            ("ca.key", &self.authority.key),
-            ("previous-ca.crt", &self.previous),
-            ("tls.crt", &self.pair.certificate),
-            ("tls.key", &self.pair.key),
-        ];
-        entries
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), ByteString(value.clone().into_bytes())))
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names() -> [String; 1] {
-        ["a.b.svc".to_owned()]
-    }
-
-    fn generate() -> Material {
-        crate::tls::install_crypto();
-        Material::generate(&names(), OffsetDateTime::now_utc()).expect("generates")
-    }
-
-    fn after(days: i64, material: &Material) -> Material {
-        let now = OffsetDateTime::now_utc() + time::Duration::days(days);
-        material.renewed(&names(), now).expect("renews")
-    }
-
-    #[test]
-    fn leaf_and_authority_are_renewed_each_in_its_time() {
-        let first = generate();
-        assert!(after(30, &first) == first);
-        let leaf = after(70, &first);
-        assert!(leaf.authority == first.authority && leaf.pair != first.pair);
-        let authority = after(250, &leaf);
-        assert!(authority.authority != first.authority && authority.pair != leaf.pair);
-        assert_eq!(
-            authority.trusted(),
-            authority.authority.certificate.clone() + &first.authority.certificate
-        );
-    }
-
-    #[test]
-    fn a_secret_is_read_as_written_and_a_damaged_one_is_not() {
-        let material = generate();
-        let mut secret = Secret {
-            data: Some(material.data()),
-            ..Secret::default()
-        };
-        assert!(
-            Material::read(&secret, &names()).is_some_and(
-                |read| read.pair == material.pair && read.authority == material.authority
-            )
-        );
-        for key in ["ca.crt", "ca.key", "tls.crt", "tls.key"] {
-            let mut damaged = secret.clone();
-            damaged.data.as_mut().expect("data").remove(key);
-            assert!(Material::read(&damaged, &names()).is_none(), "{key}");
-        }
-        secret
-            .data
-            .as_mut()
-            .expect("data")
-            .insert("tls.key".into(), ByteString(b"junk".to_vec()));
-        assert!(Material::read(&secret, &names()).is_none());
-    }
-
-    #[test]
-    fn what_does_not_fit_together_is_damaged() {
-        let (ours, other) = (generate(), generate());
-        let secret = |material: &Material| Secret {
-            data: Some(material.data()),
-            ..Secret::default()
-        };
-        let of = |authority: &Authority| Material {
-            authority: authority.clone(),
-            ..ours.clone()
-        };
-        let mixed = Authority {
-            certificate: ours.authority.certificate.clone(),
-            key: other.authority.key.clone(),
-        };
-        assert!(
-            Material::read(&secret(&of(&other.authority)), &names()).is_none(),
-            "a leaf of another CA"
-        );
-        assert!(
-            Material::read(&secret(&of(&mixed)), &names()).is_none(),
-            "a key of another CA"
-        );
-        assert!(
-            Material::read(&secret(&ours), &["c.d.svc".to_owned()]).is_none(),
-            "for another Service"
-        );
-    }
-
-    #[test]
-    fn a_new_authority_is_served_only_when_it_can_be_trusted() {
-        let (mut service, first, start) = (Service::default(), generate(), Instant::now());
-        assert!(
-            service.is_due(&first, start),
-            "there is nothing else to serve"
-        );
-        service.served = Some(first.clone());
-        assert!(!service.is_due(&first, start));
-        let leaf = after(70, &first);
-        assert!(
-            service.is_due(&leaf, start),
-            "a leaf of a CA that is trusted"
-        );
-        let next = after(250, &first);
-        assert!(!service.is_due(&next, start), "heard of it just now");
-        assert!(!service.is_due(&next, start + TRUSTED_AFTER / 2));
-        assert!(service.is_due(&next, start + TRUSTED_AFTER));
-    }
+/// What is published, each once.
+fn bundles(found: &[Found]) -> String {
+    let mut bundles: Vec<_> = found
+        .iter()
+        .flat_map(Found::called)
+        .map(|called| called.bundle)
+        .collect();
+    bundles.sort();
+    bundles.dedup();
+    bundles.join("\n")
 }

@@ -14,9 +14,9 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
-    admission::{self, Answer, Certificate, Hook, Limits, Review, Rule},
+    admission::{self, Answer, Hook, Limits, Review, Rule},
     telemetry::Metrics,
-    tls::{Mounted, install_crypto},
+    tls::{Clock, Mounted, Service, install_crypto},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// A server with one hook that allows and one that panics.
 pub struct Site {
     pub address: SocketAddr,
-    certificate: Certificate,
+    pub service: Service,
     pub stop: CancellationToken,
     pub ended: JoinHandle<()>,
 }
@@ -56,8 +56,8 @@ impl Site {
         install_crypto();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let address = listener.local_addr().expect("an address");
-        let (certificate, stop) = (Certificate::default(), CancellationToken::new());
-        let metrics = Arc::new(Metrics::new());
+        let (metrics, stop) = (Arc::new(Metrics::new()), CancellationToken::new());
+        let service = Service::new(&metrics, Clock::system());
         let options = admission::Options {
             dry_run: false,
             metrics: metrics.clone(),
@@ -65,7 +65,7 @@ impl Site {
         let app = admission::router(vec![hook("/allow"), hook("/panic")], &options);
         let server = admission::serve(
             listener,
-            certificate.clone(),
+            service.certificate.clone(),
             app,
             limits,
             metrics,
@@ -73,7 +73,7 @@ impl Site {
         );
         Self {
             address,
-            certificate,
+            service,
             stop,
             ended: tokio::spawn(server),
         }
@@ -95,7 +95,7 @@ impl Site {
         };
         std::fs::write(&files.certificate, made.cert.pem()).expect("writes");
         std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("writes");
-        let loaded = files.load(&self.certificate, &Metrics::new()).await;
+        let loaded = files.load(&self.service).await;
         loaded.expect("is served");
         let mut roots = RootCertStore::empty();
         roots.add(made.cert.der().clone()).expect("a root");

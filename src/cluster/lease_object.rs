@@ -1,0 +1,48 @@
+//! Our Lease as what Events are about: the one object of ours that lasts as long as the work.
+
+use super::lease::LeaseName;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
+use kube::{Api, Client};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::OnceCell, time::timeout};
+
+/// An Event without the uid is better than none.
+const LOOK: Duration = Duration::from_secs(4);
+
+/// See the module.
+#[derive(Clone)]
+pub struct LeaseObject {
+    leases: Api<Lease>,
+    lease: Arc<LeaseName>,
+    uid: Arc<OnceCell<String>>,
+}
+
+impl LeaseObject {
+    /// That Lease, of which nothing is read yet.
+    pub fn new(client: Client, lease: LeaseName) -> Self {
+        Self {
+            leases: Api::namespaced(client, &lease.namespace),
+            lease: Arc::new(lease),
+            uid: Arc::default(),
+        }
+    }
+
+    /// With its uid, if that can be read.
+    pub async fn reference(&self) -> ObjectReference {
+        let uid = self.uid.get_or_try_init(|| self.read_uid()).await;
+        ObjectReference {
+            api_version: Some("coordination.k8s.io/v1".to_owned()),
+            kind: Some("Lease".to_owned()),
+            namespace: Some(self.lease.namespace.clone()),
+            name: Some(self.lease.name.clone()),
+            uid: uid.ok().cloned(),
+            ..ObjectReference::default()
+        }
+    }
+
+    async fn read_uid(&self) -> Result<String, ()> {
+        let lease = timeout(LOOK, self.leases.get(&self.lease.name)).await;
+        let lease = lease.ok().and_then(Result::ok);
+        lease.and_then(|lease| lease.metadata.uid).ok_or(())
+    }
+}

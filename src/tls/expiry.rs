@@ -1,0 +1,63 @@
+//! When the end of a certificate is worth a word. Renewal comes at two thirds of its life; only one that was not renewed is told of.
+
+use super::config::Validity;
+use time::OffsetDateTime;
+
+const DAY: i64 = 24 * 60 * 60;
+/// Days before the end, and the end.
+const THRESHOLDS: [i64; 4] = [0, 7, 14, 30];
+/// For whoever renews it to be late, in seconds; of a short life no more than a tenth.
+const LATE: i64 = 60 * 60;
+
+/// The threshold, in days, under which a certificate has fallen that should have been renewed.
+pub(super) fn threshold(validity: Validity, now: OffsetDateTime) -> Option<i64> {
+    let (now, life) = (now.unix_timestamp(), validity.until - validity.from);
+    let left = validity.until - now;
+    let late = now >= validity.due() + LATE.min(life / 10);
+    let mut passed = THRESHOLDS.into_iter().filter(|days| left <= days * DAY);
+    passed.next().filter(|_| late)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of a certificate, with this much of its life left.
+    fn told(life_days: i64, left: i64) -> Option<i64> {
+        let until = 2_000_000_000;
+        let from = until - life_days * DAY;
+        let now = OffsetDateTime::from_unix_timestamp(until - left).expect("a time");
+        threshold(Validity { from, until }, now)
+    }
+
+    #[test]
+    fn a_word_at_each_threshold() {
+        for (left, expected) in [
+            (31 * DAY, None),
+            (30 * DAY, Some(30)),
+            (14 * DAY + 1, Some(30)),
+            (14 * DAY, Some(14)),
+            (7 * DAY + 1, Some(14)),
+            (7 * DAY, Some(7)),
+            (1, Some(7)),
+            (0, Some(0)),
+            (-DAY, Some(0)),
+        ] {
+            assert_eq!(told(365, left), expected, "{left}");
+        }
+    }
+
+    #[test]
+    fn no_word_before_its_renewal_is_late() {
+        assert_eq!(told(90, 30 * DAY), None, "it is being renewed");
+        assert_eq!(told(90, 30 * DAY - LATE), Some(30));
+        assert_eq!(
+            told(12, 5 * DAY),
+            None,
+            "young, with less than a threshold to live"
+        );
+        assert_eq!(told(12, 3 * DAY), Some(7));
+        assert_eq!(told(1, DAY / 2), None);
+        assert_eq!(told(1, DAY / 4), Some(7));
+    }
+}

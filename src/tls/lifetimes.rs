@@ -1,0 +1,64 @@
+//! For how long certificates of our own are made.
+
+use time::Duration;
+
+/// Under this a renewal has no time to be late.
+const SHORTEST: Duration = Duration::seconds(10);
+const LONGEST: Duration = Duration::days(3650);
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Of the CA.
+    pub(super) authority: Duration,
+    /// Of the certificate that is served.
+    pub(super) certificate: Duration,
+}
+
+impl Lifetimes {
+    /// These, if they can be kept.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with them.
+    pub fn new(
+        authority: std::time::Duration,
+        certificate: std::time::Duration,
+    ) -> Result<Self, &'static str> {
+        let (Ok(authority), Ok(certificate)) = (authority.try_into(), certificate.try_into())
+        else {
+            return Err("the CA may live for 87600h, which is ten years, at most");
+        };
+        if authority > LONGEST {
+            return Err("the CA may live for 87600h, which is ten years, at most");
+        }
+        if certificate < SHORTEST {
+            return Err("the certificate has to live for 10s at least");
+        }
+        if certificate * 2 > authority {
+            return Err("the CA has to live for twice as long as the certificate at least");
+        }
+        Ok(Self {
+            authority,
+            certificate,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_kept_is_refused() {
+        let seconds = std::time::Duration::from_secs;
+        let refused = |authority, certificate| {
+            Lifetimes::new(seconds(authority), seconds(certificate)).is_err()
+        };
+        assert!(!refused(365 * 86_400, 90 * 86_400));
+        assert!(!refused(20, 10));
+        assert!(refused(20, 9), "too short");
+        assert!(refused(179, 90), "not twice as long");
+        assert!(refused(3650 * 86_400 + 1, 90), "too long");
+        assert!(refused(u64::MAX, 90), "more than can be counted");
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use crate::tls::trust::{Trust, trust};
+use time::Duration;
+
+const HOST: &str = "a.b.svc";
+const START: i64 = 1_800_000_000;
+
+pub(in crate::tls) fn names() -> [String; 1] {
+    [HOST.to_owned()]
+}
+
+pub(in crate::tls) fn day(days: i64) -> i64 {
+    days * 86_400
+}
+
+/// So many seconds after the start, with the lifetimes by default.
+pub(in crate::tls) fn scene(seconds: i64) -> Scene<'static> {
+    static NAMES: std::sync::LazyLock<[String; 1]> = std::sync::LazyLock::new(names);
+    let days = |days: u64| std::time::Duration::from_secs(days * 86_400);
+    Scene {
+        names: &*NAMES,
+        lifetimes: Lifetimes::new(days(365), days(90)).expect("lifetimes"),
+        now: OffsetDateTime::from_unix_timestamp(START).expect("a time")
+            + Duration::seconds(seconds),
+    }
+}
+
+fn generate() -> Material {
+    Material::generate("", scene(0)).expect("generates")
+}
+
+fn at(seconds: i64, material: &Material) -> Material {
+    material.renewed(true, scene(seconds)).expect("renews")
+}
+
+fn is_trusted(pair: &Pair, bundle: &str, seconds: i64) -> bool {
+    let trust = trust(&pair.certificate, bundle, Some(HOST), scene(seconds).now);
+    matches!(trust, Trust::Until(_))
+}
+
+#[test]
+fn a_leaf_is_renewed_at_two_thirds_of_its_life() {
+    let first = generate();
+    assert!(at(day(59), &first) == first);
+    let second = at(day(61), &first);
+    assert!(second.authority == first.authority && second.next.is_none());
+    assert!(second.pair != first.pair);
+    assert!(at(day(62), &second) == second);
+}
+
+#[test]
+fn a_new_ca_is_published_before_it_signs_and_the_old_one_after() {
+    let young = at(day(240), &generate());
+    let announced = at(day(244), &young);
+    assert!(announced.authority == young.authority && announced.pair == young.pair);
+    let next = announced.next.clone().expect("a new CA");
+    let both = format!("{}{}", young.authority.certificate, next.certificate);
+    assert_eq!(announced.trusted(), both);
+
+    assert!(at(day(244) + 59, &announced) == announced, "too early");
+    let unpublished = announced.renewed(false, scene(day(245)));
+    assert!(unpublished.expect("renews") == announced, "not everywhere");
+    let signed = at(day(244) + 60, &announced);
+    assert!(signed.authority == next && signed.next.is_none());
+    assert!(signed.pair != announced.pair);
+    assert!(is_trusted(&signed.pair, &both, day(245)));
+    assert!(is_trusted(&announced.pair, &signed.trusted(), day(245)));
+
+    let late = at(day(366), &signed);
+    assert_eq!(late.trusted(), next.certificate, "the old one has expired");
+}
+
+/// A replica that is one renewal late is trusted, and so is one that is early, at every moment of three years.
+#[test]
+fn before_and_after_each_step_everybody_is_trusted() {
+    let (mut before, mut authorities) = (generate(), 1);
+    for hours in (0..3 * 365 * 24).step_by(24) {
+        let seconds = hours * 3600;
+        let after = at(seconds, &before);
+        for (pair, bundle) in [
+            (&before.pair, after.trusted()),
+            (&after.pair, before.trusted()),
+            (&after.pair, after.trusted()),
+        ] {
+            assert!(is_trusted(pair, &bundle, seconds), "after {hours} hours");
+        }
+        authorities += i64::from(after.authority != before.authority);
+        before = after;
+    }
+    assert_eq!(authorities, 5, "one every 243 days");
+}
+
+/// A machine was suspended, or somebody set its clock.
+#[test]
+fn after_a_jump_everything_is_valid_again_at_once() {
+    for days in [100, 400, 4000, -5] {
+        for rotating in [false, true] {
+            let first = match rotating {
+                false => generate(),
+                true => at(day(244), &at(day(240), &generate())),
+            };
+            let seconds = day(days) + if rotating { day(244) } else { 0 };
+            let renewed = at(seconds, &first);
+            let valid = is_trusted(&renewed.pair, &renewed.trusted(), seconds);
+            assert!(valid, "{days} days, rotating: {rotating}");
+        }
+    }
+}
+
+#[test]
+fn the_next_step_is_known() {
+    // What has expired is dropped at any time.
+    let parts = |of: &Material| {
+        (
+            of.authority.key.clone(),
+            of.next.is_some(),
+            of.pair.key.clone(),
+        )
+    };
+    let mut material = generate();
+    for _ in 0..20 {
+        let due = material.next_step() - START;
+        let (early, in_time) = (at(due - 1, &material), at(due, &material));
+        assert!(parts(&early) == parts(&material), "nothing before {due}");
+        assert!(parts(&in_time) != parts(&material), "something at {due}");
+        material = in_time;
+    }
+}
+
+/// A replica that starts without the Secret while others serve does not take their trust away.
+#[test]
+fn what_was_published_stays_trusted() {
+    let (theirs, now) = (generate(), scene(0));
+    let bundle = theirs.trusted();
+    let published = format!("# a remark\n{}", bundle.trim_end());
+    let ours = Material::generate(&published, now).expect("generates");
+    for pair in [&theirs.pair, &ours.pair] {
+        assert!(is_trusted(pair, &ours.trusted(), 0));
+    }
+    assert!(!is_trusted(&ours.pair, &bundle, 0));
+    let junk = Material::generate("junk", now).expect("generates");
+    assert_eq!(junk.trusted(), junk.authority.certificate);
+}

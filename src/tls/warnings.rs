@@ -1,0 +1,103 @@
+//! Users are told of a certificate that nobody renews: once at each threshold, by an Event and in the log.
+
+use super::{
+    expiry::threshold,
+    service::{Service, Watched},
+};
+use crate::cluster::{Announcement, Apply, LeaseObject};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use time::OffsetDateTime;
+
+const REASON: &str = "CertificateNotRenewed";
+const ACTION: &str = "RenewCertificate";
+
+/// What was said of a certificate last: the threshold, and whether the Event is out.
+type Said = BTreeMap<(Watched, i64), (i64, bool)>;
+
+/// See the module.
+#[derive(Clone)]
+pub struct Warnings {
+    apply: Arc<Apply>,
+    lease: LeaseObject,
+    /// Where the certificate comes from.
+    source: Arc<str>,
+    said: Arc<Mutex<Said>>,
+}
+
+impl Warnings {
+    /// Tells about the certificate of that source through that writer, on the Lease, where this replica leads.
+    pub fn new(apply: Arc<Apply>, lease: LeaseObject, source: &str) -> Self {
+        Self {
+            apply,
+            lease,
+            source: source.into(),
+            said: Arc::default(),
+        }
+    }
+
+    /// Looks at the certificates in service.
+    pub(super) fn look(&self, service: &Service) {
+        let now = service.clock.now();
+        for (which, validity) in service.watched() {
+            let threshold = validity.and_then(|validity| threshold(validity, now));
+            if let (Some(validity), Some(days)) = (validity, threshold) {
+                self.say((which, validity.until), days, now);
+            }
+        }
+    }
+
+    fn say(&self, certificate: (Watched, i64), days: i64, now: OffsetDateTime) {
+        let said = self.lock().get(&certificate).copied();
+        if said == Some((days, true)) {
+            return;
+        }
+        let note = self.note(certificate, now);
+        if said.is_none_or(|(before, _)| before != days) {
+            tracing::warn!(reason = REASON, note, "told");
+        }
+        self.lock().insert(certificate, (days, true));
+        let warnings = self.clone();
+        tokio::spawn(async move {
+            let announcement = Announcement {
+                reason: REASON,
+                action: ACTION,
+                warning: true,
+                note,
+                related: None,
+            };
+            let (lease, apply) = (warnings.lease.reference().await, warnings.apply.clone());
+            // By the leader, then, or at the next look.
+            apply.publish(lease, announcement, move || {
+                warnings.lock().insert(certificate, (days, false));
+            });
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, (which, until): (Watched, i64), now: OffsetDateTime) -> String {
+        let name = match which {
+            Watched::Served => "the certificate of the webhooks",
+            Watched::Authority => "the CA that the API server trusts the webhooks by",
+        };
+        let end = OffsetDateTime::from_unix_timestamp(until).map_or_else(
+            |_| until.to_string(),
+            |end| format!("on {} (UTC)", end.date()),
+        );
+        let left = until - now.unix_timestamp();
+        let when = if left > 0 {
+            format!("expires {end}, in {} hours,", left / 3600)
+        } else {
+            format!("expired {end}")
+        };
+        format!(
+            "{name} {when} and was not renewed; it comes from {}. Once it has expired, the API server goes on without the webhooks",
+            self.source
+        )
+    }
+}
