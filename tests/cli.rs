@@ -170,12 +170,16 @@ fn version_is_the_packages() {
 fn what_the_command_line_has_wrong_is_told() {
     let known: &[&str] = &["'nonsense'", "pvc-protection", "pv-protection"];
     let storageos = "--storage-backend=storageos";
-    let wrong: [(&[&str], &[&str]); 15] = [
+    let wrong: [(&[&str], &[&str]); 16] = [
         (&[], &["Usage:"]),
         (&["run", "--components", "nonsense"], known),
         (&["run", "--components", "pv-protection,nonsense"], known),
         (&["run", "--tls-cert-file", "a"], &["--tls-key-file"]),
         (&["run", "--tls-key-file", "a"], &["--tls-cert-file"]),
+        (
+            &["run", "--client-allowed-name", "a"],
+            &["--client-ca-file"],
+        ),
         (&["run", "--max-in-flight", "0"], &["--max-in-flight"]),
         (
             &["run", "--controller-id", "a/b"],
@@ -338,6 +342,36 @@ fn a_missing_certificate_is_told_by_name() {
         ),
         "cannot read /nowhere/tls.crt",
     );
+}
+
+#[test]
+fn missing_cas_of_clients_are_told_by_name() {
+    let directory = TempDir::new().expect("a directory");
+    let kubeconfig = kubeconfig(&directory);
+    let told = "cannot read /nowhere/ca.crt";
+    failed(
+        run(&kubeconfig, &["--client-ca-file", "/nowhere/ca.crt"]),
+        told,
+    );
+    let empty = directory.path().join("ca.crt");
+    fs::write(&empty, "").expect("writes");
+    let empty = empty.to_str().expect("text");
+    let told = format!("cannot use {empty}: there is no certificate in the PEM");
+    failed(run(&kubeconfig, &["--client-ca-file", empty]), &told);
+}
+
+#[test]
+fn lifetimes_that_cannot_be_kept_are_told() {
+    let directory = TempDir::new().expect("a directory");
+    let kubeconfig = kubeconfig(&directory);
+    for (flag, told) in [
+        ("--tls-certificate-lifetime=9s", "for 10s at least"),
+        ("--tls-ca-lifetime=4000h", "twice as long"),
+        ("--tls-ca-lifetime=100000h", "87600h"),
+        ("--tls-ca-lifetime=1y", "a duration is wanted"),
+    ] {
+        misused(run(&kubeconfig, &[flag]), &[told]);
+    }
 }
 
 #[test]

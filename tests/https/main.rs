@@ -2,6 +2,7 @@
 //!
 //! Where a test waits for one limit, the others are out of reach, so that nothing else can have ended the connection.
 
+mod clients;
 mod support;
 
 use hyper::{Response, StatusCode, body::Bytes, client::conn::http2, header::CONNECTION};

@@ -118,6 +118,21 @@ impl Site {
         Ok(tls)
     }
 
+    /// Whether a review is answered. With TLS 1.3 a client hears only after the handshake that it was refused.
+    pub async fn answers(&self, trust: &ClientConfig) -> bool {
+        let Ok(mut tls) = self.tls(trust, HTTP1).await else {
+            return false;
+        };
+        let (body, mut answer) = (review(), Vec::new());
+        let head = format!(
+            "POST /allow HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let written = tls.write_all(&[head.as_bytes(), &body].concat()).await;
+        let read = soon(tls.read_to_end(&mut answer)).await;
+        written.is_ok() && read.is_ok() && answer.starts_with(b"HTTP/1.1 200")
+    }
+
     pub async fn client(&self, trust: &ClientConfig) -> Client {
         let tls = self.tls(trust, HTTP1).await.expect("shakes hands");
         let (sender, connection) = http1::handshake(TokioIo::new(tls)).await.expect("speaks");

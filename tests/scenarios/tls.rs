@@ -1,21 +1,27 @@
 //! Certificates: one Secret for all replicas, looked after; or files.
 
+mod cert_manager;
+mod clients;
+mod clock;
+mod rotation;
+mod visitor;
+
+use self::visitor::{CONFIGURATION, bundle};
 use crate::support::{BINARY, installed, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
 use kube::{
-    Api,
+    Api, Client,
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::json;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-const CONFIGURATION: &str = "volume-warden-pvc-protection";
-
 /// The certificate's Secret and the caBundle that the API server trusts.
 struct Trust {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
+    client: Client,
 }
 
 impl Trust {
@@ -23,7 +29,8 @@ impl Trust {
         let client = cluster.client();
         Self {
             secrets: Api::namespaced(client.clone(), "volume-warden"),
-            configurations: Api::all(client),
+            configurations: Api::all(client.clone()),
+            client,
         }
     }
 
@@ -34,14 +41,7 @@ impl Trust {
     }
 
     async fn bundle(&self) -> Result<String> {
-        let configuration = self.configurations.get(CONFIGURATION).await?;
-        let webhook = configuration
-            .webhooks
-            .and_then(|mut webhooks| webhooks.pop())
-            .context("a webhook")?;
-        Ok(String::from_utf8(
-            webhook.client_config.ca_bundle.unwrap_or_default().0,
-        )?)
+        bundle(&self.client).await
     }
 }
 

@@ -1,0 +1,133 @@
+//! Only clients with the right certificate are let in.
+
+use crate::support::*;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
+};
+use rustls::{
+    ClientConfig,
+    pki_types::{PrivateKeyDer, pem::PemObject},
+};
+use std::{fs, path::PathBuf};
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime};
+use tokio_util::sync::CancellationToken;
+use volume_warden::tls::Clients;
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn named(name: &str) -> CertificateParams {
+    let mut parameters = CertificateParams::new(vec![]).expect("parameters");
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters
+}
+
+fn authority() -> Authority {
+    let mut parameters = named("clients");
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    CertifiedIssuer::self_signed(parameters, key).expect("a CA")
+}
+
+/// `trust`, and a certificate of that CA to show.
+fn showing(trust: &ClientConfig, authority: &Authority, name: &str, days: i64) -> ClientConfig {
+    let mut parameters = named(name);
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    parameters.not_after = OffsetDateTime::now_utc() + Duration::days(days);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = parameters.signed_by(&key, authority).expect("signed");
+    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("a key");
+    let shown = ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_client_auth_cert(vec![certificate.der().clone()], key)
+        .expect("a pair");
+    let mut config = trust.clone();
+    config.client_auth_cert_resolver = shown.client_auth_cert_resolver;
+    config
+}
+
+/// A server that lets in those that have a certificate of the CA in a file, and one of these names.
+struct Door {
+    site: Site,
+    trust: ClientConfig,
+    clients: Clients,
+    _directory: TempDir,
+}
+
+impl Door {
+    async fn open(authority: &Authority, names: &[&str]) -> Self {
+        let (site, trust) = Site::open(UNLIMITED).await;
+        let directory = tempfile::tempdir().expect("a directory");
+        let clients = Clients {
+            authorities: directory.path().join("ca.crt"),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        fs::write(&clients.authorities, authority.pem()).expect("writes");
+        clients.load(&site.service).await.expect("loads");
+        Self {
+            site,
+            trust,
+            clients,
+            _directory: directory,
+        }
+    }
+
+    async fn lets_in(&self, authority: &Authority, name: &str, days: i64) -> bool {
+        let client = showing(&self.trust, authority, name, days);
+        self.site.answers(&client).await
+    }
+
+    fn file(&self) -> PathBuf {
+        self.clients.authorities.clone()
+    }
+}
+
+#[tokio::test]
+async fn a_client_needs_a_certificate_of_the_ca() {
+    let (ours, other) = (authority(), authority());
+    let door = Door::open(&ours, &[]).await;
+    assert!(door.lets_in(&ours, "anybody", 1).await);
+    assert!(!door.site.answers(&door.trust).await, "with none");
+    assert!(!door.lets_in(&other, "anybody", 1).await, "of another CA");
+    assert!(!door.lets_in(&ours, "anybody", -1).await, "expired");
+    // A certificate of the server that comes later does not open the door.
+    let trust = door.site.renew().await;
+    assert!(!door.site.answers(&trust).await);
+    let client = showing(&trust, &ours, "anybody", 1);
+    assert!(door.site.answers(&client).await);
+}
+
+#[tokio::test]
+async fn a_client_needs_an_allowed_name() {
+    let ours = authority();
+    let door = Door::open(&ours, &["kube-apiserver", "another"]).await;
+    for (name, allowed) in [
+        ("kube-apiserver", true),
+        ("another", true),
+        ("kube-apiserver2", false),
+        ("", false),
+    ] {
+        assert_eq!(door.lets_in(&ours, name, 1).await, allowed, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_file_is_followed() {
+    let (before, after) = (authority(), authority());
+    let door = Door::open(&before, &[]).await;
+    let stop = CancellationToken::new();
+    let (follow, service) = (door.clients.clone(), door.site.service.clone());
+    let task = tokio::spawn(follow.follow(service, stop.clone()));
+    fs::write(door.file(), "junk").expect("writes");
+    assert!(door.clients.load(&door.site.service).await.is_err());
+    assert!(
+        door.lets_in(&before, "anybody", 1).await,
+        "the old one is kept"
+    );
+    fs::write(door.file(), after.pem()).expect("writes");
+    soon(async { while !door.lets_in(&after, "anybody", 1).await {} }).await;
+    assert!(!door.lets_in(&before, "anybody", 1).await);
+    stop.cancel();
+    task.await.expect("ends");
+}

@@ -1,0 +1,114 @@
+//! The API server shows a client certificate, configured as certs/README.md says.
+
+use super::visitor::Visitor;
+use crate::support::{BINARY, repository, webhooks_answer};
+use anyhow::{Context, Result, ensure};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
+};
+use serde_json::json;
+use std::{fs, path::Path};
+use volume_warden::tls::Clock;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// Where the page says that the files are.
+const DIRECTORY: &str = "/etc/kubernetes/webhooks";
+const README: &str = include_str!("../../../certs/README.md");
+
+/// The text of the page's example that begins with this line, with files in another directory.
+fn example(first: &str, directory: &Path) -> Result<String> {
+    let begin = README.find(first).context("the example")?;
+    let lines = README[begin..].lines();
+    let lines =
+        lines.take_while(|line| line.is_empty() || line.starts_with("       ") || *line == first);
+    let text: Vec<_> = lines
+        .map(|line| line.strip_prefix("       ").unwrap_or(line))
+        .collect();
+    Ok(text
+        .join("\n")
+        .replace(DIRECTORY, &directory.to_string_lossy()))
+}
+
+/// A CA, and of it a client certificate, where the page wants them.
+fn certificates(directory: &Path) -> Result<()> {
+    let mut parameters = CertificateParams::new(vec![])?;
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
+    let (mut parameters, key) = (CertificateParams::new(vec![])?, KeyPair::generate()?);
+    let name = &mut parameters.distinguished_name;
+    name.push(DnType::CommonName, "kube-apiserver");
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = parameters.signed_by(&key, &authority)?;
+    fs::write(directory.join("ca.crt"), authority.pem())?;
+    fs::write(directory.join("client.crt"), certificate.pem())?;
+    fs::write(directory.join("client.key"), key.serialize_pem())?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_the_api_server_may_call() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let directory = directory.path();
+    certificates(directory)?;
+    let admission = example("       apiVersion: apiserver.config.k8s.io/v1", directory)?;
+    let kubeconfig = example("       apiVersion: v1\n", directory)?;
+    fs::write(directory.join("admission.yaml"), admission)?;
+    fs::write(directory.join("kubeconfig.yaml"), kubeconfig)?;
+    let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
+    let cluster = Cluster::ours()
+        .name("clients")
+        .apiserver_arg(format!(
+            "--admission-control-config-file={}",
+            file("admission.yaml")
+        ))
+        .start()
+        .await?;
+    cluster
+        .apply_kustomization(repository().join("manifests"))
+        .await?;
+    let start = |name: &str| {
+        Warden::builder(&cluster, BINARY)
+            .name("warden")
+            .arg(format!("--client-ca-file={}", file("ca.crt")))
+            .arg(format!("--client-allowed-name={name}"))
+            .serving()
+            .start()
+    };
+    let warden = start("kube-apiserver,another").await?;
+    webhooks_answer(&cluster.client()).await?;
+
+    let visitor = Visitor {
+        client: cluster.client(),
+        clock: Clock::system(),
+    };
+    let visit = visitor.visit(warden.webhook_port()).await;
+    ensure!(visit.is_err(), "without a certificate");
+    eventually("the log says who was refused", async || {
+        let log = warden.process().log();
+        ensure!(log.contains("a client was refused: see --client-ca-file"));
+        anyhow::Ok(())
+    })
+    .await?;
+
+    drop(warden);
+    let warden = start("somebody-else").await?;
+    eventually("the API server is refused by its name", async || {
+        let claim = crate::support::claim("probe", json!({}))?;
+        let claims: kube::Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> =
+            kube::Api::namespaced(cluster.client(), "default");
+        let dry_run = kube::api::PostParams {
+            dry_run: true,
+            ..Default::default()
+        };
+        let created = claims.create(&dry_run, &claim).await?;
+        ensure!(created.metadata.finalizers.is_none(), "it was reviewed");
+        let log = warden.process().log();
+        ensure!(log.contains("kube-apiserver") && log.contains("--client-allowed-name"));
+        anyhow::Ok(())
+    })
+    .await?;
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! The clock goes on by years. Two replicas run in this process, so that theirs can be moved, against the real Secret and webhook
+//! configurations, with the rights that the manifests give.
+
+use super::visitor::Visitor;
+use crate::support::installed;
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, Config, config::Kubeconfig};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use time::OffsetDateTime;
+use tokio::{net::TcpListener, sync::Mutex};
+use tokio_util::sync::CancellationToken;
+use volume_warden::{
+    admission::{self, Limits},
+    cluster::{Apply, Elector, LeaseName, LeaseObject, connect},
+    components::Component,
+    telemetry::Metrics,
+    tls::{Clock, Lifetimes, SelfSigned, Service, Settings, Warnings},
+};
+use volume_warden_controlplane::{Cluster, eventually};
+
+const DAY: i64 = 86_400;
+
+/// A machine's time, that can be moved.
+#[derive(Clone, Default)]
+struct Time(Arc<AtomicI64>);
+
+impl Time {
+    fn clock(&self) -> Clock {
+        let offset = self.0.clone();
+        Clock::new(move || {
+            let offset = time::Duration::seconds(offset.load(Ordering::SeqCst));
+            OffsetDateTime::now_utc() + offset
+        })
+    }
+
+    fn pass(&self, days: i64) {
+        self.0.fetch_add(days * DAY, Ordering::SeqCst);
+    }
+}
+
+/// What the program does about its certificate, without the rest of it.
+struct Replica {
+    self_signed: Mutex<Option<SelfSigned>>,
+    service: Service,
+    metrics: Arc<Metrics>,
+    client: Client,
+    port: u16,
+    stop: CancellationToken,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Replica {
+    async fn start(cluster: &Cluster, time: &Time) -> Result<Self> {
+        let file = cluster
+            .service_account_kubeconfig("volume-warden", "volume-warden", None)
+            .await?;
+        let file = Kubeconfig::read_from(file)?;
+        let client = connect(Config::from_custom_kubeconfig(file, &Default::default()).await?)?;
+        let metrics = Arc::new(Metrics::new());
+        let service = Service::new(&metrics, time.clock());
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let (port, stop) = (listener.local_addr()?.port(), CancellationToken::new());
+        tokio::spawn(admission::serve(
+            listener,
+            service.certificate.clone(),
+            axum::Router::new(),
+            Limits::default(),
+            metrics.clone(),
+            stop.clone(),
+        ));
+        let self_signed = SelfSigned::new(settings(&client)?, service.clone());
+        Ok(Self {
+            self_signed: Mutex::new(Some(self_signed)),
+            service,
+            metrics,
+            client,
+            port,
+            stop,
+        })
+    }
+
+    async fn round(&self) -> Result<()> {
+        let mut self_signed = self.self_signed.lock().await;
+        let self_signed = self_signed.as_mut().context("it goes by itself")?;
+        self_signed.round().await?;
+        let missing = self.service.missing();
+        ensure!(missing.is_empty(), "not ready: {missing:?}");
+        Ok(())
+    }
+
+    /// From now on by itself.
+    async fn follow(&self) -> Result<()> {
+        let lease = LeaseName {
+            namespace: "volume-warden".to_owned(),
+            name: "nobody".to_owned(),
+            identity: "nobody".to_owned(),
+        };
+        let leases = Api::namespaced(self.client.clone(), "volume-warden");
+        let (_, leadership) = Elector::new(leases, lease.clone(), self.metrics.clone());
+        let (client, metrics) = (self.client.clone(), self.metrics.clone());
+        let apply = Arc::new(Apply::new(client.clone(), leadership, 1, false, metrics));
+        let warnings = Warnings::new(apply, LeaseObject::new(client, lease), "a test");
+        let self_signed = self.self_signed.lock().await.take().context("once")?;
+        tokio::spawn(self_signed.follow(warnings, self.stop.clone()));
+        Ok(())
+    }
+
+    fn expiry(&self, certificate: &str) -> Option<i64> {
+        let series =
+            format!("volume_warden_certificate_expiry_seconds{{certificate=\"{certificate}\"}} ");
+        let text = self.metrics.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(&series));
+        line.and_then(|value| value.parse().ok())
+    }
+}
+
+fn settings(client: &Client) -> Result<Settings> {
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    Ok(Settings {
+        client: client.clone(),
+        namespace: "volume-warden".to_owned(),
+        secret: "volume-warden-tls".to_owned(),
+        dns_names: vec!["volume-warden.volume-warden.svc".to_owned()],
+        configurations: Component::ALL
+            .iter()
+            .flat_map(|component| component.webhook_configurations())
+            .copied()
+            .collect(),
+        lifetimes: Lifetimes::new(days(365), days(90)).map_err(anyhow::Error::msg)?,
+    })
+}
+
+async fn authority(cluster: &Cluster) -> Result<Vec<u8>> {
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), "volume-warden");
+    let data = secrets.get("volume-warden-tls").await?.data;
+    let authority = data.and_then(|mut data| data.remove("ca.crt"));
+    Ok(authority.context("a CA")?.0)
+}
+
+/// Visits the replicas one after another without a pause until `stop`, and counts; whoever is refused ends it.
+async fn keep_visiting(
+    visitor: Visitor,
+    ports: Vec<u16>,
+    count: Arc<AtomicUsize>,
+    stop: CancellationToken,
+) -> Result<()> {
+    while !stop.is_cancelled() {
+        for port in &ports {
+            let now = visitor.clock.now();
+            let visit = visitor.visit(*port).await;
+            visit.with_context(|| format!("refused at {now}"))?;
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    Ok(())
+}
+
+struct Years {
+    cluster: Cluster,
+    time: Time,
+    replicas: [Replica; 2],
+    visitor: Visitor,
+}
+
+impl Years {
+    async fn begin(name: &str) -> Result<Self> {
+        let cluster = installed(name, "manifests").await?;
+        let time = Time::default();
+        let replicas = [
+            Replica::start(&cluster, &time).await?,
+            Replica::start(&cluster, &time).await?,
+        ];
+        for replica in &replicas {
+            replica.round().await?;
+        }
+        let visitor = Visitor {
+            client: cluster.client(),
+            clock: time.clock(),
+        };
+        Ok(Self {
+            cluster,
+            time,
+            replicas,
+            visitor,
+        })
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.replicas.iter().map(|replica| replica.port).collect()
+    }
+}
+
+/// The replicas take turns at being first to a renewal, while reviews come all the time.
+#[tokio::test]
+async fn four_hundred_days_pass_and_nobody_is_refused() -> Result<()> {
+    let years = Years::begin("years").await?;
+    let first = authority(&years.cluster).await?;
+    let (count, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+    let visits = tokio::spawn(keep_visiting(
+        years.visitor.clone(),
+        years.ports(),
+        count.clone(),
+        stop.clone(),
+    ));
+    let mut leaves = std::collections::BTreeSet::new();
+    for step in 0..80 {
+        years.time.pass(5);
+        for turn in 0..2 {
+            years.replicas[(step + turn) % 2].round().await?;
+            // Between the one's renewal and the other's.
+            for port in years.ports() {
+                let served = years.visitor.served(port).await;
+                leaves.insert(served.with_context(|| format!("at step {step}"))?);
+            }
+        }
+        ensure!(!visits.is_finished(), "{:?}", visits.await);
+    }
+    stop.cancel();
+    visits.await??;
+    assert!(count.load(Ordering::SeqCst) > 160, "{count:?}");
+    assert!(leaves.len() >= 7, "{} leaves in 400 days", leaves.len());
+    assert_ne!(authority(&years.cluster).await?, first);
+    years.cluster.stop().await;
+    Ok(())
+}
+
+/// As after a suspended machine: nobody could renew anything meanwhile. It is seen by the wall clock, without a restart.
+#[tokio::test]
+async fn after_a_jump_everything_is_renewed() -> Result<()> {
+    let years = Years::begin("jumps").await?;
+    let first = authority(&years.cluster).await?;
+    for replica in &years.replicas {
+        replica.follow().await?;
+    }
+    for (days, same_authority) in [(100, true), (300, false), (400, false)] {
+        let before = authority(&years.cluster).await?;
+        years.time.pass(days);
+        eventually("both replicas are trusted again", async || {
+            for replica in &years.replicas {
+                years.visitor.visit(replica.port).await?;
+            }
+            anyhow::Ok(())
+        })
+        .await?;
+        // Not by chance, and not for long: nobody is refused from now on.
+        let (count, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+        let visits = keep_visiting(
+            years.visitor.clone(),
+            years.ports(),
+            count.clone(),
+            stop.clone(),
+        );
+        let enough = async {
+            while count.load(Ordering::SeqCst) < 50 {
+                tokio::task::yield_now().await;
+            }
+            stop.cancel();
+        };
+        tokio::try_join!(visits, async {
+            enough.await;
+            anyhow::Ok(())
+        })?;
+        let now = authority(&years.cluster).await?;
+        assert_eq!(now == before, same_authority, "after {days} days more");
+        for replica in &years.replicas {
+            eventually("it says so", async || {
+                let missing = replica.service.missing();
+                ensure!(missing.is_empty(), "{missing:?}");
+                for certificate in ["Served", "Authority"] {
+                    let left = replica.expiry(certificate).context("a metric")?;
+                    ensure!(left > 60 * DAY, "{certificate}: {left}");
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+    assert_ne!(authority(&years.cluster).await?, first);
+    years.cluster.stop().await;
+    Ok(())
+}

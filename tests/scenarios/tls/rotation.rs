@@ -1,0 +1,68 @@
+//! Certificates that live for seconds, in the program itself, with two replicas and the API server as their client.
+
+use super::{Trust, visitor::Visitor};
+use crate::support::{BINARY, claim, installed, webhooks_answer};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Api, api::PostParams};
+use serde_json::json;
+use std::collections::BTreeSet;
+use volume_warden::tls::Clock;
+use volume_warden_controlplane::{Cluster, Component, Warden};
+
+/// Creates claims by dry run: each has its finalizer, or the API server did without the webhook.
+async fn claim_is_reviewed(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    claims.create(&dry_run, &claim("probe", json!({}))?).await?;
+    Ok(())
+}
+
+/// Calls that the API server went on without because of a certificate, as its log tells since so many bytes.
+fn refused(cluster: &Cluster, since: usize) -> Vec<String> {
+    let log = cluster.log(Component::Apiserver);
+    let lines = log.get(since..).unwrap_or_default().lines();
+    let failed = lines.filter(|line| line.contains("failing open"));
+    let refused = failed.filter(|line| line.contains("x509") || line.contains("tls:"));
+    refused.map(str::to_owned).collect()
+}
+
+/// Through two new CAs and their certificates.
+#[tokio::test]
+async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
+    let cluster = installed("rotation", "manifests").await?;
+    let start = |name: &'static str| {
+        Warden::builder(&cluster, BINARY)
+            .name(name)
+            .arg("--tls-ca-lifetime=90s")
+            .arg("--tls-certificate-lifetime=30s")
+            .serving()
+            .start()
+    };
+    let (first, second) = tokio::try_join!(start("first"), start("second"))?;
+    webhooks_answer(&cluster.client()).await?;
+    let (trust, since) = (Trust::of(&cluster), cluster.log(Component::Apiserver).len());
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
+    let visitor = Visitor {
+        client: cluster.client(),
+        clock: Clock::system(),
+    };
+    let (mut authorities, mut leaves) = (BTreeSet::new(), BTreeSet::new());
+    while authorities.len() < 3 {
+        authorities.extend(trust.secret("ca.crt").await?);
+        for warden in [&first, &second] {
+            let served = visitor.served(warden.webhook_port()).await;
+            leaves.insert(served.context(format!("after {} CAs", authorities.len()))?);
+            ensure!(warden.ready().await, "a replica was not ready");
+        }
+        claim_is_reviewed(&claims).await?;
+    }
+    let refused = refused(&cluster, since);
+    ensure!(refused.is_empty(), "{refused:?}");
+    ensure!(leaves.len() >= 5, "{} leaves", leaves.len());
+    drop((first, second));
+    cluster.stop().await;
+    Ok(())
+}
