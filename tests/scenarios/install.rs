@@ -7,6 +7,7 @@ use crate::support::{BINARY, Space, bare, guarded, repository, volume};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
+use std::path::Path;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// Applies a kustomization that installs Volume Warden in that namespace, and runs it as its Deployment would: by its arguments, with
@@ -15,19 +16,61 @@ async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -
     cluster
         .apply_kustomization(repository().join(kustomization))
         .await?;
-    let arguments = "jsonpath={.spec.template.spec.containers[0].args[*]}";
-    let deployment = ["get", "deployment", "volume-warden", "-n", namespace];
-    let arguments = cluster
-        .kubectl(&[&deployment[..], &["-o", arguments]].concat())
-        .await?;
     let warden = Warden::builder(cluster, BINARY)
         .name(namespace)
         .namespace(namespace);
+    let arguments = arguments(cluster, namespace).await?;
+    let warden = arguments
+        .into_iter()
+        .fold(warden, |warden, argument| warden.arg(argument));
+    warden.serving().start().await
+}
+
+/// What the Deployment in that namespace gives to `run`.
+pub async fn arguments(cluster: &Cluster, namespace: &str) -> Result<Vec<String>> {
+    let path = "jsonpath={.spec.template.spec.containers[0].args[*]}";
+    let deployment = ["get", "deployment", "volume-warden", "-n", namespace];
+    let arguments = cluster
+        .kubectl(&[&deployment[..], &["-o", path]].concat())
+        .await?;
     let arguments = arguments
         .split_whitespace()
         .filter(|argument| *argument != "run");
-    let warden = arguments.fold(warden, |warden, argument| warden.arg(argument));
-    warden.serving().start().await
+    Ok(arguments.map(str::to_owned).collect())
+}
+
+/// The pods of the Deployment exist, so they were admitted, and there are as many as it wants.
+pub async fn replicas_are_available(cluster: &Cluster) -> Result<()> {
+    let deployment = ["get", "deployment", "volume-warden", "-n", "volume-warden"];
+    let replicas = ["-o", "jsonpath={.status.availableReplicas}"];
+    eventually("the deployment is available", async || {
+        let available = cluster
+            .kubectl(&[&deployment[..], &replicas].concat())
+            .await?;
+        ensure!(available == "2", "{available}");
+        Ok(())
+    })
+    .await
+}
+
+/// Applies a kustomization once more; nothing changes.
+pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &Path) -> Result<()> {
+    let generation = async || {
+        let budget = ["get", "pdb", "volume-warden", "-n", "volume-warden"];
+        let path = ["-o", "jsonpath={.metadata.generation}"];
+        cluster.kubectl(&[&budget[..], &path].concat()).await
+    };
+    let before = generation().await?;
+    let again = cluster.apply_kustomization(kustomization).await?;
+    // A budget's selector is always sent as a whole, so kubectl takes it for changed.
+    let sent = "poddisruptionbudget.policy/volume-warden configured";
+    let changed: Vec<_> = again
+        .lines()
+        .filter(|line| !line.ends_with(" unchanged") && *line != sent)
+        .collect();
+    ensure!(changed.is_empty() && !again.is_empty(), "{changed:?}");
+    assert_eq!(generation().await?, before);
+    Ok(())
 }
 
 /// `manifests/install.yaml` is what `kubectl apply -k manifests` would apply.
@@ -52,14 +95,7 @@ async fn the_rendered_default_is_up_to_date() -> Result<()> {
 #[tokio::test]
 async fn applying_twice_changes_nothing() -> Result<()> {
     let cluster = guarded().await?;
-    let again = cluster
-        .apply_kustomization(repository().join("manifests"))
-        .await?;
-    let changed: Vec<_> = again
-        .lines()
-        .filter(|line| !line.ends_with(" unchanged"))
-        .collect();
-    ensure!(changed.is_empty() && !again.is_empty(), "{changed:?}");
+    applying_again_changes_nothing(cluster, &repository().join("manifests")).await?;
     let bundle = "jsonpath={.webhooks[*].clientConfig.caBundle}";
     for (kind, name) in [
         (
@@ -101,23 +137,7 @@ async fn pods_pass_the_restricted_standard() -> Result<()> {
             .await?,
         "restricted"
     );
-    eventually("the deployment is available", async || {
-        let replicas = "jsonpath={.status.availableReplicas}";
-        let available = cluster
-            .kubectl(&[
-                "get",
-                "deployment",
-                "volume-warden",
-                "-n",
-                "volume-warden",
-                "-o",
-                replicas,
-            ])
-            .await?;
-        ensure!(available == "2", "{available}");
-        Ok(())
-    })
-    .await
+    replicas_are_available(cluster).await
 }
 
 /// The cert-manager overlay mounts the Secret that the Certificate names, for the name the API server will check.

@@ -9,12 +9,13 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 const ALONE: [&str; 2] = ["pvc-provisioner", "pv-releaser"];
 /// Of these there may be two of one name.
-const NAMESPACED: [&str; 5] = [
+const NAMESPACED: [&str; 6] = [
     "ServiceAccount",
     "Role",
     "RoleBinding",
     "Service",
     "Deployment",
+    "PodDisruptionBudget",
 ];
 
 /// A class whose volumes outlive their claims, and a pod that asks for a claim of it.
