@@ -1,10 +1,12 @@
 //! Volume Warden on a real control plane whose own volume protection is switched off, installed by the shipped manifests and under
 //! the rights that they give. One binary, so that its tests share their clusters.
 
+mod chart;
 mod differential;
 mod faults;
 mod histories;
 mod install;
+mod kustomization;
 mod namespace_gc;
 mod pv_protection;
 mod pv_releaser;

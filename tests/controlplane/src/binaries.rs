@@ -51,11 +51,9 @@ impl Binaries {
         }
         let cache = cache_directory()?;
         let directory = cache.join(cache_key()?);
-        if missing_file(&directory).is_none() {
-            return Ok(Self { directory });
-        }
-        fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
-        build_once(&cache, &directory)?;
+        build_once(&cache, &directory, &FILES, |directory| {
+            go_build::build(directory, &kubernetes_version()?)
+        })?;
         Ok(Self { directory })
     }
 
@@ -65,7 +63,7 @@ impl Binaries {
     }
 
     fn given(directory: PathBuf) -> Result<Self> {
-        match missing_file(&directory) {
+        match missing_file(&directory, &FILES) {
             None => Ok(Self { directory }),
             Some(file) => bail!(
                 "{DIRECTORY_VARIABLE} names {}, which has no file {file}",
@@ -75,23 +73,33 @@ impl Binaries {
     }
 }
 
-/// Builds under a lock: of several test processes one builds and the others wait for it.
-fn build_once(cache: &Path, directory: &Path) -> Result<()> {
+/// Builds these files into the directory if they are not there, under a lock: of several test processes one builds and the others wait
+/// for it.
+pub(crate) fn build_once(
+    cache: &Path,
+    directory: &Path,
+    files: &[&str],
+    build: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    if missing_file(directory, files).is_none() {
+        return Ok(());
+    }
+    fs::create_dir_all(cache).with_context(|| format!("creating {}", cache.display()))?;
     let lock = cache.join("build.lock");
     let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
     if lock.try_lock().is_err() {
-        say("waiting for another process that builds the control plane");
+        say("waiting for another process that builds");
         lock.lock().context("waiting for the build lock")?;
     }
-    if missing_file(directory).is_none() {
+    if missing_file(directory, files).is_none() {
         return Ok(());
     }
     let scratch = tempfile::Builder::new()
         .prefix(".building-")
         .tempdir_in(cache)?;
-    go_build::build(scratch.path(), &kubernetes_version()?)?;
-    if let Some(file) = missing_file(scratch.path()) {
-        bail!("the build of the control plane made no {file}");
+    build(scratch.path())?;
+    if let Some(file) = missing_file(scratch.path(), files) {
+        bail!("the build made no {file}");
     }
     if directory.exists() {
         // Incomplete, or this would not be reached: someone removed a file.
@@ -105,13 +113,13 @@ fn build_once(cache: &Path, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn missing_file(directory: &Path) -> Option<&'static str> {
-    FILES
-        .into_iter()
-        .find(|file| !directory.join(file).is_file())
+fn missing_file<'a>(directory: &Path, files: &[&'a str]) -> Option<&'a str> {
+    let mut files = files.iter().copied();
+    files.find(|file| !directory.join(file).is_file())
 }
 
-fn cache_directory() -> Result<PathBuf> {
+/// Where this user's builds are kept.
+pub(crate) fn cache_directory() -> Result<PathBuf> {
     let set = |name| {
         env::var_os(name)
             .filter(|value: &OsString| !value.is_empty())
@@ -128,7 +136,7 @@ fn cache_key() -> Result<String> {
     Ok(format!(
         "kubernetes-{}-kwok-{kwok}-{:08x}",
         kubernetes_version()?,
-        pins_hash() as u32
+        pins_hash(&PINS) as u32
     ))
 }
 
@@ -136,7 +144,8 @@ fn kubernetes_version() -> Result<String> {
     pinned_version(KUBERNETES_GO_MOD, "k8s.io/kubernetes").map(str::to_owned)
 }
 
-fn pinned_version<'a>(go_mod: &'a str, module: &str) -> Result<&'a str> {
+/// The version of the module that this go.mod names.
+pub(crate) fn pinned_version<'a>(go_mod: &'a str, module: &str) -> Result<&'a str> {
     let mut lines = go_mod.lines().map(|line| {
         line.trim()
             .trim_start_matches("require ")
@@ -148,8 +157,8 @@ fn pinned_version<'a>(go_mod: &'a str, module: &str) -> Result<&'a str> {
 }
 
 /// FNV-1a: std's hasher may change with the toolchain, which would build everything again.
-fn pins_hash() -> u64 {
-    let bytes = PINS.iter().flat_map(|pin| pin.bytes());
+pub(crate) fn pins_hash(pins: &[&str]) -> u64 {
+    let bytes = pins.iter().flat_map(|pin| pin.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

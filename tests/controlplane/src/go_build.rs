@@ -64,7 +64,8 @@ fn kubernetes_ldflags(version: &str) -> Result<String> {
     ))
 }
 
-fn go_build(
+/// Builds the packages of a module into a directory.
+pub(crate) fn go_build(
     what: &str,
     module: &str,
     ldflags: &str,

@@ -1,0 +1,95 @@
+{{- /* A component's switch, then every value that is no part of the chart itself, as a flag. */}}
+{{- define "volume-warden.arguments" -}}
+- run
+{{- range $name := list "pvc-protection" "pv-protection" "pvc-retention" "pvc-provisioner" "pv-releaser" "namespace-gc" }}
+{{- $component := get $.Values.components $name }}
+{{- if $component.enabled }}
+- --components={{ $name }}
+{{- range $key, $value := omit $component "enabled" "bindingGuard" "storageBackend" "storageos" "directory" "gcScope" }}
+{{- if not (kindIs "invalid" $value) }}
+- {{ printf "--%s=%s" (kebabcase $key) (include "volume-warden.word" $value) | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with include "volume-warden.gcScope" . }}
+- --gc-scope={{ . }}
+{{- end }}
+{{- if has (include "volume-warden.tlsMode" .) (list "certManager" "secret") }}
+- --tls-cert-file=/etc/volume-warden/tls/tls.crt
+- --tls-key-file=/etc/volume-warden/tls/tls.key
+{{- end }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Numbers from a values file are floating point, and large ones would be printed with an exponent. */}}
+{{- define "volume-warden.word" -}}
+{{- if kindIs "slice" . }}{{ join "," . }}{{ else if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
+{{- /* What the kustomize components namespace-gc-seen and namespace-gc-directory say. */}}
+{{- define "volume-warden.gcScope" -}}
+{{- with get .Values.components "namespace-gc" }}
+{{- if .enabled }}
+{{- if .gcScope }}{{ .gcScope }}{{ else if eq (default "" .storageBackend) "directory" }}seen{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A storage backend's part of the pod, as one object: env, volumeMounts, volumes. */}}
+{{- define "volume-warden.storage" -}}
+{{- $gc := get .Values.components "namespace-gc" }}
+{{- if and $gc.enabled (eq (default "" $gc.storageBackend) "storageos") }}
+env:
+- name: VOLUME_WARDEN_STORAGE_BACKEND
+  value: storageos
+- name: VOLUME_WARDEN_API_ENDPOINT
+  value: {{ $gc.storageos.endpoint | quote }}
+- name: VOLUME_WARDEN_API_CA_FILE
+  value: /etc/storageos/secrets/api/ca.crt
+volumeMounts:
+- name: storageos-api
+  mountPath: /etc/storageos/secrets/api
+  readOnly: true
+volumes:
+- name: storageos-api
+  secret:
+    secretName: {{ $gc.storageos.secretName }}
+    # Volume Warden starts without it, and reads it when it is there.
+    optional: true
+{{- else if and $gc.enabled (eq (default "" $gc.storageBackend) "directory") }}
+env:
+- name: VOLUME_WARDEN_STORAGE_BACKEND
+  value: directory
+- name: VOLUME_WARDEN_DIRECTORY_ROOT
+  value: /var/lib/volume-warden/root
+volumeMounts:
+- name: directory-root
+  mountPath: /var/lib/volume-warden/root
+volumes:
+- name: directory-root
+  persistentVolumeClaim:
+    claimName: {{ $gc.directory.claimName }}
+{{- else }}
+{}
+{{- end }}
+{{- end }}
+
+{{- /* The certificate's part of the pod, in the same shape. */}}
+{{- define "volume-warden.tls" -}}
+{{- $mode := include "volume-warden.tlsMode" . }}
+{{- if not (has $mode (list "certManager" "secret")) }}
+{}
+{{- else }}
+volumeMounts:
+- name: tls
+  mountPath: /etc/volume-warden/tls
+  readOnly: true
+volumes:
+- name: tls
+  secret:
+    secretName: {{ eq $mode "secret" | ternary .Values.tls.secret.name "volume-warden-tls" }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,68 @@
+//! Helm, for the tests of the chart.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::binaries::{build_once, cache_directory, pinned_version, pins_hash};
+use crate::go_build::go_build;
+
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/helm");
+const GO_MOD: &str = include_str!("../helm/go.mod");
+const PINS: [&str; 2] = [GO_MOD, include_str!("../helm/go.sum")];
+
+/// The Helm binary, with no user's configuration.
+#[derive(Debug)]
+pub struct Helm {
+    binary: PathBuf,
+    home: TempDir,
+}
+
+impl Helm {
+    /// Finds it in the cache beside the control plane's binaries, and builds it with Go if this user never did. Only what needs Helm
+    /// pays for that.
+    pub async fn locate() -> Result<Self> {
+        Ok(Self {
+            binary: tokio::task::spawn_blocking(binary).await??,
+            home: tempfile::tempdir()?,
+        })
+    }
+
+    /// Runs it and returns what it wrote to stdout; the error carries its stderr.
+    pub async fn run(&self, arguments: &[&str]) -> Result<String> {
+        let home = |name| self.home.path().join(name);
+        let output = Command::new(&self.binary)
+            .args(arguments)
+            .env("HELM_CACHE_HOME", home("cache"))
+            .env("HELM_CONFIG_HOME", home("config"))
+            .env("HELM_DATA_HOME", home("data"))
+            // Without this one it would look for a cluster of the user's.
+            .env("KUBECONFIG", home("none"))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .context("starting helm")?;
+        if !output.status.success() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            bail!("helm {} failed: {stderr}{stdout}", arguments.join(" "));
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+fn binary() -> Result<PathBuf> {
+    let version = pinned_version(GO_MOD, "helm.sh/helm/v4")?;
+    let cache = cache_directory()?;
+    let directory = cache.join(format!("helm-{version}-{:08x}", pins_hash(&PINS) as u32));
+    let build = |output: &Path| {
+        let package = ["helm.sh/helm/v4/cmd/helm"];
+        go_build("Helm", MODULE, "-s -w", &package, output)
+    };
+    build_once(&cache, &directory, &["helm"], build)?;
+    Ok(directory.join("helm"))
+}

@@ -1,0 +1,224 @@
+//! The chart on a real API server, in a namespace that enforces the Pod Security Standard `restricted`.
+
+use super::{Values, chart};
+use crate::{
+    install::{applying_again_changes_nothing, arguments, replicas_are_available},
+    kustomization::NAMESPACE,
+    support::{BINARY, repository, webhooks_answer},
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, path::Path};
+use volume_warden_controlplane::{Cluster, Helm, Warden};
+
+/// What it takes for the API server to take objects of cert-manager: there is no cert-manager behind them.
+const CERT_MANAGER: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.cert-manager.io}
+spec:
+  group: cert-manager.io
+  scope: Namespaced
+  names: {plural: PLURAL, kind: KIND}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+const PRIVILEGED: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: privileged}
+spec: {containers: [{name: main, image: main, securityContext: {privileged: true}}]}
+";
+
+type Objects = BTreeMap<String, Value>;
+
+/// Helm for the one release on a cluster.
+struct Release<'a> {
+    cluster: &'a Cluster,
+    helm: Helm,
+    values: Values,
+}
+
+impl<'a> Release<'a> {
+    async fn new(cluster: &'a Cluster, values: &Value) -> Result<Self> {
+        Ok(Self {
+            cluster,
+            helm: Helm::locate().await?,
+            values: Values::new(values)?,
+        })
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Result<String> {
+        let kubeconfig = self.cluster.kubeconfig().to_string_lossy();
+        let to = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+        self.helm.run(&[arguments, &to].concat()).await
+    }
+
+    /// `install` or `upgrade`.
+    async fn put(&self, verb: &str, options: &[&str]) -> Result<()> {
+        let (chart, values) = (chart().display().to_string(), self.values.path());
+        let arguments = [verb, "volume-warden", &chart, "--values", &values];
+        self.run(&[&arguments, options].concat()).await.map(drop)
+    }
+
+    async fn manifest(&self) -> Result<String> {
+        self.run(&["get", "manifest", "volume-warden"]).await
+    }
+}
+
+/// Those objects as they are on the cluster, but for what others than their owner write. A write that changes nothing leaves no trace here.
+async fn found(cluster: &Cluster, which: &[&str], stdin: &str) -> Result<Objects> {
+    let get = ["get", "--ignore-not-found", "-o", "json"];
+    let text = cluster
+        .kubectl_with_stdin(&[&get, which].concat(), stdin)
+        .await?;
+    if text.is_empty() {
+        return Ok(Objects::new());
+    }
+    let list: Value = serde_json::from_str(&text)?;
+    let items = list["items"].as_array().context("a list")?;
+    let objects = items.iter().cloned().map(|mut object| {
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            // A Deployment's counts annotations, too.
+            metadata.remove("generation");
+            metadata.remove("managedFields");
+            metadata.remove("resourceVersion");
+        }
+        (
+            format!("{} {}", object["kind"], object["metadata"]["name"]),
+            object,
+        )
+    });
+    Ok(objects.collect())
+}
+
+async fn released(release: &Release<'_>) -> Result<Objects> {
+    let manifest = release.manifest().await?;
+    found(release.cluster, &["-f", "-"], &manifest).await
+}
+
+/// The chart as a user installs it: pods are admitted, webhooks answer, an upgrade to the same changes nothing, and what Volume Warden
+/// made itself is not the release's.
+#[tokio::test]
+async fn the_chart_installs_upgrades_and_goes() -> Result<()> {
+    let cluster = Cluster::ours().name("chart").start().await?;
+    let enforced = "pod-security.kubernetes.io/enforce=restricted";
+    cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;
+    cluster
+        .kubectl(&["label", "namespace", NAMESPACE, enforced])
+        .await?;
+    let create = ["create", "-n", NAMESPACE, "-f", "-"];
+    let refused = cluster.kubectl_with_stdin(&create, PRIVILEGED).await;
+    let refusal = format!("{:?}", refused.err());
+    ensure!(refusal.contains("violates PodSecurity"), "{refusal}");
+
+    let release = Release::new(&cluster, &json!({})).await?;
+    release.put("install", &[]).await?;
+    replicas_are_available(&cluster).await?;
+    let warden = Warden::builder(&cluster, BINARY);
+    let arguments = arguments(&cluster, NAMESPACE).await?;
+    let warden = arguments
+        .into_iter()
+        .fold(warden, |warden, argument| warden.arg(argument));
+    let warden = warden.serving().start().await?;
+    webhooks_answer(&cluster.client()).await?;
+
+    let before = released(&release).await?;
+    ensure!(
+        json!(before).to_string().contains("caBundle"),
+        "it published its CA"
+    );
+    release.put("upgrade", &[]).await?;
+    assert_eq!(released(&release).await?, before);
+    webhooks_answer(&cluster.client()).await?;
+    warden.stop().await?;
+
+    let manifest = release.manifest().await?;
+    ensure!(
+        before.len() > 30 && !manifest.contains("kind: Secret"),
+        "{manifest}"
+    );
+    release.run(&["uninstall", "volume-warden"]).await?;
+    let left = found(&cluster, &["-f", "-"], &manifest).await?;
+    // The pods go in the background.
+    ensure!(left.is_empty(), "{:?}", left.keys());
+    let secret = ["get", "secret", "volume-warden-tls", "-n", NAMESPACE];
+    cluster.kubectl(&secret).await.context("the Secret stays")?;
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Takes away what tells that an object is a release's.
+fn without_helms_marks(mut objects: Objects) -> Objects {
+    for metadata in objects.values_mut().map(|object| &mut object["metadata"]) {
+        for (map, key) in [
+            ("labels", "app.kubernetes.io/instance"),
+            ("labels", "app.kubernetes.io/managed-by"),
+            ("labels", "helm.sh/chart"),
+            ("annotations", "meta.helm.sh/release-name"),
+            ("annotations", "meta.helm.sh/release-namespace"),
+        ] {
+            if let Some(map) = metadata[map].as_object_mut() {
+                map.remove(key);
+            }
+        }
+    }
+    objects
+}
+
+/// An overlay is applied, and again, which changes nothing. Then Helm takes over, and the objects stay what they are.
+async fn handed_over(cluster: &Cluster, overlay: &Path, values: &Value) -> Result<()> {
+    cluster.apply_kustomization(overlay).await?;
+    replicas_are_available(cluster).await?;
+    applying_again_changes_nothing(cluster, overlay).await?;
+
+    let overlay = overlay.to_string_lossy();
+    let before = found(cluster, &["-k", &overlay], "").await?;
+    let release = Release::new(cluster, values).await?;
+    release.put("install", &["--take-ownership"]).await?;
+    let after = without_helms_marks(found(cluster, &["-k", &overlay], "").await?);
+    ensure!(before.len() > 30, "{:?}", before.keys());
+    for (name, object) in before {
+        assert_eq!(after[&name], object, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn helm_takes_over_from_the_self_signed_overlay() -> Result<()> {
+    let cluster = Cluster::ours().name("handed-over").start().await?;
+    let overlay = repository().join("manifests/overlays/self-signed");
+    handed_over(&cluster, &overlay, &json!({})).await?;
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn helm_takes_over_from_the_cert_manager_overlay() -> Result<()> {
+    let cluster = Cluster::ours().name("cert-manager").start().await?;
+    for (plural, kind) in [("issuers", "Issuer"), ("certificates", "Certificate")] {
+        let definition = CERT_MANAGER.replace("PLURAL", plural).replace("KIND", kind);
+        cluster
+            .kubectl_with_stdin(&["apply", "-f", "-"], &definition)
+            .await?;
+        let name = format!("crd/{plural}.cert-manager.io");
+        cluster
+            .kubectl(&[
+                "wait",
+                "--for=condition=Established",
+                "--timeout=120s",
+                &name,
+            ])
+            .await?;
+    }
+    let overlay = repository().join("manifests/overlays/cert-manager");
+    handed_over(&cluster, &overlay, &json!({"tls": {"mode": "certManager"}})).await?;
+    cluster.stop().await;
+    Ok(())
+}

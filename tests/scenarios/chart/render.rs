@@ -1,0 +1,192 @@
+//! The same objects, whichever of the two renders them.
+
+use super::{COMPONENTS, only, template};
+use crate::{
+    kustomization::{Kustomization, NAMESPACE},
+    support::{bare, repository},
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, path::Path};
+
+/// What says that an object is part of a release. Kustomize has no word for it.
+const HELM_LABELS: [&str; 3] = [
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "helm.sh/chart",
+];
+
+type Objects = BTreeMap<String, Value>;
+
+/// Without a namespace; but kustomize does not know these kinds, and gives them one, which the API server ignores.
+const CLUSTER_SCOPED: [&str; 2] = ["FlowSchema", "PriorityLevelConfiguration"];
+
+fn objects(text: &str) -> Result<Objects> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
+    let mut objects = Objects::new();
+    for mut object in documents.into_iter().filter(Value::is_object) {
+        if CLUSTER_SCOPED.iter().any(|kind| object["kind"] == *kind) {
+            let metadata = object["metadata"].as_object_mut();
+            metadata.context("no metadata")?.remove("namespace");
+        }
+        let part = |pointer| object.pointer(pointer).and_then(Value::as_str);
+        let name = part("/metadata/name").context("an object without a name")?;
+        let namespace = part("/metadata/namespace").unwrap_or_default();
+        let (version, kind) = (part("/apiVersion"), part("/kind"));
+        let key = format!("{version:?} {kind:?} {namespace}/{name}");
+        let twice = objects.insert(key.clone(), object);
+        ensure!(twice.is_none(), "{key} is rendered twice");
+    }
+    Ok(objects)
+}
+
+async fn kustomized(directory: &Path) -> Result<Objects> {
+    let directory = directory.to_string_lossy();
+    let text = bare().await?.kubectl(&["kustomize", &directory]).await?;
+    let mut objects = objects(&text)?;
+    let (all, is_namespace) = (objects.len(), |object: &Value| {
+        object["kind"] == "Namespace"
+    });
+    objects.retain(|_, object| !is_namespace(object));
+    ensure!(
+        all == objects.len() + 1,
+        "Helm makes the one Namespace itself, or finds it"
+    );
+    Ok(objects)
+}
+
+async fn charted(values: &Value, namespace: &str) -> Result<Objects> {
+    let mut objects = objects(&template(values, namespace).await?)?;
+    for (key, object) in &mut objects {
+        let labels = object.pointer_mut("/metadata/labels");
+        let labels = labels.and_then(Value::as_object_mut);
+        let labels = labels.with_context(|| format!("{key} has no labels"))?;
+        for label in HELM_LABELS {
+            ensure!(labels.remove(label).is_some(), "{key} has no label {label}");
+        }
+    }
+    Ok(objects)
+}
+
+/// Every place where the two differ.
+fn differences(path: &str, kustomize: &Value, helm: &Value) -> Vec<String> {
+    let at = |key: &dyn std::fmt::Display| format!("{path}/{key}");
+    match (kustomize, helm) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            let keys = ours
+                .keys()
+                .chain(theirs.keys().filter(|key| !ours.contains_key(*key)));
+            keys.flat_map(|key| differences(&at(key), &kustomize[key], &helm[key]))
+                .collect()
+        }
+        (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
+            let pairs = ours.iter().zip(theirs).enumerate();
+            pairs
+                .flat_map(|(index, (ours, theirs))| differences(&at(&index), ours, theirs))
+                .collect()
+        }
+        _ if kustomize == helm => vec![],
+        _ => vec![format!("{path}: kustomize {kustomize}, helm {helm}")],
+    }
+}
+
+async fn same(directory: &Path, values: &Value, namespace: &str) -> Result<()> {
+    let (kustomize, helm) = (
+        kustomized(directory).await?,
+        charted(values, namespace).await?,
+    );
+    let all = differences("", &json!(kustomize), &json!(helm));
+    ensure!(
+        all.is_empty() && !helm.is_empty(),
+        "{values} in {namespace}:\n{}",
+        all.join("\n")
+    );
+    Ok(())
+}
+
+async fn same_as_overlay(overlay: &str, values: Value, namespace: &str) -> Result<()> {
+    let overlays = repository().join("manifests/overlays");
+    same(&overlays.join(overlay), &values, namespace).await
+}
+
+#[tokio::test]
+async fn the_chart_renders_what_the_overlays_render() -> Result<()> {
+    same_as_overlay("self-signed", json!({}), NAMESPACE).await?;
+    let cert_manager = json!({"tls": {"mode": "certManager"}});
+    same_as_overlay("cert-manager", cert_manager, NAMESPACE).await?;
+    for component in ["pvc-provisioner", "pv-releaser"] {
+        same_as_overlay(component, only(&[component]), component).await?;
+    }
+    let mut storageos = only(&["namespace-gc"]);
+    storageos["components"]["namespace-gc"]["storageBackend"] = json!("storageos");
+    same_as_overlay("namespace-gc-storageos", storageos, "namespace-gc").await
+}
+
+#[tokio::test]
+async fn each_component_alone_is_the_same() -> Result<()> {
+    for component in COMPONENTS {
+        // It has no webhooks, and so no certificate.
+        let kustomization = if component == "namespace-gc" {
+            Kustomization::of(&[component], "alone")?
+        } else {
+            Kustomization::of(&["self-signed", component], "alone")?
+        };
+        same(kustomization.path(), &only(&[component]), "alone").await?;
+    }
+    Ok(())
+}
+
+/// What a value switches on, and the kustomize component that does the same beside all others.
+#[tokio::test]
+async fn each_option_is_the_same() -> Result<()> {
+    let options = [
+        (
+            "pvc-protection-binding-guard",
+            json!({"components": {"pvc-protection": {"bindingGuard": true}}}),
+        ),
+        (
+            "namespace-gc-seen",
+            json!({"components": {"namespace-gc": {"gcScope": "seen"}}}),
+        ),
+        (
+            "namespace-gc-storageos",
+            json!({"components": {"namespace-gc": {"storageBackend": "storageos"}}}),
+        ),
+        (
+            "namespace-gc-directory",
+            json!({"components": {"namespace-gc": {"storageBackend": "directory"}}}),
+        ),
+        (
+            "network-policy",
+            json!({"networkPolicy": {"enabled": true}}),
+        ),
+        (
+            "service-monitor",
+            json!({"serviceMonitor": {"enabled": true}}),
+        ),
+    ];
+    for (component, values) in options {
+        let all = [&["self-signed"], &COMPONENTS[..], &[component]].concat();
+        let kustomization = Kustomization::of(&all, NAMESPACE)?;
+        same(kustomization.path(), &values, NAMESPACE).await?;
+    }
+    let options = [
+        (
+            "pvc-provisioner",
+            "pvc-provisioner-authorize-requester",
+            json!({"authorizeRequester": "pod-creator"}),
+        ),
+        (
+            "pv-releaser",
+            "pv-releaser-storage-classes",
+            json!({"associateByStorageClass": true}),
+        ),
+    ];
+    for (component, option, value) in options {
+        let kustomization = Kustomization::of(&["self-signed", component, option], NAMESPACE)?;
+        let mut values = only(&[component]);
+        json_patch::merge(&mut values["components"][component], &value);
+        same(kustomization.path(), &values, NAMESPACE).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! What the chart can be told, and how it refuses the rest.
+
+use super::{COMPONENTS, chart, only, template};
+use crate::support::BINARY;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::{fs, process::Command};
+use volume_warden_controlplane::Helm;
+
+fn file(name: &str) -> Result<String> {
+    Ok(fs::read_to_string(chart().join(name))?)
+}
+
+#[tokio::test]
+async fn the_chart_passes_lint() -> Result<()> {
+    let chart = chart().display().to_string();
+    let helm = Helm::locate().await?;
+    let told = helm.run(&["lint", "--strict", &chart]).await?;
+    ensure!(
+        told.contains("1 chart(s) linted, 0 chart(s) failed"),
+        "{told}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_chart_is_of_the_programs_version() -> Result<()> {
+    let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?)?;
+    let program = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        [&chart["version"], &chart["appVersion"]],
+        [program, program]
+    );
+    Ok(())
+}
+
+/// Each in Helm's own words, which name the value.
+#[tokio::test]
+async fn wrong_values_are_refused() -> Result<()> {
+    let component = |name: &str, option: Value| json!({"components": {name: option}});
+    let wrong = [
+        (json!({"replica": 2}), "'replica' not allowed"),
+        (json!({"replicas": "two"}), "'/replicas'"),
+        (json!({"replicas": -1}), "'/replicas'"),
+        (
+            component("pvc-protector", json!({})),
+            "'pvc-protector' not allowed",
+        ),
+        (
+            component("pv-protection", json!({"enable": true})),
+            "'enable' not allowed",
+        ),
+        (
+            component("pv-protection", json!({"enabled": "yes"})),
+            "'/components/pv-protection/enabled'",
+        ),
+        (
+            component("pvc-protection", json!({"finishedPods": "drop"})),
+            "'/components/pvc-protection/finishedPods'",
+        ),
+        (
+            component("namespace-gc", json!({"gcGrace": "a while"})),
+            "'/components/namespace-gc/gcGrace'",
+        ),
+        (json!({"tls": {"mode": "self-signed"}}), "'/tls/mode'"),
+        (json!({"image": {"digest": "latest"}}), "'/image/digest'"),
+        (json!({"extraArgs": "--dry-run"}), "'/extraArgs'"),
+        (
+            json!({"networkPolicy": {"enabled": true, "webhooksFrom": "10.0.0.0/8"}}),
+            "'/networkPolicy/webhooksFrom'",
+        ),
+        (only(&[]), "no component is enabled"),
+    ];
+    for (values, part) in wrong {
+        let refused = template(&values, "volume-warden").await;
+        let error = refused
+            .err()
+            .with_context(|| format!("{values} was taken"))?;
+        let error = format!("{error:#}");
+        ensure!(error.contains(part), "{values}: {error}");
+    }
+    Ok(())
+}
+
+/// The keys of a schema, and of the values that it describes. What a user may write freely has none.
+fn keys(path: &str, schema: &Value, values: &Value) -> Vec<(String, bool)> {
+    let Some(properties) = schema["properties"].as_object() else {
+        return vec![];
+    };
+    let deeper = properties.iter().flat_map(|(key, schema)| {
+        let path = format!("{path}/{key}");
+        let mut all = keys(&path, schema, &values[key]);
+        all.push((path, values.get(key).is_some()));
+        all
+    });
+    deeper.collect()
+}
+
+/// What may be said stands in values.yaml with its default. That nothing else stands there is the schema's own business.
+#[test]
+fn every_value_has_a_place_in_the_values_file() -> Result<()> {
+    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
+    let values: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
+    let missing = keys("", &schema, &values)
+        .into_iter()
+        .filter(|(_, there)| !there);
+    let missing: Vec<_> = missing.map(|(path, _)| path).collect();
+    let without_default = ["/global", "/group", "/kind", "/name"];
+    let unexpected = missing
+        .iter()
+        .filter(|path| !without_default.iter().any(|end| path.ends_with(end)));
+    assert_eq!(unexpected.count(), 0, "{missing:?}");
+    Ok(())
+}
+
+/// Whatever is said of a component becomes a flag that the program has, in a form that it takes.
+#[tokio::test]
+async fn every_option_is_a_flag_of_the_program() -> Result<()> {
+    let options = json!({
+        "pvc-protection": {"finishedPods": "release"},
+        "pvc-provisioner": {
+            "strictTemplates": true, "authorizeRequester": "pod-creator", "orphanGraceSeconds": 12_345_678, "blockOwnerDeletion": false,
+        },
+        "pv-releaser": {
+            "disableAutomaticAssociation": false, "releaseMode": "soft", "legacyLabel": false, "associateByStorageClass": true,
+        },
+        "namespace-gc": {
+            "gcScope": "all", "gcProtect": ["default", "kube-*"], "gcGrace": "1h30m", "gcMaxDeletions": 0, "gcConfirmAfter": "0",
+            "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms", "namespaceDeleteGcInterval": "2h",
+            "apiRefreshInterval": "1m", "apiRetryInterval": "5s",
+        },
+    });
+    let rendered = template(&json!({"components": options}), "volume-warden").await?;
+    let rendered: Vec<Value> = serde_saphyr::from_multiple(&rendered)?;
+    let deployment = rendered
+        .iter()
+        .find(|object| object["kind"] == "Deployment");
+    let deployment = deployment.context("a Deployment")?;
+    let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let arguments: Vec<String> = serde_json::from_value(arguments.clone())?;
+    let given: usize = COMPONENTS
+        .iter()
+        .filter_map(|name| options[name].as_object())
+        .map(serde_json::Map::len)
+        .sum();
+    assert_eq!(
+        arguments.len(),
+        1 + COMPONENTS.len() + given,
+        "{arguments:?}"
+    );
+    ensure!(
+        arguments.contains(&"--orphan-grace-seconds=12345678".to_owned()),
+        "{arguments:?}"
+    );
+    for (last, taken) in [("--help", true), ("--no-such-flag", false)] {
+        let told = Command::new(BINARY).args(&arguments).arg(last).output()?;
+        let error = String::from_utf8_lossy(&told.stderr);
+        assert_eq!(
+            told.status.success(),
+            taken,
+            "{arguments:?} {last}: {error}"
+        );
+    }
+    Ok(())
+}
