@@ -14,5 +14,6 @@ mod pvc_protection;
 mod pvc_provisioner;
 mod pvc_retention;
 mod replicas;
+mod rights;
 mod support;
 mod tls;

@@ -27,6 +27,8 @@ pub struct Call {
     pub user: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
+    /// The resource's API group.
+    pub group: String,
     /// The resource in its plural.
     pub resource: String,
     /// The subresource, `status` for example.
@@ -166,8 +168,9 @@ struct User {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ObjectReference {
+    api_group: String,
     resource: String,
     subresource: String,
     namespace: String,
@@ -187,6 +190,7 @@ impl From<Event> for Call {
             user_agent: event.user_agent,
             user: event.user.username,
             verb: event.verb,
+            group: object.api_group,
             resource: object.resource,
             subresource: object.subresource,
             namespace: object.namespace,

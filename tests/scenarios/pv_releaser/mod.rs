@@ -13,4 +13,4 @@ mod patient;
 mod races;
 mod release;
 mod stories;
-mod support;
+pub mod support;

@@ -1,0 +1,233 @@
+//! The lives of the components. Nothing here is about how well they do it: that is told elsewhere.
+
+use super::tenant::{Tenant, cluster};
+use crate::{
+    pv_releaser::support::{Estate, PROVISIONER},
+    pvc_provisioner::support::{Askers, awaiting},
+    pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, SetSpace, set},
+    support::{Space, claim, volume},
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use std::fs;
+use volume_warden_controlplane::eventually;
+use volume_warden_storageos::{Endpoint, Fault, PASSWORD, StorageOs, USER};
+
+#[tokio::test]
+async fn pvc_protection_uses_its_rights() -> Result<()> {
+    let components = [
+        "self-signed",
+        "pvc-protection",
+        "pvc-protection-binding-guard",
+    ];
+    let tenant = Tenant::new(&components).await?;
+    tenant.repairs_its_certificate().await?;
+    let warden = tenant.builder().start().await?;
+    let space = Space::new(tenant.cluster, "rights-claims").await?;
+    let _refused = tenant.refuse_twice("persistentvolumeclaims/data");
+    space.create_claim("data").await?;
+    space.claim_is_protected("data").await?;
+    space.delete_claim("data").await?;
+    space.claim_is_gone("data").await?;
+    tenant.used_all(warden, &[]).await
+}
+
+#[tokio::test]
+async fn pv_protection_uses_its_rights() -> Result<()> {
+    let tenant = Tenant::new(&["self-signed", "pv-protection"]).await?;
+    tenant.repairs_its_certificate().await?;
+    let warden = tenant.builder().start().await?;
+    let volumes = Space::new(tenant.cluster, "rights-volumes").await?.volumes;
+    let name = "pv-rights";
+    let _refused = tenant.refuse_twice("persistentvolumes/pv-rights");
+    let (post, delete) = (PostParams::default(), DeleteParams::default());
+    volumes.create(&post, &volume(name, json!({}))?).await?;
+    eventually("the volume is protected", async || {
+        anyhow::Ok(volumes.get(name).await?.metadata.finalizers.is_some())
+    })
+    .await?;
+    volumes.delete(name, &delete).await?;
+    eventually("the volume is gone", async || {
+        anyhow::Ok(volumes.get_opt(name).await?.is_none())
+    })
+    .await?;
+    tenant.used_all(warden, &[]).await
+}
+
+/// Two of its rights are asked for by an admission plugin, when it writes owner references, so no call of its own tells of them. Without
+/// them these writes are refused.
+#[tokio::test]
+async fn pvc_retention_uses_its_rights() -> Result<()> {
+    let tenant = Tenant::new(&["self-signed", "pvc-retention"]).await?;
+    tenant.repairs_its_certificate().await?;
+    let warden = tenant.builder().start().await?;
+    let sets = SetSpace::new(tenant.cluster, "rights-sets").await?;
+    let _refused = tenant.refuse_twice("persistentvolumeclaims/data-web-0");
+    let web = sets.create("web", 1, DELETE_DELETE).await?;
+    sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
+        .await?;
+    // As of an ordinal that was scaled away while nobody looked.
+    let mark = json!({"metadata": {"annotations": {MARK: web.metadata.uid}}});
+    let left = claim("data-web-7", mark)?;
+    let claims = &sets.space.claims;
+    claims.create(&PostParams::default(), &left).await?;
+    sets.space.claim_is_gone("data-web-7").await?;
+    let by_admission = [
+        "update pods/finalizers",
+        "update statefulsets/finalizers.apps",
+    ];
+    tenant.used_all(warden, &by_admission).await?;
+
+    // Held, so that its claim is given to it before it is gone.
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    let patch = PatchParams::default();
+    sets.space
+        .pods
+        .patch("web-0", &patch, &Patch::Merge(held))
+        .await?;
+    tenant
+        .loses("statefulsets/finalizers", "pvc-retention")
+        .await?;
+    tenant.loses("pods/finalizers", "pvc-retention").await?;
+    let _warden = tenant.builder().start().await?;
+    let late = set("late", 1, DELETE_RETAIN, json!({}))?;
+    sets.sets.create(&PostParams::default(), &late).await?;
+    sets.scale("web", 0).await?;
+    for claim in ["data-late-0", "data-web-0"] {
+        eventually(&format!("the owner of {claim} is refused"), async || {
+            let events = sets
+                .space
+                .events_with("FailedUpdateOwnerReferences")
+                .await?;
+            let told = events
+                .iter()
+                .filter(|event| event.involved_object.name.as_deref() == Some(claim));
+            let mut notes = told.filter_map(|event| event.message.as_deref());
+            ensure!(
+                notes.any(|note| note.contains("cannot set blockOwnerDeletion")),
+                "{events:?}"
+            );
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pvc_provisioner_uses_its_rights() -> Result<()> {
+    let components = [
+        "self-signed",
+        "pvc-provisioner",
+        "pvc-provisioner-authorize-requester",
+    ];
+    let mut tenant = Tenant::new(&components).await?;
+    tenant.repairs_its_certificate().await?;
+    let askers = Askers::new(tenant.cluster, "rights-pods").await?;
+    // A life at admission, where it asks about those who create pods.
+    let warden = tenant.builder().serving().start().await?;
+    let made = eventually("pods are reviewed", async || {
+        let pod = askers.ask("reviewed", "reviewed", json!({})).await?;
+        let there = askers.space.claims.get_opt("reviewed").await?;
+        if there.is_none() {
+            askers.space.delete_pod("reviewed").await?;
+        }
+        anyhow::Ok(there.map(|_| pod))
+    })
+    .await?;
+    askers.belongs("reviewed", &made).await?;
+    warden.stop().await?;
+    // And one in the background, where it does not.
+    tenant
+        .arguments
+        .retain(|argument| !argument.contains("authorize"));
+    let warden = tenant
+        .builder()
+        .arg("--orphan-grace-seconds=1")
+        .start()
+        .await?;
+    let _refused = tenant.refuse_twice("persistentvolumeclaims/given");
+    let mut awaiting_its_pod = awaiting();
+    awaiting_its_pod["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+    askers.create_claim("given", awaiting_its_pod).await?;
+    let given = askers.ask("given", "given", json!({})).await?;
+    askers.belongs("given", &given).await?;
+    let pod = askers.ask("made", "made", json!({})).await?;
+    askers.belongs("made", &pod).await?;
+    askers.create_claim("orphan", awaiting()).await?;
+    askers.space.claim_is_gone("orphan").await?;
+    tenant.used_all(warden, &[]).await
+}
+
+#[tokio::test]
+async fn pv_releaser_uses_its_rights() -> Result<()> {
+    let components = ["self-signed", "pv-releaser", "pv-releaser-storage-classes"];
+    let tenant = Tenant::new(&components).await?;
+    tenant.repairs_its_certificate().await?;
+    let estate = Estate::new(cluster().await?, "rights-estate").await?;
+    let id = format!("--controller-id={}", estate.id());
+    let warden = tenant.builder().arg(id).start().await?;
+    let _refused = tenant.refuse_twice(&format!("persistentvolumes/{}", estate.pv("data")));
+    estate
+        .pair("data", json!({PROVISIONER: estate.id()}))
+        .await?;
+    estate.is_labelled("data", estate.id()).await?;
+    estate.space.delete_claim("data").await?;
+    estate.is_free("data").await?;
+    tenant.used_all(warden, &[]).await
+}
+
+/// It writes on no object that it tells of, so it has nothing to tell twice: `patch` of events is the others'.
+#[tokio::test]
+async fn namespace_gc_uses_its_rights() -> Result<()> {
+    let tenant = Tenant::new(&["namespace-gc", "namespace-gc-seen"]).await?;
+    let (storage, secrets) = (StorageOs::start()?, tempfile::tempdir()?);
+    fs::write(secrets.path().join("username"), USER)?;
+    fs::write(secrets.path().join("password"), PASSWORD)?;
+    let warden = tenant
+        .builder()
+        .arg("--storage-backend=storageos")
+        .arg(format!("--api-endpoint={}", storage.endpoint()))
+        .arg(format!("--api-secret-path={}", secrets.path().display()))
+        .arg("--insecure-http")
+        .arg("--namespace-delete-gc-delay=0")
+        .arg("--namespace-delete-gc-interval=1s")
+        .arg("--gc-confirm-after=0")
+        .start()
+        .await?;
+    let namespaces: Api<Namespace> = Api::all(tenant.cluster.client());
+    for name in ["rights-shop", "rights-yard"] {
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?;
+        eventually(&format!("{name} is remembered"), async || {
+            let seen = [
+                "get",
+                "configmap",
+                "volume-warden-seen-namespaces",
+                "-n",
+                &tenant.namespace,
+                "-o",
+                "json",
+            ];
+            anyhow::Ok(tenant.cluster.kubectl(&seen).await?.contains(name))
+        })
+        .await?;
+        storage.create(name);
+        storage.fault(Endpoint::Delete, Fault::error(503, "the store is away"), 1);
+        namespaces.delete(name, &DeleteParams::default()).await?;
+        eventually(&format!("{name} is removed"), async || {
+            !storage.names().contains(&name.to_owned())
+        })
+        .await?;
+    }
+    tenant
+        .used_all(warden, &["patch events.events.k8s.io"])
+        .await
+}

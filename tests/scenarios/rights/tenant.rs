@@ -1,0 +1,220 @@
+//! A component that is installed alone, in a namespace of its own and under an account of its own.
+
+use crate::{install::arguments, kustomization::Kustomization, support::BINARY};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tokio::sync::OnceCell;
+use volume_warden_controlplane::{
+    Call, Cluster, Interposer, Rule, RuleHandle, Warden, WardenBuilder, eventually,
+};
+
+const ACCOUNT: &str = "volume-warden";
+/// As left behind by a crash, and of the type that Volume Warden makes.
+const DAMAGED: &str = "\
+apiVersion: v1
+kind: Secret
+metadata: {name: volume-warden-tls}
+type: kubernetes.io/tls
+stringData: {tls.crt: broken, tls.key: broken}
+";
+
+/// The cluster of these scenarios. As on OpenShift, only who may change an object's finalizers may make its deletion wait.
+pub async fn cluster() -> Result<&'static Cluster> {
+    static RIGHTS: OnceCell<Cluster> = OnceCell::const_new();
+    let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+    let start = || async {
+        Cluster::ours()
+            .name("rights")
+            .apiserver_arg(plugin)
+            .start()
+            .await
+    };
+    RIGHTS.get_or_try_init(start).await
+}
+
+/// See the module.
+pub struct Tenant {
+    pub cluster: &'static Cluster,
+    pub namespace: String,
+    /// What is given to `run`.
+    pub arguments: Vec<String>,
+    between: Interposer,
+}
+
+impl Tenant {
+    /// Installs these components of `manifests/components`.
+    pub async fn new(components: &[&str]) -> Result<Self> {
+        let cluster = cluster().await?;
+        let name = components.iter().find(|name| **name != "self-signed");
+        let namespace = format!("rights-{}", name.context("a component")?);
+        let kustomization = Kustomization::of(components, &namespace)?;
+        cluster.apply_kustomization(kustomization.path()).await?;
+        let account = cluster.service_account_kubeconfig(&namespace, ACCOUNT, None);
+        Ok(Self {
+            arguments: arguments(cluster, &namespace).await?,
+            between: Interposer::start(cluster, account.await?)?,
+            cluster,
+            namespace,
+        })
+    }
+
+    /// Of one identity, so that no start has to wait for a Lease to expire.
+    pub fn builder(&self) -> WardenBuilder<'_> {
+        let builder = Warden::builder(self.cluster, BINARY)
+            .name(self.namespace.clone())
+            .namespace(self.namespace.clone())
+            .kubeconfig(self.between.kubeconfig())
+            .arg("--lease-lock-id=rights");
+        let arguments = self.arguments.iter();
+        arguments.fold(builder, |builder, argument| builder.arg(argument))
+    }
+
+    /// A life before: the certificate's Secret is damaged and repaired.
+    pub async fn repairs_its_certificate(&self) -> Result<()> {
+        let namespace = ["-n", &self.namespace];
+        let create = [&["create", "-f", "-"], &namespace[..]].concat();
+        self.cluster.kubectl_with_stdin(&create, DAMAGED).await?;
+        self.builder().start().await?.stop().await?;
+        let delete = ["delete", "secret", "volume-warden-tls"];
+        let delete = [&delete, &namespace[..]].concat();
+        self.cluster.kubectl(&delete).await.map(drop)
+    }
+
+    /// Its next two writes of that object are refused, so that it tells of it, and once more.
+    pub fn refuse_twice(&self, object: &str) -> RuleHandle {
+        let write = Rule::on("PATCH").path_contains(format!("/{object}"));
+        let refusal = write.respond(403, "Forbidden", "not on my watch").times(2);
+        self.between.add(refusal)
+    }
+
+    /// Takes the right to `update` that subresource out of the component's role, and waits until the API server decides by that.
+    pub async fn loses(&self, resource: &str, component: &str) -> Result<()> {
+        let role = format!("{}-volume-warden-{component}", self.namespace);
+        let get = ["get", "clusterrole", &role, "-o", "json"];
+        let found: Value = serde_json::from_str(&self.cluster.kubectl(&get).await?)?;
+        let rules = found["rules"].as_array().context("rules")?.iter();
+        let rest: Vec<_> = rules
+            .filter(|rule| rule["resources"][0] != resource)
+            .collect();
+        let patch = json!({"rules": rest}).to_string();
+        let patch = ["patch", "clusterrole", &role, "--type=merge", "-p", &patch];
+        self.cluster.kubectl(&patch).await?;
+        let (kind, subresource) = resource.split_once('/').context("a subresource")?;
+        let (user, subresource) = (self.user(), format!("--subresource={subresource}"));
+        let ask = ["auth", "can-i", "update", kind, &subresource, "--as", &user];
+        eventually(&format!("{resource} is forbidden"), async || {
+            // kubectl fails where the answer is no.
+            self.cluster.kubectl(&ask).await.is_err()
+        })
+        .await
+    }
+
+    fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{ACCOUNT}", self.namespace)
+    }
+
+    /// Ends it. Every right that it was given was used, except for these, and it asked for no other.
+    pub async fn used_all(&self, warden: Warden, unused: &[&str]) -> Result<()> {
+        let granted = self.granted().await?;
+        ensure!(granted.len() > 10, "{granted:?}");
+        let expected: BTreeSet<_> = unused.iter().map(|right| (*right).to_owned()).collect();
+        let rest = async |with_watches: bool| {
+            let used = self.used()?;
+            let mut rest: BTreeSet<_> = granted.difference(&used).cloned().collect();
+            rest.retain(|right| with_watches || !right.starts_with("watch "));
+            ensure!(rest == expected, "not used: {rest:?}");
+            Ok(())
+        };
+        eventually("its rights are used", async || rest(false).await).await?;
+        warden.stop().await?;
+        // The audit log tells of a watch when it has ended.
+        eventually("its watches are told of", async || rest(true).await).await?;
+        let calls = self.cluster.audit().all()?.by_user(&self.user());
+        let refused: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
+        ensure!(refused.is_empty(), "it lacks rights: {refused:?}");
+        Ok(())
+    }
+
+    /// What the audit log saw it do: each call with its object's name, and without.
+    fn used(&self) -> Result<BTreeSet<String>> {
+        let calls = self.cluster.audit().all()?.by_user(&self.user());
+        let both = calls
+            .iter()
+            .flat_map(|call| [of(call, ""), of(call, &call.name)]);
+        Ok(both.collect())
+    }
+
+    /// What the roles bound to its account grant, in the same words.
+    async fn granted(&self) -> Result<BTreeSet<String>> {
+        let mut granted = BTreeSet::new();
+        for binding in self.items("clusterrolebindings").await? {
+            if self.is_bound(&binding) {
+                let role = binding["roleRef"]["name"].as_str().context("a name")?;
+                granted.extend(self.rules(&["clusterrole", role]).await?);
+            }
+        }
+        for binding in self.items("rolebindings").await? {
+            if self.is_bound(&binding) {
+                let role = binding["roleRef"]["name"].as_str().context("a name")?;
+                granted.extend(self.rules(&["role", role, "-n", &self.namespace]).await?);
+            }
+        }
+        Ok(granted)
+    }
+
+    async fn items(&self, kind: &str) -> Result<Vec<Value>> {
+        let get = ["get", kind, "-n", &self.namespace, "-o", "json"];
+        let list: Value = serde_json::from_str(&self.cluster.kubectl(&get).await?)?;
+        Ok(list["items"].as_array().context("a list")?.clone())
+    }
+
+    fn is_bound(&self, binding: &Value) -> bool {
+        let subjects = binding["subjects"].as_array();
+        let mut subjects = subjects.into_iter().flatten();
+        subjects.any(|each| each["namespace"] == *self.namespace && each["name"] == ACCOUNT)
+    }
+
+    async fn rules(&self, role: &[&str]) -> Result<Vec<String>> {
+        let get = [&["get"], role, &["-o", "json"]].concat();
+        let role: Value = serde_json::from_str(&self.cluster.kubectl(&get).await?)?;
+        let rules = role["rules"].as_array().context("rules")?;
+        Ok(rules.iter().flat_map(rights).collect())
+    }
+}
+
+/// Verb, resource and name, if there is one.
+fn right(verb: &str, resource: &str, group: &str, name: &str) -> String {
+    let dot = if group.is_empty() { "" } else { "." };
+    let right = format!("{verb} {resource}{dot}{group} {name}");
+    right.trim_end().to_owned()
+}
+
+fn of(call: &Call, name: &str) -> String {
+    let resource = match call.subresource.as_str() {
+        "" => call.resource.clone(),
+        subresource => format!("{}/{subresource}", call.resource),
+    };
+    right(&call.verb, &resource, &call.group, name)
+}
+
+/// The single rights of a rule.
+fn rights(rule: &Value) -> Vec<String> {
+    let list = |key: &str| -> Vec<&str> {
+        let values = rule[key].as_array().into_iter().flatten();
+        values.filter_map(Value::as_str).collect()
+    };
+    let mut names = list("resourceNames");
+    if names.is_empty() {
+        names.push("");
+    }
+    let mut rights = Vec::new();
+    for verb in list("verbs") {
+        for group in list("apiGroups") {
+            for resource in list("resources") {
+                rights.extend(names.iter().map(|name| right(verb, resource, group, name)));
+            }
+        }
+    }
+    rights
+}
