@@ -7,7 +7,7 @@ use crate::support::{BINARY, Space, bare, guarded, repository, volume};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// Applies a kustomization that installs Volume Warden in that namespace, and runs it as its Deployment would: by its arguments, with
@@ -138,6 +138,28 @@ async fn pods_pass_the_restricted_standard() -> Result<()> {
         "restricted"
     );
     replicas_are_available(cluster).await
+}
+
+/// The two replicas are on two nodes, go before workloads, and only one of them may be drained.
+#[tokio::test]
+async fn the_replicas_are_spread_and_kept() -> Result<()> {
+    let cluster = bare().await?;
+    replicas_are_available(cluster).await?;
+    let all = async |kind: &str, path: &str| {
+        let path = format!("jsonpath={path}");
+        let get = ["get", kind, "-n", "volume-warden", "-o", &path];
+        cluster.kubectl(&get).await
+    };
+    let nodes = all("pods", "{.items[*].spec.nodeName}").await?;
+    let nodes: BTreeSet<_> = nodes.split_whitespace().collect();
+    let priorities = all("pods", "{.items[*].spec.priority}").await?;
+    assert_eq!((nodes.len(), &*priorities), (2, "1000000000 1000000000"));
+    eventually("one of them may be drained", async || {
+        let allowed = all("pdb", "{.items[*].status.disruptionsAllowed}").await?;
+        ensure!(allowed == "1", "{allowed}");
+        Ok(())
+    })
+    .await
 }
 
 /// The cert-manager overlay mounts the Secret that the Certificate names, for the name the API server will check.

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 use crate::go_build;
 use crate::util::say;
 
-const DIRECTORY_VARIABLE: &str = "VOLUME_WARDEN_CONTROLPLANE_BIN";
+/// Names a directory of ready binaries.
+pub(crate) const DIRECTORY_VARIABLE: &str = "VOLUME_WARDEN_CONTROLPLANE_BIN";
 const KUBERNETES_GO_MOD: &str = include_str!("../kubernetes/go.mod");
 const KWOK_GO_MOD: &str = include_str!("../kwok/go.mod");
 /// Everything that decides what is built.

@@ -1,5 +1,6 @@
 //! Helm, for the tests of the chart.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::binaries::{build_once, cache_directory, pinned_version, pins_hash};
+use crate::binaries::{DIRECTORY_VARIABLE, build_once, cache_directory, pinned_version, pins_hash};
 use crate::go_build::go_build;
 
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/helm");
@@ -22,8 +23,8 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// Finds it in the cache beside the control plane's binaries, and builds it with Go if this user never did. Only what needs Helm
-    /// pays for that.
+    /// Finds it where the control plane's binaries are, or else in the cache beside them, and builds it with Go if this user never did.
+    /// Only what needs Helm pays for that.
     pub async fn locate() -> Result<Self> {
         Ok(Self {
             binary: tokio::task::spawn_blocking(binary).await??,
@@ -56,6 +57,10 @@ impl Helm {
 }
 
 fn binary() -> Result<PathBuf> {
+    let given = env::var_os(DIRECTORY_VARIABLE).map(|directory| Path::new(&directory).join("helm"));
+    if let Some(given) = given.filter(|helm| helm.is_file()) {
+        return Ok(given);
+    }
     let version = pinned_version(GO_MOD, "helm.sh/helm/v4")?;
     let cache = cache_directory()?;
     let directory = cache.join(format!("helm-{version}-{:08x}", pins_hash(&PINS) as u32));

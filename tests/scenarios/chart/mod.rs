@@ -2,6 +2,7 @@
 
 mod cluster;
 mod render;
+mod said;
 mod values;
 
 use crate::support::repository;

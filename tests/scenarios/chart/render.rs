@@ -32,8 +32,9 @@ fn objects(text: &str) -> Result<Objects> {
         let part = |pointer| object.pointer(pointer).and_then(Value::as_str);
         let name = part("/metadata/name").context("an object without a name")?;
         let namespace = part("/metadata/namespace").unwrap_or_default();
-        let (version, kind) = (part("/apiVersion"), part("/kind"));
-        let key = format!("{version:?} {kind:?} {namespace}/{name}");
+        let version = part("/apiVersion").context("an object without a version")?;
+        let kind = part("/kind").context("an object without a kind")?;
+        let key = format!("{version} {kind} {namespace}/{name}");
         let twice = objects.insert(key.clone(), object);
         ensure!(twice.is_none(), "{key} is rendered twice");
     }

@@ -4,7 +4,7 @@ use super::{COMPONENTS, chart, only, template};
 use crate::support::BINARY;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::{fs, process::Command};
+use std::{collections::BTreeSet, fs, process::Command};
 use volume_warden_controlplane::Helm;
 
 fn file(name: &str) -> Result<String> {
@@ -113,6 +113,24 @@ fn every_value_has_a_place_in_the_values_file() -> Result<()> {
     Ok(())
 }
 
+/// What the sections of the components hand on to the program.
+fn flags(sections: &Value) -> BTreeSet<String> {
+    let own_business = [
+        "enabled",
+        "bindingGuard",
+        "storageBackend",
+        "storageos",
+        "directory",
+    ];
+    let sections = COMPONENTS
+        .iter()
+        .filter_map(|name| sections[name].as_object());
+    let keys = sections.flat_map(serde_json::Map::keys);
+    keys.filter(|key| !own_business.contains(&key.as_str()))
+        .cloned()
+        .collect()
+}
+
 /// Whatever is said of a component becomes a flag that the program has, in a form that it takes.
 #[tokio::test]
 async fn every_option_is_a_flag_of_the_program() -> Result<()> {
@@ -138,14 +156,17 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     let deployment = deployment.context("a Deployment")?;
     let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     let arguments: Vec<String> = serde_json::from_value(arguments.clone())?;
-    let given: usize = COMPONENTS
-        .iter()
-        .filter_map(|name| options[name].as_object())
-        .map(serde_json::Map::len)
-        .sum();
+    let given = flags(&options);
+    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
+    let known = COMPONENTS.map(|name| {
+        let section = &schema["properties"]["components"]["properties"][name];
+        (name.to_owned(), section["properties"].clone())
+    });
+    let known: serde_json::Map<_, _> = known.into_iter().collect();
+    assert_eq!(given, flags(&known.into()), "all of them are tried here");
     assert_eq!(
         arguments.len(),
-        1 + COMPONENTS.len() + given,
+        1 + COMPONENTS.len() + given.len(),
         "{arguments:?}"
     );
     ensure!(
