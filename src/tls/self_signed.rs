@@ -107,14 +107,16 @@ impl SelfSigned {
     /// When the API server did not answer or did not take a write, or somebody else was first. Another round may do.
     pub async fn round(&mut self) -> anyhow::Result<()> {
         let mut found = self.configurations.read().await?;
-        let material = self.share(&found).await?;
-        let published = self
-            .configurations
-            .publish(&mut found, &material.trusted())
-            .await;
-        let served = self.serve(material, &found);
+        let done = self.renew(&mut found).await;
         self.service.judge(&found);
-        served?;
+        done
+    }
+
+    async fn renew(&mut self, found: &mut [Found]) -> anyhow::Result<()> {
+        let material = self.share(found).await?;
+        let bundle = material.trusted();
+        let published = self.configurations.publish(found, &bundle).await;
+        self.serve(material, found)?;
         Ok(published?)
     }
 

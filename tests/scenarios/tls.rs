@@ -3,18 +3,22 @@
 mod cert_manager;
 mod clients;
 mod clock;
+mod expiry;
 mod rotation;
 mod visitor;
 
 use self::visitor::{CONFIGURATION, bundle};
 use crate::support::{BINARY, installed, webhooks_answer};
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
+use k8s_openapi::{
+    ByteString,
+    api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret},
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// The certificate's Secret and the caBundle that the API server trusts.
@@ -43,6 +47,22 @@ impl Trust {
     async fn bundle(&self) -> Result<String> {
         bundle(&self.client).await
     }
+}
+
+/// Makes this the caBundle of all webhooks of a configuration, which was read before.
+async fn publish(cluster: &Cluster, kind: &str, configuration: &Value, bundle: &str) -> Result<()> {
+    let bundle = ByteString(bundle.as_bytes().to_vec());
+    let webhooks = configuration["webhooks"].as_array().context("webhooks")?;
+    let add = |index| {
+        let path = format!("/webhooks/{index}/clientConfig/caBundle");
+        json!({"op": "add", "path": path, "value": bundle})
+    };
+    let patch: Vec<_> = (0..webhooks.len()).map(add).collect();
+    let patch = serde_json::to_string(&patch)?;
+    let name = configuration["metadata"]["name"].as_str();
+    let name = name.context("a name")?;
+    let arguments = ["patch", kind, name, "--type=json", "-p", &patch];
+    cluster.kubectl(&arguments).await.map(drop)
 }
 
 /// Two replicas serve one certificate; a deleted Secret comes back as it was, an emptied caBundle is filled again, and either replica
@@ -85,6 +105,27 @@ async fn replicas_share_a_certificate_and_look_after_it() -> Result<()> {
             "the Secret: {secret:?}"
         );
         ensure!(bundle == authority, "the caBundle: {bundle}");
+        Ok(())
+    })
+    .await?;
+
+    let parameters = PatchParams::default();
+    let damage = json!({"data": {"ca.key": ByteString(b"junk".to_vec())}});
+    let damage = Patch::Merge(damage);
+    trust
+        .secrets
+        .patch("volume-warden-tls", &parameters, &damage)
+        .await?;
+    let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
+    let kind = "mutatingwebhookconfiguration";
+    let get = ["get", kind, CONFIGURATION, "-o", "json"];
+    let configuration = serde_json::from_str(&cluster.kubectl(&get).await?)?;
+    publish(&cluster, kind, &configuration, &foreign.cert.pem()).await?;
+    eventually("they are repaired, with the same CA", async || {
+        let key = trust.secret("ca.key").await?;
+        ensure!(key.is_some_and(|key| key.contains("PRIVATE KEY")), "no key");
+        let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
+        ensure!(secret.as_ref() == Some(&authority) && bundle == authority);
         Ok(())
     })
     .await?;

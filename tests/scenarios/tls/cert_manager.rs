@@ -1,9 +1,9 @@
-//! The cert-manager overlay, applied unchanged. cert-manager's controllers do not run here: their binaries cannot be had as Go tool
-//! dependencies, so this plays their contract, as far as the overlay relies on it. Issuers and Certificates are read as they were applied;
+//! The cert-manager overlay, applied unchanged. cert-manager's controllers do not run here: the Go module that the
+//! proxy has is without their commands. So this plays their contract, as far as the overlay relies on it. Issuers and Certificates are read as they were applied;
 //! Secrets get `tls.crt`, `tls.key` and `ca.crt`; whatever is annotated with `cert-manager.io/inject-ca-from` gets the `ca.crt`
 //! of that Certificate's Secret as its caBundle; and the kubelet swaps mounted files by renaming a link.
 
-use super::visitor::Visitor;
+use super::{publish, visitor::Visitor};
 use crate::support::{BINARY, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
@@ -153,29 +153,13 @@ impl<'a> CertManager<'a> {
                     .await?;
                 let data = self.data(text(&certificate, "/spec/secretName")?).await?;
                 let injected = match other {
-                    Some(other) => ByteString(other.as_bytes().to_vec()),
-                    None => data.get("ca.crt").context("a CA")?.clone(),
+                    Some(other) => other.to_owned(),
+                    None => String::from_utf8(data.get("ca.crt").context("a CA")?.0.clone())?,
                 };
-                self.inject_into(kind, configuration, &injected).await?;
+                publish(self.cluster, kind, configuration, &injected).await?;
             }
         }
         Ok(())
-    }
-
-    async fn inject_into(
-        &self,
-        kind: &str,
-        configuration: &Value,
-        bundle: &ByteString,
-    ) -> Result<()> {
-        let webhooks = configuration["webhooks"].as_array().context("webhooks")?;
-        let operations: Vec<_> = (0..webhooks.len())
-            .map(|index| json!({"op": "add", "path": format!("/webhooks/{index}/clientConfig/caBundle"), "value": bundle}))
-            .collect();
-        let patch = serde_json::to_string(&operations)?;
-        let name = text(configuration, "/metadata/name")?;
-        let arguments = ["patch", kind, name, "--type=json", "-p", &patch];
-        self.cluster.kubectl(&arguments).await.map(drop)
     }
 
     /// What the kubelet does: a new directory, and `..data` renamed over to point at it.

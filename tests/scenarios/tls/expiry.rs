@@ -1,0 +1,148 @@
+//! What users hear of a certificate that nobody renews.
+
+use super::{publish, visitor::Visitor};
+use crate::support::{BINARY, installed};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
+use kube::{Api, api::ListParams};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use std::{fs, path::Path};
+use time::{Duration, OffsetDateTime};
+use volume_warden::tls::Clock;
+use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually};
+
+/// What was told, by its notes, and about what, by its uid.
+async fn told(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
+    let events: Api<Event> = Api::namespaced(cluster.client(), "volume-warden");
+    let with_reason = ListParams::default().fields("reason=CertificateNotRenewed");
+    let events = events.list(&with_reason).await?.items.into_iter();
+    Ok(events
+        .map(|event| (event.message.unwrap_or_default(), event.involved_object.uid))
+        .collect())
+}
+
+/// A certificate of 100 days of which so many are left.
+fn old_certificate(
+    authority: &CertifiedIssuer<'static, KeyPair>,
+    left: i64,
+    directory: &Path,
+) -> Result<()> {
+    let names = vec!["volume-warden.volume-warden.svc".to_owned()];
+    let (mut parameters, key) = (CertificateParams::new(names)?, KeyPair::generate()?);
+    let now = OffsetDateTime::now_utc();
+    parameters.not_before = now - Duration::days(100 - left);
+    parameters.not_after = now + Duration::days(left) + Duration::HOUR;
+    let certificate = parameters.signed_by(&key, authority)?;
+    // The pair does not fit for a moment, as on a disk that is written to by hand.
+    fs::write(directory.join("tls.key"), key.serialize_pem())?;
+    fs::write(directory.join("tls.crt"), certificate.pem())?;
+    Ok(())
+}
+
+/// Mounted files: one word for each threshold of each certificate, on the Lease.
+#[tokio::test]
+async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
+    let cluster = installed("expiry", "manifests").await?;
+    let mut parameters = CertificateParams::new(vec![])?;
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
+    for (kind, name) in [
+        (
+            "mutatingwebhookconfiguration",
+            "volume-warden-pv-protection",
+        ),
+        (
+            "validatingwebhookconfiguration",
+            "volume-warden-pv-protection-guard",
+        ),
+    ] {
+        let found = cluster.kubectl(&["get", kind, name, "-o", "json"]).await?;
+        let found = serde_json::from_str(&found)?;
+        publish(&cluster, kind, &found, &authority.pem()).await?;
+    }
+    let directory = tempfile::tempdir()?;
+    old_certificate(&authority, 12, directory.path())?;
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let warden = Warden::builder(&cluster, BINARY)
+        .arg("--components=pv-protection")
+        .arg(format!("--tls-cert-file={}", file("tls.crt")))
+        .arg(format!("--tls-key-file={}", file("tls.key")))
+        .start()
+        .await?;
+    // The same threshold again for another certificate; then one that is young.
+    for (left, expected) in [(12, 1), (5, 2), (4, 3), (90, 3)] {
+        if left != 12 {
+            old_certificate(&authority, left, directory.path())?;
+        }
+        eventually("that is told, and nothing besides", async || {
+            let metrics = warden.metrics().await?;
+            let served = "volume_warden_certificate_expiry_seconds{certificate=\"Served\"} ";
+            let seconds = metrics.lines().find_map(|line| line.strip_prefix(served));
+            let seconds: i64 = seconds.unwrap_or("0").parse()?;
+            ensure!(seconds / 86_400 == left, "{seconds} s are left");
+            let told = told(&cluster).await?;
+            ensure!(told.len() == expected, "{told:?}");
+            Ok(())
+        })
+        .await?;
+    }
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), "volume-warden");
+    let lease = leases.get("pv-protection").await?.metadata.uid;
+    for (note, about) in told(&cluster).await? {
+        ensure!(about == lease, "about {about:?}");
+        for words in ["the certificate of the webhooks expires", &file("tls.crt")] {
+            ensure!(note.contains(words), "{note}");
+        }
+    }
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}
+
+/// The Secret cannot be written: it is told before the certificate expires, and readiness ends with it. Then all is well again.
+#[tokio::test]
+async fn a_renewal_that_fails_is_told_and_repaired() -> Result<()> {
+    let cluster = installed("failing-renewal", "manifests").await?;
+    let account = cluster
+        .service_account_kubeconfig("volume-warden", "volume-warden", None)
+        .await?;
+    let between = Interposer::start(&cluster, account)?;
+    let refused = between.add(Rule::on("PUT").path_contains("/secrets/").respond(
+        403,
+        "Forbidden",
+        "not today",
+    ));
+    let warden = Warden::builder(&cluster, BINARY)
+        .kubeconfig(between.kubeconfig())
+        .arg("--tls-ca-lifetime=90s")
+        .arg("--tls-certificate-lifetime=30s")
+        .start()
+        .await?;
+    eventually("it is told", async || {
+        let told = told(&cluster).await?;
+        let source = "the Secret volume-warden/volume-warden-tls";
+        ensure!(
+            told.iter().any(|(note, _)| note.contains(source)),
+            "{told:?}"
+        );
+        Ok(())
+    })
+    .await?;
+    eventually("it has expired, so it is not ready", async || {
+        anyhow::Ok(!warden.ready().await)
+    })
+    .await?;
+    drop(refused);
+    let visitor = Visitor {
+        client: cluster.client(),
+        clock: Clock::system(),
+    };
+    eventually("it is renewed, ready and trusted", async || {
+        ensure!(warden.ready().await, "not ready");
+        visitor.visit(warden.webhook_port()).await
+    })
+    .await?;
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}
