@@ -19,7 +19,11 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use volume_warden_controlplane::{Cluster, Warden, eventually};
+use std::time::Duration;
+use volume_warden_controlplane::{Cluster, Warden, eventually_within};
+
+/// Twice as long as usual: files and configurations are looked at every so many seconds only.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The certificate's Secret and the caBundle that the API server trusts.
 struct Trust {
@@ -98,15 +102,19 @@ async fn replicas_share_a_certificate_and_look_after_it() -> Result<()> {
             &Patch::Strategic(empty),
         )
         .await?;
-    eventually("Secret and caBundle are whole again", async || {
-        let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
-        ensure!(
-            secret.as_ref() == Some(&authority),
-            "the Secret: {secret:?}"
-        );
-        ensure!(bundle == authority, "the caBundle: {bundle}");
-        Ok(())
-    })
+    eventually_within(
+        PATIENCE,
+        "Secret and caBundle are whole again",
+        async || {
+            let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
+            ensure!(
+                secret.as_ref() == Some(&authority),
+                "the Secret: {secret:?}"
+            );
+            ensure!(bundle == authority, "the caBundle: {bundle}");
+            Ok(())
+        },
+    )
     .await?;
 
     let parameters = PatchParams::default();
@@ -121,13 +129,17 @@ async fn replicas_share_a_certificate_and_look_after_it() -> Result<()> {
     let get = ["get", kind, CONFIGURATION, "-o", "json"];
     let configuration = serde_json::from_str(&cluster.kubectl(&get).await?)?;
     publish(&cluster, kind, &configuration, &foreign.cert.pem()).await?;
-    eventually("they are repaired, with the same CA", async || {
-        let key = trust.secret("ca.key").await?;
-        ensure!(key.is_some_and(|key| key.contains("PRIVATE KEY")), "no key");
-        let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
-        ensure!(secret.as_ref() == Some(&authority) && bundle == authority);
-        Ok(())
-    })
+    eventually_within(
+        PATIENCE,
+        "they are repaired, with the same CA",
+        async || {
+            let key = trust.secret("ca.key").await?;
+            ensure!(key.is_some_and(|key| key.contains("PRIVATE KEY")), "no key");
+            let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
+            ensure!(secret.as_ref() == Some(&authority) && bundle == authority);
+            Ok(())
+        },
+    )
     .await?;
     first.process().kill()?;
     webhooks_answer(&cluster.client()).await?;

@@ -3,7 +3,7 @@
 //! Secrets get `tls.crt`, `tls.key` and `ca.crt`; whatever is annotated with `cert-manager.io/inject-ca-from` gets the `ca.crt`
 //! of that Certificate's Secret as its caBundle; and the kubelet swaps mounted files by renaming a link.
 
-use super::{publish, visitor::Visitor};
+use super::{PATIENCE, publish, visitor::Visitor};
 use crate::support::{BINARY, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
@@ -15,7 +15,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 use volume_warden::tls::Clock;
-use volume_warden_controlplane::{Cluster, Warden, eventually};
+use volume_warden_controlplane::{Cluster, Warden, eventually, eventually_within};
 
 const NAMESPACE: &str = "volume-warden";
 const MOUNTED: &str = "/etc/volume-warden/tls";
@@ -217,12 +217,16 @@ async fn what_cert_manager_does_is_followed() -> Result<()> {
     };
     let served = async || visitor.served(warden.webhook_port()).await;
     let follows = async |before: Vec<u8>| {
-        eventually("the new certificate is served, and trusted", async || {
-            let served = served().await?;
-            ensure!(served != before, "the old one is served");
-            ensure!(warden.ready().await, "not ready");
-            anyhow::Ok(())
-        })
+        eventually_within(
+            PATIENCE,
+            "the new certificate is served, and trusted",
+            async || {
+                let served = served().await?;
+                ensure!(served != before, "the old one is served");
+                ensure!(warden.ready().await, "not ready");
+                anyhow::Ok(())
+            },
+        )
         .await
     };
 
@@ -251,14 +255,17 @@ async fn what_cert_manager_does_is_followed() -> Result<()> {
 
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
     manager.inject(Some(&foreign.cert.pem())).await?;
-    eventually("it is not ready", async || {
+    eventually_within(PATIENCE, "it is not ready", async || {
         anyhow::Ok(!warden.ready().await)
     })
     .await?;
     let log = warden.process().log();
     ensure!(log.contains("the API server will not trust the certificate for webhook"));
     manager.inject(None).await?;
-    eventually("it is ready", async || anyhow::Ok(warden.ready().await)).await?;
+    eventually_within(PATIENCE, "it is ready", async || {
+        anyhow::Ok(warden.ready().await)
+    })
+    .await?;
 
     let calls = cluster.audit().all()?.by_user_agent("volume-warden/");
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();

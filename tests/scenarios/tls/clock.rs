@@ -1,7 +1,7 @@
 //! The clock goes on by years. Two replicas run in this process, so that theirs can be moved, against the real Secret and webhook
 //! configurations, with the rights that the manifests give.
 
-use super::visitor::Visitor;
+use super::{PATIENCE, visitor::Visitor};
 use crate::support::installed;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
@@ -23,7 +23,7 @@ use volume_warden::{
     telemetry::Metrics,
     tls::{Clock, Lifetimes, SelfSigned, Service, Settings, Warnings},
 };
-use volume_warden_controlplane::{Cluster, eventually};
+use volume_warden_controlplane::{Cluster, eventually_within};
 
 const DAY: i64 = 86_400;
 
@@ -247,7 +247,7 @@ async fn after_a_jump_everything_is_renewed() -> Result<()> {
     for (days, same_authority) in [(100, true), (300, false), (400, false)] {
         let before = authority(&years.cluster).await?;
         years.time.pass(days);
-        eventually("both replicas are trusted again", async || {
+        eventually_within(PATIENCE, "both replicas are trusted again", async || {
             for replica in &years.replicas {
                 years.visitor.visit(replica.port).await?;
             }
@@ -275,7 +275,7 @@ async fn after_a_jump_everything_is_renewed() -> Result<()> {
         let now = authority(&years.cluster).await?;
         assert_eq!(now == before, same_authority, "after {days} days more");
         for replica in &years.replicas {
-            eventually("it says so", async || {
+            eventually_within(PATIENCE, "it says so", async || {
                 let missing = replica.service.missing();
                 ensure!(missing.is_empty(), "{missing:?}");
                 for certificate in ["Served", "Authority"] {

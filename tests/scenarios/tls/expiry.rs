@@ -1,6 +1,6 @@
 //! What users hear of a certificate that nobody renews.
 
-use super::{publish, visitor::Visitor};
+use super::{PATIENCE, publish, visitor::Visitor};
 use crate::support::{BINARY, installed};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use std::{fs, path::Path};
 use time::{Duration, OffsetDateTime};
 use volume_warden::tls::Clock;
-use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually};
+use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually_within};
 
 /// What was told, by its notes, and about what, by its uid.
 async fn told(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
@@ -39,13 +39,8 @@ fn old_certificate(
     Ok(())
 }
 
-/// Mounted files: one word for each threshold of each certificate, on the Lease.
-#[tokio::test]
-async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
-    let cluster = installed("expiry", "manifests").await?;
-    let mut parameters = CertificateParams::new(vec![])?;
-    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
+/// To the two configurations of pv-protection.
+async fn publish_to_both(cluster: &Cluster, bundle: &str) -> Result<()> {
     for (kind, name) in [
         (
             "mutatingwebhookconfiguration",
@@ -58,8 +53,19 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
     ] {
         let found = cluster.kubectl(&["get", kind, name, "-o", "json"]).await?;
         let found = serde_json::from_str(&found)?;
-        publish(&cluster, kind, &found, &authority.pem()).await?;
+        publish(cluster, kind, &found, bundle).await?;
     }
+    Ok(())
+}
+
+/// Mounted files: one word for each threshold of each certificate, on the Lease.
+#[tokio::test]
+async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
+    let cluster = installed("expiry", "manifests").await?;
+    let mut parameters = CertificateParams::new(vec![])?;
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
+    publish_to_both(&cluster, &authority.pem()).await?;
     let directory = tempfile::tempdir()?;
     old_certificate(&authority, 12, directory.path())?;
     let file = |name: &str| directory.path().join(name).display().to_string();
@@ -74,7 +80,7 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
         if left != 12 {
             old_certificate(&authority, left, directory.path())?;
         }
-        eventually("that is told, and nothing besides", async || {
+        eventually_within(PATIENCE, "that is told, and nothing besides", async || {
             let metrics = warden.metrics().await?;
             let served = "volume_warden_certificate_expiry_seconds{certificate=\"Served\"} ";
             let seconds = metrics.lines().find_map(|line| line.strip_prefix(served));
@@ -86,6 +92,22 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
         })
         .await?;
     }
+    // Each look at it is one more occasion to say it again: there are many while it is not trusted.
+    let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
+    old_certificate(&authority, 3, directory.path())?;
+    publish_to_both(&cluster, &foreign.cert.pem()).await?;
+    eventually_within(PATIENCE, "that is told, and it is not ready", async || {
+        ensure!(told(&cluster).await?.len() == 4 && !warden.ready().await);
+        anyhow::Ok(())
+    })
+    .await?;
+    publish_to_both(&cluster, &authority.pem()).await?;
+    eventually_within(PATIENCE, "it is ready", async || {
+        anyhow::Ok(warden.ready().await)
+    })
+    .await?;
+    let told_in_the_end = told(&cluster).await?;
+    assert_eq!(told_in_the_end.len(), 4, "{told_in_the_end:?}");
     let leases: Api<Lease> = Api::namespaced(cluster.client(), "volume-warden");
     let lease = leases.get("pv-protection").await?.metadata.uid;
     for (note, about) in told(&cluster).await? {
@@ -118,7 +140,7 @@ async fn a_renewal_that_fails_is_told_and_repaired() -> Result<()> {
         .arg("--tls-certificate-lifetime=30s")
         .start()
         .await?;
-    eventually("it is told", async || {
+    eventually_within(PATIENCE, "it is told", async || {
         let told = told(&cluster).await?;
         let source = "the Secret volume-warden/volume-warden-tls";
         ensure!(
@@ -128,7 +150,7 @@ async fn a_renewal_that_fails_is_told_and_repaired() -> Result<()> {
         Ok(())
     })
     .await?;
-    eventually("it has expired, so it is not ready", async || {
+    eventually_within(PATIENCE, "it has expired, so it is not ready", async || {
         anyhow::Ok(!warden.ready().await)
     })
     .await?;
@@ -137,7 +159,7 @@ async fn a_renewal_that_fails_is_told_and_repaired() -> Result<()> {
         client: cluster.client(),
         clock: Clock::system(),
     };
-    eventually("it is renewed, ready and trusted", async || {
+    eventually_within(PATIENCE, "it is renewed, ready and trusted", async || {
         ensure!(warden.ready().await, "not ready");
         visitor.visit(warden.webhook_port()).await
     })
