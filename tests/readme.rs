@@ -107,7 +107,10 @@ fn sources(directory: &Path, found: &mut String) {
             sources(&path, found);
         } else if path.is_file() && !name.to_string_lossy().ends_with("tests.rs") {
             let text = fs::read_to_string(path).expect("a source");
-            *found += text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            *found += text
+                .split("#[cfg(test)]\nmod tests {")
+                .next()
+                .unwrap_or_default();
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     components::Component,
     listener::Listener,
     namespace_gc::Collecting,
-    telemetry::{Metrics, health, logs},
+    telemetry::{Metrics, health},
     tls::{Configuration, Service, install_crypto},
 };
 use anyhow::Context as _;
@@ -21,11 +21,14 @@ const LAST_CALL: Duration = Duration::from_secs(6);
 
 /// Runs until SIGTERM or SIGINT.
 pub fn run(options: RunOptions) -> anyhow::Result<()> {
-    logs::init(options.log_format);
     install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
+    #[cfg(feature = "otlp")]
+    let _traces = crate::telemetry::otlp::init(options.log_format, runtime.handle())?;
+    #[cfg(not(feature = "otlp"))]
+    crate::telemetry::logs::init(options.log_format);
     runtime.block_on(Process::start(options)?.run())
 }
 

@@ -1,6 +1,9 @@
 //! Logs on standard error.
 
-use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing::Subscriber;
+use tracing_subscriber::{
+    EnvFilter, Layer, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
+};
 
 /// How a log line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -15,17 +18,29 @@ pub enum Format {
 /// Starts logging. `RUST_LOG` chooses what, as usual; kube's own modules only warn unless told otherwise, because they log
 /// every request.
 pub fn init(format: Format) {
+    // A second start, as tests do, leaves the first as it is.
+    let _ = tracing_subscriber::registry()
+        .with(lines(format))
+        .try_init();
+}
+
+/// What writes the lines.
+pub(super) fn lines<S>(format: Format) -> impl Layer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
-    let registry = tracing_subscriber::registry().with(filter);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    // A second start, as tests do, leaves the first as it is.
-    let _ = match format {
-        Format::Json => registry
-            .with(layer.json().flatten_event(true).with_span_list(false))
-            .try_init(),
-        Format::Text => registry
-            .with(layer.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())))
-            .try_init(),
+    let lines = match format {
+        Format::Json => layer
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .boxed(),
+        Format::Text => layer
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .boxed(),
     };
+    lines.with_filter(filter)
 }

@@ -8,6 +8,8 @@ pub mod health;
 mod labels;
 pub mod logs;
 mod metrics;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod process;
 mod protection;
 mod provisioning;

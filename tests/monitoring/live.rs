@@ -181,6 +181,24 @@ fn actions_are_logged(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
+async fn the_kustomization_is_whole(cluster: &Cluster) -> Result<()> {
+    let path = Path::new(shipped::ROOT).join("manifests/monitoring");
+    let rendered = cluster
+        .kubectl(&["kustomize", &path.to_string_lossy()])
+        .await?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered)?;
+    let kinds = objects.iter().filter_map(|object| object["kind"].as_str());
+    ensure!(
+        kinds.eq(["ConfigMap", "PrometheusRule", "ServiceMonitor"]),
+        "{rendered}"
+    );
+    let data = objects[0]["data"]["volume-warden.json"].as_str();
+    let shown: Value = serde_json::from_str(data.context("no dashboard")?)?;
+    ensure!(shown == shipped::dashboard());
+    ensure!(objects[0]["metadata"]["labels"]["grafana_dashboard"] == "1");
+    Ok(())
+}
+
 /// With nobody behind the Service the API server lets requests pass, and says so.
 async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
     let Scene {
@@ -203,6 +221,7 @@ async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
 #[tokio::test]
 async fn every_query_asks_for_what_is_served() -> Result<()> {
     let scene = Scene::new().await?;
+    the_kustomization_is_whole(&scene.cluster).await?;
     reviews_are_logged(&scene)?;
     actions_are_logged(&scene)?;
     let mut served = served(&scene.warden.metrics().await?);

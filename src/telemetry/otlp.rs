@@ -1,0 +1,188 @@
+//! Traces, by OTLP over HTTP: a span for each review and each reconcile. Only with the cargo feature `otlp`, and only where the
+//! environment says where to send them, by OpenTelemetry's own variables.
+
+use super::logs::{self, Format};
+use anyhow::Context;
+use async_trait::async_trait;
+use http::{Request, Response};
+use hyper::body::Bytes;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tracing::Subscriber;
+use tracing_subscriber::{
+    Layer,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    registry::LookupSpan,
+    util::SubscriberInitExt,
+};
+
+const VARIABLES: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+];
+/// A collector that is down must not hold up the end of the process.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What has not been sent yet is sent when this is dropped.
+#[derive(Debug)]
+pub struct Traces(Option<SdkTracerProvider>);
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        let Some(provider) = &self.0 else { return };
+        if let Err(error) = provider.shutdown_with_timeout(PATIENCE) {
+            tracing::warn!(%error, "not all traces were sent");
+        }
+    }
+}
+
+/// Starts logging, and tracing where it is wanted. Both go on as long as the runtime does.
+///
+/// # Errors
+/// When the environment says something about it that cannot be used.
+pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
+    let wanted = VARIABLES
+        .into_iter()
+        .any(|name| std::env::var_os(name).is_some());
+    if !wanted {
+        logs::init(format);
+        return Ok(Traces(None));
+    }
+    let exporter = SpanExporter::builder().with_http();
+    let exporter = exporter.with_http_client(Client::new(runtime)?).build();
+    let exporter = exporter
+        .with_context(|| format!("traces cannot be sent as {} says", VARIABLES.join(" or ")))?;
+    let provider = provider(exporter);
+    // A second start, as tests do, leaves the first as it is.
+    let _ = tracing_subscriber::registry()
+        .with(logs::lines(format))
+        .with(layer(&provider))
+        .try_init();
+    Ok(Traces(Some(provider)))
+}
+
+fn provider(exporter: SpanExporter) -> SdkTracerProvider {
+    let resource = Resource::builder().with_service_name("volume-warden");
+    SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource.build())
+        .build()
+}
+
+/// All our spans, whatever the log is told to say; nobody else's, or those of sending would be sent, too.
+fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let ours = Targets::new().with_target("volume_warden", LevelFilter::DEBUG);
+    let tracer = provider.tracer("volume-warden");
+    tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_filter(ours)
+}
+
+/// The HTTP client that is here anyway, with the one TLS of the process. The exporter works in a thread of its own, which has no
+/// runtime.
+#[derive(Debug)]
+struct Client {
+    client: reqwest::Client,
+    runtime: Handle,
+}
+
+impl Client {
+    fn new(runtime: &Handle) -> anyhow::Result<Self> {
+        Ok(Self {
+            client: reqwest::Client::builder().timeout(PATIENCE).build()?,
+            runtime: runtime.clone(),
+        })
+    }
+}
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let request = reqwest::Request::try_from(request)?;
+        let client = self.client.clone();
+        // Its timer is set in the runtime, too.
+        let exchange = async move {
+            let answer = client.execute(request).await?.error_for_status()?;
+            let (status, body) = (answer.status(), answer.bytes().await?);
+            reqwest::Result::Ok((status, body))
+        };
+        let (status, body) = self.runtime.spawn(exchange).await??;
+        Ok(Response::builder().status(status).body(body)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{Router, extract::State, routing::post};
+    use tokio::{net::TcpListener, sync::mpsc};
+
+    /// As a collector takes them: what is in them is plain text between the tags.
+    async fn collector() -> (String, mpsc::UnboundedReceiver<Bytes>) {
+        let (sender, received) = mpsc::unbounded_channel();
+        let take = |State(sender): State<mpsc::UnboundedSender<Bytes>>, body: axum::body::Body| async move {
+            let body = axum::body::to_bytes(body, usize::MAX)
+                .await
+                .expect("a body");
+            sender.send(body).expect("is awaited");
+        };
+        let app = Router::new()
+            .route("/v1/traces", post(take))
+            .with_state(sender);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let server =
+            hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let service = hyper_util::service::TowerToHyperService::new(app.clone());
+                let io = hyper_util::rt::TokioIo::new(tcp);
+                let _ = server.serve_connection(io, service).await;
+            }
+        });
+        (format!("http://{address}/v1/traces"), received)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn spans_reach_the_collector_before_the_end() {
+        crate::tls::install_crypto();
+        let (endpoint, mut received) = collector().await;
+        let client = Client::new(&Handle::current()).expect("a client");
+        let exporter = SpanExporter::builder().with_http().with_http_client(client);
+        let exporter = exporter
+            .with_endpoint(endpoint)
+            .build()
+            .expect("an exporter");
+        let provider = provider(exporter);
+        let subscriber = tracing_subscriber::registry().with(layer(&provider));
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::debug_span!("review", uid = "a-uid", object = "ns/claim");
+            span.in_scope(|| tracing::info!("said meanwhile"));
+            tracing::info_span!(target: "reqwest", "somebody else's");
+        });
+        tokio::task::spawn_blocking(move || drop(Traces(Some(provider))))
+            .await
+            .expect("ends");
+        let body = tokio::time::timeout(Duration::from_secs(60), received.recv());
+        let body = body.await.expect("in time").expect("something");
+        let text = String::from_utf8_lossy(&body);
+        for wanted in [
+            "volume-warden",
+            "review",
+            "a-uid",
+            "ns/claim",
+            "said meanwhile",
+        ] {
+            assert!(text.contains(wanted), "no {wanted} in {text}");
+        }
+        assert!(!text.contains("somebody else's"), "{text}");
+    }
+}
