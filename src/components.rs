@@ -4,7 +4,7 @@ use crate::{
     namespace_gc, objects::Kind, pv_protection, pv_releaser, pvc_protection, pvc_provisioner,
     pvc_retention, tls::Configuration,
 };
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// A part of Volume Warden that can be switched on alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,26 @@ pub enum Component {
     NamespaceGc,
 }
 
+/// The label that every Lease of ours has, and its value.
+pub const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "volume-warden");
+/// What the labels begin with that say which components a Lease is for.
+const LEADS: &str = "volume-warden.dev/";
+
+/// The labels of the Lease of a process that runs these.
+pub fn lease_labels(components: &[Component]) -> BTreeMap<String, String> {
+    let (part_of, volume_warden) = PART_OF;
+    let leads = components.iter().map(|each| format!("{LEADS}{each}"));
+    let mut labels: BTreeMap<_, _> = leads.map(|key| (key, String::new())).collect();
+    labels.insert(part_of.to_owned(), volume_warden.to_owned());
+    labels
+}
+
 impl Component {
+    /// Whether a Lease with these labels is for it.
+    pub fn is_led_by(self, labels: &BTreeMap<String, String>) -> bool {
+        labels.contains_key(&format!("{LEADS}{self}"))
+    }
+
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::PvcProtection,

@@ -3,7 +3,7 @@
 use super::options::{ClusterOptions, LeaseOptions};
 use crate::{
     cluster::{LeaseName, connect},
-    components::Component,
+    components::{Component, lease_labels},
     objects::ControllerId,
 };
 use anyhow::{Context as _, bail};
@@ -76,6 +76,7 @@ impl LeaseOptions {
             namespace: namespace.unwrap_or_else(|| system_namespace.to_owned()),
             name,
             identity: self.lease_lock_id.clone().unwrap_or_else(identity),
+            labels: lease_labels(components),
         })
     }
 }

@@ -21,6 +21,8 @@ pub enum Action {
     Associate(Vec<PatchOperation>),
     /// Free a volume of the claim that is gone, by operations made for the target's `resource_version`.
     Release(Vec<PatchOperation>),
+    /// Take back what was written on the object, by operations made for the target's `resource_version`.
+    TakeBack(Vec<PatchOperation>),
     /// Delete the object.
     Delete,
 }
@@ -34,6 +36,7 @@ impl Action {
             Self::UpdateOwnerReferences(_) => "UpdateOwnerReferences",
             Self::Associate(_) => "Associate",
             Self::Release(_) => "Release",
+            Self::TakeBack(_) => "TakeBack",
             Self::Delete => "Delete",
         }
     }
@@ -46,6 +49,7 @@ impl Action {
             Self::UpdateOwnerReferences(_) => "FailedUpdateOwnerReferences",
             Self::Associate(_) => "ErrAssociatePV",
             Self::Release(_) => "ErrReleasePV",
+            Self::TakeBack(_) => "FailedTakeBack",
             Self::Delete => "FailedDelete",
         }
     }
@@ -112,7 +116,8 @@ impl<'a> Target<'a> {
             }
             Action::UpdateOwnerReferences(changes)
             | Action::Associate(changes)
-            | Action::Release(changes) => operations.extend(changes.iter().cloned()),
+            | Action::Release(changes)
+            | Action::TakeBack(changes) => operations.extend(changes.iter().cloned()),
             Action::Delete => {}
         }
         operations

@@ -136,6 +136,17 @@ impl Apply {
     }
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
+        let write = async {
+            if target.is_stale() {
+                return Applied::Outdated;
+            }
+            judge(within(CALL_LIMIT, self.call(target, action)).await)
+        };
+        self.guarded(write).await
+    }
+
+    /// In its turn, unless this is a dry run or another replica leads.
+    pub(super) async fn guarded(&self, write: impl Future<Output = Applied>) -> Applied {
         // The semaphore is never closed.
         let _permit = self.in_flight.acquire().await;
         if self.dry_run {
@@ -145,10 +156,7 @@ impl Apply {
         if !self.leadership.holds() {
             return Applied::NotLeading;
         }
-        if target.is_stale() {
-            return Applied::Outdated;
-        }
-        judge(within(CALL_LIMIT, self.call(target, action)).await)
+        write.await
     }
 
     async fn call(&self, target: &Target<'_>, action: &Action) -> kube::Result<()> {
@@ -242,7 +250,7 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
 
 /// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
 /// somebody's validation, unless the object began to be deleted before our finalizer came.
-fn judge(written: kube::Result<()>) -> Applied {
+pub(super) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,
         Err(kube::Error::Api(status)) if status.code == 404 => Applied::Done,

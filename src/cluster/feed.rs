@@ -68,6 +68,16 @@ impl<T: Tracked> Feed<T> {
         })
     }
 
+    /// A complete feed that is not run: what a LIST had, for those who read feeds.
+    pub fn listed(store: Store<T>, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            store: RwLock::new(store),
+            listeners: RwLock::default(),
+            synced: watch::Sender::new(true),
+            metrics,
+        })
+    }
+
     /// Calls `listener` after every change, in the order of the changes. It must not block.
     pub fn listen(&self, listener: impl Fn(&Change<'_, T>) + Send + Sync + 'static) {
         self.listeners

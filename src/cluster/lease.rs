@@ -17,7 +17,7 @@ use kube::{
     Api,
     api::{ObjectMeta, PostParams},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -81,6 +81,8 @@ pub struct LeaseName {
     pub name: String,
     /// Unique to this process.
     pub identity: String,
+    /// Written on the Lease beside those that it has, so that it is found whatever its name.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Takes part in the election.
@@ -212,6 +214,7 @@ impl Elector {
     async fn create(&mut self) -> kube::Result<bool> {
         let metadata = ObjectMeta {
             name: Some(self.lease.name.clone()),
+            labels: Some(self.lease.labels.clone()),
             ..ObjectMeta::default()
         };
         let lease = Lease {
@@ -224,6 +227,8 @@ impl Elector {
 
     async fn write(&mut self, mut lease: Lease) -> kube::Result<bool> {
         lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
+        let labels = lease.metadata.labels.get_or_insert_default();
+        labels.extend(self.lease.labels.clone());
         // metadata.resourceVersion travels along: this is the compare-and-swap.
         let written = within(
             CALL_LIMIT,

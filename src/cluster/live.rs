@@ -115,26 +115,33 @@ impl<T: Tracked> SharedList<T> {
 
     async fn read(&self, namespace: &str) -> kube::Result<Store<T>> {
         self.metrics.live_listed(T::KIND);
-        let api = (self.api)(namespace);
-        // No resourceVersion: the API server answers with the newest state, and pages come from one snapshot of it.
-        let mut page = ListParams::default().limit(PAGE_SIZE);
-        let mut store = Store::default();
-        loop {
-            let list = within(PAGE_LIMIT, api.list(&page)).await?;
-            for wire in list.items {
-                if let Some(name) = ObjectName::of(kube::Resource::meta(&wire)) {
-                    store.put(name, T::track(wire).map(Arc::new));
-                }
-            }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(store),
-            }
-        }
+        read_all(&(self.api)(namespace)).await
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Asker<T>>>> {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All objects that `api` has, read entirely after this call.
+///
+/// # Errors
+/// When any page could not be read. Nothing may be concluded then.
+pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> {
+    // No resourceVersion: the API server answers with the newest state, and pages come from one snapshot of it.
+    let mut page = ListParams::default().limit(PAGE_SIZE);
+    let mut store = Store::default();
+    loop {
+        let list = within(PAGE_LIMIT, api.list(&page)).await?;
+        for wire in list.items {
+            if let Some(name) = ObjectName::of(kube::Resource::meta(&wire)) {
+                store.put(name, T::track(wire).map(Arc::new));
+            }
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(store),
+        }
     }
 }
 

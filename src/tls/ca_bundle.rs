@@ -28,18 +28,23 @@ pub enum Configuration {
 }
 
 impl Configuration {
-    pub(super) fn name(self) -> &'static str {
+    /// The same in every installation.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Mutating(name) | Self::Validating(name) => name,
         }
     }
 
-    fn api(self, client: &Client) -> Api<DynamicObject> {
-        let resource = match self {
+    /// Its kind.
+    pub fn resource(self) -> ApiResource {
+        match self {
             Self::Mutating(_) => ApiResource::erase::<MutatingWebhookConfiguration>(&()),
             Self::Validating(_) => ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
-        };
-        Api::all_with(client.clone(), &resource)
+        }
+    }
+
+    fn api(self, client: &Client) -> Api<DynamicObject> {
+        Api::all_with(client.clone(), &self.resource())
     }
 }
 

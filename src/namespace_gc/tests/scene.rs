@@ -81,6 +81,7 @@ impl Scene {
                 namespace: "system".into(),
                 name: "lease".into(),
                 identity: "us".into(),
+                labels: Default::default(),
             },
             system_namespace: "system".into(),
         };

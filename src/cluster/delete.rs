@@ -1,0 +1,25 @@
+//! Objects of kinds that no rule knows, deleted: the third thing that the only writer does.
+
+use super::{
+    apply::{Applied, Apply, CALL_LIMIT, judge},
+    client::within,
+};
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Preconditions},
+};
+
+impl Apply {
+    /// Deletes an object that no namespace has, if it is still as it was read.
+    pub async fn delete(&self, resource: &ApiResource, read: &ObjectMeta) -> Applied {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        let name = read.name.as_deref().unwrap_or_default();
+        let parameters = DeleteParams::background().preconditions(Preconditions {
+            uid: read.uid.clone(),
+            resource_version: read.resource_version.clone(),
+        });
+        let delete = async { api.delete(name, &parameters).await.map(drop) };
+        let write = async { judge(within(CALL_LIMIT, delete).await) };
+        self.guarded(write).await
+    }
+}
