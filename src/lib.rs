@@ -18,6 +18,7 @@ pub mod backend;
 pub mod cli;
 pub mod cluster;
 pub mod components;
+pub mod drain;
 pub mod listener;
 pub mod namespace_gc;
 pub mod objects;

@@ -170,7 +170,7 @@ fn version_is_the_packages() {
 fn what_the_command_line_has_wrong_is_told() {
     let known: &[&str] = &["'nonsense'", "pvc-protection", "pv-protection"];
     let storageos = "--storage-backend=storageos";
-    let wrong: [(&[&str], &[&str]); 16] = [
+    let wrong: &[(&[&str], &[&str])] = &[
         (&[], &["Usage:"]),
         (&["run", "--components", "nonsense"], known),
         (&["run", "--components", "pv-protection,nonsense"], known),
@@ -186,6 +186,8 @@ fn what_the_command_line_has_wrong_is_told() {
             &["--controller-id", "the value of a label"],
         ),
         (&["run", "--legacy-label=maybe"], &["--legacy-label"]),
+        (&["drain"], &["--in-tree"]),
+        (&["drain", "--in-tree=maybe"], &["--in-tree", "off"]),
         (
             &["run", "--webhook-address", "9443"],
             &["--webhook-address"],

@@ -1,33 +1,45 @@
-//! `volume-warden drain`: takes back what Volume Warden wrote on objects, before it is removed for good.
+//! `volume-warden drain`: takes back what Volume Warden wrote, before it is removed for good.
 
 use super::options::{ClusterOptions, ControllerOptions, LeaseOptions, in_order};
 use crate::{
-    cluster::{Apply, Elector, Feeds, Leadership, LeaseName},
+    cluster::{Apply, Elector, Leadership, LeaseName},
     components::Component,
-    pvc_retention::{Drain, Known},
+    drain::{
+        Drain, Outcome, Terms,
+        leases::{self, Found},
+    },
     telemetry::{Metrics, logs},
     tls::install_crypto,
 };
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
-use futures::future::join_all;
+use futures::future::{join_all, select_all};
 use kube::{Api, Client};
-use std::{sync::Arc, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// A Lease that nobody renews expires in less.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A replica that waits for a Lease looks at it more often.
+const FIRST_TURN: Duration = Duration::from_millis(2500);
+/// Objects in use are left.
+const IN_USE: u8 = 3;
+
+/// For `--help`.
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 nothing is left; 1 something is, or it did not begin, and standard error says why; 2 \
+the command line is wrong; 3 only objects are left that are being deleted and in use: run it again when they are not. It can be run again \
+at any time, also after it was killed.";
 
 /// `volume-warden drain`
 #[derive(Debug, Args)]
 pub struct DrainOptions {
-    /// Whether Kubernetes' own controllers are on, which cannot be found out. With `on` they go on looking after the owner
-    /// references of StatefulSets' claims whose pods are there, so those are left.
+    /// Whether Kubernetes' own controllers are on, which cannot be found out. With `on` they go on looking after the finalizers, and
+    /// after the owner references of StatefulSets' claims whose pods are there, so those are left.
     #[arg(long, env = "VOLUME_WARDEN_IN_TREE", value_enum)]
     in_tree: InTree,
 
-    /// Components to drain, as given to `run`; all by default. The name of the Lease follows from them.
+    /// Components to drain; all by default. None of them may be running.
     #[arg(
         long,
         env = "VOLUME_WARDEN_COMPONENTS",
@@ -60,8 +72,8 @@ enum InTree {
 /// Runs until everything is taken back.
 ///
 /// # Errors
-/// When somebody else holds the Lease, or something could not be taken back.
-pub fn run(options: DrainOptions) -> anyhow::Result<()> {
+/// When somebody else holds a Lease, or something could not be taken back.
+pub fn run(options: DrainOptions) -> anyhow::Result<ExitCode> {
     logs::init(logs::Format::Text);
     install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -70,14 +82,8 @@ pub fn run(options: DrainOptions) -> anyhow::Result<()> {
     runtime.block_on(drain(options))
 }
 
-async fn drain(options: DrainOptions) -> anyhow::Result<()> {
+async fn drain(options: DrainOptions) -> anyhow::Result<ExitCode> {
     let components = in_order(&options.components);
-    if !components.contains(&Component::PvcRetention) {
-        println!(
-            "Only what pvc-retention wrote is taken back, and it is not among these components."
-        );
-        return Ok(());
-    }
     let lease = options.lease.name(
         &options.cluster.system_namespace(),
         &components,
@@ -85,23 +91,33 @@ async fn drain(options: DrainOptions) -> anyhow::Result<()> {
         options.dry_run,
     )?;
     let client = options.cluster.client().await?;
-    let (metrics, stop) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let (elector, leadership) = elect(&client, lease.clone(), &metrics);
+    let found = leases::of(&client, &components).await?;
+    let metrics = Arc::new(Metrics::new());
     if options.dry_run {
-        return take_back(&options, client, leadership, metrics).await;
+        for held in found.iter().filter(|found| !found.holder.is_empty()) {
+            println!("{}: without --dry-run it is waited for", held.told());
+        }
+        // Nothing is written, so nobody is asked.
+        let (_elector, leadership) = elect(&client, lease, &metrics);
+        let outcome = take_back(&options, components, client, leadership, metrics).await?;
+        return concluded(&outcome);
     }
-    let election = tokio::spawn(elector.run(stop.clone()));
-    let drained = match timeout(PATIENCE, leadership.gained()).await {
-        Ok(()) => take_back(&options, client, leadership, metrics).await,
-        Err(_) => Err(anyhow::anyhow!(
-            "the Lease {}/{} could not be had within {PATIENCE:?}. If a running Volume Warden holds it, which would write again what is \
-             taken back, scale that to 0 first; if not, the lines above say why",
-            lease.namespace,
-            lease.name
-        )),
-    };
+    leases::none_elsewhere(&found, &lease)?;
+    if !found.is_empty() {
+        // Where one was let go a moment ago, and a replica goes on, that one is to have it: it would take it after us, and write again.
+        tokio::time::sleep(FIRST_TURN).await;
+    }
+    let stop = CancellationToken::new();
+    let mut leaderships = Vec::new();
+    let mut elections = Vec::new();
+    for name in leases::all_here(&found, &lease) {
+        let (elector, leadership) = elect(&client, name, &metrics);
+        leaderships.push(leadership);
+        elections.push(tokio::spawn(elector.run(stop.clone())));
+    }
+    let drained = led(&options, components, client, leaderships, &lease, metrics).await;
     stop.cancel();
-    election.await?;
+    join_all(elections).await;
     drained
 }
 
@@ -110,43 +126,101 @@ fn elect(client: &Client, lease: LeaseName, metrics: &Arc<Metrics>) -> (Elector,
     Elector::new(leases, lease, metrics.clone())
 }
 
+/// Drains as soon as all the Leases are ours, for as long as they are.
+async fn led(
+    options: &DrainOptions,
+    components: Vec<Component>,
+    client: Client,
+    leaderships: Vec<Leadership>,
+    lease: &LeaseName,
+    metrics: Arc<Metrics>,
+) -> anyhow::Result<ExitCode> {
+    let gained = join_all(leaderships.iter().map(Leadership::gained));
+    if timeout(PATIENCE, gained).await.is_err() {
+        bail!("{}", not_had(&client, &components, lease).await);
+    }
+    let Some(first) = leaderships.first().cloned() else {
+        bail!("there is no Lease to hold");
+    };
+    let drain = take_back(options, components.clone(), client.clone(), first, metrics);
+    let lost = select_all(leaderships.iter().map(|each| Box::pin(each.lost())));
+    let outcome = tokio::select! {
+        outcome = drain => outcome?,
+        _ = lost => bail!("a Lease was lost; run it again"),
+    };
+    if let Some(begun) = held_by_others(&client, &components, lease).await?.first() {
+        bail!(
+            "a Volume Warden was started meanwhile: {}. Stop it, and run this again",
+            begun.told()
+        );
+    }
+    concluded(&outcome)
+}
+
+async fn not_had(client: &Client, components: &[Component], lease: &LeaseName) -> String {
+    let held = held_by_others(client, components, lease)
+        .await
+        .unwrap_or_default();
+    let who = held.first().map_or_else(
+        || {
+            format!(
+                "the Lease {}/{} could not be had",
+                lease.namespace, lease.name
+            )
+        },
+        Found::told,
+    );
+    format!(
+        "{who}, after {PATIENCE:?} of waiting. If a running Volume Warden holds it, which would write again what is taken back, scale that to \
+         0 first; if not, the lines above say why"
+    )
+}
+
+async fn held_by_others(
+    client: &Client,
+    components: &[Component],
+    lease: &LeaseName,
+) -> anyhow::Result<Vec<Found>> {
+    let mut found = leases::of(client, components).await?;
+    found.retain(|found| !found.holder.is_empty() && found.holder != lease.identity);
+    Ok(found)
+}
+
 async fn take_back(
     options: &DrainOptions,
+    components: Vec<Component>,
     client: Client,
     leadership: Leadership,
     metrics: Arc<Metrics>,
-) -> anyhow::Result<()> {
-    let feeds = Feeds::new(&metrics);
+) -> anyhow::Result<Outcome> {
     let in_flight = options.cluster.max_in_flight.into();
+    let apply = Apply::new(
+        client.clone(),
+        leadership,
+        in_flight,
+        options.dry_run,
+        metrics,
+    );
     let drain = Drain {
-        known: Known::from(&feeds),
-        apply: Apply::new(
-            client.clone(),
-            leadership,
-            in_flight,
-            options.dry_run,
-            metrics,
-        ),
-        in_tree: options.in_tree == InTree::On,
+        client,
+        apply: Arc::new(apply),
+        namespace: options.cluster.namespace(),
+        terms: Terms {
+            components,
+            in_tree: options.in_tree == InTree::On,
+            id: options.controller.controller_id.clone(),
+        },
+        in_flight,
     };
-    let namespace = options.cluster.namespace();
-    let watched = Component::PvcRetention.watches().iter();
-    let watches = watched.map(|kind| feeds.run(*kind, &client, namespace.as_deref()));
-    tokio::select! {
-        done = report(&feeds, &drain) => done,
-        _ = join_all(watches) => bail!("the watches ended"),
-    }
+    let outcome = drain.run(&mut |line| println!("{line}")).await?;
+    println!("{outcome}");
+    Ok(outcome)
 }
 
-async fn report(feeds: &Feeds, drain: &Drain) -> anyhow::Result<()> {
-    for kind in Component::PvcRetention.watches() {
-        let synced = timeout(PATIENCE, feeds.synced(*kind)).await;
-        synced.with_context(|| format!("{} could not be listed", kind.plural()))?;
+fn concluded(outcome: &Outcome) -> anyhow::Result<ExitCode> {
+    match outcome.trouble() {
+        Some(trouble) => bail!("{trouble}; run it again"),
+        None if !outcome.in_use.is_empty() => Ok(ExitCode::from(IN_USE)),
+        None => Ok(ExitCode::SUCCESS),
     }
-    let drained = drain.run(|line| println!("{line}")).await;
-    println!("{drained}");
-    if drained.failed > 0 {
-        bail!("not everything was taken back; run it again");
-    }
-    Ok(())
 }

@@ -38,6 +38,7 @@ enum Command {
     /// Serve the webhooks and run the reconcilers.
     Run(Box<RunOptions>),
     /// Take back what Volume Warden wrote on objects, before it is removed for good.
+    #[command(after_help = drain::EXIT_CODES)]
     Drain(Box<drain::DrainOptions>),
     /// Remove from the storage backend the namespaces that Kubernetes does not have, once; or say which.
     Gc(Box<gc::GcOptions>),
@@ -54,15 +55,15 @@ impl Cli {
     }
 
     /// Does what the command line says. Exit code 0: ended as asked; 1: something failed, told on standard error; 2: the
-    /// command line is wrong.
+    /// command line is wrong; 3, of `drain` only: objects in use are left.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
-            Command::Run(options) => run::run(*options),
+            Command::Run(options) => run::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Drain(options) => drain::run(*options),
-            Command::Gc(options) => gc::run(*options),
+            Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
         };
         match done {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(code) => code,
             Err(error) => {
                 // A combination that only becomes clear while it is put together.
                 if let Some(usage) = error.downcast_ref::<clap::Error>() {

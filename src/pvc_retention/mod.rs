@@ -32,10 +32,11 @@ mod whose;
 mod tests;
 
 pub use admit::hook;
-pub use drain::{Drain, Drained};
+pub use drain::to_take_back;
 pub use known::Known;
 pub use marks::marks_hook;
 pub use ownership::{Owner, Owners};
+pub use patch::changes;
 pub use reconcile::PvcRetention;
 pub use rule::{Fate, Mark, Place, Step, Update, Verdict, View, decide};
 pub use told::Told;

@@ -3,6 +3,7 @@
 
 mod chart;
 mod differential;
+mod drain;
 mod faults;
 mod histories;
 mod install;

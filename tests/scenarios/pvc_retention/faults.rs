@@ -27,7 +27,7 @@ impl Patient {
         Self::on(bare().await?, label).await
     }
 
-    async fn on(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub(super) async fn on(cluster: &'static Cluster, label: &str) -> Result<Self> {
         Ok(Self {
             sets: SetSpace::new(cluster, label).await?,
             between: interposer(cluster).await?,

@@ -1,18 +1,17 @@
 //! A namespace in the middle of everything, and what a drain makes of it.
 
 use crate::{
+    drain::support::{Drained, Stage},
     pvc_retention::{
         faults::{Patient, held_pods},
         support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_DELETE, RETAIN_RETAIN},
     },
-    support::BINARY,
 };
 use anyhow::{Context, Result, ensure};
 use kube::api::DeleteParams;
 use serde_json::json;
-use std::{collections::BTreeMap, process::Output};
-use tokio::{process::Command, time::timeout};
-use volume_warden_controlplane::{DEFAULT_TIMEOUT, eventually};
+use std::collections::BTreeMap;
+use volume_warden_controlplane::eventually;
 
 /// What is to be seen of a claim: its owners, whether it is marked, its resourceVersion.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,38 +21,34 @@ pub struct Seen {
     pub version: Option<String>,
 }
 
-/// How a drain ended.
-pub struct Drained {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+/// A namespace whose sets' claims are drained, on the stage of all drains.
+pub struct Scene {
+    pub stage: Stage,
+    pub patient: Patient,
 }
 
-impl Patient {
+impl Scene {
+    pub async fn new(label: &str) -> Result<Self> {
+        let stage = Stage::new(label).await?;
+        let patient = Patient::on(stage.space.cluster, label).await?;
+        Ok(Self { stage, patient })
+    }
+
+    /// Of this component and this namespace.
     pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
-        let namespace = &self.sets.space.name;
-        let output = Command::new(BINARY)
-            .arg("drain")
-            .arg("--kubeconfig")
-            .arg(self.between.kubeconfig())
-            .args(["--namespace", namespace, "--lease-lock-name", namespace])
-            .args(arguments)
-            // What is logged besides is not what users read.
-            .env("RUST_LOG", "off")
-            .kill_on_drop(true)
-            .output();
-        let ended: Output = timeout(DEFAULT_TIMEOUT, output)
-            .await
-            .context("it hangs")??;
-        Ok(Drained {
-            code: ended.status.code(),
-            stdout: String::from_utf8(ended.stdout)?,
-            stderr: String::from_utf8(ended.stderr)?,
-        })
+        let namespace = &self.patient.sets.space.name;
+        let only = ["--components=pvc-retention", "--namespace", namespace];
+        self.stage.drain(&[&only, arguments].concat()).await
     }
 
     pub async fn claims(&self) -> Result<BTreeMap<String, Seen>> {
-        let list = self.sets.space.claims.list(&Default::default()).await?;
+        let list = self
+            .patient
+            .sets
+            .space
+            .claims
+            .list(&Default::default())
+            .await?;
         let seen = list.items.into_iter().map(|claim| {
             let metadata = claim.metadata;
             let owners = metadata.owner_references.unwrap_or_default();
@@ -75,7 +70,8 @@ impl Patient {
     /// Sets of two of all four policies, those that delete when scaled in the middle of a scale-down; one claim has an owner besides.
     /// The Volume Warden that did it has ended.
     pub async fn in_the_middle_of_everything(label: &str) -> Result<Self> {
-        let patient = Self::new(label).await?;
+        let scene = Self::new(label).await?;
+        let patient = &scene.patient;
         let sets = &patient.sets;
         let warden = patient.start().await?;
         for (name, policy) in [
@@ -104,10 +100,10 @@ impl Patient {
         for name in ["rd", "dd"] {
             sets.scale(name, 1).await?;
         }
-        patient.everything_is_written().await?;
+        scene.everything_is_written().await?;
         let status = warden.stop().await?;
         ensure!(status.success(), "{status}");
-        Ok(patient)
+        Ok(scene)
     }
 
     async fn everything_is_written(&self) -> Result<()> {
@@ -141,7 +137,7 @@ impl Patient {
 
     /// Deletes all sets with their pods. What the garbage collector would take of the sets and of a condemned pod is gone afterwards.
     pub async fn delete_all_sets(&self) -> Result<()> {
-        let sets = &self.sets;
+        let sets = &self.patient.sets;
         let all = ["rr", "rd", "dr", "dd"];
         for name in all {
             let uid = sets.sets.get(name).await?.metadata.uid;
@@ -163,7 +159,7 @@ impl Patient {
         for pod in [
             "rr-0", "rr-1", "rd-0", "rd-1", "dr-0", "dr-1", "dd-0", "dd-1",
         ] {
-            self.free(pod).await?;
+            self.patient.free(pod).await?;
         }
         eventually("the garbage collector has been here", async || {
             let names = ["get", "configmaps", "-n", &sets.space.name, "-o", "name"];

@@ -1,0 +1,95 @@
+//! The webhook configurations, which go first.
+
+use crate::{
+    cluster::{Applied, Apply, within},
+    components::Component,
+    tls::Configuration,
+};
+use anyhow::{Context as _, bail};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ObjectMeta},
+};
+use std::time::Duration;
+
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// So often, for one that somebody writes meanwhile: who keeps its caBundle, for instance.
+const TRIES: u32 = 5;
+
+/// Deletes those of these components, and returns which it deleted.
+///
+/// # Errors
+/// When one cannot be read or deleted.
+pub async fn delete(
+    client: &Client,
+    apply: &Apply,
+    components: &[Component],
+    say: &mut impl FnMut(&str),
+) -> anyhow::Result<Vec<Configuration>> {
+    let mut deleted = Vec::new();
+    let all = components.iter();
+    for configuration in all.flat_map(|component| component.webhook_configurations()) {
+        let name = configuration.name();
+        match delete_one(client, apply, *configuration).await? {
+            Some(Applied::Withheld) => {
+                say(&format!("webhook configuration {name}: would be deleted"))
+            }
+            Some(_) => {
+                say(&format!("webhook configuration {name}: deleted"));
+                deleted.push(*configuration);
+            }
+            None => {}
+        }
+    }
+    Ok(deleted)
+}
+
+async fn delete_one(
+    client: &Client,
+    apply: &Apply,
+    configuration: Configuration,
+) -> anyhow::Result<Option<Applied>> {
+    let name = configuration.name();
+    for _ in 0..TRIES {
+        let Some(found) = read(client, configuration).await? else {
+            return Ok(None);
+        };
+        match apply.delete(&configuration.resource(), &found).await {
+            applied @ (Applied::Done | Applied::Withheld) => return Ok(Some(applied)),
+            Applied::Outdated => {}
+            Applied::NotLeading => bail!("the Lease was lost; run it again"),
+            Applied::Failed(error) => {
+                return Err(error).with_context(|| {
+                    format!("the webhook configuration {name} could not be deleted")
+                });
+            }
+        }
+    }
+    bail!("the webhook configuration {name} changes all the time; run it again")
+}
+
+/// Those of them that are there again.
+///
+/// # Errors
+/// When one cannot be read.
+pub async fn returned(
+    client: &Client,
+    deleted: &[Configuration],
+) -> anyhow::Result<Vec<&'static str>> {
+    let mut returned = Vec::new();
+    for configuration in deleted {
+        if read(client, *configuration).await?.is_some() {
+            returned.push(configuration.name());
+        }
+    }
+    Ok(returned)
+}
+
+async fn read(client: &Client, configuration: Configuration) -> anyhow::Result<Option<ObjectMeta>> {
+    let name = configuration.name();
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &configuration.resource());
+    let found = within(CALL_LIMIT, api.get_metadata_opt(name)).await;
+    let found =
+        found.with_context(|| format!("the webhook configuration {name} could not be read"))?;
+    Ok(found.map(|found| found.metadata))
+}

@@ -1,0 +1,98 @@
+//! Who else may be at work: the Leases of Volume Warden, found by their labels, whatever their names.
+
+use crate::{
+    cluster::{LeaseName, within},
+    components::{Component, PART_OF},
+};
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use std::time::Duration;
+
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// A Lease for at least one of the components that are drained.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Empty where it was let go.
+    pub holder: String,
+}
+
+impl Found {
+    /// It is the one that `other` is about.
+    pub fn is(&self, other: &LeaseName) -> bool {
+        self.namespace == other.namespace && self.name == other.name
+    }
+
+    /// In words.
+    pub fn told(&self) -> String {
+        let Self {
+            namespace,
+            name,
+            holder,
+        } = self;
+        format!("the Lease {namespace}/{name} is held by {holder}")
+    }
+}
+
+/// Those Leases, in all namespaces.
+///
+/// # Errors
+/// When they cannot be listed.
+pub async fn of(client: &Client, components: &[Component]) -> anyhow::Result<Vec<Found>> {
+    let (label, value) = PART_OF;
+    let ours = ListParams::default().labels(&format!("{label}={value}"));
+    let leases = Api::<Lease>::all(client.clone());
+    let listed = within(CALL_LIMIT, leases.list(&ours)).await;
+    let listed = listed.context("the Leases could not be listed, so nothing is concluded")?;
+    let concern = |lease: &Lease| components.iter().any(|each| each.is_led_by(lease.labels()));
+    let concerning = listed.items.into_iter().filter(concern);
+    Ok(concerning.map(found).collect())
+}
+
+/// Other namespaces have installations of their own, whose Leases are not ours to take.
+///
+/// # Errors
+/// When one of them is held.
+pub fn none_elsewhere(found: &[Found], lease: &LeaseName) -> anyhow::Result<()> {
+    let elsewhere = found
+        .iter()
+        .find(|found| found.namespace != lease.namespace && !found.holder.is_empty());
+    match elsewhere {
+        Some(held) => bail!(
+            "{}, for components that are to be drained. Scale that installation to 0, or drain only other --components; if it is gone, delete \
+             its Lease",
+            held.told()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The Lease that the flags say, and every other one here: holding them keeps a process from beginning to work that waits for one.
+pub fn all_here(found: &[Found], lease: &LeaseName) -> Vec<LeaseName> {
+    let others = found
+        .iter()
+        .filter(|found| found.namespace == lease.namespace && !found.is(lease));
+    let others = others.map(|found| LeaseName {
+        name: found.name.clone(),
+        labels: Default::default(),
+        ..lease.clone()
+    });
+    [lease.clone()].into_iter().chain(others).collect()
+}
+
+fn found(lease: Lease) -> Found {
+    let holder = lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.holder_identity.clone());
+    Found {
+        namespace: lease.namespace().unwrap_or_default(),
+        name: lease.name_any(),
+        holder: holder.unwrap_or_default(),
+    }
+}

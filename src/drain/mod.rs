@@ -1,0 +1,147 @@
+//! Taking back what Volume Warden wrote, before it is removed for good.
+//!
+//! **Order.** Nothing of ours may run, and none may begin to: [`leases`]. The webhook configurations go first, because an API server
+//! that goes on calling nobody makes everybody wait: [`configurations`]. Then everything is read live, what is to be taken back is
+//! [`plan`]ned, a pure function of what was read, and written, one patch for each object; and all of that again, until a read that
+//! began after the last write shows nothing to do.
+//!
+//! **Safety.** Every write is tested against uid and resourceVersion. Of what cannot be read nothing is concluded. The finalizer of an
+//! object that is being deleted is all that keeps it, so it stays where the object is in use, by the rules of the two components that
+//! put it there.
+//!
+//! **What stays on purpose.** The owner reference of a claim to the pod that asked for it: the claim was made to go with it. Labels that
+//! only people write: pv-releaser's on claims, and its older one. Events, which expire. The Lease, the Secret and the ConfigMap, which go
+//! with their namespace.
+
+pub mod configurations;
+pub mod leases;
+mod outcome;
+mod piece;
+mod plan;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use outcome::Outcome;
+pub use piece::Piece;
+pub use plan::{InUse, Plan, Terms, plan};
+pub use read::World;
+
+use crate::cluster::{Applied, Apply};
+use anyhow::bail;
+use kube::Client;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Log field and metric label.
+pub const NAME: &str = "drain";
+
+/// So often all is read, for objects that others write meanwhile.
+const ROUNDS: u32 = 20;
+/// Before what changed meanwhile is read again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// See the module.
+pub struct Drain {
+    /// For the reads.
+    pub client: Client,
+    /// The writer.
+    pub apply: Arc<Apply>,
+    /// Claims of this namespace only, where set. Volumes have none.
+    pub namespace: Option<String>,
+    /// What is to be taken back.
+    pub terms: Terms,
+    /// Writes under way at once.
+    pub in_flight: usize,
+}
+
+impl Drain {
+    /// Does all of it, and calls `say` with a line for each thing done.
+    ///
+    /// # Errors
+    /// When something could not be read, a configuration could not be deleted, or the Lease is lost.
+    pub async fn run(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
+        // A name that is misspelt would be found empty.
+        read::exists(&self.client, self.namespace.as_deref()).await?;
+        // Nothing is done where what comes next cannot be read.
+        World::read(&self.client, self.namespace.as_deref()).await?;
+        let components = &self.terms.components;
+        let deleted = configurations::delete(&self.client, &self.apply, components, say).await?;
+        let mut outcome = self.take_back(say).await?;
+        outcome.configurations = configurations::returned(&self.client, &deleted).await?;
+        Ok(outcome)
+    }
+
+    async fn take_back(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
+        let (mut outcome, mut history) = (Outcome::default(), History::default());
+        for _ in 0..ROUNDS {
+            let world = World::read(&self.client, self.namespace.as_deref()).await?;
+            let plan = plan(&world, &self.terms);
+            (outcome.claims, outcome.volumes) = world.count();
+            outcome.in_use = plan.in_use;
+            let left = history.sort(plan.pieces);
+            outcome.returned = history.returned.len();
+            outcome.unsettled = left.len();
+            if left.is_empty() {
+                break;
+            }
+            for (piece, applied) in self.write(left, say).await {
+                match applied {
+                    Applied::Done => history.done(piece),
+                    Applied::Outdated => {}
+                    Applied::NotLeading => bail!("the Lease was lost; run it again"),
+                    Applied::Withheld => {
+                        outcome.withheld += 1;
+                        history.given_up.insert(piece.id());
+                    }
+                    Applied::Failed(_) => {
+                        outcome.failed += 1;
+                        history.given_up.insert(piece.id());
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        outcome.changed = history.done.len();
+        outcome
+            .in_use
+            .iter()
+            .for_each(|each| say(&each.to_string()));
+        Ok(outcome)
+    }
+}
+
+/// What was tried so far.
+#[derive(Default)]
+struct History {
+    /// What was taken back, of each object.
+    done: HashMap<String, HashSet<String>>,
+    /// Refused, or withheld by a dry run: not tried again.
+    given_up: HashSet<String>,
+    /// Somebody wrote on them again what had been taken back. There is no end to that, so they are left.
+    returned: HashSet<String>,
+}
+
+impl History {
+    /// The pieces to be tried.
+    fn sort(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
+        pieces.retain(|piece| {
+            let id = piece.id();
+            let before = self.done.get(&id);
+            let returns = |what: &String| before.is_some_and(|before| before.contains(what));
+            if piece.what.iter().any(returns) {
+                self.returned.insert(id.clone());
+            }
+            !self.given_up.contains(&id) && !self.returned.contains(&id)
+        });
+        pieces
+    }
+
+    fn done(&mut self, piece: Piece) {
+        self.done.entry(piece.id()).or_default().extend(piece.what);
+    }
+}

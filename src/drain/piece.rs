@@ -1,0 +1,108 @@
+//! One object, and what of it is taken back.
+
+use crate::{
+    cluster::Target,
+    objects::{
+        Claim, ControllerId, Kind, ObjectName,
+        claim::{AWAITING_POD, SCALED_WITH},
+        finalizers,
+        managed_by::PROVISIONER_LABEL,
+        patch::remove,
+    },
+    pvc_retention::{self, Mark, Update},
+};
+use json_patch::PatchOperation;
+
+/// An object with something to take back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: ObjectName,
+    /// Its uid.
+    pub uid: Box<str>,
+    /// The version for which the operations hold.
+    pub resource_version: Box<str>,
+    /// What is taken back, in words.
+    pub what: Vec<String>,
+    /// How.
+    pub operations: Vec<PatchOperation>,
+}
+
+impl Piece {
+    pub(super) fn new(kind: Kind, name: &ObjectName, uid: &str, resource_version: &str) -> Self {
+        Self {
+            kind,
+            name: name.clone(),
+            uid: uid.into(),
+            resource_version: resource_version.into(),
+            what: Vec::new(),
+            operations: Vec::new(),
+        }
+    }
+
+    /// The object, whatever its name will belong to later.
+    pub fn id(&self) -> String {
+        format!("{} {}", object(self.kind, &self.name), self.uid)
+    }
+
+    /// For the write.
+    pub fn target(&self) -> Target<'_> {
+        Target {
+            resource_version: Some(&self.resource_version),
+            ..Target::new(self.kind, &self.name, &self.uid)
+        }
+    }
+
+    fn take_back(&mut self, what: String, operations: impl IntoIterator<Item = PatchOperation>) {
+        self.what.push(what);
+        self.operations.extend(operations);
+    }
+
+    pub(super) fn label(&mut self, key: &str) {
+        self.take_back(format!("label {key}"), [remove(&["labels", key])]);
+    }
+
+    pub(super) fn finalizer(&mut self, all: &[Box<str>], ours: &str) {
+        let operations = finalizers::remove(all, ours);
+        self.take_back(format!("finalizer {ours}"), operations);
+    }
+
+    /// What pvc-provisioner wrote. Another installation knows what to do about its own.
+    pub(super) fn made_for_a_pod(&mut self, claim: &Claim, id: &ControllerId) {
+        let labels = claim.managed_by.as_deref();
+        let label = labels.and_then(|labels| labels.provisioner.as_deref());
+        let ours = label == Some(id.as_str());
+        if ours {
+            self.label(PROVISIONER_LABEL);
+        }
+        if claim.awaiting_pod.is_some() && (ours || label.is_none()) {
+            let mark = remove(&["annotations", AWAITING_POD]);
+            self.take_back(format!("annotation {AWAITING_POD}"), [mark]);
+        }
+    }
+
+    pub(super) fn owners_and_mark(&mut self, claim: &Claim, update: &Update) {
+        let goes = claim
+            .owners
+            .iter()
+            .filter(|each| !update.owners.contains(each));
+        let goes = goes.map(|owner| format!("owner reference {}/{}", owner.kind, owner.name));
+        self.what.extend(goes);
+        if update.mark == Mark::Remove {
+            self.what.push(format!("annotation {SCALED_WITH}"));
+        }
+        self.operations
+            .extend(pvc_retention::changes(claim, update));
+    }
+}
+
+/// A word for the kind, and the name.
+pub fn object(kind: Kind, name: &ObjectName) -> String {
+    let kind = match kind {
+        Kind::PersistentVolume => "volume",
+        _ => "claim",
+    };
+    format!("{kind} {name}")
+}

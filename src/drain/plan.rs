@@ -1,0 +1,159 @@
+//! What is to be taken back of each object: a pure function of what was read.
+
+use super::{
+    World,
+    piece::{Piece, object},
+};
+use crate::{
+    cluster::Store,
+    components::Component,
+    objects::{
+        Claim, ControllerId, Kind, ObjectName, Pod, Volume,
+        finalizers::{self, PV_PROTECTION, PVC_PROTECTION},
+        managed_by::RELEASER_LABEL,
+        volume::Phase,
+    },
+    pvc_protection::{FinishedPods, uses},
+    pvc_retention::{self, Update},
+};
+use std::fmt;
+
+/// What is to be taken back.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Of which components.
+    pub components: Vec<Component>,
+    /// Kubernetes' own controllers are on, so what they would write themselves stays.
+    pub in_tree: bool,
+    /// Labels with this value are ours.
+    pub id: ControllerId,
+}
+
+impl Terms {
+    fn drains(&self, component: Component) -> bool {
+        self.components.contains(&component)
+    }
+}
+
+/// What there is to do.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Objects with something to take back.
+    pub pieces: Vec<Piece>,
+    /// Objects that keep their finalizer for now.
+    pub in_use: Vec<InUse>,
+}
+
+/// An object that is being deleted and in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// The object, in words.
+    pub object: String,
+    /// What holds it.
+    pub by: String,
+}
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { object, by } = self;
+        write!(f, "{object}: left, it is being deleted and {by}")
+    }
+}
+
+/// What there is to do.
+pub fn plan(world: &World, terms: &Terms) -> Plan {
+    let mut plan = Plan::default();
+    let mut updates = if terms.drains(Component::PvcRetention) {
+        pvc_retention::to_take_back(&world.known, terms.in_tree)
+    } else {
+        Default::default()
+    };
+    let (claims, pods) = (world.known.claims.read(), world.known.pods.read());
+    for (name, claim) in claims.objects() {
+        let user = user(name, claim, &pods);
+        plan.claim(name, claim, user, updates.remove(name), terms);
+    }
+    for (name, volume) in world.volumes.objects() {
+        plan.volume(name, volume, terms);
+    }
+    plan.pieces
+        .sort_by_key(|piece| (piece.kind == Kind::PersistentVolume, piece.name.clone()));
+    plan.in_use.sort_by(|a, b| a.object.cmp(&b.object));
+    plan
+}
+
+/// A pod that uses a claim which is being deleted, by the rule of pvc-protection. Who uses another one is nobody's concern.
+fn user<'a>(name: &ObjectName, claim: &Claim, pods: &'a Store<Pod>) -> Option<&'a str> {
+    let uses = |pod: &&ObjectName| {
+        let pod = pods.last_told(pod);
+        pod.is_some_and(|pod| uses(&pod, &name.name, claim, FinishedPods::Hold))
+    };
+    let named_by = pods.names_referring_to(name).iter();
+    let user = named_by.filter(|_| claim.deleting).filter(uses).min();
+    user.map(|pod| &*pod.name)
+}
+
+impl Plan {
+    fn claim(
+        &mut self,
+        name: &ObjectName,
+        claim: &Claim,
+        user: Option<&str>,
+        update: Option<Update>,
+        terms: &Terms,
+    ) {
+        let kind = Kind::PersistentVolumeClaim;
+        let mut piece = Piece::new(kind, name, &claim.uid, &claim.resource_version);
+        if let Some(update) = update {
+            piece.owners_and_mark(claim, &update);
+        }
+        if terms.drains(Component::PvcProvisioner) {
+            piece.made_for_a_pod(claim, &terms.id);
+        }
+        let protected = finalizers::has(&claim.finalizers, PVC_PROTECTION);
+        if protected && terms.drains(Component::PvcProtection) && !terms.in_tree {
+            match user {
+                Some(pod) => self.hold(kind, name, format!("the pod {pod} uses it")),
+                None => piece.finalizer(&claim.finalizers, PVC_PROTECTION),
+            }
+        }
+        self.put(piece);
+    }
+
+    fn volume(&mut self, name: &ObjectName, volume: &Volume, terms: &Terms) {
+        let kind = Kind::PersistentVolume;
+        let mut piece = Piece::new(kind, name, &volume.uid, &volume.resource_version);
+        let label = volume
+            .managed_by
+            .as_deref()
+            .and_then(|labels| labels.releaser.as_deref());
+        if terms.drains(Component::PvReleaser) && label == Some(terms.id.as_str()) {
+            piece.label(RELEASER_LABEL);
+        }
+        let protected = finalizers::has(&volume.finalizers, PV_PROTECTION);
+        if protected && terms.drains(Component::PvProtection) && !terms.in_tree {
+            if volume.deleting && volume.phase == Phase::Bound {
+                let claim = volume
+                    .claim_ref
+                    .as_ref()
+                    .map(|claim| claim.name.to_string());
+                let claim = claim.unwrap_or_default();
+                self.hold(kind, name, format!("bound to the claim {claim}"));
+            } else {
+                piece.finalizer(&volume.finalizers, PV_PROTECTION);
+            }
+        }
+        self.put(piece);
+    }
+
+    fn hold(&mut self, kind: Kind, name: &ObjectName, by: String) {
+        let object = object(kind, name);
+        self.in_use.push(InUse { object, by });
+    }
+
+    fn put(&mut self, piece: Piece) {
+        if !piece.operations.is_empty() {
+            self.pieces.push(piece);
+        }
+    }
+}

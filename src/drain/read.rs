@@ -1,0 +1,100 @@
+//! What there is, read live.
+
+use crate::{
+    cluster::{Feed, Store, read_all, within},
+    objects::{Claim, Pod, StatefulSet, Tracked, Volume, volume::Phase},
+    pvc_retention::Known,
+    telemetry::Metrics,
+};
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use std::{sync::Arc, time::Duration};
+
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// All objects that were or may have been written on, and those that decide about them.
+pub struct World {
+    /// Claims, and the sets and pods that were there after them.
+    pub known: Known,
+    /// Volumes.
+    pub volumes: Store<Volume>,
+}
+
+impl World {
+    /// Reads everything. Pods come after claims: a claim that was seen being deleted gets no new user, so the users are complete.
+    ///
+    /// # Errors
+    /// When something could not be read, or what was read cannot be.
+    pub async fn read(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
+        let claims = read::<Claim>(&scoped(client, namespace)).await?;
+        let volumes = read::<Volume>(&Api::all(client.clone())).await?;
+        believable(&claims, &volumes, namespace)?;
+        let pods = read::<Pod>(&scoped(client, namespace)).await?;
+        let sets = read::<StatefulSet>(&scoped(client, namespace)).await?;
+        let metrics = Arc::new(Metrics::new());
+        let known = Known {
+            sets: Feed::listed(sets, metrics.clone()),
+            claims: Feed::listed(claims, metrics.clone()),
+            pods: Feed::listed(pods, metrics),
+        };
+        Ok(Self { known, volumes })
+    }
+
+    /// How many claims and volumes there are.
+    pub fn count(&self) -> (usize, usize) {
+        (self.known.claims.read().len(), self.volumes.len())
+    }
+}
+
+/// # Errors
+/// When the namespace could not be read, or does not exist.
+pub async fn exists(client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
+    let Some(name) = namespace else {
+        return Ok(());
+    };
+    let api = Api::<Namespace>::all(client.clone());
+    let found = within(CALL_LIMIT, api.get_metadata_opt(name)).await;
+    if found
+        .with_context(|| format!("the namespace {name} could not be read"))?
+        .is_none()
+    {
+        bail!("there is no namespace {name}");
+    }
+    Ok(())
+}
+
+async fn read<T: Tracked>(api: &Api<T::Wire>) -> anyhow::Result<Store<T>> {
+    let kind = T::KIND.plural();
+    let read = read_all(api).await;
+    read.with_context(|| format!("{kind} could not be read, so nothing is concluded"))
+}
+
+/// A list without any claim is no proof that there is none.
+fn believable(
+    claims: &Store<Claim>,
+    volumes: &Store<Volume>,
+    namespace: Option<&str>,
+) -> anyhow::Result<()> {
+    let in_scope = |claim: &str| namespace.is_none_or(|namespace| namespace == claim);
+    let claimed = volumes.objects().find(|(_, volume)| {
+        let claim = volume.claimed_by();
+        volume.phase == Phase::Bound && claim.is_some_and(|claim| in_scope(&claim.name.namespace))
+    });
+    match claimed {
+        Some((name, _)) if claims.is_empty() => bail!(
+            "the list of claims is empty, but the volume {name} is bound to one, so nothing is concluded"
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}

@@ -1,0 +1,227 @@
+//! What is planned for one object, case by case.
+
+use super::*;
+use crate::{
+    cluster::Feed,
+    components::Component,
+    objects::{
+        Claim, Pod, StatefulSet, Tracked, claim::ClaimWire, pod::PodWire, volume::VolumeWire,
+    },
+    pvc_retention::Known,
+};
+use serde_json::{Value, json};
+
+const PVC: &str = "kubernetes.io/pvc-protection";
+const PV: &str = "kubernetes.io/pv-protection";
+const ID: &str = "dynamic-reclaimable-pvc-controllers";
+const MADE: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
+const OURS: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
+const AWAITS: &str = "volume-warden.dev/awaiting-pod";
+const GOING: &str = "2026-01-01T00:00:00Z";
+
+fn off() -> Terms {
+    Terms {
+        components: Component::ALL.to_vec(),
+        in_tree: false,
+        id: Default::default(),
+    }
+}
+
+fn on() -> Terms {
+    Terms {
+        in_tree: true,
+        ..off()
+    }
+}
+
+fn only(component: Component) -> Terms {
+    Terms {
+        components: vec![component],
+        ..off()
+    }
+}
+
+fn filled<T: Tracked>(wires: Vec<T::Wire>) -> Arc<Feed<T>> {
+    Feed::filled(wires)
+}
+
+/// The claim `ns/c` with this metadata, the volume `v` with this much of it, and the pods that use the claim.
+fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
+    let mut wire =
+        json!({"metadata": {"name": "c", "namespace": "ns", "uid": "1", "resourceVersion": "7"}});
+    json_patch::merge(&mut wire, &json!({"metadata": claim}));
+    let claim: ClaimWire = serde_json::from_value(wire).expect("a claim");
+    let mut wire = json!({"metadata": {"name": "v", "uid": "2", "resourceVersion": "8"}});
+    json_patch::merge(&mut wire, volume);
+    let volume: VolumeWire = serde_json::from_value(wire).expect("a volume");
+    let pods = pods.iter().enumerate().map(|(index, changes)| {
+        let mut pod = json!({
+            "metadata": {"name": format!("p{index}"), "namespace": "ns", "uid": format!("p{index}")},
+            "spec": {"nodeName": "node", "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]},
+        });
+        json_patch::merge(&mut pod, changes);
+        serde_json::from_value::<PodWire>(pod).expect("a pod")
+    });
+    let mut volumes = crate::cluster::Store::default();
+    let name = crate::objects::ObjectName::new("", "v");
+    volumes.put(name, Some(Arc::new(volume.into())));
+    World {
+        known: Known {
+            sets: filled::<StatefulSet>(Vec::new()),
+            claims: filled::<Claim>(vec![claim]),
+            pods: filled::<Pod>(pods.collect()),
+        },
+        volumes,
+    }
+}
+
+/// What is taken back, and what is held, in words; with the patches applied to what they are for.
+fn planned(
+    claim: Value,
+    volume: Value,
+    pods: &[Value],
+    terms: &Terms,
+) -> (Vec<String>, Vec<String>) {
+    let plan = plan(&world(&claim, &volume, pods), terms);
+    let mut what = Vec::new();
+    for piece in &plan.pieces {
+        let mut object = match &*piece.name.name {
+            "c" => json!({"metadata": claim}),
+            _ => volume.clone(),
+        };
+        json_patch::patch(&mut object, &piece.operations).expect("the patch applies");
+        let words = piece.what.iter();
+        what.extend(words.map(|words| format!("{}: {words}", piece.name.name)));
+    }
+    let held = plan.in_use.iter();
+    (what, held.map(ToString::to_string).collect())
+}
+
+fn taken(claim: Value, volume: Value, terms: &Terms) -> Vec<String> {
+    let (what, held) = planned(claim, volume, &[], terms);
+    assert_eq!(held, [""; 0]);
+    what
+}
+
+#[test]
+fn finalizers_go_where_nobody_else_would_take_them() {
+    let claim = json!({"finalizers": ["other", PVC]});
+    let volume = json!({"metadata": {"finalizers": [PV, "other"]}});
+    let both = [
+        "c: finalizer kubernetes.io/pvc-protection",
+        "v: finalizer kubernetes.io/pv-protection",
+    ];
+    assert_eq!(taken(claim.clone(), volume.clone(), &off()), both);
+    assert_eq!(taken(claim.clone(), volume.clone(), &on()), [""; 0]);
+    let claims_only = only(Component::PvcProtection);
+    assert_eq!(
+        taken(claim.clone(), volume.clone(), &claims_only),
+        both[..1]
+    );
+    let volumes_only = only(Component::PvProtection);
+    assert_eq!(taken(claim, volume, &volumes_only), both[1..]);
+    assert_eq!(
+        taken(json!({"finalizers": ["other"]}), json!({}), &off()),
+        [""; 0]
+    );
+}
+
+#[test]
+fn what_is_being_deleted_and_in_use_keeps_its_finalizer() {
+    let claim = json!({"finalizers": [PVC], "deletionTimestamp": GOING});
+    let volume = json!({
+        "metadata": {"finalizers": [PV], "deletionTimestamp": GOING},
+        "spec": {"claimRef": {"namespace": "ns", "name": "c", "uid": "1"}}, "status": {"phase": "Bound"},
+    });
+    let (what, held) = planned(claim.clone(), volume.clone(), &[json!({})], &off());
+    assert_eq!(what, [""; 0]);
+    assert_eq!(
+        held,
+        [
+            "claim ns/c: left, it is being deleted and the pod p0 uses it",
+            "volume v: left, it is being deleted and bound to the claim ns/c",
+        ]
+    );
+    // In-tree they are nobody's concern here.
+    let (what, held) = planned(claim.clone(), volume, &[json!({})], &on());
+    assert!(what.is_empty() && held.is_empty(), "{what:?} {held:?}");
+    // A finished pod counts, one without a node does not.
+    let finished = json!({"status": {"phase": "Succeeded"}});
+    let unscheduled = json!({"spec": {"nodeName": null}});
+    for (pod, holds) in [(finished, true), (unscheduled, false)] {
+        let (what, held) = planned(claim.clone(), json!({}), &[pod], &off());
+        assert_eq!((what.is_empty(), held.len() == 1), (holds, holds));
+    }
+    let released = json!({"metadata": {"finalizers": [PV], "deletionTimestamp": GOING}, "status": {"phase": "Released"}});
+    assert_eq!(taken(json!({}), released, &off()).len(), 1);
+}
+
+#[test]
+fn what_lives_loses_its_finalizer_though_it_is_in_use() {
+    let volume = json!({"metadata": {"finalizers": [PV]}, "status": {"phase": "Bound"}});
+    let (what, held) = planned(json!({"finalizers": [PVC]}), volume, &[json!({})], &off());
+    assert_eq!((what.len(), held.len()), (2, 0));
+}
+
+#[test]
+fn labels_and_marks_with_our_id_go() {
+    let claim = json!({"labels": {MADE: ID, OURS: ID, "app": "x"}, "annotations": {AWAITS: "then", "volume-warden.dev/scaled-with": "uid"}});
+    let volume =
+        json!({"metadata": {"labels": {OURS: ID, "reclaimable-pv-releaser/managed-by": ID}}});
+    let expected = [
+        "c: annotation volume-warden.dev/scaled-with".to_owned(),
+        format!("c: label {MADE}"),
+        format!("c: annotation {AWAITS}"),
+        format!("v: label {OURS}"),
+    ];
+    assert_eq!(taken(claim.clone(), volume.clone(), &off()), expected);
+    assert_eq!(taken(claim.clone(), volume.clone(), &on()), expected);
+    let component = only(Component::PvReleaser);
+    assert_eq!(
+        taken(claim.clone(), volume.clone(), &component),
+        expected[3..]
+    );
+    let component = only(Component::PvcProvisioner);
+    assert_eq!(
+        taken(claim.clone(), volume.clone(), &component),
+        expected[1..3]
+    );
+    let component = only(Component::PvcRetention);
+    assert_eq!(taken(claim, volume, &component), expected[..1]);
+}
+
+#[test]
+fn what_is_anothers_stays() {
+    let claim = json!({"labels": {MADE: "another"}, "annotations": {AWAITS: "then"}});
+    let volume = json!({"metadata": {"labels": {OURS: "another"}}});
+    assert_eq!(taken(claim, volume, &off()), [""; 0]);
+    let unlabelled = json!({"annotations": {AWAITS: "then"}});
+    assert_eq!(taken(unlabelled, json!({}), &off()).len(), 1);
+    // The pod that a claim was made for goes on owning it.
+    let owner =
+        json!({"apiVersion": "v1", "kind": "Pod", "name": "p0", "uid": "p0", "controller": true});
+    let given = json!({"labels": {MADE: ID}, "ownerReferences": [owner]});
+    assert_eq!(
+        taken(given, json!({}), &off()),
+        [format!("c: label {MADE}")]
+    );
+}
+
+#[test]
+fn what_comes_back_is_left_and_the_rest_is_done() {
+    let piece = |what: &str| {
+        let plan = plan(
+            &world(&json!({"finalizers": [PVC]}), &json!({}), &[]),
+            &off(),
+        );
+        let mut piece = plan.pieces.into_iter().next().expect("a piece");
+        piece.what = vec![what.to_owned()];
+        piece
+    };
+    let mut history = History::default();
+    assert_eq!(history.sort(vec![piece("a")]).len(), 1);
+    history.done(piece("a"));
+    assert_eq!(history.sort(vec![piece("b")]).len(), 1, "another thing");
+    assert_eq!(history.sort(vec![piece("a")]).len(), 0);
+    assert_eq!(history.returned.len(), 1);
+}

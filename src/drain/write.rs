@@ -1,0 +1,59 @@
+//! Writing what was planned, and telling how far it is.
+
+use super::{Drain, NAME, Piece, piece::object};
+use crate::cluster::{Action, Applied};
+use futures::{StreamExt as _, stream};
+use std::{pin::pin, time::Duration};
+use tokio::time::{Instant, interval_at};
+
+/// Why: log field and metric label.
+const TAKEN_BACK: &str = "TakenBack";
+/// Between two lines that tell how far it is.
+const TOLD_EVERY: Duration = Duration::from_secs(2);
+
+impl Drain {
+    /// Writes each piece once, a line for each, and says what became of them.
+    pub(super) async fn write(
+        &self,
+        pieces: Vec<Piece>,
+        say: &mut impl FnMut(&str),
+    ) -> Vec<(Piece, Applied)> {
+        let total = pieces.len();
+        let writes = stream::iter(pieces).map(|piece| self.perform(piece));
+        let mut writes = pin!(writes.buffer_unordered(self.in_flight));
+        let mut told = interval_at(Instant::now() + TOLD_EVERY, TOLD_EVERY);
+        let mut written = Vec::with_capacity(total);
+        loop {
+            tokio::select! {
+                next = writes.next() => match next {
+                    None => return written,
+                    Some((piece, applied)) => {
+                        if let Some(line) = line(&piece, &applied) {
+                            say(&line);
+                        }
+                        written.push((piece, applied));
+                    }
+                },
+                _ = told.tick() => say(&format!("{} of {total} done", written.len())),
+            }
+        }
+    }
+
+    async fn perform(&self, piece: Piece) -> (Piece, Applied) {
+        let action = Action::TakeBack(piece.operations.clone());
+        let target = piece.target();
+        let applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
+        (piece, applied)
+    }
+}
+
+fn line(piece: &Piece, applied: &Applied) -> Option<String> {
+    let object = object(piece.kind, &piece.name);
+    let what = piece.what.join(", ");
+    match applied {
+        Applied::Done => Some(format!("{object}: taken back: {what}")),
+        Applied::Withheld => Some(format!("{object}: would be taken back: {what}")),
+        Applied::Failed(error) => Some(format!("{object}: not taken back: {what}: {error}")),
+        Applied::Outdated | Applied::NotLeading => None,
+    }
+}

@@ -1,0 +1,36 @@
+//! Back to Kubernetes' own controllers.
+
+use super::support::CLAIM_FINALIZER;
+use crate::support::{BINARY, Space, in_tree};
+use anyhow::{Result, ensure};
+
+/// Finalizers are Kubernetes' own by now: its controllers take them away when it is time.
+#[tokio::test]
+async fn back_in_tree_finalizers_stay_and_are_looked_after() -> Result<()> {
+    let cluster = in_tree().await?;
+    let space = Space::new(cluster, "back").await?;
+    space.create_claim("data").await?;
+    space.claim_is_protected("data").await?;
+    // Of this scenario alone: the cluster is shared.
+    let flags = [
+        "--in-tree=on",
+        "--components=pvc-protection,pv-protection",
+        "--namespace",
+        &space.name,
+        "--lease-lock-namespace",
+        &space.name,
+    ];
+    let drained = tokio::process::Command::new(BINARY)
+        .args([
+            "drain",
+            "--kubeconfig",
+            &cluster.kubeconfig().to_string_lossy(),
+        ])
+        .args(flags)
+        .output()
+        .await?;
+    ensure!(drained.status.success(), "{drained:?}");
+    assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
+    space.delete_claim("data").await?;
+    space.claim_is_gone("data").await
+}

@@ -1,0 +1,102 @@
+//! A Volume Warden that works would write again what is taken back.
+
+use super::support::{CLAIM_FINALIZER, Stage};
+use crate::support::BINARY;
+use anyhow::{Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use serde_json::json;
+use volume_warden_controlplane::Warden;
+
+/// Under whatever Lease, and with whatever components.
+#[tokio::test]
+async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
+    let stage = Stage::new("held").await?;
+    let space = &stage.space;
+    let warden = Warden::builder(space.cluster, BINARY)
+        .arg("--components=pv-releaser")
+        .arg("--lease-lock-name=of-its-own");
+    let warden = warden.start().await?;
+    stage.create_claim("data", json!({})).await?;
+    let refused = stage.drain(&["--in-tree=off"]).await?;
+    refused.failed("volume-warden: the Lease volume-warden/of-its-own is held by ")?;
+    assert_eq!(stage.writes()?, [""; 0]);
+    ensure!(!stage.configurations().await?.is_empty(), "they are needed");
+    // Other components are not its business.
+    let others = stage
+        .drain(&["--in-tree=off", "--components=pvc-protection"])
+        .await?;
+    others.left_nothing()?;
+    assert_eq!(space.finalizers("data").await?, [""; 0]);
+    let left = stage.configurations().await?;
+    ensure!(
+        left.len() == 6 && left.iter().all(|name| !name.contains("pvc-protection")),
+        "{left:?}"
+    );
+    warden.stop().await?;
+    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
+    assert_eq!(stage.configurations().await?, [""; 0]);
+    Ok(())
+}
+
+/// One that did not lead leads as soon as the leader has ended, also when a drain begins at that very moment.
+#[tokio::test]
+async fn a_replica_that_goes_on_comes_before_a_drain() -> Result<()> {
+    let stage = Stage::new("replica").await?;
+    let replica = |name: &str| {
+        Warden::builder(stage.space.cluster, BINARY)
+            .name(name)
+            .arg("--components=pv-releaser")
+            .arg("--lease-lock-name=of-two")
+            .start()
+    };
+    let (leader, follower) = (replica("leader").await?, replica("follower").await?);
+    let leases = Api::<Lease>::namespaced(stage.space.cluster.client(), "volume-warden");
+    let holder = async || {
+        let lease = leases.get("of-two").await?;
+        anyhow::Ok(lease.spec.and_then(|spec| spec.holder_identity))
+    };
+    let led = holder().await?;
+    leader.process().terminate()?;
+    while holder().await? == led {}
+    let refused = stage.drain(&["--in-tree=off"]).await?;
+    refused.failed("the Lease volume-warden/of-two is held by ")?;
+    assert_eq!(stage.writes()?, [""; 0]);
+    follower.stop().await?;
+    Ok(())
+}
+
+/// An installation in a namespace of its own is told of by name, and its Lease is not taken.
+#[tokio::test]
+async fn an_installation_elsewhere_counts() -> Result<()> {
+    let stage = Stage::new("elsewhere").await?;
+    let space = &stage.space;
+    let lease = |holder: &str| {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "there", "namespace": space.name, "labels": {
+                "app.kubernetes.io/part-of": "volume-warden", "volume-warden.dev/pvc-provisioner": "",
+            }},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
+        })
+    };
+    stage.create_claim("data", json!({})).await?;
+    let apply = ["apply", "-f", "-"];
+    let cluster = space.cluster;
+    cluster
+        .kubectl_with_stdin(&apply, &lease("somebody").to_string())
+        .await?;
+    let refused = stage.drain(&["--in-tree=off"]).await?;
+    refused.failed(&format!(
+        "the Lease {}/there is held by somebody",
+        space.name
+    ))?;
+    assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
+    // As one that has ended leaves it.
+    cluster
+        .kubectl_with_stdin(&apply, &lease("").to_string())
+        .await?;
+    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
+    assert_eq!(space.finalizers("data").await?, [""; 0]);
+    Ok(())
+}

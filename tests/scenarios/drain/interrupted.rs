@@ -1,0 +1,81 @@
+//! Two thousand claims, and a drain that is killed in the middle of them.
+
+use super::support::{CLAIM_FINALIZER, Stage};
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::{ResourceExt, api::ListParams};
+use serde_json::json;
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use volume_warden_controlplane::{Rule, RuleHandle};
+
+const MANY: usize = 2000;
+
+async fn protected(stage: &Stage) -> Result<Vec<String>> {
+    let all = ListParams::default();
+    let mut claims = stage.space.claims.list_metadata(&all).await?.items;
+    claims.retain(|claim| {
+        claim
+            .finalizers()
+            .iter()
+            .any(|each| each == CLAIM_FINALIZER)
+    });
+    Ok(claims.iter().map(ResourceExt::name_any).collect())
+}
+
+fn held(stage: &Stage, claim: &str) -> RuleHandle {
+    let path = format!("/{}/persistentvolumeclaims/{claim}", stage.space.name);
+    stage
+        .between
+        .add(Rule::on("PATCH").path_contains(path).hold())
+}
+
+#[tokio::test]
+async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
+    let stage = Stage::new("many").await?;
+    let names: Vec<_> = (0..MANY).map(|index| format!("many-{index:04}")).collect();
+    let created = stream::iter(&names).map(|name| stage.create_claim(name, json!({})));
+    let created = created.buffer_unordered(32);
+    created.try_for_each(async |_| Ok(())).await?;
+    let middle = held(&stage, "many-1000");
+    let mut killed = stage.command(&["--in-tree=off"]);
+    let mut killed = killed.stdout(Stdio::null()).spawn()?;
+    middle.held(1).await?;
+    killed.kill().await?;
+    drop(middle);
+    let left = protected(&stage).await?;
+    ensure!(left.len() < MANY, "nothing was done before");
+    tells_of_progress(&stage, &left).await?;
+    // What was held for too long is done now.
+    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
+    assert_eq!(protected(&stage).await?, [""; 0]);
+    Ok(())
+}
+
+/// A drain that waits for one of these claims says how many of them are done. The Lease of its predecessor has to expire first.
+async fn tells_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
+    // The last one's answer may still have come.
+    let other = left.iter().find(|name| *name != "many-1000");
+    let waited_for = held(stage, other.context("nothing was left")?);
+    let mut drain = stage.command(&["--in-tree=off"]);
+    let mut drain = drain.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut lines = BufReader::new(drain.stdout.take().context("a pipe")?).lines();
+    let mut told = None;
+    while let Some(line) = lines.next_line().await? {
+        let progress = line
+            .strip_suffix(" done")
+            .and_then(|line| line.split_once(" of "));
+        if let Some((done, total)) = progress {
+            told = Some((done.parse::<usize>()?, total.parse::<usize>()?));
+            waited_for.release();
+        }
+    }
+    let (done, total) = told.context("it ended without a word about progress")?;
+    ensure!(
+        done < total && total <= left.len(),
+        "{done} of {total}, {}",
+        left.len()
+    );
+    drain.wait().await?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Nothing is concluded from what could not be read, and a dry run only reads.
+
+use super::support::{CLAIM_FINALIZER, FOREIGN, Stage, VOLUME_FINALIZER};
+use anyhow::{Result, ensure};
+use serde_json::json;
+use volume_warden_controlplane::Rule;
+
+#[tokio::test]
+async fn a_dry_run_says_everything_and_writes_nothing() -> Result<()> {
+    let stage = Stage::new("dry").await?;
+    let space = &stage.space;
+    let both = json!({"metadata": {"finalizers": [FOREIGN, CLAIM_FINALIZER], "annotations": {"volume-warden.dev/awaiting-pod": "then"}}});
+    let before = stage.create_claim("data", both).await?;
+    let volume = stage.create_volume(json!({})).await?;
+    let drained = stage.drain(&["--in-tree=off", "--dry-run"]).await?;
+    assert_eq!(
+        (drained.code, &*drained.stderr),
+        (Some(0), ""),
+        "{drained:?}"
+    );
+    drained.tells(&[
+        &format!("claim {}/data: would be taken back", space.name),
+        CLAIM_FINALIZER,
+        "awaiting-pod",
+    ])?;
+    drained.tells(&[
+        &format!("volume {volume}: would be taken back"),
+        VOLUME_FINALIZER,
+    ])?;
+    drained
+        .tells(&["webhook configuration volume-warden-pv-protection-guard: would be deleted"])?;
+    let calls = stage.calls()?;
+    ensure!(
+        !calls.is_empty() && calls.writes().is_empty(),
+        "{:?}",
+        calls.writes()
+    );
+    let after = space.claims.get("data").await?.metadata;
+    assert_eq!(after.resource_version, before.resource_version);
+    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
+    assert_eq!(space.finalizers("data").await?, [FOREIGN]);
+    space
+        .patch_claim("data", json!({"metadata": {"finalizers": null}}))
+        .await
+}
+
+#[tokio::test]
+async fn from_a_failed_or_empty_read_nothing_follows() -> Result<()> {
+    let stage = Stage::new("unread").await?;
+    let space = &stage.space;
+    stage.create_claim("data", json!({})).await?;
+    for (resource, path) in [
+        ("claims", "/persistentvolumeclaims"),
+        ("volumes", "/persistentvolumes"),
+        ("pods", "/pods"),
+        ("sets", "/statefulsets"),
+        ("Leases", "/leases"),
+    ] {
+        let down = Rule::on("GET")
+            .path_contains(path)
+            .respond(500, "InternalError", "no answer");
+        let down = stage.between.add(down);
+        let failed = stage.drain(&["--in-tree=off"]).await?;
+        failed
+            .failed("nothing is concluded")
+            .or_else(|_| failed.failed("could not be had"))?;
+        ensure!(down.taken() > 0, "{resource} are not read");
+    }
+    let named = format!("pv-{}", space.name);
+    let volumes = json!({"kind": "PersistentVolumeList", "apiVersion": "v1", "metadata": {}, "items": [{
+        "metadata": {"name": named, "uid": "1"}, "status": {"phase": "Bound"},
+        "spec": {"claimRef": {"namespace": space.name, "name": "data", "uid": "1"}},
+    }]});
+    let claims = json!({"kind": "PersistentVolumeClaimList", "apiVersion": "v1", "metadata": {}, "items": []});
+    let empty = [
+        ("/persistentvolumes", volumes),
+        ("/persistentvolumeclaims", claims),
+    ];
+    let empty = empty.map(|(path, list)| {
+        stage
+            .between
+            .add(Rule::on("GET").path_contains(path).answer(list))
+    });
+    let failed = stage.drain(&["--in-tree=off"]).await?;
+    failed.failed("the list of claims is empty, but the volume")?;
+    drop(empty);
+    stage
+        .drain(&["--in-tree=off", "--namespace=nowhere"])
+        .await?
+        .failed("there is no namespace nowhere")?;
+    assert_eq!(stage.writes()?, [""; 0]);
+    assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
+    stage.drain(&["--in-tree=off"]).await?.left_nothing()
+}

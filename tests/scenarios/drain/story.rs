@@ -1,0 +1,164 @@
+//! The whole way out: what a Volume Warden wrote is taken back by the shipped Job's command line and rights, the manifests are deleted,
+//! and then everything can be deleted with nothing of ours running.
+
+use super::{
+    shipped::{in_order_and_by_right, of_the_job},
+    support::{CLAIM_FINALIZER, FOREIGN, Stage, VOLUME_FINALIZER},
+};
+use crate::{
+    pvc_provisioner::support::{PREFIX, TEMPLATE},
+    pvc_retention::support::{DELETE_DELETE, MARK, SetSpace},
+    support::{BINARY, Space, repository, webhooks_answer},
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{ResourceExt, api::DeleteParams};
+use serde_json::json;
+use volume_warden_controlplane::{Warden, eventually};
+
+const MADE: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
+const RELEASED: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
+
+/// A set's claims that go with it, a claim that a pod asked for, a volume of that claim, a claim with things of others on it: all written
+/// by a Volume Warden, which has ended.
+async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
+    let space = &sets.space;
+    let warden = Warden::builder(space.cluster, BINARY)
+        .serving()
+        .start()
+        .await?;
+    webhooks_answer(&space.cluster.client()).await?;
+    space.create_claim("plain").await?;
+    let foreign =
+        json!({"metadata": {"labels": {"app": "x"}, "finalizers": [CLAIM_FINALIZER, FOREIGN]}});
+    space.patch_claim("plain", foreign).await?;
+    sets.create("web", 1, DELETE_DELETE).await?;
+    sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
+        .await?;
+    let annotations =
+        json!({format!("{PREFIX}data.enabled"): "true", format!("{PREFIX}data.pvc"): TEMPLATE});
+    space
+        .create_pod(
+            "build",
+            "cache",
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await?;
+    eventually("the claim is given to its pod", async || {
+        let cache = space.claims.get("cache").await?;
+        ensure!(cache.owner_references().len() == 1, "{:?}", cache.metadata);
+        Ok(())
+    })
+    .await?;
+    let cache = space.claims.get("cache").await?.metadata.uid;
+    let reference = json!({"namespace": space.name, "name": "cache", "uid": cache});
+    let changes = json!({"metadata": {"finalizers": null}, "spec": {"claimRef": reference}});
+    let volume = stage.create_volume(changes).await?;
+    eventually("the volume is protected and of the pool", async || {
+        let found = space.volumes.get(&volume).await?;
+        let pool = found.labels().contains_key(RELEASED);
+        ensure!(
+            pool && found.finalizers() == [VOLUME_FINALIZER],
+            "{:?}",
+            found.metadata
+        );
+        Ok(())
+    })
+    .await?;
+    let status = warden.stop().await?;
+    ensure!(status.success(), "{status}");
+    Ok(volume)
+}
+
+/// Nothing of ours, everything of others.
+async fn only_others_is_left(space: &Space, volume: &str) -> Result<()> {
+    let claims = space.claims.list(&Default::default()).await?.items;
+    let ours = |claim: &&PersistentVolumeClaim| {
+        let protected = claim
+            .finalizers()
+            .iter()
+            .any(|each| each == CLAIM_FINALIZER);
+        let owned = claim
+            .owner_references()
+            .iter()
+            .any(|owner| owner.kind == "StatefulSet");
+        let marked = claim.annotations().contains_key(MARK);
+        protected || owned || marked || claim.labels().contains_key(MADE)
+    };
+    let left: Vec<_> = claims
+        .iter()
+        .filter(ours)
+        .map(|claim| &claim.metadata)
+        .collect();
+    ensure!(left.is_empty() && claims.len() == 3, "{left:#?}");
+    let plain = space.claims.get("plain").await?;
+    ensure!(plain.finalizers() == [FOREIGN], "{:?}", plain.metadata);
+    ensure!(plain.labels().contains_key("app"), "{:?}", plain.metadata);
+    // The claim goes with the pod that asked for it all the same.
+    let cache = space.claims.get("cache").await?;
+    ensure!(
+        cache
+            .owner_references()
+            .iter()
+            .any(|owner| owner.kind == "Pod"),
+        "{:?}",
+        cache.metadata
+    );
+    let volume = space.volumes.get(volume).await?;
+    ensure!(volume.finalizers().is_empty(), "{:?}", volume.metadata);
+    ensure!(
+        !volume.labels().contains_key(RELEASED),
+        "{:?}",
+        volume.metadata
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Result<()> {
+    let stage = Stage::new("way-out").await?;
+    let sets = SetSpace::new(stage.space.cluster, "way-out").await?;
+    let (space, cluster) = (&sets.space, sets.space.cluster);
+    let volume = written(&stage, &sets).await?;
+    let arguments = of_the_job(&stage).await?;
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let drained = stage.drain(&arguments).await?;
+    drained.left_nothing()?;
+    let own = |name: &str| format!("claim {}/{name}: taken back", space.name);
+    drained.tells(&[&own("plain"), CLAIM_FINALIZER])?;
+    drained.tells(&[&own("data-web-0"), CLAIM_FINALIZER, "StatefulSet/web", MARK])?;
+    drained.tells(&[&own("cache"), MADE])?;
+    drained.tells(&[&volume, VOLUME_FINALIZER, RELEASED])?;
+    only_others_is_left(space, &volume).await?;
+    assert_eq!(stage.configurations().await?, [""; 0]);
+    in_order_and_by_right(&stage.calls()?)?;
+    let again = stage.drain(&arguments).await?;
+    again.left_nothing()?;
+    again.tells(&[" 0 changed; "])?;
+    for kustomization in ["manifests/drain/in-tree-off", "manifests"] {
+        let directory = repository().join(kustomization);
+        cluster
+            .kubectl(&[
+                "delete",
+                "--ignore-not-found",
+                "-k",
+                &directory.to_string_lossy(),
+            ])
+            .await?;
+    }
+    sets.delete("web", &DeleteParams::background()).await?;
+    space
+        .patch_claim("plain", json!({"metadata": {"finalizers": null}}))
+        .await?;
+    space.delete_pod("build").await?;
+    space.delete_claim("plain").await?;
+    space.delete_claim("data-web-0").await?;
+    for claim in ["plain", "data-web-0", "cache"] {
+        space.claim_is_gone(claim).await?;
+    }
+    space
+        .volumes
+        .delete(&volume, &DeleteParams::default())
+        .await?;
+    stage.volume_is_gone(&volume).await
+}

@@ -1,0 +1,186 @@
+//! The stage of the drains: a cluster on which nothing in-tree protects or retains, and a drain that is taken in hand.
+
+use crate::support::{BINARY, Space, claim, repository, volume};
+use anyhow::{Context, Result, ensure};
+use kube::{api::PostParams, core::ObjectMeta};
+use serde_json::{Value, json};
+use std::process::Output;
+use tokio::{
+    process::Command,
+    sync::{Mutex, MutexGuard, OnceCell},
+    time::timeout,
+};
+use volume_warden_controlplane::{Calls, Cluster, DEFAULT_TIMEOUT, Interposer, Mark, eventually};
+
+pub const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+pub const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
+/// Somebody else's.
+pub const FOREIGN: &str = "example.com/other";
+/// Who drains, by the shipped manifests.
+pub const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden-drain";
+
+/// A namespace on the stage, which nobody else has meanwhile.
+pub struct Stage {
+    pub space: Space,
+    /// Between a drain and the API server.
+    pub between: Interposer,
+    begun: Mark,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// How a drain ended.
+#[derive(Debug)]
+pub struct Drained {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Drained {
+    /// A line that has all of these words.
+    pub fn tells(&self, words: &[&str]) -> Result<()> {
+        let told = |line: &str| words.iter().all(|word| line.contains(word));
+        ensure!(self.stdout.lines().any(told), "{words:?}: {self:?}");
+        Ok(())
+    }
+
+    /// It ended with 0, and said at last that nothing is left.
+    pub fn left_nothing(&self) -> Result<()> {
+        let last = self.stdout.lines().last().unwrap_or_default();
+        ensure!(last.ends_with("nothing is left"), "{self:?}");
+        ensure!((self.code, &*self.stderr) == (Some(0), ""), "{self:?}");
+        Ok(())
+    }
+
+    /// It ended with 1, and one line that has these words.
+    pub fn failed(&self, words: &str) -> Result<()> {
+        ensure!(self.code == Some(1), "{self:?}");
+        let one = self.stderr.lines().count() == 1;
+        ensure!(one && self.stderr.contains(words), "{words}: {self:?}");
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// Waits for its turn. What is shipped is installed, whatever the one before took away.
+    pub async fn new(label: &str) -> Result<Self> {
+        static TURN: Mutex<()> = Mutex::const_new(());
+        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+        let turn = TURN.lock().await;
+        let start = || Cluster::ours().name("drained").start();
+        let cluster = CLUSTER.get_or_try_init(start).await?;
+        for kustomization in ["manifests", "manifests/drain/in-tree-off"] {
+            let directory = repository().join(kustomization);
+            // The namespace may still be on its way out.
+            eventually(&format!("{kustomization} is applied"), async || {
+                cluster.apply_kustomization(&directory).await.map(drop)
+            })
+            .await?;
+        }
+        let account =
+            cluster.service_account_kubeconfig("volume-warden", "volume-warden-drain", None);
+        let between = Interposer::start(cluster, account.await?)?;
+        Ok(Self {
+            space: Space::new(cluster, label).await?,
+            between,
+            begun: cluster.audit().mark()?,
+            _turn: turn,
+        })
+    }
+
+    /// A drain of everything, unless the arguments say otherwise.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(BINARY);
+        command
+            .arg("drain")
+            .arg("--kubeconfig")
+            .arg(self.between.kubeconfig())
+            .args(arguments)
+            // What is logged besides is not what users read.
+            .env("RUST_LOG", "off")
+            .kill_on_drop(true);
+        command
+    }
+
+    pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
+        let output = self.command(arguments).output();
+        let ended: Output = timeout(DEFAULT_TIMEOUT, output)
+            .await
+            .context("it hangs")??;
+        Ok(Drained {
+            code: ended.status.code(),
+            stdout: String::from_utf8(ended.stdout)?,
+            stderr: String::from_utf8(ended.stderr)?,
+        })
+    }
+
+    /// What drains asked of the API server so far, by its own record.
+    pub fn calls(&self) -> Result<Calls> {
+        let audit = self.space.cluster.audit();
+        Ok(audit.since(self.begun)?.by_user(ACCOUNT))
+    }
+
+    /// What they wrote on claims and volumes, or deleted of webhooks.
+    pub fn writes(&self) -> Result<Vec<String>> {
+        let writes = self.calls()?.writes();
+        let others = writes.iter().filter(|call| call.resource != "leases");
+        Ok(others
+            .map(|call| format!("{} {}", call.verb, call.resource))
+            .collect())
+    }
+
+    /// Patches of claims so far, also those that never arrived.
+    pub fn claim_writes(&self) -> usize {
+        let seen = self.between.requests();
+        let patch = |path: &str| path.contains("/persistentvolumeclaims/");
+        seen.iter()
+            .filter(|seen| seen.method == "PATCH" && patch(&seen.path))
+            .count()
+    }
+
+    /// A claim as a running Volume Warden leaves it, and somebody else's finalizer where `foreign`.
+    pub async fn create_claim(&self, name: &str, changes: Value) -> Result<ObjectMeta> {
+        let mut protected = json!({"metadata": {"finalizers": [CLAIM_FINALIZER]}});
+        json_patch::merge(&mut protected, &changes);
+        let claims = &self.space.claims;
+        let wanted = claim(name, protected)?;
+        let created = claims.create(&PostParams::default(), &wanted).await?;
+        Ok(created.metadata)
+    }
+
+    /// The same of a volume. It is named after the namespace, too.
+    pub async fn create_volume(&self, changes: Value) -> Result<String> {
+        let name = format!("pv-{}", self.space.name);
+        let mut protected = json!({"metadata": {"finalizers": [VOLUME_FINALIZER]}});
+        json_patch::merge(&mut protected, &changes);
+        let volumes = &self.space.volumes;
+        volumes
+            .create(&PostParams::default(), &volume(&name, protected)?)
+            .await?;
+        Ok(name)
+    }
+
+    pub async fn volume_finalizers(&self, name: &str) -> Result<Vec<String>> {
+        let found = self.space.volumes.get(name).await?.metadata;
+        Ok(found.finalizers.unwrap_or_default())
+    }
+
+    pub async fn volume_is_gone(&self, name: &str) -> Result<()> {
+        eventually(&format!("volume {name} is gone"), async || {
+            anyhow::Ok(self.space.volumes.get_opt(name).await?.is_none())
+        })
+        .await
+    }
+
+    /// The names of our webhook configurations, with their kinds.
+    pub async fn configurations(&self) -> Result<Vec<String>> {
+        let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
+        let all = self
+            .space
+            .cluster
+            .kubectl(&["get", kinds, "-o", "name"])
+            .await?;
+        let ours = all.lines().filter(|name| name.contains("/volume-warden-"));
+        Ok(ours.map(str::to_owned).collect())
+    }
+}
