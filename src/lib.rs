@@ -29,3 +29,4 @@ pub mod pvc_provisioner;
 pub mod pvc_retention;
 pub mod telemetry;
 pub mod tls;
+pub mod version;

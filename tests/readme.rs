@@ -82,12 +82,10 @@ fn every_metric_is_in_the_readme() {
         .filter_map(|line| line.strip_prefix("# TYPE "))
         .filter_map(|line| line.split_once(' '));
     let names: BTreeSet<String> = described
-        .map(|(name, kind)| {
-            if kind == "counter" {
-                format!("{name}_total")
-            } else {
-                name.to_owned()
-            }
+        .map(|(name, kind)| match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
         })
         .collect();
     let known = quoted("volume_warden_");

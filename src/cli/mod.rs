@@ -3,11 +3,13 @@
 mod backend;
 mod certificate;
 mod collecting;
+mod completions;
 mod connection;
 mod drain;
 mod gc;
 mod gc_report;
 mod go_duration;
+mod man;
 mod options;
 mod provisioner;
 mod releaser;
@@ -16,10 +18,18 @@ mod single_dash;
 mod tasks;
 mod tls;
 
+use crate::version;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::{ffi::OsString, process::ExitCode};
 
 pub use options::RunOptions;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it ended as asked
+  1  something failed; a sentence on standard error says what
+  2  the command line is wrong
+  3  drain left objects alone that are in use, and listed them";
 
 /// Looks after Kubernetes volumes through their whole life.
 ///
@@ -27,7 +37,7 @@ pub use options::RunOptions;
 /// ask for by annotation, and makes released volumes available again: admission webhooks write what an object needs from birth,
 /// reconcilers see to the rest of its life.
 #[derive(Debug, Parser)]
-#[command(name = "volume-warden", version, max_term_width = 100)]
+#[command(name = "volume-warden", version = version::VERSION_AND_COMMIT, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -42,6 +52,10 @@ enum Command {
     Drain(Box<drain::DrainOptions>),
     /// Remove from the storage backend the namespaces that Kubernetes does not have, once; or say which.
     Gc(Box<gc::GcOptions>),
+    /// Print what makes a shell complete the command line.
+    Completions(completions::CompletionsOptions),
+    /// Print the manual page, of the program or of one of its commands.
+    Man(man::ManOptions),
 }
 
 impl Cli {
@@ -54,13 +68,14 @@ impl Cli {
         Self::parse()
     }
 
-    /// Does what the command line says. Exit code 0: ended as asked; 1: something failed, told on standard error; 2: the
-    /// command line is wrong; 3, of `drain` only: objects in use are left.
+    /// Does what the command line says, with the exit codes of its help.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Command::Run(options) => run::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Drain(options) => drain::run(*options),
             Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
+            Command::Completions(options) => completions::run(options).map(|()| ExitCode::SUCCESS),
+            Command::Man(options) => man::run(options).map(|()| ExitCode::SUCCESS),
         };
         match done {
             Ok(code) => code,
@@ -90,7 +105,8 @@ mod tests {
         let mut command = Cli::command();
         let commands = command.get_subcommands_mut();
         let arguments = commands.flat_map(|command| command.get_arguments());
-        for argument in arguments.filter(|argument| argument.get_id() != "help") {
+        let flags = arguments.filter(|argument| !argument.is_positional());
+        for argument in flags.filter(|argument| argument.get_id() != "help") {
             let variable = argument
                 .get_env()
                 .and_then(|name| name.to_str())

@@ -10,6 +10,7 @@ use crate::{
     namespace_gc::Collecting,
     telemetry::{Metrics, health},
     tls::{Configuration, Service, install_crypto},
+    version,
 };
 use anyhow::Context as _;
 use kube::{Api, Client};
@@ -74,7 +75,8 @@ impl Process {
             .map(|component| component.name())
             .collect();
         tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
+            version = version::VERSION,
+            commit = version::COMMIT,
             components = names.join(","),
             dry_run = self.options.dry_run,
             "starting"

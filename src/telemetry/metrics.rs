@@ -1,7 +1,7 @@
 //! Prometheus metrics. Label values come from small fixed sets, never from object names.
 
 use super::{
-    BackendMetrics, admission::AdmissionMetrics, certificate::CertificateMetrics,
+    BackendMetrics, admission::AdmissionMetrics, build, certificate::CertificateMetrics,
     feeds::FeedMetrics, process::Process, protection::ProtectionMetrics,
     provisioning::ProvisioningMetrics, releasing::ReleasingMetrics, retention::RetentionMetrics,
     work::WorkMetrics,
@@ -74,6 +74,7 @@ impl Metrics {
         metrics.admission.register(registry);
         metrics.certificate.register(registry);
         metrics.backend.register(registry);
+        build::register(registry);
         metrics.registry.register_collector(Box::new(Process));
         metrics
     }

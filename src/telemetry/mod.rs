@@ -2,6 +2,7 @@
 
 mod admission;
 mod backend;
+mod build;
 mod certificate;
 mod feeds;
 pub mod health;

@@ -1,5 +1,7 @@
 //! The binary from outside: what it says about itself, and what it refuses, how and with which exit code.
 
+mod printed;
+
 use std::{
     fs,
     io::Read,
@@ -125,45 +127,6 @@ fn run(kubeconfig: &Path, arguments: &[&str]) -> Command {
         .env("VOLUME_WARDEN_KUBECONFIG", kubeconfig)
         .args(arguments);
     command
-}
-
-#[test]
-fn help_says_what_it_is_for() {
-    let help = told(&["--help"]);
-    for word in ["Kubernetes volumes", "run", "--version"] {
-        assert!(help.contains(word), "{word}: {help}");
-    }
-}
-
-#[test]
-fn help_of_run_has_every_group() {
-    let help = told(&["run", "--help"]);
-    for group in [
-        "Options:",
-        "Cluster:",
-        "pvc-protection:",
-        "pvc-provisioner and pv-releaser:",
-        "pvc-provisioner:",
-        "pv-releaser:",
-        "namespace-gc: storage backend:",
-        "namespace-gc: what goes:",
-        "namespace-gc: when:",
-        "Leader election:",
-        "Servers:",
-        "TLS:",
-    ] {
-        assert!(help.lines().any(|line| line == group), "{group}: {help}");
-    }
-    assert!(
-        help.lines().all(|line| line.chars().count() <= 100),
-        "{help}"
-    );
-}
-
-#[test]
-fn version_is_the_packages() {
-    let expected = format!("volume-warden {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(told(&["--version"]), expected);
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! `volume-warden man`
+
+use super::Cli;
+use clap::{Args, Command, CommandFactory, error::ErrorKind};
+use clap_mangen::Man;
+use std::io::{self, Write};
+
+/// `volume-warden man`
+#[derive(Debug, Args)]
+pub struct ManOptions {
+    /// One of the commands; the page of the program by default.
+    command: Option<String>,
+}
+
+/// Prints the manual page, for `man -l -` or a file below `man1`.
+///
+/// # Errors
+/// When there is no such command, or standard output cannot be written.
+pub fn run(options: ManOptions) -> anyhow::Result<()> {
+    let mut program = Cli::command();
+    // Gives each command the name it is called by.
+    program.build();
+    let page = match options.command {
+        None => program,
+        Some(name) => named(program, &name)?,
+    };
+    let mut text = Vec::new();
+    Man::new(page).render(&mut text)?;
+    Ok(io::stdout().write_all(&text)?)
+}
+
+fn named(mut program: Command, name: &str) -> Result<Command, clap::Error> {
+    if let Some(found) = program.find_subcommand(name) {
+        return Ok(found.clone());
+    }
+    let told = format!("there is no command {name}");
+    Err(program.error(ErrorKind::InvalidSubcommand, told))
+}

@@ -1,0 +1,9 @@
+//! Which Volume Warden is scraped.
+
+use crate::version::{COMMIT, VERSION};
+use prometheus_client::{metrics::info::Info, registry::Registry};
+
+pub(super) fn register(registry: &mut Registry) {
+    let info = Info::new([("version", VERSION), ("commit", COMMIT)]);
+    registry.register("build", "The version and the commit that runs", info);
+}

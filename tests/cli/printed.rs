@@ -1,0 +1,117 @@
+//! What it prints about itself: help, version, completions and manual pages.
+
+use super::{misused, told, warden};
+use std::process::Command;
+use volume_warden::version::{COMMIT, VERSION};
+
+const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
+
+#[test]
+fn help_says_what_it_is_for() {
+    let help = told(&["--help"]);
+    for word in ["Kubernetes volumes", "run", "--version"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}
+
+/// The README's, in the help's words.
+#[test]
+fn help_has_every_exit_code() {
+    let help = told(&["--help"]);
+    let (_, codes) = help.split_once("\nExit codes:\n").expect("exit codes");
+    let numbers: Vec<_> = codes
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(numbers, ["0", "1", "2", "3"], "{codes}");
+}
+
+#[test]
+fn help_of_run_has_every_group() {
+    let help = told(&["run", "--help"]);
+    for group in [
+        "Options:",
+        "Cluster:",
+        "pvc-protection:",
+        "pvc-provisioner and pv-releaser:",
+        "pvc-provisioner:",
+        "pv-releaser:",
+        "namespace-gc: storage backend:",
+        "namespace-gc: what goes:",
+        "namespace-gc: when:",
+        "Leader election:",
+        "Servers:",
+        "TLS:",
+    ] {
+        assert!(help.lines().any(|line| line == group), "{group}: {help}");
+    }
+    assert!(
+        help.lines().all(|line| line.chars().count() <= 100),
+        "{help}"
+    );
+}
+
+#[test]
+fn version_is_the_packages_with_the_commit() {
+    let expected = format!("volume-warden {VERSION} (commit {COMMIT})\n");
+    assert_eq!(told(&["--version"]), expected);
+}
+
+#[test]
+fn every_shell_gets_completions() {
+    for shell in SHELLS {
+        let script = told(&["completions", shell]);
+        for word in ["volume-warden", "drain", "finished-pods"] {
+            assert!(script.contains(word), "{shell}, {word}: {script}");
+        }
+    }
+    misused(warden(&["completions", "cmd"]), &["cmd", "bash", "zsh"]);
+    misused(warden(&["completions"]), &["<SHELL>"]);
+}
+
+/// What bash itself offers after `words`, the last of which is being typed.
+fn bash_offers(words: &str) -> String {
+    let script = told(&["completions", "bash"]);
+    let ask = format!(
+        "{script}\nCOMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); set -- {words}
+         _volume__warden volume-warden \"${{!#}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; echo \"${{COMPREPLY[*]}}\""
+    );
+    let output = Command::new("bash").args(["--norc", "-c", &ask]).output();
+    let output = output.expect("bash");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn bash_completes_commands_flags_and_values() {
+    for (words, offered) in [
+        ("volume-warden dr", "drain\n"),
+        ("volume-warden run --finished-p", "--finished-pods\n"),
+        ("volume-warden run --finished-pods ''", "hold release\n"),
+        ("volume-warden drain --in-tree o", "on off\n"),
+    ] {
+        assert_eq!(bash_offers(words), offered, "{words}");
+    }
+}
+
+#[test]
+fn the_program_and_its_commands_have_manual_pages() {
+    let page = told(&["man"]);
+    for word in [
+        ".TH volume-warden 1",
+        "volume\\-warden\\-run(1)",
+        "Exit codes",
+    ] {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+    let page = told(&["man", "run"]);
+    for word in [
+        ".TH volume-warden-run 1",
+        "volume\\-warden run",
+        "finished\\-pods",
+        "VOLUME_WARDEN_FINISHED_PODS",
+    ] {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+    misused(warden(&["man", "walk"]), &["there is no command walk"]);
+}
