@@ -90,8 +90,8 @@ async fn what_is_said_arrives() -> Result<()> {
         ),
         (
             "Deployment",
-            format!("{pod}/affinity"),
-            said["affinity"].clone(),
+            format!("{pod}/affinity/nodeAffinity"),
+            json!({}),
         ),
         (
             "Deployment",
