@@ -8,7 +8,7 @@ use http::{Request, Response};
 use hyper::body::Bytes;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_http::{HttpClient, HttpError};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -123,6 +123,7 @@ impl HttpClient for Client {
 mod tests {
     use super::*;
     use axum::{Router, extract::State, routing::post};
+    use opentelemetry_otlp::WithExportConfig;
     use tokio::{net::TcpListener, sync::mpsc};
 
     /// As a collector takes them: what is in them is plain text between the tags.

@@ -71,16 +71,13 @@ fn every_alert_is_provoked_and_left_alone() {
     let cases: Vec<_> = cases.flatten().collect();
     for Alert { name, .. } in alerts() {
         for fires in [true, false] {
-            let of_it = |case: &&&serde_json::Value| {
+            let of_it = |case: &&serde_json::Value| {
                 let expected = case["exp_alerts"]
                     .as_array()
                     .is_some_and(|all| !all.is_empty());
                 case["alertname"] == *name && expected == fires
             };
-            assert!(
-                cases.iter().find(of_it).is_some(),
-                "{name}, firing: {fires}"
-            );
+            assert!(cases.iter().any(of_it), "{name}, firing: {fires}");
         }
     }
 }
