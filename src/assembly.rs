@@ -99,8 +99,10 @@ impl Assembly {
     fn add_pvc_protection(&mut self, stop: &CancellationToken) {
         let (context, feeds) = (&self.context, self.feeds.clone());
         let queue = Arc::new(WorkQueue::default());
+        let live_claims = LiveGet::namespaced(context.metrics.clone(), &context.client);
         self.hooks.extend(pvc_protection::hooks(
             &feeds.claims,
+            &live_claims,
             &feeds.pods,
             &context.exempt,
         ));
@@ -119,8 +121,10 @@ impl Assembly {
     fn add_pv_protection(&mut self, stop: &CancellationToken) {
         let (context, feeds) = (&self.context, self.feeds.clone());
         let queue = Arc::new(WorkQueue::default());
+        let live_claims = LiveGet::namespaced(context.metrics.clone(), &context.client);
         self.hooks.extend(pv_protection::hooks(
             &feeds.claims,
+            &live_claims,
             context.namespace.as_deref(),
         ));
         let component = PvProtection {

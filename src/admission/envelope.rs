@@ -82,7 +82,7 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
             response.allowed = false;
             response.status = Some(Status {
                 code: 503,
-                message: why.to_owned(),
+                message: why.into_owned(),
             });
         }
     }

@@ -9,7 +9,7 @@ use json_patch::PatchOperation;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// One webhook.
 #[derive(Clone)]
@@ -89,7 +89,7 @@ impl Rule {
 }
 
 /// The request of an admission review; the objects in it are not parsed before somebody asks for them.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     /// Echoed in every answer: the API server takes no other.
@@ -120,7 +120,7 @@ pub struct Request {
 }
 
 /// The part of a request's `userInfo` that is read.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct UserInfo {
     /// `system:serviceaccount:<namespace>:<name>` for a service account.
     #[serde(default)]
@@ -137,7 +137,7 @@ pub struct UserInfo {
 }
 
 /// As the API server spells it.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct GroupVersionResource {
     /// Empty for the core group.
     #[serde(default)]
@@ -165,14 +165,11 @@ impl Request {
     }
 }
 
+/// The API server has read the object before us: if we cannot, the fault is ours, and no user's to wait for.
 fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, Answer> {
-    let raw = raw.ok_or_else(|| Answer::Deny {
-        code: 400,
-        message: format!("the review has no {field}"),
-    })?;
-    serde_json::from_str(raw.get()).map_err(|error| Answer::Deny {
-        code: 400,
-        message: format!("the review's {field} cannot be read: {error}"),
+    let raw = raw.ok_or_else(|| Answer::unavailable(format!("the review has no {field}")))?;
+    serde_json::from_str(raw.get()).map_err(|error| {
+        Answer::unavailable(format!("the review's {field} cannot be read: {error}"))
     })
 }
 
@@ -185,7 +182,7 @@ pub enum Answer {
     Warn(Vec<String>),
     /// Not at all, with a sentence for whoever asked and an HTTP status code.
     Deny {
-        /// 403 where it is forbidden, 400 where it cannot be read.
+        /// 403 where it is forbidden, 422 where it cannot be done.
         code: u16,
         /// What is wrong and what to do about it.
         message: String,
@@ -197,14 +194,19 @@ pub enum Answer {
         /// In words: "add the finalizer …".
         what: String,
     },
-    /// This replica cannot tell yet. The API server then does what the webhook's `failurePolicy` says, and counts it.
-    Unavailable(&'static str),
+    /// This replica cannot tell, yet or at all. The API server then does what the webhook's `failurePolicy` says, and counts it.
+    Unavailable(Cow<'static, str>),
 }
 
 impl Answer {
     /// Forbidden, with a sentence for the user.
     pub fn deny(message: String) -> Self {
         Self::Deny { code: 403, message }
+    }
+
+    /// Nothing that could be told: why, for the logs of the API server.
+    pub fn unavailable(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::Unavailable(why.into())
     }
 
     /// With the finalizer appended, where the object needs it.
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn two_answers_make_one() {
-        let (deny, away) = (Answer::deny("no".into()), Answer::Unavailable("not yet"));
+        let (deny, away) = (Answer::deny("no".into()), Answer::unavailable("not yet"));
         for (first, second, both) in [
             (Answer::Allow, Answer::Allow, Answer::Allow),
             (patch("a"), Answer::Allow, patch("a")),

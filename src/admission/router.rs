@@ -95,6 +95,7 @@ async fn answer(
     span.record("verdict", verdict);
     decision::log(hook.path, &request, &answer, started.elapsed());
     if let Answer::Unavailable(why) = answer {
+        tracing::warn!(uid = request.uid, path = hook.path, why = %why, "no answer to a review");
         return (
             (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
             verdict,
@@ -107,22 +108,24 @@ async fn answer(
     )
 }
 
-/// A hook that is asked what it does not know, or that panics, denies in words, with the uid: an answer without it would be a
-/// failed call, and let pass what should have been looked at.
+/// A hook that is asked what it does not know (the webhook configuration is a release ahead, or wrong), or that panics, has no answer:
+/// a call that failed. It is never a refusal, for no user can mend it.
 async fn ask(hook: &Hook, request: Arc<Request>) -> Answer {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);
-        let message = format!(
+        return Answer::unavailable(format!(
             "{} does not review {} of {resource}/{sub}; the webhook configuration is wrong",
             hook.path, request.operation
-        );
-        return Answer::Deny { code: 400, message };
+        ));
     }
     let review = AssertUnwindSafe(hook.review.answer(request)).catch_unwind();
-    review.await.unwrap_or_else(|_| Answer::Deny {
-        code: 500,
-        message: format!("volume-warden panicked in {}; this is a bug", hook.path),
-    })
+    let panicked = |_| {
+        Answer::unavailable(format!(
+            "volume-warden panicked in {}; this is a bug",
+            hook.path
+        ))
+    };
+    review.await.unwrap_or_else(panicked)
 }
 
 #[cfg(test)]
@@ -220,13 +223,17 @@ mod tests {
         );
     }
 
+    /// The failed call that `failurePolicy` lets pass, and no refusal.
+    async fn unanswered(hook: Hook, review: Value) -> String {
+        let (status, why) = post_to(hook, false, review.to_string().into_bytes()).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{why}");
+        why
+    }
+
     #[tokio::test]
-    async fn a_panic_is_a_denial_with_the_uid() {
-        let response = reviewed(hook(|_| unreachable!("on purpose")), false, pod_review()).await;
-        assert_eq!(
-            (&response["allowed"], &response["status"]["code"]),
-            (&json!(false), &json!(500))
-        );
+    async fn a_panic_is_a_failed_call() {
+        let why = unanswered(hook(|_| unreachable!("on purpose")), pod_review()).await;
+        assert!(why.contains("panicked in /hook"), "{why}");
     }
 
     /// Also one that began after it was waiting for somebody.
@@ -239,12 +246,12 @@ mod tests {
                 unreachable!("on purpose")
             })
         }));
-        let response = reviewed(asking, false, pod_review()).await;
-        assert_eq!(response["status"]["code"], 500);
+        let why = unanswered(asking, pod_review()).await;
+        assert!(why.contains("panicked in /hook"), "{why}");
     }
 
     #[tokio::test]
-    async fn what_the_hook_does_not_review_is_denied_in_words() {
+    async fn what_the_hook_does_not_review_is_a_failed_call() {
         for (field, value) in [
             ("operation", json!("DELETE")),
             ("subResource", json!("status")),
@@ -252,19 +259,13 @@ mod tests {
         ] {
             let mut review = pod_review();
             review["request"][field] = value;
-            let response = reviewed(hook(|_| Answer::Allow), false, review).await;
-            assert_eq!(response["status"]["code"], 400, "{field}");
-            assert!(
-                response["status"]["message"]
-                    .as_str()
-                    .expect("text")
-                    .contains("configuration is wrong")
-            );
+            let why = unanswered(hook(|_| Answer::Allow), review).await;
+            assert!(why.contains("configuration is wrong"), "{field}: {why}");
         }
     }
 
     #[tokio::test]
-    async fn an_object_that_cannot_be_read_is_denied_in_words() {
+    async fn an_object_that_cannot_be_read_is_a_failed_call() {
         let read = |request: &Request| match request.object::<crate::objects::pod::PodWire>() {
             Ok(_) => Answer::Allow,
             Err(unreadable) => unreadable,
@@ -276,11 +277,8 @@ mod tests {
         ] {
             let mut review = pod_review();
             review["request"]["object"] = object;
-            let response = reviewed(hook(read), false, review).await;
-            assert_eq!(
-                (&response["allowed"], &response["status"]["code"]),
-                (&json!(false), &json!(400))
-            );
+            let why = unanswered(hook(read), review).await;
+            assert!(why.contains("object"), "{why}");
         }
     }
 
@@ -359,7 +357,7 @@ mod tests {
     #[tokio::test]
     async fn not_ready_is_a_failed_call() {
         let (status, why) = post_to(
-            hook(|_| Answer::Unavailable("no list yet")),
+            hook(|_| Answer::unavailable("no list yet")),
             false,
             pod_review().to_string().into_bytes(),
         )

@@ -2,21 +2,29 @@
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
-    cluster::Feed,
+    cluster::{Feed, LiveGet},
     objects::{
         Claim, ObjectName, Volume,
         finalizers::PV_PROTECTION,
         volume::{ClaimRefWire, VolumeWire},
     },
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// To make sure of a refusal, and well below the webhook's timeout.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The webhooks of this component. `namespace` is the only one whose claims are known, where there is one.
-pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
-    let guard = Guard {
+pub fn hooks(
+    claims: &Arc<Feed<Claim>>,
+    live: &Arc<LiveGet<Claim>>,
+    namespace: Option<&str>,
+) -> Vec<Hook> {
+    let guard = Arc::new(Guard {
         claims: claims.clone(),
+        live: live.clone(),
         namespace: namespace.map(str::to_owned),
-    };
+    });
     vec![
         Hook {
             path: "/pv-protection/volumes",
@@ -41,7 +49,10 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, namespace: Option<&str>) -> Vec<Hook> {
                     subresource: "status",
                 },
             ],
-            review: Review::from_memory(move |request| guard.review(request)),
+            review: Review::Asking(Arc::new(move |request| {
+                let guard = guard.clone();
+                Box::pin(async move { guard.review(&request).await })
+            })),
         },
     ]
 }
@@ -58,14 +69,16 @@ pub fn protect(request: &Request) -> Answer {
 /// Refuses to bind a volume that is being deleted.
 ///
 /// The claim tells a new binding from the repair of an old one: a claim that names this volume and whose binding was completed
-/// would lose its data if the binder could not write the volume's side again.
+/// would lose its data if the binder could not write the volume's side again. So nothing is refused on the word of a watch, which may
+/// be late, nor because the claim could not be read.
 struct Guard {
     claims: Arc<Feed<Claim>>,
+    live: Arc<LiveGet<Claim>>,
     namespace: Option<String>,
 }
 
 impl Guard {
-    fn review(&self, request: &Request) -> Answer {
+    async fn review(&self, request: &Request) -> Answer {
         let (volume, before) = match (
             request.object::<VolumeWire>(),
             request.old_object::<VolumeWire>(),
@@ -77,13 +90,14 @@ impl Guard {
             Some(claim)
                 if volume.metadata.deletion_timestamp.is_some() && binds(&before, &volume) =>
             {
-                self.judge(volume.metadata.name.as_deref().unwrap_or_default(), claim)
+                let name = volume.metadata.name.as_deref().unwrap_or_default();
+                self.judge(name, claim).await
             }
             _ => Answer::Allow,
         }
     }
 
-    fn judge(&self, volume: &str, claim_ref: &ClaimRefWire) -> Answer {
+    async fn judge(&self, volume: &str, claim_ref: &ClaimRefWire) -> Answer {
         if self
             .namespace
             .as_ref()
@@ -93,11 +107,16 @@ impl Guard {
             return Answer::Allow;
         }
         if !self.claims.is_synced() {
-            return Answer::Unavailable("the watch of claims has no complete list yet");
+            return Answer::unavailable("the watch of claims has no complete list yet");
         }
         let name = ObjectName::new(claim_ref.namespace.as_str(), claim_ref.name.as_str());
-        let claim = self.claims.read().last_told(&name);
-        if claim.is_some_and(|claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(volume)) {
+        let was_bound = |claim: &Claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(volume);
+        let told = self.claims.read().last_told(&name);
+        if told.is_some_and(|claim| was_bound(&claim)) {
+            return Answer::Allow;
+        }
+        let live = self.live.get(&name, PATIENCE).await;
+        if live.map_or(true, |claim| claim.is_some_and(|claim| was_bound(&claim))) {
             return Answer::Allow;
         }
         Answer::deny(format!(

@@ -3,10 +3,11 @@
 use super::hooks;
 use crate::{
     admission::{Answer, Request},
-    cluster::Feed,
+    cluster::{Feed, LiveGet},
     objects::{Claim, finalizers::PV_PROTECTION},
     telemetry::Metrics,
 };
+use kube::{Client, client::Body};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -31,14 +32,43 @@ fn claim(name: &str, volume: &str, completed: bool) -> Value {
     })
 }
 
-fn claims() -> Arc<Feed<Claim>> {
-    let claims = [
+fn existing() -> Vec<Value> {
+    vec![
         claim("fresh", "", false),
         claim("prepared", "volume", false),
         claim("bound", "volume", true),
         claim("bound-elsewhere", "other-volume", true),
-    ];
-    Feed::filled(claims.into_iter().map(read).collect())
+    ]
+}
+
+fn claims() -> Arc<Feed<Claim>> {
+    Feed::filled(existing().into_iter().map(read).collect())
+}
+
+/// An API server that has these claims, or that answers nothing but errors.
+fn api(claims: Option<Vec<Value>>) -> Client {
+    let answer = move |path: &str| {
+        let Some(claims) = &claims else {
+            return (
+                500,
+                json!({"kind": "Status", "code": 500, "status": "Failure"}),
+            );
+        };
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let absent =
+            json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure"});
+        let found = claims
+            .iter()
+            .find(|claim| claim["metadata"]["name"] == name);
+        found.map_or((404, absent), |claim| (200, claim.clone()))
+    };
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (code, body) = answer(request.uri().path());
+        let body = Body::from(body.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+    });
+    Client::new(service, "default")
 }
 
 /// `spec.claimRef`, with the claim's own uid.
@@ -68,20 +98,33 @@ fn review(operation: &str, sub_resource: &str, object: Value, old_object: Value)
     }))
 }
 
-/// What the one hook that the webhook configuration would call answers.
+/// What the one hook that the webhook configuration would call answers, where the watch is right.
 fn asked(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
     asked_within(claims, None, request)
 }
 
 /// The same where only one namespace is looked after.
 fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Request) -> Answer {
-    let hooks = hooks(claims, namespace);
+    asked_before(claims, Some(existing()), namespace, request)
+}
+
+/// The same before an API server that has these claims.
+#[tokio::main(flavor = "current_thread")]
+async fn asked_before(
+    claims: &Arc<Feed<Claim>>,
+    live: Option<Vec<Value>>,
+    namespace: Option<&str>,
+    request: &Request,
+) -> Answer {
+    let live = LiveGet::namespaced(Arc::new(Metrics::new()), &api(live));
+    let hooks = hooks(claims, &live, namespace);
     let mut responsible = hooks
         .iter()
         .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
     let (hook, other) = (responsible.next(), responsible.next());
     assert!(other.is_none(), "one hook per request");
-    hook.expect("a hook").review.remembered(request)
+    let review = &hook.expect("a hook").review;
+    review.answer(Arc::new(request.clone())).await
 }
 
 /// The answer when `claimRef` goes from one to the other.
@@ -146,6 +189,20 @@ fn a_binding_that_was_complete_may_be_repaired() {
     assert_eq!(answer, Answer::Allow);
 }
 
+/// A watch that is late, and an API server that does not answer, keep no binding from being repaired.
+#[test]
+fn only_what_a_live_read_confirms_is_refused() {
+    let before = volume(true, &json!(null), "Available");
+    let after = volume(true, &to("fresh"), "Available");
+    let request = review("UPDATE", "", after, before);
+    let answer = |live| asked_before(&claims(), live, None, &request);
+    refused(&answer(Some(existing())), "fresh");
+    refused(&answer(Some(Vec::new())), "fresh");
+    assert_eq!(answer(None), Answer::Allow, "nobody knows");
+    let bound = vec![claim("fresh", "volume", true)];
+    assert_eq!(answer(Some(bound)), Answer::Allow, "the binder was first");
+}
+
 #[test]
 fn what_is_no_binding_is_allowed() {
     let (free, fresh) = (json!(null), to("fresh"));
@@ -186,7 +243,7 @@ fn before_the_claims_are_listed_only_bindings_have_to_wait() {
 }
 
 #[test]
-fn what_cannot_be_read_is_denied_with_400() {
+fn what_cannot_be_read_is_no_refusal() {
     let good = || volume(true, &to("fresh"), "Available");
     for bad in [json!(null), json!("text"), json!({"metadata": 3})] {
         for request in [
@@ -196,10 +253,7 @@ fn what_cannot_be_read_is_denied_with_400() {
             review("UPDATE", "status", good(), bad),
         ] {
             let answer = asked(&claims(), &request);
-            assert!(
-                matches!(answer, Answer::Deny { code: 400, .. }),
-                "{answer:?}"
-            );
+            assert!(matches!(answer, Answer::Unavailable(_)), "{answer:?}");
         }
     }
 }

@@ -3,15 +3,24 @@
 use super::rule::{FinishedPods, uses};
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
-    cluster::Feed,
+    cluster::{Feed, LiveGet},
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// To make sure of a refusal, and well below the webhook's timeout.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The webhooks of this component. `exempt` namespaces are never refused anything.
-pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]) -> Vec<Hook> {
+pub fn hooks(
+    claims: &Arc<Feed<Claim>>,
+    live: &Arc<LiveGet<Claim>>,
+    pods: &Arc<Feed<Pod>>,
+    exempt: &[String],
+) -> Vec<Hook> {
     let guard = Arc::new(Guard {
         claims: claims.clone(),
+        live: live.clone(),
         pods: pods.clone(),
         exempt: exempt.to_vec(),
     });
@@ -33,7 +42,10 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
                 resource: "pods",
                 subresource: "",
             }],
-            review: Review::from_memory(move |request| guard.created_pod(request)),
+            review: Review::Asking(Arc::new(move |request| {
+                let guard = guard.clone();
+                Box::pin(async move { guard.created_pod(&request).await })
+            })),
         },
         Hook {
             path: "/pvc-protection/bindings",
@@ -50,7 +62,10 @@ pub fn hooks(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, exempt: &[String]
                     subresource: "",
                 },
             ],
-            review: Review::from_memory(move |request| guard_bindings.binding(request)),
+            review: Review::Asking(Arc::new(move |request| {
+                let guard = guard_bindings.clone();
+                Box::pin(async move { guard.binding(&request).await })
+            })),
         },
     ]
 }
@@ -64,16 +79,18 @@ pub fn protect(request: &Request) -> Answer {
     Answer::with_finalizer(claim.standing(), &claim.finalizers, PVC_PROTECTION)
 }
 
-/// Refuses what would start to use a claim that is on its way out. Best effort: it looks at what the watches told.
+/// Refuses what would start to use a claim that is on its way out. Best effort: it looks at what the watches told, and refuses only
+/// what a live read confirms. A watch that is late must not keep a pod from the claim that came after.
 struct Guard {
     claims: Arc<Feed<Claim>>,
+    live: Arc<LiveGet<Claim>>,
     pods: Arc<Feed<Pod>>,
     exempt: Vec<String>,
 }
 
 impl Guard {
     /// A pod that names its node passes by the scheduler, which would have refused it.
-    fn created_pod(&self, request: &Request) -> Answer {
+    async fn created_pod(&self, request: &Request) -> Answer {
         let pod = match request.object::<PodWire>() {
             Ok(pod) => pod,
             Err(unreadable) => return unreadable,
@@ -82,13 +99,14 @@ impl Guard {
             return Answer::Allow;
         }
         if !self.claims.is_synced() {
-            return Answer::Unavailable("the watch of claims has no complete list yet");
+            return Answer::unavailable("the watch of claims has no complete list yet");
         }
         // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees to.
         self.refuse_deleting_claims(&request.namespace, &Pod::from(pod))
+            .await
     }
 
-    fn binding(&self, request: &Request) -> Answer {
+    async fn binding(&self, request: &Request) -> Answer {
         let binding = match request.object::<BindingWire>() {
             Ok(binding) => binding,
             Err(unreadable) => return unreadable,
@@ -97,7 +115,7 @@ impl Guard {
             return Answer::Allow;
         }
         if !self.claims.is_synced() || !self.pods.is_synced() {
-            return Answer::Unavailable("the watches of claims and pods have no complete list yet");
+            return Answer::unavailable("the watches of claims and pods have no complete list yet");
         }
         let name = ObjectName::new(
             request.namespace.as_str(),
@@ -105,39 +123,52 @@ impl Guard {
         );
         // The lock on the pods is not held while the claims are looked at.
         let pod = self.pods.read().last_told(&name);
-        match pod {
-            // About to be scheduled is as good as scheduled.
-            Some(pod) => self.refuse_deleting_claims(
-                &request.namespace,
-                &Pod {
-                    scheduled: true,
-                    ..Pod::clone(&pod)
-                },
-            ),
-            None => Answer::Allow,
-        }
+        let Some(pod) = pod else {
+            return Answer::Allow;
+        };
+        // About to be scheduled is as good as scheduled.
+        let pod = Pod {
+            scheduled: true,
+            ..Pod::clone(&pod)
+        };
+        self.refuse_deleting_claims(&request.namespace, &pod).await
     }
 
-    fn refuse_deleting_claims(&self, namespace: &str, pod: &Pod) -> Answer {
-        let claims = self.claims.read();
-        let deleting = pod.claims().find(|claim| {
-            let name = ObjectName::new(namespace, (*claim).clone());
-            claims
-                .last_told(&name)
-                .is_some_and(|known| known.deleting && uses(pod, claim, &known, FinishedPods::Hold))
-        });
-        match deleting {
-            Some(claim) => Answer::deny(format!(
-                "persistentvolumeclaim \"{claim}\" is being deleted. Create the pod again once the claim is gone and has been created \
-                 anew, or let the pod use another claim."
-            )),
-            None => Answer::Allow,
+    async fn refuse_deleting_claims(&self, namespace: &str, pod: &Pod) -> Answer {
+        for claim in self.suspects(namespace, pod) {
+            // What could not be read is not refused either.
+            let live = self.live.get(&claim, PATIENCE).await.ok().flatten();
+            if live.is_some_and(|live| is_in_the_way(&live, pod, &claim.name)) {
+                return Answer::deny(format!(
+                    "persistentvolumeclaim \"{}\" is being deleted. Create the pod again once the claim is gone and has been created \
+                     anew, or let the pod use another claim.",
+                    claim.name
+                ));
+            }
         }
+        Answer::Allow
+    }
+
+    /// The claims of the pod that are being deleted, as far as the watch told.
+    fn suspects(&self, namespace: &str, pod: &Pod) -> Vec<ObjectName> {
+        let claims = self.claims.read();
+        let names = pod
+            .claims()
+            .map(|claim| ObjectName::new(namespace, claim.clone()));
+        let deleting = names.filter(|name| {
+            let known = claims.last_told(name);
+            known.is_some_and(|known| is_in_the_way(&known, pod, &name.name))
+        });
+        deleting.collect()
     }
 
     fn is_exempt(&self, request: &Request) -> bool {
         self.exempt.contains(&request.namespace)
     }
+}
+
+fn is_in_the_way(claim: &Claim, pod: &Pod, name: &str) -> bool {
+    claim.deleting && uses(pod, name, claim, FinishedPods::Hold)
 }
 
 /// The part of a `v1` Binding that is read.

@@ -3,10 +3,11 @@
 use super::hooks;
 use crate::{
     admission::{Answer, Request},
-    cluster::Feed,
+    cluster::{Feed, LiveGet},
     objects::{Claim, Pod, finalizers::PVC_PROTECTION},
     telemetry::Metrics,
 };
+use kube::{Client, client::Body};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -39,7 +40,8 @@ fn made_for(pod: &str) -> Value {
     merged(deleted(), json!({"metadata": {"ownerReferences": [owner]}}))
 }
 
-fn claims() -> Arc<Feed<Claim>> {
+/// The claims there are.
+fn existing() -> Vec<Value> {
     let mut claims = vec![
         claim("ns", "live", json!({})),
         claim("ns", "gone", deleted()),
@@ -49,7 +51,40 @@ fn claims() -> Arc<Feed<Claim>> {
         claim("down", "pod-scratch", made_for("pod-uid")),
     ];
     claims.extend(["kube-system", SYSTEM].map(|namespace| claim(namespace, "gone", deleted())));
-    Feed::filled(claims.into_iter().map(read).collect())
+    claims
+}
+
+fn claims() -> Arc<Feed<Claim>> {
+    Feed::filled(existing().into_iter().map(read).collect())
+}
+
+/// An API server that has these claims, or that answers nothing but errors.
+fn api(claims: Option<Vec<Value>>) -> Client {
+    let answer = move |path: &str| {
+        let Some(claims) = &claims else {
+            return (
+                500,
+                json!({"kind": "Status", "code": 500, "status": "Failure"}),
+            );
+        };
+        let path_of = |claim: &Value| {
+            let (namespace, name) = (&claim["metadata"]["namespace"], &claim["metadata"]["name"]);
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (namespace, name) = (text(namespace), text(name));
+            format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
+        };
+        let absent =
+            json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure"});
+        let found = claims.iter().find(|claim| path_of(claim) == path);
+        found.map_or((404, absent), |claim| (200, claim.clone()))
+    };
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (code, body) = answer(request.uri().path());
+        let body = Body::from(body.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+    });
+    Client::new(service, "default")
 }
 
 fn explicit(claim: &str) -> Value {
@@ -83,16 +118,29 @@ fn review(resource: &str, sub_resource: &str, namespace: &str, object: Value) ->
     }))
 }
 
-/// What the one hook that the webhook configuration would call answers.
+/// What the one hook that the webhook configuration would call answers, where the watches are right.
 fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
+    asked_before(claims, Some(existing()), pods, request)
+}
+
+/// The same before an API server that has these claims.
+#[tokio::main(flavor = "current_thread")]
+async fn asked_before(
+    claims: &Arc<Feed<Claim>>,
+    live: Option<Vec<Value>>,
+    pods: &Arc<Feed<Pod>>,
+    request: &Request,
+) -> Answer {
     let exempt = ["kube-system".to_owned(), SYSTEM.to_owned()];
-    let hooks = hooks(claims, pods, &exempt);
+    let live = LiveGet::namespaced(Arc::new(Metrics::new()), &api(live));
+    let hooks = hooks(claims, &live, pods, &exempt);
     let mut responsible = hooks
         .iter()
         .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
     let (hook, other) = (responsible.next(), responsible.next());
     assert!(other.is_none(), "one hook per request");
-    hook.expect("a hook").review.remembered(request)
+    let review = &hook.expect("a hook").review;
+    review.answer(Arc::new(request.clone())).await
 }
 
 #[track_caller]
@@ -237,6 +285,31 @@ fn a_pod_is_not_bound_while_its_claim_is_being_deleted() {
     refused_for("gone", &bound("ns", "finished"), "finished");
 }
 
+/// A watch that is late, and an API server that does not answer, keep nobody from a claim.
+#[test]
+fn only_what_a_live_read_confirms_is_refused() {
+    let on_node = review(
+        "pods",
+        "",
+        "ns",
+        pod("new", &[explicit("gone")], on_a_node()),
+    );
+    let metadata = json!({"metadata": {"name": "explicit"}});
+    let binding = review("pods", "binding", "ns", metadata);
+    let successor = vec![claim("ns", "gone", json!({"metadata": {"uid": "another"}}))];
+    for request in [on_node, binding] {
+        let answer = |live| asked_before(&claims(), live, &known_pods(), &request);
+        refused_for("gone", &answer(Some(existing())), "it is so");
+        for (row, live) in [
+            ("it came back", Some(successor.clone())),
+            ("it is gone", Some(Vec::new())),
+            ("nobody knows", None),
+        ] {
+            assert_eq!(answer(live), Answer::Allow, "{row}");
+        }
+    }
+}
+
 #[test]
 fn other_bindings_are_allowed() {
     for (row, namespace, pod) in [
@@ -278,7 +351,7 @@ fn before_the_lists_are_complete_only_what_needs_none_is_answered() {
 }
 
 #[test]
-fn what_cannot_be_read_is_denied_with_400() {
+fn what_cannot_be_read_is_no_refusal() {
     for (resource, sub_resource) in [
         ("pods", ""),
         ("pods", "binding"),
@@ -288,10 +361,7 @@ fn what_cannot_be_read_is_denied_with_400() {
         for object in [json!(null), json!("text"), json!({"metadata": 3})] {
             let request = review(resource, sub_resource, "ns", object);
             let answer = asked(&claims(), &known_pods(), &request);
-            assert!(
-                matches!(answer, Answer::Deny { code: 400, .. }),
-                "{answer:?}"
-            );
+            assert!(matches!(answer, Answer::Unavailable(_)), "{answer:?}");
         }
     }
 }

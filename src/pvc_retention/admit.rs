@@ -95,7 +95,7 @@ impl Door {
             Err(unreadable) => return unreadable,
         };
         if !self.sets.is_synced() {
-            return Answer::Unavailable("the watch of StatefulSets has no complete list yet");
+            return Answer::unavailable("the watch of StatefulSets has no complete list yet");
         }
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);
