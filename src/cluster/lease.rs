@@ -25,8 +25,10 @@ use tokio_util::sync::CancellationToken;
 const DURATION: Duration = Duration::from_secs(15);
 /// We stop writing this long after our last renewal *began*; others may start later by more than a write may take.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Between two attempts.
-const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// Between two renewals.
+const RENEW_PERIOD: Duration = Duration::from_secs(2);
+/// Between two looks at somebody else's Lease: with the read and the write, less than 2 s after it was let go another leads.
+const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 /// For one call.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 
@@ -134,7 +136,11 @@ impl Elector {
                 }
             }
             self.step_down_if_late();
-            tokio::select! { () = stop.cancelled() => {}, () = tokio::time::sleep(RETRY_PERIOD) => {} }
+            let pause = match self.until.borrow().is_some() {
+                true => RENEW_PERIOD,
+                false => FOLLOW_PERIOD,
+            };
+            tokio::select! { () = stop.cancelled() => {}, () = tokio::time::sleep(pause) => {} }
         }
         self.release().await;
     }
