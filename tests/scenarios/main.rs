@@ -9,6 +9,7 @@ mod histories;
 mod install;
 mod kustomization;
 mod namespace_gc;
+mod outages;
 mod pv_protection;
 mod pv_releaser;
 mod pvc_protection;

@@ -1,5 +1,6 @@
 //! The API server's audit log.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Deref;
@@ -41,6 +42,8 @@ pub struct Call {
     pub uri: String,
     /// The HTTP status of the answer.
     pub code: u16,
+    /// The webhooks that should have been asked and did not answer, so that the call went on without them.
+    pub unasked: Vec<String>,
 }
 
 impl Call {
@@ -159,6 +162,8 @@ struct Event {
     object_ref: ObjectReference,
     #[serde(default)]
     response_status: ResponseStatus,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -186,6 +191,9 @@ struct ResponseStatus {
 impl From<Event> for Call {
     fn from(event: Event) -> Self {
         let object = event.object_ref;
+        // One for each webhook that failed open, by the place it has in the order.
+        let unasked = event.annotations.into_iter();
+        let unasked = unasked.filter(|(key, _)| key.starts_with("failed-open."));
         Self {
             user_agent: event.user_agent,
             user: event.user.username,
@@ -197,6 +205,7 @@ impl From<Event> for Call {
             name: object.name,
             uri: event.request_uri,
             code: event.response_status.code,
+            unasked: unasked.map(|(_, webhook)| webhook).collect(),
         }
     }
 }

@@ -29,6 +29,7 @@ struct Shared {
     services: Services,
     backends: Mutex<HashMap<String, Vec<u16>>>,
     connections: AtomicUsize,
+    skipped: AtomicUsize,
     turn: AtomicUsize,
 }
 
@@ -42,6 +43,11 @@ impl Webhooks {
     /// How many connections the API server has asked for so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many connections a backend refused, so that another was asked. kube-proxy would not have asked another.
+    pub fn skipped(&self) -> usize {
+        self.shared.skipped.load(Ordering::Relaxed)
     }
 
     pub(crate) fn add(&self, service: &str, port: u16) {
@@ -62,6 +68,7 @@ impl Webhooks {
             services: Services::new(config),
             backends: Mutex::default(),
             connections: AtomicUsize::new(0),
+            skipped: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
         };
         Self {
@@ -78,12 +85,17 @@ impl Webhooks {
         let turn = self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let first = turn % ports.len().max(1);
         ports.rotate_left(first);
-        let mut streams = ports
-            .into_iter()
-            .filter_map(|port| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok());
+        let mut streams = ports.into_iter().filter_map(|port| self.reach(port));
         streams
             .next()
             .with_context(|| format!("no process answers for {service}"))
+    }
+
+    fn reach(&self, port: u16) -> Option<TcpStream> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok();
+        let skipped = usize::from(stream.is_none());
+        self.shared.skipped.fetch_add(skipped, Ordering::Relaxed);
+        stream
     }
 
     fn join(&self, client: &UnixStream) -> io::Result<()> {

@@ -106,6 +106,7 @@ impl Replica {
             namespace: "volume-warden".to_owned(),
             name: "nobody".to_owned(),
             identity: "nobody".to_owned(),
+            labels: Default::default(),
         };
         let leases = Api::namespaced(self.client.clone(), "volume-warden");
         let (_, leadership) = Elector::new(leases, lease.clone(), self.metrics.clone());

@@ -12,9 +12,6 @@
 {{- end }}
 {{- end }}
 {{- end }}
-{{- with include "volume-warden.gcScope" . }}
-- --gc-scope={{ . }}
-{{- end }}
 {{- if has (include "volume-warden.tlsMode" .) (list "certManager" "secret") }}
 - --tls-cert-file=/etc/volume-warden/tls/tls.crt
 - --tls-key-file=/etc/volume-warden/tls/tls.key
@@ -41,8 +38,13 @@
 {{- /* A storage backend's part of the pod, as one object: env, volumeMounts, volumes. */}}
 {{- define "volume-warden.storage" -}}
 {{- $gc := get .Values.components "namespace-gc" }}
+{{- $scope := include "volume-warden.gcScope" . }}
 {{- if and $gc.enabled (eq (default "" $gc.storageBackend) "storageos") }}
 env:
+{{- with $scope }}
+- name: VOLUME_WARDEN_GC_SCOPE
+  value: {{ . }}
+{{- end }}
 - name: VOLUME_WARDEN_STORAGE_BACKEND
   value: storageos
 - name: VOLUME_WARDEN_API_ENDPOINT
@@ -65,6 +67,10 @@ env:
   value: directory
 - name: VOLUME_WARDEN_DIRECTORY_ROOT
   value: /var/lib/volume-warden/root
+{{- with $scope }}
+- name: VOLUME_WARDEN_GC_SCOPE
+  value: {{ . }}
+{{- end }}
 volumeMounts:
 - name: directory-root
   mountPath: /var/lib/volume-warden/root
@@ -72,6 +78,10 @@ volumes:
 - name: directory-root
   persistentVolumeClaim:
     claimName: {{ $gc.directory.claimName }}
+{{- else if $scope }}
+env:
+- name: VOLUME_WARDEN_GC_SCOPE
+  value: {{ $scope }}
 {{- else }}
 {}
 {{- end }}

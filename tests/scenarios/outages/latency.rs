@@ -1,0 +1,195 @@
+//! What a webhook that never answers can cost a request: computed from the manifests, told in README.
+//!
+//! Mutating webhooks are asked one after the other, validating ones side by side.
+
+use super::{
+    shipped::{Webhook, shipped},
+    ward::Asked,
+};
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+
+const DOMAIN: &str = ".volume-warden.dev";
+/// Not what `kubectl apply -k manifests` installs.
+const OPTIONAL: &str = "bindings.pvc-protection.volume-warden.dev";
+
+/// A row of README's table.
+#[derive(Debug)]
+pub struct Cost {
+    resources: BTreeSet<String>,
+    operation: String,
+    webhooks: BTreeSet<String>,
+    seconds: i32,
+}
+
+impl Cost {
+    /// The rows of README's table.
+    pub fn told() -> Result<Vec<Self>> {
+        let readme = include_str!("../../../README.md");
+        let table = readme
+            .split("| added at most |")
+            .nth(1)
+            .context("a table")?;
+        let rows = table
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
+        rows.filter(|row| row.contains('`'))
+            .map(Self::read)
+            .collect()
+    }
+
+    fn read(row: &str) -> Result<Self> {
+        let columns: Vec<_> = row.split('|').map(str::trim).collect();
+        let [_, _, resources, operation, webhooks, seconds, _] = columns[..] else {
+            anyhow::bail!("not a row of five columns: {row}");
+        };
+        let quoted = |text: &str| {
+            text.split('`')
+                .skip(1)
+                .step_by(2)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let webhooks = quoted(webhooks).into_iter();
+        let seconds = seconds.strip_suffix(" s").context("seconds")?;
+        Ok(Self {
+            resources: quoted(resources).into_iter().collect(),
+            operation: operation.to_owned(),
+            webhooks: webhooks.map(|webhook| webhook + DOMAIN).collect(),
+            seconds: seconds.parse()?,
+        })
+    }
+
+    /// How it shows in the API server's audit log.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            resource: self.resources.first().cloned().unwrap_or_default(),
+            creates: self.operation == "CREATE",
+            webhooks: self.webhooks.clone(),
+        }
+    }
+
+    pub fn is_optional(&self) -> bool {
+        self.webhooks.contains(OPTIONAL)
+    }
+}
+
+/// What these cost one request together.
+fn together(webhooks: &[&Webhook]) -> i32 {
+    let seconds = |mutates: bool| {
+        let of_these = webhooks.iter().filter(move |each| each.mutates == mutates);
+        of_these.map(|each| each.seconds())
+    };
+    let (one_by_one, side_by_side) = (seconds(true).sum::<i32>(), seconds(false).max());
+    one_by_one + side_by_side.unwrap_or(0)
+}
+
+/// Whether one request can be sent to all of them.
+fn possible(webhooks: &[&Webhook]) -> bool {
+    let mut pairs = webhooks
+        .iter()
+        .flat_map(|one| webhooks.iter().map(move |other| (one, other)));
+    !pairs.any(|(one, other)| one.excludes(other))
+}
+
+/// The most that webhooks which can be asked about the same request cost together.
+fn worst(webhooks: &[&Webhook]) -> i32 {
+    let subsets = 0..1_u32 << webhooks.len();
+    let costs = subsets.filter_map(|subset| {
+        let chosen = webhooks
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| subset >> index & 1 == 1);
+        let chosen: Vec<_> = chosen.map(|(_, webhook)| *webhook).collect();
+        possible(&chosen).then(|| together(&chosen))
+    });
+    costs.max().unwrap_or(0)
+}
+
+/// Row by row: these webhooks can be asked about that request, all in one, and cost so much.
+#[test]
+fn the_added_latency_is_what_readme_tells() -> Result<()> {
+    let shipped = shipped()?;
+    for cost in Cost::told()? {
+        let named = |name: &String| shipped.iter().find(|webhook| webhook.spec.name == *name);
+        let webhooks: Option<Vec<_>> = cost.webhooks.iter().map(named).collect();
+        let webhooks = webhooks.with_context(|| format!("no such webhooks: {cost:?}"))?;
+        assert_eq!(together(&webhooks), cost.seconds, "{cost:?}");
+        assert!(
+            possible(&webhooks),
+            "never asked about one request: {cost:?}"
+        );
+        for resource in &cost.resources {
+            let request = (cost.operation.as_str(), resource.as_str());
+            let mut webhooks = webhooks.iter();
+            assert!(
+                webhooks.all(|each| each.requests().any(|each| each == request)),
+                "{cost:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// For no request do the manifests allow more than the worst row of it.
+#[test]
+fn no_request_can_cost_more_than_readme_tells() -> Result<()> {
+    let (told, shipped) = (Cost::told()?, shipped()?);
+    let requests: BTreeSet<_> = shipped.iter().flat_map(Webhook::requests).collect();
+    for request @ (operation, resource) in requests {
+        let asked = shipped
+            .iter()
+            .filter(|each| each.requests().any(|each| each == request));
+        let rows = told
+            .iter()
+            .filter(|cost| cost.resources.contains(resource) && cost.operation == operation);
+        let told = rows.map(|cost| cost.seconds).max();
+        let worst = worst(&asked.collect::<Vec<_>>());
+        assert_eq!(
+            told,
+            Some(worst),
+            "{operation} of {resource}; left: README, right: the manifests"
+        );
+    }
+    Ok(())
+}
+
+/// None refuses by its absence, none is asked about more than its own affair, and the pods of what the cluster runs on are spared.
+#[test]
+fn no_webhook_can_brick_a_cluster() -> Result<()> {
+    let affairs = [
+        ("CREATE", "persistentvolumeclaims"),
+        ("CREATE", "persistentvolumes"),
+        ("UPDATE", "persistentvolumes"),
+        ("UPDATE", "persistentvolumes/status"),
+        ("CREATE", "pods"),
+        ("CREATE", "pods/binding"),
+        ("CREATE", "bindings"),
+    ];
+    for webhook in shipped()? {
+        let (spec, name) = (&webhook.spec, &webhook.spec.name);
+        assert_eq!(spec.failure_policy.as_deref(), Some("Ignore"), "{name}");
+        assert!(webhook.seconds() <= 2, "{name}");
+        assert!(
+            ["None", "NoneOnDryRun"].contains(&&*spec.side_effects),
+            "{name}"
+        );
+        assert!(
+            webhook.requests().all(|each| affairs.contains(&each)),
+            "{name}"
+        );
+        if webhook
+            .requests()
+            .any(|(_, resource)| resource.starts_with("pods"))
+        {
+            assert_eq!(webhook.spared(), ["kube-system", "volume-warden"], "{name}");
+        }
+        let always = spec.match_conditions.as_ref().is_none_or(Vec::is_empty);
+        assert!(
+            !always || name == OPTIONAL,
+            "{name} is asked about everything"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! Volume Warden out of order in every way it can be, and what users notice: every operation of theirs succeeds all the same, by no
+//! more than README says later, and what was missed is made good afterwards. All components, as the manifests install them.
+
+mod answers;
+mod handover;
+mod latency;
+mod rolling;
+mod shipped;
+mod stale;
+mod stand_in;
+mod swamped;
+mod unreachable;
+mod untrusted;
+mod users;
+mod ward;

@@ -1,0 +1,205 @@
+//! Both replicas are replaced, one after the other, while the API server goes on asking.
+
+use super::ward::SERVICE;
+use crate::support::{BINARY, claim, installed, webhooks_answer};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Api, Client, api::PostParams};
+use serde_json::json;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::Semaphore,
+    task::{JoinHandle, JoinSet},
+    time::{MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+use volume_warden_controlplane::{Cluster, Component, Warden, Webhooks};
+
+/// Between two creations of claims: 200 a second.
+const PACE: Duration = Duration::from_millis(5);
+/// Further ones wait. For more the API server would open connections that it does not keep.
+const AT_ONCE: usize = 20;
+/// One of so many is stored.
+const STORED: usize = 10;
+/// After so long a change of readiness has reached every node. A replica's lame duck is 5 s.
+const PROPAGATION: Duration = Duration::from_secs(1);
+
+/// No review is lost: none failed open, no creation failed, and every claim had its finalizer from admission.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_restart_loses_no_review() -> Result<()> {
+    let cluster = installed("rolling", "manifests").await?;
+    take_your_time(&cluster).await?;
+    let replicas = Replicas::start(&cluster).await?;
+    webhooks_answer(&cluster.client()).await?;
+    let mark = cluster.audit().mark()?;
+    let (skipped, began) = (cluster.webhooks().skipped(), Instant::now());
+
+    let stop = CancellationToken::new();
+    let traffic = tokio::spawn(create_claims(cluster.client(), stop.clone()));
+    for turn in 0..2 {
+        replicas.replace(&cluster, turn).await?;
+    }
+    stop.cancel();
+    let created = traffic.await?.with_context(|| failed_open(&cluster))?;
+    println!("{created} creations in {:?}", began.elapsed());
+
+    let calls = cluster.audit().since(mark)?;
+    let lost: Vec<_> = calls
+        .iter()
+        .filter(|call| !call.unasked.is_empty())
+        .collect();
+    ensure!(
+        lost.is_empty(),
+        "{} reviews were lost: {:?}",
+        lost.len(),
+        lost.first()
+    );
+    let seen = calls
+        .iter()
+        .filter(|call| call.verb == "create" && call.resource == "persistentvolumeclaims");
+    ensure!(
+        seen.count() >= created,
+        "the audit log knows less than was created"
+    );
+    let skipped = cluster.webhooks().skipped() - skipped;
+    ensure!(
+        skipped == 0,
+        "{skipped} connections found a closed port behind the Service"
+    );
+    drop(replicas);
+    cluster.stop().await;
+    Ok(())
+}
+
+/// In the API server's words.
+fn failed_open(cluster: &Cluster) -> String {
+    let log = cluster.log(Component::Apiserver);
+    let mut lines: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("failing open"))
+        .collect();
+    let last = lines.split_off(lines.len().saturating_sub(3));
+    last.join("\n")
+}
+
+/// What counts is whether a review is answered, and a busy machine takes its time over it.
+async fn take_your_time(cluster: &Cluster) -> Result<()> {
+    let patient = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]);
+    let configuration = [
+        "mutatingwebhookconfiguration",
+        "volume-warden-pvc-protection",
+    ];
+    let patch = ["patch", "--type=json", "-p", &patient.to_string()].map(str::to_owned);
+    let patch: Vec<_> = patch.iter().map(String::as_str).collect();
+    let arguments = [&patch[..1], &configuration[..], &patch[1..]].concat();
+    cluster.kubectl(&arguments).await.map(drop)
+}
+
+/// Two processes behind the Service.
+struct Replicas {
+    running: Running,
+    endpoints: JoinHandle<()>,
+}
+
+type Running = Arc<Mutex<Vec<Arc<Warden>>>>;
+
+impl Replicas {
+    async fn start(cluster: &Cluster) -> Result<Self> {
+        let running = Running::default();
+        for name in ["first", "second"] {
+            let warden = start(cluster, name).await?;
+            lock(&running).push(warden);
+        }
+        let endpoints = tokio::spawn(follow(cluster.webhooks().clone(), running.clone()));
+        Ok(Self { running, endpoints })
+    }
+
+    /// As a rolling update does: asked to end, waited for, and another started in its place.
+    async fn replace(&self, cluster: &Cluster, turn: usize) -> Result<()> {
+        let old = lock(&self.running)
+            .get(turn)
+            .cloned()
+            .context("a replica")?;
+        old.process().terminate()?;
+        let status = old.process().wait(Duration::from_secs(60)).await?;
+        ensure!(status.success(), "{status}");
+        let new = start(cluster, &format!("successor-{turn}")).await?;
+        lock(&self.running)[turn] = new;
+        Ok(())
+    }
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        self.endpoints.abort();
+    }
+}
+
+async fn start(cluster: &Cluster, name: &str) -> Result<Arc<Warden>> {
+    let warden = Warden::builder(cluster, BINARY).name(name).quiet().start();
+    Ok(Arc::new(warden.await?))
+}
+
+/// Readiness becomes endpoints, and those the way to a Service, as kubelet, endpoints controller and kube-proxy do it together.
+async fn follow(webhooks: Webhooks, running: Running) {
+    let mut tick = interval(PROPAGATION);
+    loop {
+        let replicas = lock(&running).clone();
+        let mut ready = Vec::new();
+        for replica in replicas {
+            if replica.ready().await {
+                ready.push(replica.webhook_port());
+            }
+        }
+        webhooks.serve(SERVICE, ready);
+        tick.tick().await;
+    }
+}
+
+fn lock(running: &Running) -> std::sync::MutexGuard<'_, Vec<Arc<Warden>>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many, until `stop`. The first that fails ends it.
+async fn create_claims(client: Client, stop: CancellationToken) -> Result<usize> {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let (mut tasks, mut count) = (JoinSet::new(), 0);
+    let mut tick = interval(PACE);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    while !stop.is_cancelled() {
+        tick.tick().await;
+        let place = places.clone().acquire_owned().await?;
+        let claims = Api::namespaced(client.clone(), "default");
+        tasks.spawn(async move {
+            let answer = create_claim(&claims, count).await;
+            drop(place);
+            answer
+        });
+        count += 1;
+        while let Some(answer) = tasks.try_join_next() {
+            answer??;
+        }
+    }
+    while let Some(answer) = tasks.join_next().await {
+        answer??;
+    }
+    Ok(count)
+}
+
+async fn create_claim(claims: &Api<PersistentVolumeClaim>, number: usize) -> Result<()> {
+    let parameters = PostParams {
+        dry_run: !number.is_multiple_of(STORED),
+        ..PostParams::default()
+    };
+    let name = format!("claim-{number}");
+    let created = claims.create(&parameters, &claim(&name, json!({}))?).await;
+    let finalizers = created.with_context(|| name.clone())?.metadata.finalizers;
+    ensure!(
+        finalizers.as_deref() == Some(&["kubernetes.io/pvc-protection".to_owned()]),
+        "{name} was created with {finalizers:?}"
+    );
+    Ok(())
+}

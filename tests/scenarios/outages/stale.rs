@@ -1,0 +1,22 @@
+//! The watches are open and tell nothing.
+
+use super::ward::Ward;
+use anyhow::{Result, ensure};
+use volume_warden_controlplane::Rule;
+
+/// Reviews are answered from what was told last, and nobody is refused anything for it: not the claim that came after one which was
+/// being deleted.
+#[tokio::test]
+async fn its_feeds_are_stale() -> Result<()> {
+    let ward = Ward::open("stale").await?;
+    let watches = Rule::on("GET").query_contains("watch=true");
+    let frozen = ward.between.add(watches.freeze_stream());
+    // Whatever was under way at the moment is told before.
+    frozen.held(1).await?;
+    ward.users.renew().await?;
+    ward.users.live().await?;
+    let unasked = ward.unasked()?;
+    ensure!(unasked.is_empty(), "{unasked:?}");
+    drop(frozen);
+    ward.recovers().await
+}

@@ -1,0 +1,141 @@
+//! Somebody else at Volume Warden's address, with a certificate of an authority that the webhook configurations trust.
+
+use super::ward::{SERVICE, Ward};
+use anyhow::Result;
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    },
+};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use time::{Duration, OffsetDateTime};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use tokio_rustls::TlsAcceptor;
+use volume_warden_controlplane::Cluster;
+
+/// A certificate authority that is not Volume Warden's.
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    /// One that all webhook configurations trust from now on, and no other.
+    pub async fn trusted_by(cluster: &Cluster) -> Result<Self> {
+        let mut parameters = CertificateParams::new(vec![])?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = Self(CertifiedIssuer::self_signed(
+            parameters,
+            KeyPair::generate()?,
+        )?);
+        let (all, replace) = (ListParams::default(), PostParams::default());
+        let bundle = || Some(ByteString(authority.0.pem().into_bytes()));
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(cluster.client());
+        for mut configuration in mutating.list(&all).await?.items {
+            let webhooks = configuration.webhooks.iter_mut().flatten();
+            webhooks.for_each(|webhook| webhook.client_config.ca_bundle = bundle());
+            let name = configuration.metadata.name.clone().unwrap_or_default();
+            mutating.replace(&name, &replace, &configuration).await?;
+        }
+        let validating: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client());
+        for mut configuration in validating.list(&all).await?.items {
+            let webhooks = configuration.webhooks.iter_mut().flatten();
+            webhooks.for_each(|webhook| webhook.client_config.ca_bundle = bundle());
+            let name = configuration.metadata.name.clone().unwrap_or_default();
+            validating.replace(&name, &replace, &configuration).await?;
+        }
+        Ok(authority)
+    }
+
+    /// A server with a certificate for Volume Warden's Service that ends in so many days.
+    pub fn issue(&self, days: i64) -> Result<Arc<ServerConfig>> {
+        let (mut leaf, key) = (
+            CertificateParams::new(vec![SERVICE.to_owned()])?,
+            KeyPair::generate()?,
+        );
+        let now = OffsetDateTime::now_utc();
+        leaf.not_before = now - Duration::days(30);
+        leaf.not_after = now + Duration::days(days);
+        let certificate = leaf.signed_by(&key, &self.0)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Answers each request with the next of what it has to say, and closes the connection.
+pub struct StandIn {
+    answered: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl StandIn {
+    /// In Volume Warden's place, until dropped.
+    pub async fn start(
+        ward: &Ward,
+        config: &Arc<ServerConfig>,
+        answers: Vec<Vec<u8>>,
+    ) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        ward.cluster.webhooks().serve(SERVICE, vec![port]);
+        let answered = Arc::<AtomicUsize>::default();
+        let (count, acceptor) = (answered.clone(), TlsAcceptor::from(config.clone()));
+        let task = tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let turn = count.clone();
+                let (acceptor, answers) = (acceptor.clone(), answers.clone());
+                // A client that does not trust us is the point of some tests.
+                tokio::spawn(async move { answer(tcp, acceptor, &answers, &turn).await.ok() });
+            }
+        });
+        Ok(Self { answered, task })
+    }
+
+    /// How many requests so far.
+    pub fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(
+    tcp: TcpStream,
+    acceptor: TlsAcceptor,
+    answers: &[Vec<u8>],
+    turn: &AtomicUsize,
+) -> Result<()> {
+    let mut tls = acceptor.accept(tcp).await?;
+    // Enough to know that it is a request.
+    let mut head = [0; 16];
+    tls.read_exact(&mut head).await?;
+    let turn = turn.fetch_add(1, Ordering::Relaxed);
+    tls.write_all(&answers[turn % answers.len()]).await?;
+    tls.shutdown().await?;
+    // Closing on what was not read would take the answer back.
+    tokio::io::copy(&mut tls, &mut tokio::io::sink()).await?;
+    Ok(())
+}

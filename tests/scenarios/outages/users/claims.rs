@@ -1,0 +1,49 @@
+//! What users do with claims.
+
+use super::{Users, change, delete_all, dry_run};
+use crate::{outages::ward::POOL, support::claim};
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+/// That a claim of the pool carries.
+const POOLED: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
+
+impl Users {
+    pub(super) async fn use_claims(&self) -> Result<()> {
+        let bound = json!({"spec": {"storageClassName": "standard"}});
+        let labels = json!({POOLED: "dynamic-reclaimable-pvc-controllers"});
+        let pooled = json!({"metadata": {"labels": labels}, "spec": {"storageClassName": POOL}});
+        // As from a backup.
+        let marks =
+            json!({"volume-warden.dev/scaled-with": "x", "volume-warden.dev/awaiting-pod": "x"});
+        let label = json!({"metadata": {"labels": {"brief": ""}}});
+        let wanted = [
+            ("data", bound.clone()),
+            ("shared", bound),
+            ("pooled", pooled),
+            ("restored", json!({"metadata": {"annotations": marks}})),
+            ("brief", json!({})),
+            ("brief-1", label.clone()),
+            ("brief-2", label),
+        ];
+        try_join_all(wanted.map(|(name, changes)| self.create_claim(name, changes))).await?;
+        let claims = &self.space.claims;
+        claims
+            .create(&dry_run(), &claim("never", json!({}))?)
+            .await
+            .context("dry run")?;
+        change(claims, "data").await?;
+        for name in ["brief", "unused", "used"] {
+            self.space.delete_claim(name).await.context(name)?;
+        }
+        delete_all(claims, "brief").await
+    }
+
+    async fn create_claim(&self, name: &str, changes: Value) -> Result<()> {
+        let (claims, create) = (&self.space.claims, PostParams::default());
+        let created = claims.create(&create, &claim(name, changes)?).await;
+        created.map(drop).context(name.to_owned())
+    }
+}

@@ -1,0 +1,83 @@
+//! What ordinary users have and do: claims, pods, volumes, StatefulSets and namespaces, in every way there is.
+
+mod before;
+mod claims;
+mod namespaces;
+mod pods;
+mod sets;
+mod volumes;
+mod whole;
+
+use crate::support::Space;
+use anyhow::{Context, Result};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Namespace};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+use std::fmt::Debug;
+
+/// Users and their namespace.
+pub struct Users {
+    pub space: Space,
+    sets: Api<StatefulSet>,
+    namespaces: Api<Namespace>,
+}
+
+impl Users {
+    /// Everything that users do. All of it succeeds.
+    pub async fn live(&self) -> Result<()> {
+        self.use_claims().await.context("claims")?;
+        futures::try_join!(
+            async { self.use_pods().await.context("pods") },
+            async { self.use_volumes().await.context("volumes") },
+            async { self.use_sets().await.context("sets") },
+            async { self.use_namespaces().await.context("namespaces") },
+        )
+        .map(drop)
+    }
+
+    /// A name for something that has no namespace.
+    fn wide(&self, name: &str) -> String {
+        format!("{}-{name}", self.space.name)
+    }
+}
+
+pub fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    }
+}
+
+/// Everything that is done to an object that exists, but for its deletion: a patch, and an update as an editor does it.
+async fn change<K>(api: &Api<K>, name: &str) -> Result<()>
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let label = json!({"metadata": {"labels": {"patched": "yes"}}});
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&label))
+        .await?;
+    loop {
+        let mut object = api.get(name).await?;
+        object.labels_mut().insert("edited".into(), "yes".into());
+        match api.replace(name, &PostParams::default(), &object).await {
+            // Somebody else was faster, and users know that.
+            Err(kube::Error::Api(status)) if status.is_conflict() => {}
+            answer => return answer.map(drop).context("update"),
+        }
+    }
+}
+
+/// All of one kind with the label, at once.
+async fn delete_all<K>(api: &Api<K>, label: &str) -> Result<()>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let labelled = ListParams::default().labels(label);
+    api.delete_collection(&DeleteParams::default(), &labelled)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What users do with pods.
+
+use super::{Users, change, delete_all, dry_run};
+use crate::support::{on_node, pod};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    api::{EvictParams, PostParams},
+};
+use serde_json::{Value, json};
+use volume_warden_controlplane::eventually;
+
+const ASK: &str = "dynamic-pvc-provisioner.kubernetes.io/data";
+
+impl Users {
+    pub(super) async fn use_pods(&self) -> Result<()> {
+        let (space, pods) = (&self.space, &self.space.pods);
+        space.create_pod("scheduled", "data", json!({})).await?;
+        space.create_pod("placed", "shared", on_node()).await?;
+        space.create_pod("asking", "asked", asking()).await?;
+        self.dry_runs().await.context("dry run")?;
+        self.bind().await.context("binding")?;
+        self.runs("scheduled").await?;
+        change(pods, "scheduled").await?;
+        for name in ["evicted", "deleted", "brief-1", "brief-2"] {
+            let label = name.strip_prefix("brief");
+            let label = json!({"metadata": {"labels": {"brief": label.map(|_| "")}}});
+            pods.create(&PostParams::default(), &bare(name, label)?)
+                .await?;
+        }
+        pods.evict("evicted", &EvictParams::default())
+            .await
+            .context("eviction")?;
+        space.delete_pod("deleted").await?;
+        delete_all(pods, "brief").await
+    }
+
+    /// A pod that two webhooks are asked about, and one in a namespace that none is asked about.
+    async fn dry_runs(&self) -> Result<()> {
+        let mut both = asking();
+        json_patch::merge(&mut both, &on_node());
+        let wanted = pod("never", "shared", both)?;
+        self.space.pods.create(&dry_run(), &wanted).await?;
+        let system: Api<Pod> = Api::namespaced(self.space.cluster.client(), "kube-system");
+        eventually("kube-system takes pods", async || {
+            system.create(&dry_run(), &wanted).await.map(drop)
+        })
+        .await
+    }
+
+    /// As a scheduler does.
+    async fn bind(&self) -> Result<()> {
+        let nobodys = json!({"spec": {"schedulerName": "nobody"}});
+        let space = &self.space;
+        space.create_pod("bound", "shared", nobodys).await?;
+        let parameters = PostParams::default();
+        space
+            .bind("pods/bound/binding", "bound", &parameters)
+            .await?;
+        self.runs("bound").await
+    }
+
+    pub(super) async fn runs(&self, name: &str) -> Result<()> {
+        eventually(&format!("pod {name} runs"), async || {
+            let status = self.space.pods.get(name).await?.status;
+            let phase = status.and_then(|status| status.phase);
+            ensure!(phase.as_deref() == Some("Running"), "{phase:?}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// What makes a pod ask for its claim.
+fn asking() -> Value {
+    let template = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let annotations = [
+        (format!("{ASK}.enabled"), json!("true")),
+        (format!("{ASK}.pvc"), json!(template.to_string())),
+    ];
+    json!({"metadata": {"annotations": serde_json::Map::from_iter(annotations)}})
+}
+
+/// A pod without a claim.
+fn bare(name: &str, mut changes: Value) -> Result<Pod> {
+    changes["spec"]["volumes"] = json!(null);
+    pod(name, "none", changes)
+}
