@@ -8,19 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::go_build;
+use crate::kubernetes::Kubernetes;
 use crate::util::say;
 
 /// Names a directory of ready binaries.
 pub(crate) const DIRECTORY_VARIABLE: &str = "VOLUME_WARDEN_CONTROLPLANE_BIN";
-const KUBERNETES_GO_MOD: &str = include_str!("../kubernetes/go.mod");
 const KWOK_GO_MOD: &str = include_str!("../kwok/go.mod");
-/// Everything that decides what is built.
-const PINS: [&str; 4] = [
-    KUBERNETES_GO_MOD,
-    include_str!("../kubernetes/go.sum"),
-    KWOK_GO_MOD,
-    include_str!("../kwok/go.sum"),
-];
+const KWOK_GO_SUM: &str = include_str!("../kwok/go.sum");
 
 /// KWOK's stages, kept beside the binaries so that a warm cache needs no Go.
 pub(crate) const KWOK_STAGES: &str = "kwok-stages.yaml";
@@ -45,15 +39,17 @@ impl Binaries {
     ///
     /// They are in the directory that `VOLUME_WARDEN_CONTROLPLANE_BIN` names, or else in
     /// `${XDG_CACHE_HOME:-$HOME/.cache}/volume-warden/controlplane`, one directory for each set of
-    /// pinned versions. Building takes minutes and needs Go; it blocks, and tells its progress on stderr.
+    /// pinned versions; `VOLUME_WARDEN_KUBERNETES` chooses among them. Building takes minutes and needs Go; it blocks, and tells its progress on stderr.
     pub fn locate() -> Result<Self> {
         if let Some(directory) = env::var_os(DIRECTORY_VARIABLE) {
             return Self::given(PathBuf::from(directory));
         }
         let cache = cache_directory()?;
-        let directory = cache.join(cache_key()?);
+        let kubernetes = Kubernetes::chosen()?;
+        let directory = cache.join(cache_key(kubernetes)?);
         build_once(&cache, &directory, &FILES, |directory| {
-            go_build::build(directory, &kubernetes_version()?)
+            let version = kubernetes_version(kubernetes)?;
+            go_build::build(directory, kubernetes.go_module(), version)
         })?;
         Ok(Self { directory })
     }
@@ -132,17 +128,22 @@ pub(crate) fn cache_directory() -> Result<PathBuf> {
     Ok(base.join("volume-warden/controlplane"))
 }
 
-fn cache_key() -> Result<String> {
+fn cache_key(kubernetes: Kubernetes) -> Result<String> {
     let kwok = pinned_version(KWOK_GO_MOD, "sigs.k8s.io/kwok")?;
     Ok(format!(
         "kubernetes-{}-kwok-{kwok}-{:08x}",
-        kubernetes_version()?,
-        pins_hash(&PINS) as u32
+        kubernetes_version(kubernetes)?,
+        pins_hash(&[
+            kubernetes.go_mod(),
+            kubernetes.go_sum(),
+            KWOK_GO_MOD,
+            KWOK_GO_SUM,
+        ]) as u32
     ))
 }
 
-fn kubernetes_version() -> Result<String> {
-    pinned_version(KUBERNETES_GO_MOD, "k8s.io/kubernetes").map(str::to_owned)
+fn kubernetes_version(kubernetes: Kubernetes) -> Result<&'static str> {
+    pinned_version(kubernetes.go_mod(), "k8s.io/kubernetes")
 }
 
 /// The version of the module that this go.mod names.

@@ -8,6 +8,7 @@ use crate::access::install_crypto_provider;
 use crate::binaries::Binaries;
 use crate::bootstrap;
 use crate::cluster::Cluster;
+use crate::kubernetes::Kubernetes;
 
 /// Told from the components' logs, as Go words it.
 const PORT_TAKEN: &str = "address already in use";
@@ -46,18 +47,27 @@ impl ClusterBuilder {
 
     /// With everything off that Volume Warden replaces.
     ///
-    /// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can still be
-    /// turned off; the API server keeps it, or it would drop the policy field of StatefulSets.
+    /// Where a Kubernetes cannot be told to leave the claims of StatefulSets alone, it does what it does, beside Volume Warden.
     pub(crate) fn ours() -> Self {
-        Self::in_tree()
+        let protection_off = Self::in_tree()
             .name("ours")
             .apiserver_arg("--disable-admission-plugins=StorageObjectInUseProtection")
-            .controller_manager_arg("--emulated-version=1.31")
-            .controller_manager_arg("--feature-gates=StatefulSetAutoDeletePVC=false")
             .without_controllers(&[
                 "persistentvolumeclaim-protection-controller",
                 "persistentvolume-protection-controller",
-            ])
+            ]);
+        // A version that nobody knows is told when the cluster starts.
+        match Kubernetes::chosen() {
+            Ok(kubernetes) if !kubernetes.retention_can_be_off() => protection_off,
+            _ => protection_off.without_retention(),
+        }
+    }
+
+    /// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can still be
+    /// turned off; the API server keeps it, or it would drop the policy field of StatefulSets.
+    fn without_retention(self) -> Self {
+        self.controller_manager_arg("--emulated-version=1.31")
+            .controller_manager_arg("--feature-gates=StatefulSetAutoDeletePVC=false")
     }
 
     /// A label for its directory and for what it says.

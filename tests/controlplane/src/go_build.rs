@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use crate::binaries::KWOK_STAGES;
 use crate::util::say;
 
-const KUBERNETES_MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kubernetes");
 const KWOK_MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kwok");
 const KUBERNETES_PACKAGES: [&str; 5] = [
     "go.etcd.io/etcd/server/v3",
@@ -25,15 +24,15 @@ const KUBERNETES_PACKAGES: [&str; 5] = [
 const STAGE_DIRECTORIES: [&str; 3] = ["node/fast", "node/heartbeat-with-lease", "pod/fast"];
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 const GO_MISSING: &str = "the test control plane is built once with the Go toolchain, and there is no `go` in PATH: \
-    install Go 1.24 or newer, or name a directory of ready binaries in VOLUME_WARDEN_CONTROLPLANE_BIN";
+    install Go 1.26 or newer, or name a directory of ready binaries in VOLUME_WARDEN_CONTROLPLANE_BIN";
 
-/// Builds everything into `directory`.
-pub(crate) fn build(directory: &Path, kubernetes_version: &str) -> Result<()> {
+/// Builds everything into `directory`, Kubernetes from this Go module, which pins this version.
+pub(crate) fn build(directory: &Path, kubernetes: &str, version: &str) -> Result<()> {
     say("building a Kubernetes control plane for the tests, once; this takes several minutes");
-    let flags = kubernetes_ldflags(kubernetes_version)?;
+    let flags = kubernetes_ldflags(version)?;
     go_build(
         "etcd and Kubernetes",
-        KUBERNETES_MODULE,
+        kubernetes,
         &flags,
         &KUBERNETES_PACKAGES,
         directory,

@@ -1,0 +1,59 @@
+//! Which Kubernetes the control plane is.
+
+use std::env;
+
+use anyhow::{Result, bail};
+
+/// Names the version to test with.
+const VARIABLE: &str = "VOLUME_WARDEN_KUBERNETES";
+
+/// A version of Kubernetes that the tests know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kubernetes {
+    /// The one that CI tests with: the newest whose StatefulSet controller can be told to leave claims alone.
+    V1_34,
+    /// The newest.
+    V1_36,
+}
+
+impl Kubernetes {
+    /// The one that `VOLUME_WARDEN_KUBERNETES` names, or else 1.34.
+    pub fn chosen() -> Result<Self> {
+        let chosen = env::var(VARIABLE).unwrap_or_default();
+        match chosen.as_str() {
+            "" | "1.34" => Ok(Self::V1_34),
+            "1.36" => Ok(Self::V1_36),
+            other => bail!(
+                "{VARIABLE} is {other}, which no test knows; it may be 1.34, the default, or 1.36"
+            ),
+        }
+    }
+
+    /// Whether the StatefulSet controller can be kept from owning and deleting claims: the feature gate that does it is locked
+    /// since 1.32, and a component emulates no version older than its own by more than three.
+    pub fn retention_can_be_off(self) -> bool {
+        self == Self::V1_34
+    }
+
+    /// The directory of the Go module that pins it.
+    pub(crate) fn go_module(self) -> &'static str {
+        match self {
+            Self::V1_34 => concat!(env!("CARGO_MANIFEST_DIR"), "/kubernetes"),
+            Self::V1_36 => concat!(env!("CARGO_MANIFEST_DIR"), "/kubernetes-1.36"),
+        }
+    }
+
+    pub(crate) fn go_mod(self) -> &'static str {
+        match self {
+            Self::V1_34 => include_str!("../kubernetes/go.mod"),
+            Self::V1_36 => include_str!("../kubernetes-1.36/go.mod"),
+        }
+    }
+
+    pub(crate) fn go_sum(self) -> &'static str {
+        match self {
+            Self::V1_34 => include_str!("../kubernetes/go.sum"),
+            Self::V1_36 => include_str!("../kubernetes-1.36/go.sum"),
+        }
+    }
+}
