@@ -40,8 +40,8 @@ pub(super) fn log(path: &'static str, request: &Request, answer: &Answer, took: 
         };
     }
     match answer {
-        Answer::Deny { message, .. } => line!(info, Some(message)),
-        Answer::Unavailable(why) => line!(info, Some(why)),
+        Answer::Deny { message, .. } => line!(info, Some(&**message)),
+        Answer::Unavailable(why) => line!(info, Some(&**why)),
         Answer::Allow | Answer::Warn(_) | Answer::Patch { .. } => line!(debug, None::<&str>),
     }
 }

@@ -93,6 +93,7 @@ impl Drain {
                 match applied {
                     Applied::Done => history.done(piece),
                     Applied::Outdated => {}
+                    Applied::Failed(error) if !is_refusal(&error) => {}
                     Applied::NotLeading => bail!("the Lease was lost; run it again"),
                     Applied::Withheld => {
                         outcome.withheld += 1;
@@ -113,6 +114,11 @@ impl Drain {
             .for_each(|each| say(&each.to_string()));
         Ok(outcome)
     }
+}
+
+/// The API server understood and will say the same again. What is anything else, as no answer in time, is tried again.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
 }
 
 /// What was tried so far.

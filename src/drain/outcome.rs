@@ -18,7 +18,7 @@ pub struct Outcome {
     pub failed: usize,
     /// Objects on which somebody wrote it anew.
     pub returned: usize,
-    /// Objects that others wrote at each try.
+    /// Objects that others wrote at each try, or about which the API server did not answer.
     pub unsettled: usize,
     /// Objects that are being deleted and in use.
     pub in_use: Vec<InUse>,
@@ -34,7 +34,10 @@ impl Outcome {
             left.push(format!("{} objects could not be changed", self.failed));
         }
         if self.unsettled > 0 {
-            left.push(format!("{} objects kept changing", self.unsettled));
+            left.push(format!(
+                "{} objects kept changing, or were not answered for",
+                self.unsettled
+            ));
         }
         if self.returned > 0 {
             left.push(format!(

@@ -1,7 +1,7 @@
 //! Two thousand claims, and a drain that is killed in the middle of them.
 
 use super::support::{CLAIM_FINALIZER, Stage};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{ResourceExt, api::ListParams};
 use serde_json::json;
@@ -46,10 +46,17 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
     let left = protected(&stage).await?;
     ensure!(left.len() < MANY, "nothing was done before");
     tells_of_progress(&stage, &left).await?;
-    // What was held for too long is done now.
-    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
-    assert_eq!(protected(&stage).await?, [""; 0]);
-    Ok(())
+    // On a machine that is too busy to answer, a Lease may be lost, and then it is run again.
+    for _ in 0..5 {
+        let drained = stage.drain(&["--in-tree=off"]).await?;
+        if drained.code == Some(0) {
+            drained.left_nothing()?;
+            assert_eq!(protected(&stage).await?, [""; 0]);
+            return Ok(());
+        }
+        drained.failed("run it again")?;
+    }
+    bail!("it comes to no end")
 }
 
 /// A drain that waits for one of these claims says how many of them are done. The Lease of its predecessor has to expire first.
