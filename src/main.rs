@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// musl's own serves one thread at a time.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     volume_warden::cli::Cli::from_arguments().run()
 }

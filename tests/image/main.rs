@@ -1,0 +1,107 @@
+//! The static binary of the image as a container runs it: in a root directory that holds nothing else, no shell, no library, no
+//! `/etc` and no `/proc`, as a user that owns nothing there and may write nowhere.
+//!
+//! That takes a standard library for musl, which rustup fetches, and everything built once more: it is for `VOLUME_WARDEN_SOAK=1` only.
+
+mod empty_root;
+
+use anyhow::{Context, Result, bail, ensure};
+use empty_root::EmptyRoot;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+const COMMIT: &str = "0123456789ab";
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const CLAIM: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"#;
+const CREATE: [&str; 6] = [
+    "create",
+    "--dry-run=server",
+    "-f",
+    "-",
+    "-o",
+    "jsonpath={.metadata.finalizers[*]}",
+];
+
+/// The binary that `release/build` makes, quickly made, of a commit that is told by the variable as in the Containerfile.
+fn binary() -> Result<PathBuf> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => bail!("there is no image for {other}"),
+    };
+    let built = Command::new("release/build")
+        .args([architecture, "--dev"])
+        .current_dir(ROOT)
+        .env("VOLUME_WARDEN_COMMIT", COMMIT)
+        .output()
+        .context("starting release/build")?;
+    let told = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "release/build failed:\n{told}");
+    let path = String::from_utf8(built.stdout)?;
+    Ok(Path::new(ROOT).join(path.trim()))
+}
+
+/// One after the other: while one thread starts a process, what another has just written cannot be executed.
+#[tokio::test]
+async fn the_static_binary_needs_nothing_but_itself() -> Result<()> {
+    if std::env::var_os("VOLUME_WARDEN_SOAK").is_none() {
+        eprintln!("left out: the image's binary is built and tried with VOLUME_WARDEN_SOAK=1");
+        return Ok(());
+    }
+    let binary = tokio::task::spawn_blocking(binary).await??;
+    let root = EmptyRoot::with(&binary)?;
+    it_tells_its_commit(&root)?;
+    it_serves_a_cluster_and_ends_in_order(&root).await
+}
+
+fn it_tells_its_commit(root: &EmptyRoot) -> Result<()> {
+    let output = Command::new(root.entry()).arg("--version").output()?;
+    let version = env!("CARGO_PKG_VERSION");
+    ensure!(output.status.success(), "{output:?}");
+    assert_eq!(
+        String::from_utf8(output.stdout)?,
+        format!("volume-warden {version} (commit {COMMIT})\n")
+    );
+    Ok(())
+}
+
+async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
+    let cluster = Cluster::ours().name("image").nodes(1).start().await?;
+    let manifests = Path::new(ROOT).join("manifests");
+    cluster.apply_kustomization(manifests).await?;
+    // What a pod has mounted.
+    let kubeconfig = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
+    let kubeconfig = kubeconfig.await?;
+    root.mount_kubeconfig(&kubeconfig)?;
+    let files = root.files()?;
+
+    // Returns once it is ready.
+    let warden = Warden::builder(&cluster, root.entry()).kubeconfig(kubeconfig);
+    let warden = warden.serving().start().await?;
+    eventually("claims are born protected", async || {
+        let protected = cluster.kubectl_with_stdin(&CREATE, CLAIM).await?;
+        ensure!(protected == "kubernetes.io/pvc-protection", "{protected}");
+        Ok(())
+    })
+    .await?;
+    let metrics = warden.metrics().await?;
+    let info = metrics
+        .lines()
+        .find(|line| line.starts_with("volume_warden_build_info{"));
+    ensure!(info.is_some_and(|line| line.contains(COMMIT)), "{info:?}");
+    let log = warden.process().log();
+    ensure!(log.contains(COMMIT), "{log}");
+    let ended = warden.stop().await?;
+    ensure!(ended.success(), "{ended}");
+    assert_eq!(root.files()?, files, "it wrote to its root");
+    cluster.stop().await;
+    Ok(())
+}
