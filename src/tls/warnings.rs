@@ -11,8 +11,13 @@ use std::{
 };
 use time::OffsetDateTime;
 
-const REASON: &str = "CertificateNotRenewed";
 const ACTION: &str = "RenewCertificate";
+
+/// What users are told of, as the reason of Events.
+pub mod reasons {
+    /// A certificate nears its end, and nobody renews it.
+    pub const NOT_RENEWED: &str = "CertificateNotRenewed";
+}
 
 /// What was said of a certificate last: the threshold, and whether the Event is out.
 type Said = BTreeMap<(Watched, i64), (i64, bool)>;
@@ -56,13 +61,13 @@ impl Warnings {
         }
         let note = self.note(certificate, now);
         if said.is_none_or(|(before, _)| before != days) {
-            tracing::warn!(reason = REASON, note, "told");
+            tracing::warn!(reason = reasons::NOT_RENEWED, note, "told");
         }
         self.lock().insert(certificate, (days, true));
         let warnings = self.clone();
         tokio::spawn(async move {
             let announcement = Announcement {
-                reason: REASON,
+                reason: reasons::NOT_RENEWED,
                 action: ACTION,
                 warning: true,
                 note,
