@@ -29,26 +29,28 @@ subjects:
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 
-{{- /* The same, with rights in the release's namespace only. */}}
-{{- define "volume-warden.role" -}}
+{{- /* What an object in the release's namespace begins with; takes the same. */}}
+{{- define "volume-warden.metadata" -}}
 {{- $root := index . 0 }}
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
 metadata:
   name: volume-warden{{ index . 1 }}
   namespace: {{ $root.Release.Namespace }}
   labels:
     {{- include "volume-warden.labels" $root | nindent 4 }}
+{{- end }}
+
+{{- /* The rules' Role bound to the account, with rights in the release's namespace only; takes what its sister takes. */}}
+{{- define "volume-warden.role" -}}
+{{- $root := index . 0 }}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+{{ include "volume-warden.metadata" . }}
 rules:
 {{- index . 2 | nindent 0 }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata:
-  name: volume-warden{{ index . 1 }}
-  namespace: {{ $root.Release.Namespace }}
-  labels:
-    {{- include "volume-warden.labels" $root | nindent 4 }}
+{{ include "volume-warden.metadata" . }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: Role
