@@ -1,52 +1,7 @@
 //! Times, and how they are written.
 
+pub use crate::times::{Times, milliseconds};
 use std::time::{Duration, Instant};
-
-/// Times, the shortest first.
-#[derive(Default)]
-pub struct Times(Vec<Duration>);
-
-impl FromIterator<Duration> for Times {
-    fn from_iter<I: IntoIterator<Item = Duration>>(times: I) -> Self {
-        let mut times: Vec<_> = times.into_iter().collect();
-        times.sort_unstable();
-        Self(times)
-    }
-}
-
-impl Times {
-    /// These and those.
-    pub fn and(self, others: Self) -> Self {
-        self.0.into_iter().chain(others.0).collect()
-    }
-
-    /// The shortest that so many per cent of all do not exceed; nothing where there are none.
-    pub fn percentile(&self, percent: usize) -> Duration {
-        let rank = (self.0.len() * percent).div_ceil(100);
-        let found = self.0.get(rank.saturating_sub(1));
-        found.copied().unwrap_or_default()
-    }
-
-    /// p50 and p99, as two cells of a table.
-    pub fn cells(&self) -> String {
-        let [p50, p99] = [50, 99].map(|percent| milliseconds(self.percentile(percent)));
-        format!("{p50} | {p99}")
-    }
-
-    /// By how much p50 and p99 are above those of `floor`, as two cells of a table.
-    pub fn cells_above(&self, floor: &Self) -> String {
-        let [p50, p99] = [50, 99].map(|percent| {
-            let (time, floor) = (self.percentile(percent), floor.percentile(percent));
-            1000.0 * (time.as_secs_f64() - floor.as_secs_f64())
-        });
-        format!("{p50:+.1} ms | {p99:+.1} ms")
-    }
-}
-
-/// `12.3 ms`
-pub fn milliseconds(time: Duration) -> String {
-    format!("{:.1} ms", 1000.0 * time.as_secs_f64())
-}
 
 /// From the last of one kind to the last of another kind; no time at all if that came first.
 pub fn last_to_last(

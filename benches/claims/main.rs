@@ -18,6 +18,8 @@ mod figures;
 mod follow;
 #[path = "../shared/gone.rs"]
 mod gone;
+#[path = "../shared/leaving.rs"]
+mod leaving;
 mod pods;
 #[path = "../shared/protected.rs"]
 mod protected;
@@ -27,6 +29,8 @@ mod scene;
 mod size;
 #[path = "../shared/stage.rs"]
 mod stage;
+#[path = "../shared/times.rs"]
+mod times;
 #[path = "../shared/turns.rs"]
 mod turns;
 mod unrelated;

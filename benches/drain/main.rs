@@ -14,6 +14,8 @@ mod each;
 mod follow;
 #[path = "../shared/gone.rs"]
 mod gone;
+#[path = "../shared/leaving.rs"]
+mod leaving;
 #[path = "../shared/protected.rs"]
 mod protected;
 #[path = "../shared/stage.rs"]

@@ -1,12 +1,9 @@
-//! Protected claims that pods hold, and their end.
+//! Protected claims that pods hold.
 
 use crate::each::{AT_ONCE, each};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::{
-    Api,
-    api::{DeleteParams, PostParams},
-};
+use kube::{Api, api::PostParams};
 use serde_json::json;
 use volume_warden_controlplane::Cluster;
 
@@ -14,7 +11,8 @@ use volume_warden_controlplane::Cluster;
 pub struct Space {
     /// The claims.
     pub claims: Api<PersistentVolumeClaim>,
-    pods: Api<Pod>,
+    /// The pods.
+    pub pods: Api<Pod>,
 }
 
 /// Of the claim of that number.
@@ -22,7 +20,8 @@ pub fn claim_name(index: usize) -> String {
     format!("claim-{index:05}")
 }
 
-fn pod_name(index: usize) -> String {
+/// Of the pod of that number.
+pub fn pod_name(index: usize) -> String {
     format!("pod-{index:05}")
 }
 
@@ -57,28 +56,6 @@ impl Space {
                 "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "main"}], "volumes": [volume]},
             }))?;
             self.pods.create(&PostParams::default(), &pod).await?;
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Deletes so many claims.
-    pub async fn delete_claims(&self, count: usize) -> Result<()> {
-        each(count, AT_ONCE, async |index| {
-            let parameters = DeleteParams::default();
-            self.claims.delete(&claim_name(index), &parameters).await?;
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Deletes the pods that use so many claims.
-    pub async fn delete_users(&self, count: usize) -> Result<()> {
-        let now = &DeleteParams::default().grace_period(0);
-        each(count, AT_ONCE, async |index| {
-            self.pods.delete(&pod_name(index), now).await?;
             Ok(())
         })
         .await

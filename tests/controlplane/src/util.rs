@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +16,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn say(line: &str) {
     // A closed stderr is no reason to fail.
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// On that core from its first moment: a program looks once how many it has.
+pub(crate) fn on_core(binary: &Path, core: Option<usize>) -> Command {
+    let Some(core) = core else {
+        return Command::new(binary);
+    };
+    let mut command = Command::new("taskset");
+    command.arg("-c").arg(core.to_string()).arg(binary);
+    command
 }
 
 /// Below the ports that the kernel gives to whoever asks for none in particular, connections above all: between the choice of a port and

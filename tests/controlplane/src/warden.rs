@@ -1,7 +1,7 @@
 //! Volume Warden itself, as a process beside the cluster.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::connect_proxy::Webhooks;
 use crate::eventually::eventually_within;
 use crate::process::Process;
-use crate::util::free_ports;
+use crate::util::{free_ports, on_core};
 
 const NAMESPACE: &str = "volume-warden";
 const SERVICE_ACCOUNT: &str = "volume-warden";
@@ -34,6 +34,7 @@ pub struct WardenBuilder<'a> {
     kubeconfig: Option<PathBuf>,
     serving: bool,
     quiet: bool,
+    core: Option<usize>,
 }
 
 impl WardenBuilder<'_> {
@@ -75,6 +76,12 @@ impl WardenBuilder<'_> {
         self
     }
 
+    /// Runs it on that core of the machine and no other.
+    pub fn on_core(mut self, core: usize) -> Self {
+        self.core = Some(core);
+        self
+    }
+
     /// Starts it, and returns when it says that it is ready.
     pub async fn start(self) -> Result<Warden> {
         let kubeconfig = match self.kubeconfig {
@@ -86,7 +93,7 @@ impl WardenBuilder<'_> {
             }
         };
         let [webhook_port, metrics_port] = free_ports()?;
-        let mut command = Command::new(&self.binary);
+        let mut command = on_core(&self.binary, self.core);
         command
             .arg("run")
             .arg("--kubeconfig")
@@ -136,6 +143,7 @@ impl Warden {
             kubeconfig: None,
             serving: false,
             quiet: false,
+            core: None,
         }
     }
 
