@@ -1,0 +1,46 @@
+//! The certificate that both webhook servers are given.
+
+use anyhow::Result;
+use reqwest::{Certificate as Root, Client};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Its only name.
+const HOST: &str = "localhost";
+
+/// A certificate in files, and who trusts it.
+pub struct Certificate {
+    files: TempDir,
+    root: Root,
+}
+
+impl Certificate {
+    /// A new one: P-256, as most are.
+    pub fn new() -> Result<Self> {
+        let made = rcgen::generate_simple_self_signed([HOST.to_owned()])?;
+        let files = tempfile::tempdir()?;
+        std::fs::write(files.path().join("tls.crt"), made.cert.pem())?;
+        std::fs::write(
+            files.path().join("tls.key"),
+            made.signing_key.serialize_pem(),
+        )?;
+        let root = Root::from_pem(made.cert.pem().as_bytes())?;
+        Ok(Self { files, root })
+    }
+
+    /// Where `tls.crt` and `tls.key` are.
+    pub fn directory(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// A client that trusts nothing else.
+    pub fn client(&self) -> Result<Client> {
+        let client = Client::builder().tls_certs_only([self.root.clone()]);
+        Ok(client.build()?)
+    }
+}
+
+/// Of a webhook on this machine.
+pub fn url(port: u16, path: &str) -> String {
+    format!("https://{HOST}:{port}{path}")
+}

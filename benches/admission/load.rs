@@ -1,0 +1,83 @@
+//! `wrk` on a core of its own.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::{
+    io::ErrorKind,
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+/// As many as the API server would keep open at that load.
+const CONNECTIONS: usize = 16;
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/admission/wrk.lua");
+
+/// What came of it; times are in microseconds.
+#[derive(Deserialize)]
+pub struct Load {
+    requests: u64,
+    failed: u64,
+    microseconds: u64,
+    p50: u64,
+    p99: u64,
+}
+
+impl Load {
+    /// Answers in a second.
+    pub fn rate(&self) -> f64 {
+        self.requests as f64 / Duration::from_micros(self.microseconds).as_secs_f64()
+    }
+
+    /// The median.
+    pub fn p50(&self) -> Duration {
+        Duration::from_micros(self.p50)
+    }
+
+    /// One of a hundred takes longer.
+    pub fn p99(&self) -> Duration {
+        Duration::from_micros(self.p99)
+    }
+}
+
+/// Fails early, and tells what to install.
+pub fn installed() -> Result<()> {
+    for program in ["wrk", "taskset"] {
+        match Command::new(program).arg("--version").output() {
+            Err(error) if error.kind() == ErrorKind::NotFound => anyhow::bail!(
+                "this part is driven by `wrk`, on a core chosen by `taskset`, and there is no `{program}` in PATH: on Debian and \
+                 Ubuntu, `apt-get install wrk util-linux`"
+            ),
+            said => drop(said?),
+        }
+    }
+    Ok(())
+}
+
+/// POSTs that body as often as it can for so long.
+pub async fn load(core: usize, url: String, body: &Path, time: Duration) -> Result<Load> {
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", &core.to_string(), "wrk", "-t1"])
+        .arg(format!("-c{CONNECTIONS}"))
+        .arg(format!("-d{}s", time.as_secs()))
+        .args(["--latency", "-s", SCRIPT, &url])
+        .env("REVIEW", body);
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    parse(&output)
+}
+
+fn parse(output: &Output) -> Result<Load> {
+    let said = String::from_utf8_lossy(&output.stdout);
+    let whole = || {
+        format!(
+            "wrk said: {said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    };
+    ensure!(output.status.success(), whole());
+    let last = said.lines().last().with_context(whole)?;
+    let load: Load = serde_json::from_str(last).with_context(whole)?;
+    ensure!(load.requests > 0 && load.failed == 0, whole());
+    Ok(load)
+}

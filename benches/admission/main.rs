@@ -1,0 +1,90 @@
+//! What admission costs: the webhook server alone beside Go's controller-runtime, what a claim's creation waits for, and what Volume
+//! Warden takes of memory, calls and CPU among many pods.
+//!
+//! `cargo bench --bench admission`, or only some parts: `cargo bench --bench admission -- wire idle`. With
+//! `VOLUME_WARDEN_BENCH_SMALL=1` the numbers are small: that shows that it runs, and the figures mean nothing.
+//!
+//! It fails where an aim was missed, after all tables.
+
+mod added;
+mod aims;
+mod certificate;
+#[path = "../shared/each.rs"]
+mod each;
+mod idle;
+mod load;
+mod memory;
+mod peer;
+#[path = "../shared/protected.rs"]
+mod protected;
+mod rest;
+mod review;
+mod scene;
+mod size;
+#[path = "../shared/stage.rs"]
+mod stage;
+mod switch;
+#[path = "../shared/times.rs"]
+mod times;
+#[path = "../shared/turns.rs"]
+mod turns;
+mod wire;
+
+use aims::Aims;
+use anyhow::{Result, ensure};
+use size::Size;
+use std::process::ExitCode;
+use turns::{Turn, arguments, in_turn};
+
+/// A part of the benchmark, with a table of its own.
+#[derive(Clone, Copy)]
+enum Part {
+    /// The webhook server alone.
+    Wire,
+    /// What a claim's creation waits for.
+    Added,
+    /// Resident memory for each pod.
+    Memory,
+    /// Calls and CPU while nothing happens.
+    Idle,
+}
+
+const PARTS: [Part; 4] = [Part::Wire, Part::Added, Part::Memory, Part::Idle];
+
+impl Turn for Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+            Self::Added => "added",
+            Self::Memory => "memory",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+impl Part {
+    async fn measure(self, size: Size) -> Result<Aims> {
+        match self {
+            Self::Wire => wire::measure(size).await,
+            Self::Added => added::measure(size).await,
+            Self::Memory => memory::measure(size).await,
+            Self::Idle => idle::measure(size).await,
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let (sizes, names) = arguments();
+    ensure!(sizes.is_empty(), "the sizes are fixed");
+    let known = |name: &String| PARTS.iter().any(|part| part.name() == name);
+    ensure!(names.iter().all(known), "there is no such part");
+    let size = Size::from_environment();
+    let outcomes = in_turn(PARTS, &names, async |part: Part| part.measure(size).await).await?;
+    println!("\n| part | aim | reached | |\n|---|---|---|---|");
+    for (part, aims) in &outcomes {
+        aims.print(part.name());
+    }
+    let missed = outcomes.iter().any(|(_, aims)| aims.missed());
+    Ok(ExitCode::from(u8::from(size.judged && missed)))
+}

@@ -1,0 +1,22 @@
+//! The control plane of a part, and Volume Warden on it.
+
+use crate::stage::{QUIET, install};
+use anyhow::Result;
+use volume_warden_controlplane::{Cluster, Component, Warden, WardenBuilder};
+
+/// Runs it on a control plane of its own with the manifests applied, where pods and claims stay as they were created.
+pub async fn on<T>(run: impl AsyncFnOnce(&Cluster) -> Result<T>) -> Result<T> {
+    let builder = Cluster::ours().name("admission").nodes(1);
+    let cluster = builder.without_controllers(&QUIET).start().await?;
+    install(&cluster).await?;
+    cluster.pause(Component::Scheduler)?;
+    cluster.pause(Component::Kwok)?;
+    let outcome = run(&cluster).await;
+    cluster.stop().await;
+    outcome
+}
+
+/// The released binary with all components, as its flags are by default.
+pub fn warden(cluster: &Cluster) -> WardenBuilder<'_> {
+    Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden")).quiet()
+}
