@@ -24,7 +24,8 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     read.and_then(|read| Duration::try_from(read).ok())
         .filter(|read| *read <= LONGEST)
         .ok_or_else(|| {
-            "a duration of at most a hundred years is wanted, such as 20s, 5m, 1h30m or 0".to_owned()
+            "a duration of at most a hundred years is wanted, such as 20s, 5m, 1h30m or 0"
+                .to_owned()
         })
 }
 

@@ -164,11 +164,15 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     });
     let known: serde_json::Map<_, _> = known.into_iter().collect();
     assert_eq!(given, flags(&known.into()), "all of them are tried here");
+    // `run`, and all but the scope, which is a variable, so that `gc` in the pod has it, too.
     assert_eq!(
         arguments.len(),
-        1 + COMPONENTS.len() + given.len(),
+        1 + COMPONENTS.len() + given.len() - 1,
         "{arguments:?}"
     );
+    let variables = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+    let scope = json!([{"name": "VOLUME_WARDEN_GC_SCOPE", "value": "all"}]);
+    assert_eq!(*variables, scope);
     ensure!(
         arguments.contains(&"--orphan-grace-seconds=12345678".to_owned()),
         "{arguments:?}"
