@@ -76,6 +76,7 @@ pub(super) struct TlsOptions {
         env = "VOLUME_WARDEN_CLIENT_ALLOWED_NAME",
         requires = "client_ca_file",
         value_delimiter = ',',
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
         value_name = "NAME,…"
     )]
     client_allowed_name: Vec<String>,

@@ -42,6 +42,9 @@ pub const NAME: &str = "drain";
 
 /// So often all is read, for objects that others write meanwhile.
 const ROUNDS: u32 = 20;
+/// For what API servers had been told by our webhooks before these were deleted, and for a write that a leader began before it let
+/// go of its Lease: longer than all webhooks of one request together.
+const SETTLE: Duration = Duration::from_secs(7);
 /// Before what changed meanwhile is read again.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -71,6 +74,9 @@ impl Drain {
         World::read(&self.client, self.namespace.as_deref()).await?;
         let components = &self.terms.components;
         let deleted = configurations::delete(&self.client, &self.apply, components, say).await?;
+        if !deleted.is_empty() {
+            tokio::time::sleep(SETTLE).await;
+        }
         let mut outcome = self.take_back(say).await?;
         outcome.configurations = configurations::returned(&self.client, &deleted).await?;
         Ok(outcome)

@@ -280,6 +280,22 @@ async fn pods_with_living_claims_are_not_refused() -> Result<()> {
 #[tokio::test]
 async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<()> {
     let space = Space::new(guarded().await?, "binding").await?;
+    // As the component does where Volume Warden has a CA of its own; first, or the replicas would not be ready until it may write.
+    let right = json!([{"op": "add", "path": "/rules/-", "value": {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations"],
+        "resourceNames": ["volume-warden-pvc-protection-binding-guard"],
+        "verbs": ["get", "patch"],
+    }}]);
+    let patch = [
+        "patch",
+        "clusterrole",
+        "volume-warden-tls",
+        "--type=json",
+        "-p",
+    ];
+    let patch = [&patch[..], &[&right.to_string()]].concat();
+    space.cluster.kubectl(&patch).await?;
     let component =
         repository().join("manifests/components/pvc-protection-binding-guard/webhooks.yaml");
     space

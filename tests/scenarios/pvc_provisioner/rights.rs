@@ -123,6 +123,8 @@ async fn rights_in_one_namespace_suffice() -> Result<()> {
     let inside = format!("/namespaces/{namespace}/");
     let mut asked = confined.between.requests();
     asked.retain(|seen| !seen.path.contains(&inside));
+    // Its own webhook configurations have no namespace.
+    asked.retain(|seen| !seen.path.contains("/volume-warden-pvc-provisioner"));
     ensure!(asked.is_empty(), "{asked:?}");
     let account = format!("system:serviceaccount:{}", confined.account());
     let calls = cluster.audit().all()?.by_user(&account);

@@ -18,6 +18,9 @@ use std::fs;
 use volume_warden_controlplane::eventually;
 use volume_warden_storageos::{Endpoint, Fault, PASSWORD, StorageOs, USER};
 
+/// The guards refuse only what a live read confirms. That they do, under the shipped rights, shows that they have this one.
+const BEFORE_A_REFUSAL: &str = "get persistentvolumeclaims";
+
 #[tokio::test]
 async fn pvc_protection_uses_its_rights() -> Result<()> {
     let components = [
@@ -34,7 +37,7 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     space.claim_is_protected("data").await?;
     space.delete_claim("data").await?;
     space.claim_is_gone("data").await?;
-    tenant.used_all(warden, &[]).await
+    tenant.used_all(warden, &[BEFORE_A_REFUSAL]).await
 }
 
 #[tokio::test]
@@ -56,7 +59,7 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
         anyhow::Ok(volumes.get_opt(name).await?.is_none())
     })
     .await?;
-    tenant.used_all(warden, &[]).await
+    tenant.used_all(warden, &[BEFORE_A_REFUSAL]).await
 }
 
 /// Two of its rights are asked for by an admission plugin, when it writes owner references, so no call of its own tells of them. Without
@@ -195,6 +198,8 @@ async fn namespace_gc_uses_its_rights() -> Result<()> {
         .arg(format!("--api-endpoint={}", storage.endpoint()))
         .arg(format!("--api-secret-path={}", secrets.path().display()))
         .arg("--insecure-http")
+        // In a pod it is a variable.
+        .arg("--gc-scope=seen")
         .arg("--namespace-delete-gc-delay=0")
         .arg("--namespace-delete-gc-interval=1s")
         .arg("--gc-confirm-after=0")
