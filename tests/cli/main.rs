@@ -333,7 +333,7 @@ fn lifetimes_that_cannot_be_kept_are_told() {
         ("--tls-certificate-lifetime=9s", "for 10s at least"),
         ("--tls-ca-lifetime=4000h", "twice as long"),
         ("--tls-ca-lifetime=100000h", "87600h"),
-        ("--tls-ca-lifetime=1y", "a duration is wanted"),
+        ("--tls-ca-lifetime=1y", "a duration of at most"),
     ] {
         misused(run(&kubeconfig, &[flag]), &[told]);
     }

@@ -287,14 +287,8 @@ async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<(
         "resourceNames": ["volume-warden-pvc-protection-binding-guard"],
         "verbs": ["get", "patch"],
     }}]);
-    let patch = [
-        "patch",
-        "clusterrole",
-        "volume-warden-tls",
-        "--type=json",
-        "-p",
-    ];
-    let patch = [&patch[..], &[&right.to_string()]].concat();
+    let (role, right) = ("volume-warden-tls", right.to_string());
+    let patch = ["patch", "clusterrole", role, "--type=json", "-p", &right];
     space.cluster.kubectl(&patch).await?;
     let component =
         repository().join("manifests/components/pvc-protection-binding-guard/webhooks.yaml");

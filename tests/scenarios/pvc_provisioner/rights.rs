@@ -123,12 +123,14 @@ async fn rights_in_one_namespace_suffice() -> Result<()> {
     let inside = format!("/namespaces/{namespace}/");
     let mut asked = confined.between.requests();
     asked.retain(|seen| !seen.path.contains(&inside));
-    // Its own webhook configurations have no namespace.
+    // Its own webhook configurations have no namespace. It does without them where it may not read them.
     asked.retain(|seen| !seen.path.contains("/volume-warden-pvc-provisioner"));
     ensure!(asked.is_empty(), "{asked:?}");
     let account = format!("system:serviceaccount:{}", confined.account());
     let calls = cluster.audit().all()?.by_user(&account);
-    let refused: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
+    let refused = calls.iter().filter(|call| call.code == 403);
+    let refused = refused.filter(|call| call.group != "admissionregistration.k8s.io");
+    let refused: Vec<_> = refused.collect();
     ensure!(!calls.is_empty() && refused.is_empty(), "{refused:?}");
     let lease = ["get", "lease", "pvc-provisioner"];
     confined.kubectl(&lease).await.context("the Lease")
