@@ -21,6 +21,8 @@ const CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controll
 const REPLICAS: i32 = 3;
 const AT_ONCE: usize = 3;
 const ROUNDS: usize = 3;
+/// A set's life, in milliseconds.
+const LONGEST: u64 = 100;
 /// Thousands of objects are created and deleted by a throttled kube-controller-manager.
 const QUIET: Duration = Duration::from_secs(600);
 
@@ -31,13 +33,18 @@ async fn no_set_leaks_a_claim_however_short_its_life() -> Result<()> {
     let lives = if soak { 1000 } else { 40 };
     if soak {
         let in_tree = Nursery::new(in_tree().await?, "leaks").await?;
-        in_tree.leaked("in-tree", lives).await?;
+        in_tree.leaked("in-tree", lives, LONGEST).await?;
     }
+    let mut longest = LONGEST;
     for _ in 0..ROUNDS {
         let cluster = guarded().await?;
         let ours = Nursery::new(cluster, "leaks").await?;
         let open = failed_open(cluster).await?;
-        let leaked = ours.leaked("ours", lives).await?;
+        let Some(leaked) = ours.leaked("ours", lives, longest).await? else {
+            // A busy controller was too slow for all of them.
+            longest *= 4;
+            continue;
+        };
         if leaked.is_empty() {
             return Ok(());
         }
@@ -46,7 +53,7 @@ async fn no_set_leaks_a_claim_however_short_its_life() -> Result<()> {
         let some: Vec<_> = leaked.iter().take(10).collect();
         ensure!(!in_time, "{} are leaked: {some:?}", leaked.len());
     }
-    bail!("the webhook was too late in each of {ROUNDS} rounds")
+    bail!("in each of {ROUNDS} rounds no set lived long enough, or the webhook was too late")
 }
 
 /// Where sets come and go.
@@ -66,18 +73,23 @@ impl Nursery {
         })
     }
 
-    /// What is leaked of so many sets.
-    async fn leaked(&self, who: &str, lives: usize) -> Result<BTreeSet<String>> {
-        self.live(lives).await?;
+    /// What is leaked of so many sets; nothing if hardly a claim was created, because then nothing was tried.
+    async fn leaked(
+        &self,
+        who: &str,
+        lives: usize,
+        longest: u64,
+    ) -> Result<Option<BTreeSet<String>>> {
+        self.live(lives, longest).await?;
         let leaked = self.left().await?;
-        self.tell(who, lives, &leaked)?;
-        Ok(leaked)
+        let created = self.tell(who, lives, &leaked)?;
+        Ok((created > 1).then_some(leaked))
     }
 
-    /// So many sets are created, and deleted after up to 100 ms.
-    async fn live(&self, lives: usize) -> Result<()> {
+    /// So many sets are created, and deleted after up to so many milliseconds.
+    async fn live(&self, lives: usize, longest: u64) -> Result<()> {
         let mut random = fastrand::Rng::with_seed(1);
-        let delays = std::iter::repeat_with(|| Duration::from_millis(random.u64(0..=100)));
+        let delays = std::iter::repeat_with(|| Duration::from_millis(random.u64(0..=longest)));
         stream::iter(delays.take(lives).enumerate())
             .map(|(index, delay)| self.live_once(index, delay))
             .buffer_unordered(AT_ONCE)
@@ -151,8 +163,8 @@ impl Nursery {
         Ok(self.configs.create(&PostParams::default(), &config).await?)
     }
 
-    /// Prints the figures. If no claim was created, nothing was tried.
-    fn tell(&self, who: &str, lives: usize, leaked: &BTreeSet<String>) -> Result<()> {
+    /// Prints the figures, and returns how many claims were created.
+    fn tell(&self, who: &str, lives: usize, leaked: &BTreeSet<String>) -> Result<usize> {
         let space = &self.space.space;
         let calls = space.cluster.audit().since(self.began)?.by_user(CONTROLLER);
         let of_claims = calls.iter().filter(|call| {
@@ -170,8 +182,7 @@ impl Nursery {
             count("update", 409),
             leaked.len(),
         );
-        ensure!(created > 1, "no set lived long enough");
-        Ok(())
+        Ok(created)
     }
 }
 
