@@ -1,12 +1,12 @@
 //! The feeds of one process, one per kind.
 
-use super::{feed::Feed, heard::Heard};
+use super::{apis::scoped, feed::Feed, heard::Heard};
 use crate::{
     objects::{Claim, Kind, Namespace, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;
-use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube::{Api, Client};
 use std::sync::Arc;
 
 /// See the module. Only those that somebody needs are run.
@@ -92,15 +92,5 @@ impl Feeds {
             Kind::VolumeAttachment => self.attachments.synced().await,
             Kind::Namespace => self.namespaces.synced().await,
         }
-    }
-}
-
-fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
     }
 }

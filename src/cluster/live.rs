@@ -1,6 +1,10 @@
 //! Live reads that many reconciles share.
 
-use super::{client::within, store::Store};
+use super::{
+    apis::{self, ApiOf},
+    client::within,
+    store::Store,
+};
 use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
@@ -32,8 +36,6 @@ const LISTS_IN_FLIGHT: usize = 8;
 
 type Answer<T> = Result<Arc<Store<T>>, Arc<kube::Error>>;
 type Asker<T> = oneshot::Sender<Answer<T>>;
-/// The namespace's objects of that kind.
-pub(super) type ApiOf<T> = Box<dyn Fn(&str) -> Api<<T as Tracked>::Wire> + Send + Sync>;
 
 /// Lists one namespace live and consistently, once for everybody who asked before the LIST began.
 ///
@@ -50,12 +52,9 @@ pub struct SharedList<T: Tracked> {
 
 impl<T: Tracked> SharedList<T> {
     /// Lists with what `api` makes of a namespace.
-    fn new(
-        metrics: Arc<Metrics>,
-        api: impl Fn(&str) -> Api<T::Wire> + Send + Sync + 'static,
-    ) -> Arc<Self> {
+    fn new(metrics: Arc<Metrics>, api: ApiOf<T>) -> Arc<Self> {
         Arc::new(Self {
-            api: Box::new(api),
+            api,
             asking: Mutex::default(),
             in_flight: Semaphore::new(LISTS_IN_FLIGHT),
             metrics,
@@ -67,10 +66,7 @@ impl<T: Tracked> SharedList<T> {
     where
         T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let client = client.clone();
-        Self::new(metrics, move |namespace| {
-            Api::namespaced(client.clone(), namespace)
-        })
+        Self::new(metrics, apis::namespaced::<T>(client))
     }
 
     /// Lists a kind that only the whole cluster has, whose namespace is empty.
@@ -78,8 +74,7 @@ impl<T: Tracked> SharedList<T> {
     where
         T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     {
-        let client = client.clone();
-        Self::new(metrics, move |_| Api::all(client.clone()))
+        Self::new(metrics, apis::whole::<T>(client))
     }
 
     /// All objects of the namespace, read live after this call.

@@ -1,12 +1,15 @@
 //! Live reads of one object.
 
-use super::{client::within, live::ApiOf};
+use super::{
+    apis::{self, ApiOf},
+    client::within,
+};
 use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
 use kube::{
-    Api, Client, Resource,
+    Client, Resource,
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 use std::{sync::Arc, time::Duration};
@@ -19,14 +22,8 @@ pub struct LiveGet<T: Tracked> {
 
 impl<T: Tracked> LiveGet<T> {
     /// Reads with what `api` makes of a namespace.
-    fn new(
-        metrics: Arc<Metrics>,
-        api: impl Fn(&str) -> Api<T::Wire> + Send + Sync + 'static,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            api: Box::new(api),
-            metrics,
-        })
+    fn new(metrics: Arc<Metrics>, api: ApiOf<T>) -> Arc<Self> {
+        Arc::new(Self { api, metrics })
     }
 
     /// Reads objects of a kind that namespaces have.
@@ -34,10 +31,7 @@ impl<T: Tracked> LiveGet<T> {
     where
         T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let client = client.clone();
-        Self::new(metrics, move |namespace| {
-            Api::namespaced(client.clone(), namespace)
-        })
+        Self::new(metrics, apis::namespaced::<T>(client))
     }
 
     /// Reads objects of a kind that only the whole cluster has, whose namespace is empty.
@@ -45,8 +39,7 @@ impl<T: Tracked> LiveGet<T> {
     where
         T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     {
-        let client = client.clone();
-        Self::new(metrics, move |_| Api::all(client.clone()))
+        Self::new(metrics, apis::whole::<T>(client))
     }
 
     /// The object, read entirely after this call; nothing where there is none, or none that is tracked.

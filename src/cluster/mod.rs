@@ -4,6 +4,7 @@
 
 mod access;
 mod action;
+mod apis;
 mod apply;
 mod backoff;
 mod client;
@@ -25,6 +26,7 @@ mod work_queue;
 
 pub use access::Access;
 pub use action::{Action, Target};
+pub use apis::scoped;
 pub use apply::{Applied, Apply};
 pub use backoff::doubling;
 pub use client::{USER_AGENT, connect, within};

@@ -1,14 +1,14 @@
 //! What there is, read live.
 
 use crate::{
-    cluster::{Feed, Store, read_all, within},
+    cluster::{Feed, Store, read_all, scoped, within},
     objects::{Claim, Pod, StatefulSet, Tracked, Volume, volume::Phase},
     pvc_retention::Known,
     telemetry::Metrics,
 };
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube::{Api, Client};
 use std::{sync::Arc, time::Duration};
 
 const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -86,15 +86,5 @@ fn believable(
             "the list of claims is empty, but the volume {name} is bound to one, so nothing is concluded"
         ),
         _ => Ok(()),
-    }
-}
-
-fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
     }
 }
