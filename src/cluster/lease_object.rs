@@ -6,7 +6,6 @@ use kube::{Api, Client};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::OnceCell, time::timeout};
 
-/// An Event without the uid is better than none.
 const LOOK: Duration = Duration::from_secs(4);
 
 /// See the module.
@@ -27,17 +26,17 @@ impl LeaseObject {
         }
     }
 
-    /// With its uid, if that can be read.
-    pub async fn reference(&self) -> ObjectReference {
-        let uid = self.uid.get_or_try_init(|| self.read_uid()).await;
-        ObjectReference {
+    /// With its uid, by which `kubectl describe` finds the Events. None while the Lease does not exist yet or cannot be read.
+    pub async fn reference(&self) -> Option<ObjectReference> {
+        let uid = self.uid.get_or_try_init(|| self.read_uid()).await.ok()?;
+        Some(ObjectReference {
             api_version: Some("coordination.k8s.io/v1".to_owned()),
             kind: Some("Lease".to_owned()),
             namespace: Some(self.lease.namespace.clone()),
             name: Some(self.lease.name.clone()),
-            uid: uid.ok().cloned(),
+            uid: Some(uid.clone()),
             ..ObjectReference::default()
-        }
+        })
     }
 
     async fn read_uid(&self) -> Result<String, ()> {

@@ -90,8 +90,10 @@ impl Tell {
                 note,
                 related: None,
             };
-            let lease = tell.lease.reference().await;
-            tell.apply.publish(lease, announcement, otherwise);
+            match tell.lease.reference().await {
+                Some(lease) => tell.apply.publish(lease, announcement, otherwise),
+                None => otherwise(),
+            }
         });
     }
 }

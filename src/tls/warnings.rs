@@ -75,9 +75,13 @@ impl Warnings {
             };
             let (lease, apply) = (warnings.lease.reference().await, warnings.apply.clone());
             // By the leader, then, or at the next look.
-            apply.publish(lease, announcement, move || {
+            let otherwise = move || {
                 warnings.lock().insert(certificate, (days, false));
-            });
+            };
+            match lease {
+                Some(lease) => apply.publish(lease, announcement, otherwise),
+                None => otherwise(),
+            }
         });
     }
 

@@ -1,21 +1,16 @@
 //! Volume Warden on a real control plane whose own volume protection is switched off, installed by the shipped manifests and under
 //! the rights that they give. One binary, so that its tests share their clusters.
 
-mod chart;
 mod differential;
 mod drain;
 mod faults;
 mod histories;
-mod install;
-mod kustomization;
 mod namespace_gc;
-mod outages;
 mod pv_protection;
 mod pv_releaser;
 mod pvc_protection;
 mod pvc_provisioner;
 mod pvc_retention;
-mod replicas;
 mod rights;
+#[path = "../support/mod.rs"]
 mod support;
-mod tls;

@@ -1,5 +1,6 @@
 //! StatefulSets for the scenarios, and what is asked about their claims.
 
+pub use crate::support::sets::*;
 use crate::support::{BINARY, Space};
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -15,38 +16,6 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is Delete.
 pub const MARK: &str = "volume-warden.dev/scaled-with";
-
-/// `whenDeleted` and `whenScaled`, in this order.
-pub type Policy = (&'static str, &'static str);
-pub const RETAIN_RETAIN: Policy = ("Retain", "Retain");
-pub const RETAIN_DELETE: Policy = ("Retain", "Delete");
-pub const DELETE_RETAIN: Policy = ("Delete", "Retain");
-pub const DELETE_DELETE: Policy = ("Delete", "Delete");
-
-/// A set with the one claim template `data`, of a class that binds nothing: its pods are told their node, so they run all the same.
-pub fn set(name: &str, replicas: i32, policy: Policy, changes: Value) -> Result<StatefulSet> {
-    let mut set = json!({
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas, "podManagementPolicy": "Parallel",
-            "serviceName": name, "selector": {"matchLabels": {"app": name}},
-            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": policy.0, "whenScaled": policy.1},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {
-                    "nodeName": "node-1", "terminationGracePeriodSeconds": 0,
-                    "containers": [{"name": "main", "image": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
-                },
-            },
-            "volumeClaimTemplates": [{
-                "metadata": {"name": "data"},
-                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
-            }],
-        },
-    });
-    json_patch::merge(&mut set, &changes);
-    Ok(serde_json::from_value(set)?)
-}
 
 /// A namespace of one test, with its sets.
 pub struct SetSpace {

@@ -1,6 +1,6 @@
 //! A component that is installed alone, in a namespace of its own and under an account of its own.
 
-use crate::{install::arguments, kustomization::Kustomization, support::BINARY};
+use crate::support::{BINARY, deployment::arguments, kustomization::Kustomization};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

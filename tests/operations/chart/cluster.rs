@@ -2,9 +2,10 @@
 
 use super::{Values, chart};
 use crate::{
-    install::{applying_again_changes_nothing, arguments, replicas_are_available},
-    kustomization::NAMESPACE,
-    support::{BINARY, repository, webhooks_answer},
+    install::{applying_again_changes_nothing, replicas_are_available},
+    support::{
+        BINARY, deployment::arguments, kustomization::NAMESPACE, repository, webhooks_answer,
+    },
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

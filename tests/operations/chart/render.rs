@@ -1,9 +1,10 @@
 //! The same objects, whichever of the two renders them.
 
 use super::{COMPONENTS, only, template};
-use crate::{
+use crate::support::{
+    bare,
     kustomization::{Kustomization, NAMESPACE},
-    support::{bare, repository},
+    repository,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

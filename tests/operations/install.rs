@@ -3,7 +3,7 @@
 mod alone;
 mod one_namespace;
 
-use crate::support::{BINARY, Space, bare, guarded, repository, volume};
+use crate::support::{BINARY, Space, bare, deployment::arguments, guarded, repository, volume};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -24,19 +24,6 @@ async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -
         .into_iter()
         .fold(warden, |warden, argument| warden.arg(argument));
     warden.serving().start().await
-}
-
-/// What the Deployment in that namespace gives to `run`.
-pub async fn arguments(cluster: &Cluster, namespace: &str) -> Result<Vec<String>> {
-    let path = "jsonpath={.spec.template.spec.containers[0].args[*]}";
-    let deployment = ["get", "deployment", "volume-warden", "-n", namespace];
-    let arguments = cluster
-        .kubectl(&[&deployment[..], &["-o", path]].concat())
-        .await?;
-    let arguments = arguments
-        .split_whitespace()
-        .filter(|argument| *argument != "run");
-    Ok(arguments.map(str::to_owned).collect())
 }
 
 /// The pods of the Deployment exist, so they were admitted, and there are as many as it wants.

@@ -1,5 +1,11 @@
 //! The clusters the scenarios share, and a namespace of its own for each of them.
 
+#![allow(dead_code, reason = "scenarios and operations each use a part of it")]
+
+pub mod deployment;
+pub mod kustomization;
+pub mod sets;
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::{

@@ -1,7 +1,7 @@
 //! What users do with StatefulSets.
 
 use super::{Users, change, delete_all};
-use crate::pvc_retention::support::{DELETE_RETAIN, set};
+use crate::support::sets::{DELETE_RETAIN, set};
 use anyhow::{Context, Result, ensure};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
