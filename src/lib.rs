@@ -30,3 +30,4 @@ pub mod pvc_retention;
 pub mod telemetry;
 pub mod tls;
 pub mod version;
+pub mod why;

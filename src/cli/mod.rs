@@ -17,6 +17,8 @@ mod run;
 mod single_dash;
 mod tasks;
 mod tls;
+mod why;
+mod why_tree;
 
 use crate::version;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -52,6 +54,9 @@ enum Command {
     Drain(Box<drain::DrainOptions>),
     /// Remove from the storage backend the namespaces that Kubernetes does not have, once; or say which.
     Gc(Box<gc::GcOptions>),
+    /// Say why a claim, a volume, a pod, a StatefulSet or a namespace is as it is, and what to do next.
+    #[command(after_help = why::EXIT_CODES)]
+    Why(why::WhyOptions),
     /// Print what makes a shell complete the command line.
     Completions(completions::CompletionsOptions),
     /// Print the manual page, of the program or of one of its commands.
@@ -74,6 +79,7 @@ impl Cli {
             Command::Run(options) => run::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Drain(options) => drain::run(*options),
             Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
+            Command::Why(options) => why::run(options),
             Command::Completions(options) => completions::run(options).map(|()| ExitCode::SUCCESS),
             Command::Man(options) => man::run(options).map(|()| ExitCode::SUCCESS),
         };

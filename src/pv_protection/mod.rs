@@ -19,7 +19,7 @@ mod tests;
 
 pub use admit::{hooks, protect};
 pub use reconcile::PvProtection;
-pub use rule::{Decision, decide};
+pub use rule::{Decision, decide, is_held};
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pv-protection";

@@ -19,6 +19,11 @@ pub enum Decision {
     Act(Action, &'static str),
 }
 
+/// Whether a claim has the volume, which keeps it.
+pub fn is_held(volume: &Volume) -> bool {
+    volume.phase == Phase::Bound
+}
+
 /// What to do with the volume.
 pub fn decide(volume: &Volume) -> Decision {
     match volume.standing() {
@@ -27,9 +32,7 @@ pub fn decide(volume: &Volume) -> Decision {
             Action::AddFinalizer(PV_PROTECTION),
             reasons::FINALIZER_MISSING,
         ),
-        Standing::DeletionCandidate if volume.phase == Phase::Bound => {
-            Decision::Leave(Some(reasons::BOUND))
-        }
+        Standing::DeletionCandidate if is_held(volume) => Decision::Leave(Some(reasons::BOUND)),
         Standing::DeletionCandidate => {
             Decision::Act(Action::RemoveFinalizer(PV_PROTECTION), reasons::NOT_BOUND)
         }

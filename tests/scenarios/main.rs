@@ -14,3 +14,4 @@ mod pvc_retention;
 mod rights;
 #[path = "../support/mod.rs"]
 mod support;
+mod why;

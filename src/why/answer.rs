@@ -1,0 +1,154 @@
+//! What is answered: a chain of causes from the object to the root.
+
+use super::Code;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+
+/// Why an object is as it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// What was asked about: `PersistentVolumeClaim shop/data`.
+    pub object: String,
+    /// What state that is in, in words: `Terminating`.
+    pub state: String,
+    /// Since when, where that is known.
+    pub since: Option<Timestamp>,
+    /// From the object to the root, which is the last. Empty where there is nothing to explain.
+    pub chain: Vec<Cause>,
+    /// What holds it besides, and would go on doing so.
+    pub also: Vec<Cause>,
+    /// What could not be read, and why, each a sentence. The root may be behind it.
+    pub unread: Vec<String>,
+}
+
+/// One link of the chain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cause {
+    /// Its name.
+    pub code: Code,
+    /// One or two sentences.
+    pub sentence: String,
+    /// Where it can be seen.
+    pub evidence: Evidence,
+    /// What to do about it.
+    pub next: Next,
+}
+
+/// The place that a cause was read from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// `Pod shop/web-0`
+    pub object: String,
+    /// `status.phase`
+    pub field: String,
+    /// Since when it is so, where that is known.
+    pub since: Option<Timestamp>,
+}
+
+/// The next safe step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Next {
+    /// This is as it should be.
+    Nothing {
+        /// What happens by itself.
+        meanwhile: String,
+    },
+    /// A command that destroys nothing that somebody may want, or says what it destroys.
+    Run {
+        /// To be pasted into a shell.
+        command: String,
+        /// What it is for, and when it is safe: `once the pod is not needed`.
+        purpose: String,
+    },
+}
+
+impl Answer {
+    /// Of an object, without a cause yet.
+    pub fn of(object: impl Into<String>, state: impl Into<String>) -> Self {
+        Self {
+            object: object.into(),
+            state: state.into(),
+            since: None,
+            chain: Vec::new(),
+            also: Vec::new(),
+            unread: Vec::new(),
+        }
+    }
+
+    /// The same, so since then.
+    #[must_use]
+    pub fn since(mut self, since: Option<Timestamp>) -> Self {
+        self.since = since;
+        self
+    }
+
+    /// The last link of the chain.
+    pub fn root(&self) -> Option<&Cause> {
+        self.chain.last()
+    }
+
+    /// Whether all was read that the answer rests on.
+    pub fn is_certain(&self) -> bool {
+        self.unread.is_empty() || !self.chain.is_empty()
+    }
+
+    /// The same, because of these, of which each is caused by the next.
+    #[must_use]
+    pub fn because(mut self, causes: impl IntoIterator<Item = Cause>) -> Self {
+        self.chain.extend(causes);
+        self
+    }
+}
+
+impl Cause {
+    /// A cause that is seen there, about which nothing is to be done.
+    pub fn new(code: Code, sentence: impl Into<String>, evidence: Evidence) -> Self {
+        let meanwhile = String::new();
+        Self {
+            code,
+            sentence: sentence.into(),
+            evidence,
+            next: Next::Nothing { meanwhile },
+        }
+    }
+
+    /// The same; this happens by itself.
+    #[must_use]
+    pub fn wait(mut self, meanwhile: impl Into<String>) -> Self {
+        let meanwhile = meanwhile.into();
+        self.next = Next::Nothing { meanwhile };
+        self
+    }
+
+    /// The same; this is what to do.
+    #[must_use]
+    pub fn run(mut self, command: impl Into<String>, purpose: impl Into<String>) -> Self {
+        self.next = Next::Run {
+            command: command.into(),
+            purpose: purpose.into(),
+        };
+        self
+    }
+}
+
+impl Evidence {
+    /// That field of that object.
+    pub fn new(object: impl Into<String>, field: impl Into<String>) -> Self {
+        Self {
+            object: object.into(),
+            field: field.into(),
+            since: None,
+        }
+    }
+
+    /// The same, so since then.
+    #[must_use]
+    pub fn since(mut self, since: Option<Timestamp>) -> Self {
+        self.since = since;
+        self
+    }
+}

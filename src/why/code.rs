@@ -1,0 +1,110 @@
+//! The causes there are, by the names that the JSON, the Events, the metrics and the page of causes have in common.
+
+use serde::Serialize;
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Why something is as it is. A name stays once it is there; `docs/why.md` says at length what each means.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+codes! {
+    /// A pod uses the claim.
+    InUse,
+    /// Only pods that have finished use the claim.
+    FinishedPod,
+    /// The node of the pod that uses it does not answer, or is gone.
+    NodeLost,
+    /// The pod that uses it is being deleted and does not go.
+    PodTerminating,
+    /// No pod uses the claim any more: its protection is about to be taken off.
+    Unused,
+    /// Whoever takes the protection off is not running.
+    OwnerNotRunning,
+    /// A finalizer of somebody else.
+    ForeignFinalizer,
+    /// A claim has the volume.
+    Bound,
+    /// No claim has the volume any more: its protection is about to be taken off.
+    NotBound,
+    /// What is behind the volume is still to be deleted.
+    StorageNotDeleted,
+    /// A node still has the volume.
+    Attached,
+    /// The volume outlives its claim, as its policy says.
+    Retained,
+    /// The volume's claim was replaced by another one of that name.
+    ClaimReplaced,
+    /// The claim has no StorageClass, and there is no default.
+    NoClass,
+    /// The claim's StorageClass does not exist.
+    ClassMissing,
+    /// There are two default classes, and the newer one was taken.
+    TwoDefaultClasses,
+    /// No volume fits, and nobody makes one.
+    NoMatchingVolume,
+    /// The volume that the claim names does not exist.
+    VolumeMissing,
+    /// The volume that the claim waits for is being deleted.
+    VolumeDeleting,
+    /// The volume that the claim waits for is reserved for another claim.
+    VolumeReserved,
+    /// The claim is bound when a pod uses it, and none does.
+    WaitsForPod,
+    /// The claim is bound when its pod has a node, and it has none.
+    PodUnscheduled,
+    /// A quota refuses the claim.
+    QuotaExhausted,
+    /// Nothing is heard of the provisioner.
+    ProvisionerSilent,
+    /// The provisioner failed.
+    ProvisionerFailed,
+    /// The pod's claim is being deleted.
+    ClaimDeleting,
+    /// The pod's claim does not exist.
+    ClaimMissing,
+    /// The pod's claim is not bound.
+    ClaimPending,
+    /// What the pod asks for by annotation cannot be used.
+    InvalidTemplate,
+    /// The pod waits for something that is no volume.
+    NoVolumeProblem,
+    /// A pod of the set waits.
+    PodPending,
+    /// A claim of an earlier pod keeps the set from making its next one.
+    ClaimStale,
+    /// The claim stays by its set's retention policy.
+    KeptByPolicy,
+    /// The claim goes by its set's retention policy.
+    DeletedByPolicy,
+    /// The claim's owner is gone, so the garbage collector deletes the claim.
+    DeadOwner,
+    /// Claims keep the namespace.
+    ClaimsInNamespace,
+    /// Other objects keep the namespace.
+    NamespaceContent,
+    /// The storage backend still has the namespace, and things in it.
+    BackendNotEmpty,
+    /// Nobody answers the webhooks.
+    WebhookDown,
+    /// The API server cannot trust the webhooks.
+    CertificateWrong,
+    /// Kubernetes' own controller does the same work.
+    BothActive,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}

@@ -1,0 +1,29 @@
+//! Why objects are as they are: one file for each kind that can be asked about.
+//!
+//! Each function looks at the [`World`], which may not know the answer yet. Then what it says is thrown away, so it may say anything.
+
+mod claim;
+mod namespace;
+mod pod;
+mod stateful_set;
+mod volume;
+
+use super::{Answer, Look, Object, World};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Explains an object; nothing where it does not exist or could not be read.
+pub fn explain(world: &World, object: &Object) -> Look<Answer> {
+    match object.kind {
+        "PersistentVolume" => volume::explain(world, object),
+        "Pod" => pod::explain(world, object),
+        "StatefulSet" => stateful_set::explain(world, object),
+        "Namespace" => namespace::explain(world, object),
+        _ => claim::explain(world, object),
+    }
+}
+
+/// What the rules of the server read of it, so that both go by the same.
+fn trimmed<Wire: DeserializeOwned + Into<Kept>, Kept>(object: &impl Serialize) -> Option<Kept> {
+    let object = serde_json::to_value(object).ok()?;
+    serde_json::from_value::<Wire>(object).ok().map(Into::into)
+}

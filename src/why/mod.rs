@@ -1,0 +1,28 @@
+//! `why`: what keeps a volume, or keeps it from coming, and what to do next.
+//!
+//! ```text
+//! watches of the server ──► held ─────────┐
+//!                                         ├──► chain of causes ──► Event, metric, warning, tree in the terminal
+//! live reads of the CLI ──► World ──► explain
+//! ```
+//!
+//! **Rule.** An explanation is a pure function of what was read. It asks the [`World`] for what it needs; what was not read yet is
+//! wished for, read, and the function runs again, until it wishes for nothing more. So only what matters is read, mostly three to five
+//! calls. What could not be read is said, and nothing is concluded from it.
+//!
+//! **What it never does.** It writes nothing. It never tells anybody to take a finalizer off by hand while its owner may be alive.
+
+mod answer;
+mod ask;
+mod code;
+mod explain;
+pub mod finalizers;
+pub mod held;
+mod object;
+mod world;
+
+pub use answer::{Answer, Cause, Evidence, Next};
+pub use ask::{Told, ask};
+pub use code::Code;
+pub use object::Object;
+pub use world::{Look, Readable, Selection, World};

@@ -1,0 +1,231 @@
+//! What was read so far, and what is wished for.
+
+use crate::cluster::within;
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::jiff::Timestamp;
+use kube::{
+    Client, Resource,
+    api::{GetParams, ListParams, ObjectList, Request},
+};
+use serde::de::DeserializeOwned;
+use std::{
+    any::{Any, TypeId},
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// A kind that can be asked for.
+pub trait Readable:
+    Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static> Readable
+    for K
+{
+}
+
+/// What is known of something that was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Look<T> {
+    /// It is there.
+    Found(T),
+    /// It is not there.
+    Absent,
+    /// Not known: it is read before this is asked again, or it could not be.
+    Unread,
+}
+
+impl<T> Look<T> {
+    /// What is there, if that is known.
+    pub fn found(self) -> Option<T> {
+        match self {
+            Self::Found(found) => Some(found),
+            Self::Absent | Self::Unread => None,
+        }
+    }
+}
+
+/// Which objects of a namespace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection<'a> {
+    /// A label selector.
+    pub labels: &'a str,
+    /// A field selector.
+    pub fields: &'a str,
+}
+
+/// What was read so far, and what is wished for.
+pub struct World {
+    /// All ages are told from here.
+    pub now: Timestamp,
+    client: Client,
+    read: BTreeMap<Question, Reading>,
+    wishes: RefCell<BTreeMap<Question, Fetch>>,
+    calls: usize,
+}
+
+/// One call to the API server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    kind: TypeId,
+    plural: String,
+    namespace: String,
+    /// Empty for a list.
+    name: String,
+    labels: String,
+    fields: String,
+}
+
+type Object = Arc<dyn Any + Send + Sync>;
+type Reading = Result<Option<Object>, String>;
+type Fetch = fn(Client, Question) -> BoxFuture<'static, Reading>;
+
+impl World {
+    /// Of which nothing is read yet.
+    pub fn new(client: Client, now: Timestamp) -> Self {
+        Self {
+            now,
+            client,
+            read: BTreeMap::new(),
+            wishes: RefCell::default(),
+            calls: 0,
+        }
+    }
+
+    /// One object. The namespace is empty for a kind that has none.
+    pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<K>> {
+        if name.is_empty() {
+            return Look::Absent;
+        }
+        self.look(Question::new::<K>(namespace, name), fetch_one::<K>)
+    }
+
+    /// All objects of a namespace; of all namespaces where it is empty.
+    pub fn list<K: Readable>(
+        &self,
+        namespace: &str,
+        selection: Selection<'_>,
+    ) -> Look<Arc<Vec<K>>> {
+        let question = Question {
+            labels: selection.labels.to_owned(),
+            fields: selection.fields.to_owned(),
+            ..Question::new::<K>(namespace, "")
+        };
+        self.look(question, fetch_all::<K>)
+    }
+
+    /// How often the API server was called.
+    pub fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// What could not be read, and why.
+    pub fn unread(&self) -> Vec<String> {
+        let failed = self.read.iter().filter_map(|(question, reading)| {
+            let error = reading.as_ref().err()?;
+            Some(format!("{} could not be read: {error}", question.told()))
+        });
+        failed.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Reads all that was wished for. Returns whether there was anything.
+    pub async fn fulfil(&mut self) -> bool {
+        let wishes = std::mem::take(self.wishes.get_mut());
+        let reads = wishes.into_iter().map(|(question, fetch)| {
+            let client = self.client.clone();
+            async move { (question.clone(), fetch(client, question).await) }
+        });
+        let read = join_all(reads).await;
+        self.calls += read.len();
+        let any = !read.is_empty();
+        self.read.extend(read);
+        any
+    }
+
+    fn look<T: Send + Sync + 'static>(&self, question: Question, fetch: Fetch) -> Look<Arc<T>> {
+        match self.read.get(&question) {
+            Some(Ok(Some(object))) => match object.clone().downcast::<T>() {
+                Ok(object) => Look::Found(object),
+                Err(_) => Look::Unread,
+            },
+            Some(Ok(None)) => Look::Absent,
+            Some(Err(_)) => Look::Unread,
+            None => {
+                self.wishes.borrow_mut().insert(question, fetch);
+                Look::Unread
+            }
+        }
+    }
+}
+
+impl Question {
+    fn new<K: Readable>(namespace: &str, name: &str) -> Self {
+        Self {
+            kind: TypeId::of::<K>(),
+            plural: K::plural(&()).into_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            labels: String::new(),
+            fields: String::new(),
+        }
+    }
+
+    fn told(&self) -> String {
+        let Self {
+            plural,
+            namespace,
+            name,
+            ..
+        } = self;
+        match (namespace.as_str(), name.as_str()) {
+            ("", "") => plural.clone(),
+            ("", name) => format!("{plural} {name}"),
+            (namespace, "") => format!("{plural} in {namespace}"),
+            (namespace, name) => format!("{plural} {namespace}/{name}"),
+        }
+    }
+
+    fn request<K: Readable>(&self) -> Request {
+        let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        Request::new(K::url_path(&(), namespace))
+    }
+}
+
+fn fetch_one<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>();
+        let request = request.get(&question.name, &GetParams::default());
+        let request = request.map_err(|error| error.to_string())?;
+        match within(CALL_LIMIT, client.request::<K>(request)).await {
+            Ok(object) => Ok(Some(Arc::new(object) as Object)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(told(&error)),
+        }
+    })
+}
+
+fn fetch_all<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let only = ListParams::default()
+            .labels(&question.labels)
+            .fields(&question.fields);
+        let request = question.request::<K>().list(&only);
+        let request = request.map_err(|error| error.to_string())?;
+        let listed = within(CALL_LIMIT, client.request::<ObjectList<K>>(request)).await;
+        let listed = listed.map_err(|error| told(&error))?;
+        Ok(Some(Arc::new(listed.items) as Object))
+    })
+}
+
+/// In the API server's own words.
+fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,30 @@
+//! What `volume-warden why` says on a real control plane, asked by somebody who may only read.
+
+mod claims;
+mod support;
+
+use anyhow::{Result, bail};
+use futures::{StreamExt, stream};
+use support::{Fault, Stage};
+
+/// So many are made and explained at once.
+const AT_ONCE: usize = 6;
+
+/// Each fault has its root cause found, and the next command.
+#[tokio::test]
+async fn every_fault_is_explained() -> Result<()> {
+    let stage = Stage::get().await?;
+    let faults: Vec<&Fault> = claims::FAULTS.iter().collect();
+    let all = faults.len();
+    let explained = stream::iter(faults).map(|fault| async move {
+        let explained = fault.is_explained(stage).await;
+        explained.map_err(|error| format!("{}: {error:#}", fault.name))
+    });
+    let explained: Vec<_> = explained.buffer_unordered(AT_ONCE).collect().await;
+    let wrong: Vec<_> = explained.into_iter().filter_map(Result::err).collect();
+    println!("{} of {all} faults explained", all - wrong.len());
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Asking, and what the answer has to be.
+
+use crate::support::{BINARY, Space, installed, webhooks_answer};
+use anyhow::{Context, Result, ensure};
+use futures::future::LocalBoxFuture;
+use serde_json::Value;
+use std::path::PathBuf;
+use tokio::{process::Command, sync::OnceCell};
+use volume_warden::why::Code;
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// All that `why` reads, and nothing else.
+const READER: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: why-reader}
+rules:
+  - apiGroups: [""]
+    resources: [pods, persistentvolumeclaims, persistentvolumes, nodes, namespaces, resourcequotas, events]
+    verbs: [get, list]
+  - apiGroups: [apps]
+    resources: [statefulsets]
+    verbs: [get, list]
+  - apiGroups: [storage.k8s.io]
+    resources: [storageclasses, volumeattachments]
+    verbs: [get, list]
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    verbs: [get, list]
+  - apiGroups: [discovery.k8s.io]
+    resources: [endpointslices]
+    verbs: [get, list]
+  - apiGroups: [admissionregistration.k8s.io]
+    resources: [mutatingwebhookconfigurations]
+    verbs: [get, list]
+"#;
+
+/// Somebody who may read.
+pub struct Reader {
+    kubeconfig: PathBuf,
+}
+
+/// What `volume-warden why` wrote, and the code it ended with.
+pub struct Told {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Reader {
+    /// With the rights of that ClusterRole.
+    pub async fn new(cluster: &Cluster, name: &str, role: &str) -> Result<Self> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), role)?;
+        let path = file.path().to_string_lossy();
+        cluster.kubectl(&["apply", "-f", &path]).await?;
+        let account = format!("default:{name}");
+        cluster
+            .kubectl(&["create", "serviceaccount", name, "-n", "default"])
+            .await?;
+        let (role, account) = (
+            format!("--clusterrole={name}"),
+            format!("--serviceaccount={account}"),
+        );
+        cluster
+            .kubectl(&["create", "clusterrolebinding", name, &role, &account])
+            .await?;
+        let kubeconfig = cluster
+            .service_account_kubeconfig("default", name, None)
+            .await?;
+        Ok(Self { kubeconfig })
+    }
+
+    /// Asks with these arguments.
+    pub async fn why(&self, arguments: &[&str]) -> Result<Told> {
+        let output = Command::new(BINARY)
+            .arg("why")
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .output()
+            .await?;
+        Ok(Told {
+            code: output.status.code().context("it was killed")?,
+            out: String::from_utf8(output.stdout)?,
+            err: String::from_utf8(output.stderr)?,
+        })
+    }
+
+    /// The answer as JSON.
+    pub async fn answer(&self, arguments: &[&str]) -> Result<Value> {
+        let told = self.why(&[arguments, &["-o", "json"]].concat()).await?;
+        ensure!(
+            told.code == 0,
+            "code {}: {}{}",
+            told.code,
+            told.out,
+            told.err
+        );
+        Ok(serde_json::from_str(&told.out)?)
+    }
+}
+
+/// A cluster with all components at work, and somebody who asks.
+pub struct Stage {
+    pub cluster: &'static Cluster,
+    pub reader: Reader,
+    _warden: Warden,
+}
+
+impl Stage {
+    /// The one that all tests share.
+    pub async fn get() -> Result<&'static Self> {
+        static STAGE: OnceCell<Stage> = OnceCell::const_new();
+        let start = || async {
+            let cluster: &'static Cluster =
+                Box::leak(Box::new(installed("why", "manifests").await?));
+            let warden = Warden::builder(cluster, BINARY).serving().start().await?;
+            webhooks_answer(&cluster.client()).await?;
+            let reader = Reader::new(cluster, "why-reader", READER).await?;
+            anyhow::Ok(Self {
+                cluster,
+                reader,
+                _warden: warden,
+            })
+        };
+        STAGE.get_or_try_init(start).await
+    }
+}
+
+/// A fault that is made on purpose, and what has to be said of it.
+pub struct Fault {
+    pub name: &'static str,
+    pub root: Code,
+    pub seed: Seed,
+}
+
+/// Makes the fault in a namespace of its own.
+pub type Seed = fn(&'static Stage, Space) -> LocalBoxFuture<'static, Result<Case>>;
+
+/// What to ask, and what the next command begins with; nothing where nothing is to be done.
+pub struct Case {
+    pub arguments: Vec<String>,
+    pub command: Option<String>,
+}
+
+impl Case {
+    /// The next step is a command that begins like this.
+    pub fn new(arguments: &[&str], command: &str) -> Self {
+        Self {
+            command: Some(command.to_owned()),
+            ..Self::as_it_should_be(arguments)
+        }
+    }
+
+    /// Nothing is to be done.
+    pub fn as_it_should_be(arguments: &[&str]) -> Self {
+        Self {
+            arguments: arguments
+                .iter()
+                .map(|&argument| argument.to_owned())
+                .collect(),
+            command: None,
+        }
+    }
+}
+
+impl Fault {
+    /// Makes it, and waits until the root and the next command are right.
+    pub async fn is_explained(&self, stage: &'static Stage) -> Result<()> {
+        let label = format!("why-{}", self.name.replace(' ', "-"));
+        let space = Space::new(stage.cluster, &label).await?;
+        let case = (self.seed)(stage, space).await.context("seeding")?;
+        let arguments: Vec<&str> = case.arguments.iter().map(String::as_str).collect();
+        eventually(self.name, async || {
+            let answer = stage.reader.answer(&arguments).await?;
+            let chain = answer["chain"].as_array().context("no chain")?;
+            let root = chain.last().context("there is no cause")?;
+            ensure!(root["code"] == self.root.to_string(), "{answer:#}");
+            let next = root["next"]["command"].as_str();
+            let right = match (&case.command, next) {
+                (Some(wanted), Some(next)) => next.starts_with(wanted),
+                (None, None) => true,
+                _ => false,
+            };
+            ensure!(right, "wanted {:?}: {answer:#}", case.command);
+            Ok(())
+        })
+        .await
+    }
+}
