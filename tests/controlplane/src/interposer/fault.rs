@@ -35,6 +35,8 @@ impl RuleHandle {
     pub async fn held(&self, count: usize) -> Result<()> {
         let mut held = self.active.held.subscribe();
         let wait = timeout(DEFAULT_TIMEOUT, held.wait_for(|&now| now >= count)).await;
+        // What was waited for is still locked: to read it again would wait for a writer that waits for us.
+        let wait = wait.map(|seen| seen.map(drop));
         let now = *self.active.held.borrow();
         wait.with_context(|| {
             format!("{now} instead of {count} were held after {DEFAULT_TIMEOUT:?}")
