@@ -1,6 +1,7 @@
 //! An object that is spoken of.
 
 use crate::objects::ObjectName;
+use kube::ResourceExt;
 use std::fmt;
 
 /// Kind and name.
@@ -44,6 +45,11 @@ impl Object {
     pub fn new(kind: &'static str, short: &'static str, namespace: &str, name: &str) -> Self {
         let name = ObjectName::new(namespace, name);
         Self { kind, short, name }
+    }
+
+    /// The pod that was read.
+    pub(super) fn of_pod(pod: &k8s_openapi::api::core::v1::Pod) -> Self {
+        Self::pod(&pod.namespace().unwrap_or_default(), &pod.name_any())
     }
 
     /// Its namespace, which is empty where its kind has none.

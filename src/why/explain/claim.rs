@@ -1,22 +1,99 @@
 //! PersistentVolumeClaims.
 
+mod pending;
+mod settled;
 mod terminating;
 
-use crate::why::{Answer, Look, Object, World};
+use super::{retention, volumes::Misfit};
+use crate::why::{Answer, Cause, Code, Evidence, Look, Object, World};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::ResourceExt;
 
 /// Why it is as it is.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
-    let claim = match world.get::<PersistentVolumeClaim>(object.namespace_name(), &object.name.name)
-    {
+    let claim = world.get::<PersistentVolumeClaim>(object.namespace_name(), &object.name.name);
+    let claim = match claim {
         Look::Found(claim) => claim,
         Look::Absent => return Look::Absent,
         Look::Unread => return Look::Unread,
     };
-    let deleted = claim.metadata.deletion_timestamp.as_ref();
-    if let Some(deleted) = deleted {
-        let answer = Answer::of(object.to_string(), "Terminating").since(Some(deleted.0));
-        return Look::Found(terminating::explain(world, object, &claim, answer));
+    let answer = Answer::of(object.to_string(), state(&claim));
+    if let Some(deleted) = &claim.metadata.deletion_timestamp {
+        let (chain, also) = terminating::causes(world, object, &claim);
+        let answer = answer.since(Some(deleted.0)).because(chain);
+        return Look::Found(Answer { also, ..answer });
     }
-    Look::Found(Answer::of(object.to_string(), "there"))
+    let created = claim.creation_timestamp().map(|time| time.0);
+    Look::Found(answer.since(created).because(causes(world, object, &claim)))
+}
+
+/// The chain of a claim in whatever state.
+pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return terminating::causes(world, object, claim).0;
+    }
+    if let Some(dead) = retention::dead_owner(world, object, claim) {
+        return vec![dead];
+    }
+    match state(claim) {
+        "Bound" => settled::causes(world, object, claim),
+        "Lost" => lost(object, claim),
+        _ => pending::causes(world, object, claim),
+    }
+}
+
+/// In one word.
+pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return "Terminating";
+    }
+    let phase = claim
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    phase.unwrap_or("Pending")
+}
+
+fn lost(object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+    let volume = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_name.as_deref());
+    let volume = volume.unwrap_or_default();
+    let sentence = format!(
+        "The claim was bound to the volume {volume}, which does not exist any more: what was on it is not to be had by this claim."
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.volumeName");
+    let cause = Cause::new(Code::VolumeMissing, sentence, evidence).run(
+        format!("kubectl delete {}", object.arguments()),
+        "once what is to be had elsewhere is restored; a claim that has lost its volume is never bound again",
+    );
+    vec![cause]
+}
+
+/// What keeps a claim from a volume that it could have.
+fn in_the_way(volume: &str, misfit: &Misfit) -> Option<Cause> {
+    let object = Object::volume(volume);
+    let show = format!("kubectl get {} -o wide", object.arguments());
+    match misfit {
+        Misfit::Deleting(since) => {
+            let sentence =
+                format!("The volume {volume} is being deleted, so nothing is bound to it.");
+            let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
+            let cause = Cause::new(Code::VolumeDeleting, sentence, evidence.since(Some(*since)));
+            Some(cause.run(
+                format!("volume-warden why {}", object.arguments()),
+                "to see what keeps it; the claim needs another volume",
+            ))
+        }
+        Misfit::Reserved(other) => {
+            let sentence = format!("The volume {volume} is reserved for the claim {other}.");
+            let evidence = Evidence::new(object.to_string(), "spec.claimRef");
+            Some(Cause::new(Code::VolumeReserved, sentence, evidence).run(
+                show,
+                "to see who has it; the claim needs another volume, or that one has to be given up by the other claim",
+            ))
+        }
+        Misfit::Unlike(_) => None,
+    }
 }

@@ -3,10 +3,19 @@
 //! Each function looks at the [`World`], which may not know the answer yet. Then what it says is thrown away, so it may say anything.
 
 mod claim;
+mod classes;
+mod events;
 mod namespace;
 mod pod;
+mod quantity;
+mod retention;
 mod stateful_set;
+mod users;
 mod volume;
+mod volumes;
+mod wardens;
+mod webhooks;
+mod writers;
 
 use super::{Answer, Look, Object, World};
 use serde::{Serialize, de::DeserializeOwned};

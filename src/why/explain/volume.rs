@@ -1,13 +1,35 @@
 //! PersistentVolumes.
 
+mod released;
+mod terminating;
+
 use crate::why::{Answer, Look, Object, World};
 use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::ResourceExt;
 
 /// Why it is as it is.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
-    match world.get::<PersistentVolume>(object.namespace_name(), &object.name.name) {
-        Look::Found(_) => Look::Found(Answer::of(object.to_string(), "there")),
-        Look::Absent => Look::Absent,
-        Look::Unread => Look::Unread,
+    let volume = match world.get::<PersistentVolume>("", &object.name.name) {
+        Look::Found(volume) => volume,
+        Look::Absent => return Look::Absent,
+        Look::Unread => return Look::Unread,
+    };
+    if let Some(deleted) = &volume.metadata.deletion_timestamp {
+        let (chain, also) = terminating::causes(world, object, &volume);
+        let answer = Answer::of(object.to_string(), "Terminating").since(Some(deleted.0));
+        return Look::Found(Answer {
+            also,
+            ..answer.because(chain)
+        });
     }
+    let status = volume.status.clone().unwrap_or_default();
+    let phase = status.phase.unwrap_or_else(|| "Pending".to_owned());
+    let since = status
+        .last_phase_transition_time
+        .or_else(|| volume.creation_timestamp());
+    let answer = Answer::of(object.to_string(), phase.as_str()).since(since.map(|time| time.0));
+    Look::Found(match phase.as_str() {
+        "Released" | "Failed" => answer.because(released::causes(world, object, &volume)),
+        _ => answer,
+    })
 }

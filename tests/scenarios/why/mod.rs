@@ -1,7 +1,11 @@
 //! What `volume-warden why` says on a real control plane, asked by somebody who may only read.
 
 mod claims;
+mod objects;
+mod pending;
+mod silent;
 mod support;
+mod volumes;
 
 use anyhow::{Result, bail};
 use futures::{StreamExt, stream};
@@ -14,7 +18,10 @@ const AT_ONCE: usize = 6;
 #[tokio::test]
 async fn every_fault_is_explained() -> Result<()> {
     let stage = Stage::get().await?;
-    let faults: Vec<&Fault> = claims::FAULTS.iter().collect();
+    let faults: Vec<&Fault> = [claims::FAULTS, pending::FAULTS, volumes::FAULTS]
+        .into_iter()
+        .flatten()
+        .collect();
     let all = faults.len();
     let explained = stream::iter(faults).map(|fault| async move {
         let explained = fault.is_explained(stage).await;

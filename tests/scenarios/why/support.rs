@@ -10,7 +10,7 @@ use volume_warden::why::Code;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// All that `why` reads, and nothing else.
-const READER: &str = r#"
+pub const READER: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: why-reader}
@@ -166,17 +166,26 @@ impl Case {
 }
 
 impl Fault {
-    /// Makes it, and waits until the root and the next command are right.
+    /// Makes it, and waits until that is said of it.
     pub async fn is_explained(&self, stage: &'static Stage) -> Result<()> {
         let label = format!("why-{}", self.name.replace(' ', "-"));
         let space = Space::new(stage.cluster, &label).await?;
         let case = (self.seed)(stage, space).await.context("seeding")?;
+        stage.reader.finds(self.name, self.root, &case).await
+    }
+}
+
+impl Reader {
+    /// Waits until the root is that, and the next command as it has to be.
+    pub async fn finds(&self, name: &str, code: Code, case: &Case) -> Result<()> {
         let arguments: Vec<&str> = case.arguments.iter().map(String::as_str).collect();
-        eventually(self.name, async || {
-            let answer = stage.reader.answer(&arguments).await?;
+        eventually(name, async || {
+            let answer = self.answer(&arguments).await?;
             let chain = answer["chain"].as_array().context("no chain")?;
-            let root = chain.last().context("there is no cause")?;
-            ensure!(root["code"] == self.root.to_string(), "{answer:#}");
+            let root = chain
+                .last()
+                .with_context(|| format!("there is no cause: {answer:#}"))?;
+            ensure!(root["code"] == code.to_string(), "{answer:#}");
             let next = root["next"]["command"].as_str();
             let right = match (&case.command, next) {
                 (Some(wanted), Some(next)) => next.starts_with(wanted),

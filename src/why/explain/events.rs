@@ -1,0 +1,46 @@
+//! What others told about an object.
+
+use crate::why::{Object, Selection, World};
+use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
+
+/// The latest Event of that reason about the object, if there is one; nothing where they are not known.
+pub(super) fn latest(world: &World, object: &Object, reason: &str) -> Option<Option<Event>> {
+    let fields = format!(
+        "involvedObject.kind={},involvedObject.name={}",
+        object.kind, object.name.name
+    );
+    let selection = Selection {
+        labels: "",
+        fields: &fields,
+    };
+    // Events about what has no namespace are in `default`.
+    let namespace = Some(object.namespace_name()).filter(|namespace| !namespace.is_empty());
+    let events = world
+        .list::<Event>(namespace.unwrap_or("default"), selection)
+        .found()?;
+    let of_reason = events
+        .iter()
+        .filter(|event| event.reason.as_deref() == Some(reason));
+    Some(of_reason.max_by_key(|event| last(event)).cloned())
+}
+
+/// Since when it is told.
+pub(super) fn since(event: &Event) -> Option<Timestamp> {
+    let first = event.first_timestamp.as_ref().map(|time| time.0);
+    first.or(event.event_time.as_ref().map(|time| time.0))
+}
+
+/// Its note, with an end.
+pub(super) fn sentence(event: &Event) -> String {
+    let note = event
+        .message
+        .as_deref()
+        .unwrap_or("it did not say why")
+        .trim();
+    format!("{}.", note.trim_end_matches('.'))
+}
+
+fn last(event: &Event) -> Option<Timestamp> {
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    last.or_else(|| since(event))
+}

@@ -1,0 +1,171 @@
+//! Pods that use a claim.
+
+use crate::why::{Cause, Code, Evidence, Look, Object, World};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use kube::ResourceExt;
+
+/// Whether the pod names the claim, in whatever way.
+pub(super) fn names(pod: &Pod, claim: &str) -> bool {
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    let mut named =
+        volumes.map(
+            |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(source), _) => source.claim_name == claim,
+                (None, Some(_)) => {
+                    claim
+                        .strip_prefix(&pod.name_any())
+                        .and_then(|rest| rest.strip_prefix('-'))
+                        == Some(&volume.name)
+                }
+                (None, None) => false,
+            },
+        );
+    named.any(|named| named)
+}
+
+/// That the pod uses it, and why the pod does not go.
+pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
+    let used = by_its_owner(used, pod);
+    let lost = lost_node(world, pod);
+    let stuck = lost.or_else(|| terminating(pod));
+    [Some(used), stuck].into_iter().flatten().collect()
+}
+
+/// The pod's node does not answer, or is gone.
+pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
+    let name = pod.spec.as_ref()?.node_name.as_deref()?;
+    let object = Object::new("Node", "node", "", name);
+    match world.get::<Node>("", name) {
+        Look::Absent => {
+            let sentence = format!(
+                "The node {name} of the pod does not exist any more. Kubernetes deletes the pods of such nodes by itself, some minutes later."
+            );
+            let evidence = Evidence::new(Object::of_pod(pod).to_string(), "spec.nodeName");
+            let cause = Cause::new(Code::NodeLost, sentence, evidence);
+            Some(cause.run(
+                format!("kubectl get node {name}"),
+                "to make sure that it is gone",
+            ))
+        }
+        Look::Found(node) => {
+            let ready = readiness(&node).filter(|ready| ready.status != "True")?;
+            let since = ready.last_transition_time.as_ref().map(|time| time.0);
+            let sentence = format!(
+                "The node {name} of the pod is not ready ({}), so nobody says whether the pod still runs, and the claim is kept for it.",
+                ready.reason.as_deref().unwrap_or("no reason is given")
+            );
+            let evidence = Evidence::new(object.to_string(), "status.conditions[Ready]");
+            let cause = Cause::new(Code::NodeLost, sentence, evidence.since(since));
+            Some(cause.run(
+                format!("kubectl describe node {name}"),
+                "to bring the node back; only if its machine is certainly off, taint it with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+            ))
+        }
+        Look::Unread => None,
+    }
+}
+
+fn readiness(node: &Node) -> Option<&NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_deref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
+}
+
+/// The pod is being deleted, and somebody's finalizer or its kubelet has not let it go yet.
+pub(super) fn terminating(pod: &Pod) -> Option<Cause> {
+    let deleted = pod.metadata.deletion_timestamp.as_ref()?;
+    let object = Object::of_pod(pod);
+    let since = Some(deleted.0);
+    let describe = format!("kubectl describe {}", object.arguments());
+    let Some(finalizer) = pod.finalizers().first() else {
+        let sentence = "The pod is being deleted, and its node has not said yet that everything in it has ended.";
+        let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(since);
+        return Some(
+            Cause::new(Code::PodTerminating, sentence, evidence)
+                .run(describe, "to see what its containers still do"),
+        );
+    };
+    let sentence = format!(
+        "The pod is being deleted, and the finalizer {finalizer} holds it: whoever put it there has to take it off."
+    );
+    let evidence = Evidence::new(object.to_string(), "metadata.finalizers").since(since);
+    let command = format!(
+        "kubectl get {} -o yaml --show-managed-fields",
+        object.arguments()
+    );
+    Some(Cause::new(Code::PodTerminating, sentence, evidence).run(
+        command,
+        "to see who put it there, and then look after that controller",
+    ))
+}
+
+/// A pod that somebody would make again is not worth deleting.
+fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
+    let mut owners = pod.owner_references().iter();
+    let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
+        return used;
+    };
+    let namespace = pod.namespace().unwrap_or_default();
+    let (kind, name) = match owner.kind.as_str() {
+        "StatefulSet" => ("statefulset", owner.name.as_str()),
+        "ReplicaSet" => deployment(pod, &owner.name)
+            .map_or(("replicaset", owner.name.as_str()), |name| {
+                ("deployment", name)
+            }),
+        "Job" => return of_a_job(used, &owner.name, &namespace),
+        _ => return used,
+    };
+    used.run(
+        format!("kubectl scale {kind} {name} -n {namespace} --replicas=0"),
+        format!("once what the {kind} runs is not needed any more; it would make the pod again if only that was deleted"),
+    )
+}
+
+fn of_a_job(used: Cause, job: &str, namespace: &str) -> Cause {
+    let purpose = if used.code == Code::FinishedPod {
+        "once nobody wants to read the logs of its pods; ttlSecondsAfterFinished in the job's spec does this by itself"
+    } else {
+        "once its work is not needed any more, or has ended"
+    };
+    used.run(format!("kubectl delete job {job} -n {namespace}"), purpose)
+}
+
+fn deployment<'a>(pod: &Pod, replica_set: &'a str) -> Option<&'a str> {
+    let hash = pod.labels().get("pod-template-hash")?;
+    replica_set.strip_suffix(hash.as_str())?.strip_suffix('-')
+}
+
+/// The pod has no node, and the scheduler says why.
+pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
+    let object = Object::of_pod(pod);
+    if pod.spec.as_ref()?.node_name.is_some() {
+        return None;
+    }
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref());
+    let scheduled = conditions
+        .unwrap_or_default()
+        .iter()
+        .find(|each| each.type_ == "PodScheduled");
+    let said = scheduled.and_then(|condition| condition.message.as_deref());
+    let said = said.unwrap_or("nothing yet").trim_end_matches('.');
+    let sentence = format!(
+        "The pod {} has no node. The scheduler says: {said}.",
+        object.name
+    );
+    let since = scheduled
+        .and_then(|condition| condition.last_transition_time.as_ref())
+        .map(|time| time.0);
+    let evidence =
+        Evidence::new(object.to_string(), "status.conditions[PodScheduled]").since(since);
+    Some(Cause::new(Code::PodUnscheduled, sentence, evidence).run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see what no node offers; the claim is bound once the pod has one",
+    ))
+}

@@ -1,0 +1,124 @@
+//! Volumes whose claim is gone.
+
+use crate::{
+    objects::managed_by::RELEASER_LABEL,
+    why::{
+        Cause, Code, Evidence, Look, Object, World,
+        explain::{claim, events},
+    },
+};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use kube::ResourceExt;
+
+/// Why it is not available, and not gone.
+pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) -> Vec<Cause> {
+    let spec = volume.spec.clone().unwrap_or_default();
+    if spec.persistent_volume_reclaim_policy.as_deref() != Some("Retain") {
+        return not_deleted(world, object, volume).into_iter().collect();
+    }
+    let reference = spec.claim_ref.unwrap_or_default();
+    let (namespace, name) = (
+        reference.namespace.clone().unwrap_or_default(),
+        reference.name.clone().unwrap_or_default(),
+    );
+    let one = match world.get::<PersistentVolumeClaim>(&namespace, &name) {
+        Look::Found(other) if other.uid() != reference.uid => replaced(object, &other, &reference),
+        Look::Found(_) | Look::Absent => retained(object, volume, &reference),
+        Look::Unread => return Vec::new(),
+    };
+    vec![one]
+}
+
+/// Delete, and somebody is to do that.
+fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Option<Cause> {
+    let failed = events::latest(world, object, "VolumeFailedDelete")?;
+    let status = volume.status.clone().unwrap_or_default();
+    let told = failed.as_ref().map(events::sentence);
+    let why = told.or(status
+        .message
+        .filter(|message| !message.is_empty())
+        .map(|message| format!("{}.", message.trim_end_matches('.'))));
+    let why = why.unwrap_or_else(|| "nothing is heard of whoever made it.".to_owned());
+    let since = status.last_phase_transition_time.map(|time| time.0);
+    let sentence = format!(
+        "The volume's claim is gone and its policy is Delete, but what is behind it is still to be deleted: {why}"
+    );
+    let evidence = Evidence::new(object.to_string(), "status.phase").since(since);
+    Some(Cause::new(Code::StorageNotDeleted, sentence, evidence).run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see which driver it is of, and then whether its provisioner runs",
+    ))
+}
+
+fn replaced(object: &Object, other: &PersistentVolumeClaim, old: &ObjectReference) -> Cause {
+    let name = format!(
+        "{}/{}",
+        other.namespace().unwrap_or_default(),
+        other.name_any()
+    );
+    let uid = old.uid.as_deref().unwrap_or_default();
+    let has = if claim::state(other) == "Bound" {
+        "has another volume"
+    } else {
+        "is not the one that had this volume"
+    };
+    let sentence = format!(
+        "The volume was the claim {name}'s, which was deleted (its uid was {uid}). The claim of that name that there is now {has}: a volume is \
+         never given to a namesake by itself."
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
+    let patch = without(uid, "/spec/claimRef/uid");
+    Cause::new(Code::ClaimReplaced, sentence, evidence).run(
+        format!(
+            "kubectl patch {} --type=json -p '{patch}'",
+            object.arguments()
+        ),
+        "if the new claim is to have what is on this volume, and has no volume yet",
+    )
+}
+
+fn retained(object: &Object, volume: &PersistentVolume, old: &ObjectReference) -> Cause {
+    let name = format!(
+        "{}/{}",
+        old.namespace.as_deref().unwrap_or_default(),
+        old.name.as_deref().unwrap_or_default()
+    );
+    let uid = old.uid.as_deref().unwrap_or_default();
+    let status = volume.status.as_ref();
+    let since = status
+        .and_then(|status| status.last_phase_transition_time.as_ref())
+        .map(|time| time.0);
+    let evidence =
+        Evidence::new(object.to_string(), "spec.persistentVolumeReclaimPolicy").since(since);
+    let sentence = format!(
+        "The volume was the claim {name}'s, which is gone, and its policy is Retain: what is on it is kept until somebody decides."
+    );
+    if let Some(id) = volume.labels().get(RELEASER_LABEL) {
+        let sentence = format!(
+            "{sentence} Volume Warden's pv-releaser with the controller id {id} makes it available again, once no node has it attached."
+        );
+        return Cause::new(Code::Retained, sentence, evidence).run(
+            format!("kubectl describe {}", object.arguments()),
+            "to see what pv-releaser says, if that lasts",
+        );
+    }
+    let patch = without(uid, "/spec/claimRef");
+    let sentence = format!(
+        "{sentence} For pv-releaser to do so, its claims would have to carry the label {RELEASER_LABEL}."
+    );
+    Cause::new(Code::Retained, sentence, evidence).run(
+        format!(
+            "kubectl patch {} --type=json -p '{patch}'",
+            object.arguments()
+        ),
+        "only if whichever claim comes next may see what is on it; it makes the volume Available",
+    )
+}
+
+/// The patch that takes `path` off, as long as the claim is still that one.
+fn without(uid: &str, path: &str) -> serde_json::Value {
+    serde_json::json!([
+        {"op": "test", "path": "/spec/claimRef/uid", "value": uid},
+        {"op": "remove", "path": path},
+    ])
+}

@@ -1,0 +1,129 @@
+//! Volumes that are being deleted.
+
+use crate::{
+    components::Component,
+    objects::{Volume, volume::VolumeWire},
+    why::{
+        Cause, Code, Evidence, Look, Object, Selection, World,
+        explain::{claim, trimmed, wardens, writers},
+        finalizers::{ATTACHER, PROVISIONER, PV_CONTROLLER},
+        held,
+    },
+};
+use k8s_openapi::api::{
+    core::v1::{PersistentVolume, PersistentVolumeClaim},
+    storage::v1::VolumeAttachment,
+};
+use kube::ResourceExt;
+
+/// What holds it, and what would go on doing so.
+pub(super) fn causes(
+    world: &World,
+    object: &Object,
+    volume: &PersistentVolume,
+) -> (Vec<Cause>, Vec<Cause>) {
+    let Some(kept) = trimmed::<VolumeWire, Volume>(volume) else {
+        return Default::default();
+    };
+    let mut held = held::volume(&object.name, &kept).into_iter();
+    let chain = held.next().into_iter().flat_map(|cause| match cause.code {
+        Code::Bound => bound(world, cause, volume),
+        Code::NotBound => wardens::causes(
+            world,
+            cause,
+            Component::PvProtection,
+            volume.metadata.deletion_timestamp.as_ref(),
+        ),
+        _ => vec![foreign(world, object, volume, cause)],
+    });
+    let chain = chain.collect();
+    let also = held
+        .map(|cause| foreign(world, object, volume, cause))
+        .collect();
+    (chain, also)
+}
+
+/// And what holds its claim, if that is being deleted too.
+fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
+    let reference = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    let Some((namespace, name)) =
+        reference.and_then(|each| Some((each.namespace.as_deref()?, each.name.as_deref()?)))
+    else {
+        return vec![bound];
+    };
+    let object = Object::claim(namespace, name);
+    let further = match world.get::<PersistentVolumeClaim>(namespace, name) {
+        Look::Found(found) if found.metadata.deletion_timestamp.is_some() => {
+            claim::causes(world, &object, &found)
+        }
+        _ => Vec::new(),
+    };
+    std::iter::once(bound).chain(further).collect()
+}
+
+/// The finalizers of storage drivers say what is still to be done.
+fn foreign(world: &World, object: &Object, volume: &PersistentVolume, cause: Cause) -> Cause {
+    let is = |finalizer: &str| {
+        cause.sentence.contains(finalizer)
+            && volume
+                .finalizers()
+                .iter()
+                .any(|each| each.starts_with(finalizer))
+    };
+    if is(ATTACHER) {
+        return attached(world, object, &cause);
+    }
+    if is(PROVISIONER) || is(PV_CONTROLLER) {
+        let why = volume
+            .status
+            .as_ref()
+            .and_then(|status| status.message.as_deref())
+            .filter(|message| !message.is_empty());
+        let why = why.map_or_else(String::new, |why| {
+            format!(" It says: {}.", why.trim_end_matches('.'))
+        });
+        let evidence = cause.evidence.clone();
+        return Cause::new(
+            Code::StorageNotDeleted,
+            format!("{}{why}", cause.sentence),
+            evidence,
+        )
+        .run(
+            format!("kubectl describe {}", object.arguments()),
+            "to see what the driver says, and whether it runs",
+        );
+    }
+    writers::told(cause, &volume.metadata)
+}
+
+fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
+    let attachments = world
+        .list::<VolumeAttachment>("", Selection::default())
+        .found();
+    let attachments = attachments
+        .as_deref()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let name = Some(object.name.name.as_ref());
+    let attachment = attachments
+        .iter()
+        .find(|each| each.spec.source.persistent_volume_name.as_deref() == name);
+    let Some(attachment) = attachment else {
+        let describe = format!("kubectl describe {}", object.arguments());
+        return Cause::new(Code::ForeignFinalizer, cause.sentence.clone(), cause.evidence.clone())
+            .run(describe, "to see the driver; nothing is attached any more, so its external-attacher is late or not running");
+    };
+    let (node, name) = (&attachment.spec.node_name, attachment.name_any());
+    let sentence = format!(
+        "The node {node} still has the volume attached (VolumeAttachment {name}), or nobody has said that it has not."
+    );
+    let evidence = Evidence::new(format!("VolumeAttachment {name}"), "spec.nodeName")
+        .since(attachment.creation_timestamp().map(|time| time.0));
+    Cause::new(Code::Attached, sentence, evidence).run(
+        format!("kubectl describe volumeattachment {name}"),
+        "to see what detaching waits for: mostly a pod on that node, or the node itself",
+    )
+}

@@ -1,0 +1,128 @@
+//! Whether somebody is at work who looks after the object: Volume Warden, or Kubernetes' own controllers.
+
+use crate::{
+    components::{Component, PART_OF},
+    why::{Cause, Code, Evidence, Look, Object, Selection, World},
+};
+use k8s_openapi::{
+    api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp,
+};
+use kube::ResourceExt;
+
+/// Younger deletions are simply under way.
+const SOON: i64 = 5;
+/// The Lease of the one replica of kube-controller-manager that works.
+const IN_TREE: (&str, &str) = ("kube-system", "kube-controller-manager");
+
+/// That nothing but the protection holds an object that was deleted then, and why that is not taken off.
+pub(super) fn causes(
+    world: &World,
+    waiting: Cause,
+    component: Component,
+    deleted: Option<&Time>,
+) -> Vec<Cause> {
+    let age = deleted.map_or(0, |time| world.now.as_second() - time.0.as_second());
+    if age < SOON {
+        return vec![waiting];
+    }
+    match protector(world, component) {
+        Some(silent) => vec![waiting, silent],
+        None => vec![waiting],
+    }
+}
+
+/// Who should take the protection off, and does not run; nothing where somebody does, or that is not known.
+fn protector(world: &World, component: Component) -> Option<Cause> {
+    let leases = ours(world, component)?;
+    if leases.iter().any(|lease| is_held(lease, world.now)) {
+        return None;
+    }
+    match leases.first() {
+        Some(lease) => Some(silent(lease, component)),
+        None => in_tree(world, component),
+    }
+}
+
+/// Volume Warden is installed, so the work is its.
+fn silent(lease: &Lease, component: Component) -> Cause {
+    let namespace = lease.namespace().unwrap_or_default();
+    let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
+    let sentence = format!(
+        "Volume Warden's {component} takes the protection off, and nobody has held its Lease since: it is not running."
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(renewed(lease));
+    Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
+        pods_of_ours(&namespace),
+        "to see why it does not run; once it does, the object goes by itself",
+    )
+}
+
+/// Volume Warden is not installed. Whether the controller in question is switched on cannot be seen, but whether its process runs can.
+fn in_tree(world: &World, component: Component) -> Option<Cause> {
+    let (namespace, name) = IN_TREE;
+    let object = Object::new("Lease", "lease", namespace, name);
+    let (sentence, since) = match world.get::<Lease>(namespace, name) {
+        Look::Found(lease) if is_held(&lease, world.now) => (
+            "Volume Warden is not installed, and kube-controller-manager runs but does not take the protection off: its controller for that is \
+             switched off, or late.".to_owned(),
+            None,
+        ),
+        Look::Found(lease) => (
+            format!("Volume Warden's {component} is not installed, and kube-controller-manager, which could do its work, is not running."),
+            renewed(&lease),
+        ),
+        Look::Absent => (
+            format!("Volume Warden's {component} is not installed, and no kube-controller-manager says that it is running."),
+            None,
+        ),
+        Look::Unread => return None,
+    };
+    let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(since);
+    Some(Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see who looks after this cluster's volumes, and to have it run",
+    ))
+}
+
+/// The Leases of Volume Warden for that component; nothing where they are not known.
+fn ours(world: &World, component: Component) -> Option<Vec<Lease>> {
+    let (label, value) = PART_OF;
+    let labels = format!("{label}={value}");
+    let selection = Selection {
+        labels: &labels,
+        fields: "",
+    };
+    let leases = world.list::<Lease>("", selection).found()?;
+    let for_it = leases
+        .iter()
+        .filter(|lease| component.is_led_by(lease.labels()));
+    Some(for_it.cloned().collect())
+}
+
+/// Whether Volume Warden does the work of that component now.
+pub(super) fn at_work(world: &World, component: Component) -> Option<Lease> {
+    let leases = ours(world, component)?;
+    leases.into_iter().find(|lease| is_held(lease, world.now))
+}
+
+fn is_held(lease: &Lease, now: Timestamp) -> bool {
+    let Some(spec) = &lease.spec else {
+        return false;
+    };
+    let holder = spec.holder_identity.as_deref().unwrap_or_default();
+    let duration = i64::from(spec.lease_duration_seconds.unwrap_or_default());
+    let renewed = spec
+        .renew_time
+        .as_ref()
+        .map_or(0, |time| time.0.as_second());
+    !holder.is_empty() && renewed + duration >= now.as_second()
+}
+
+fn renewed(lease: &Lease) -> Option<Timestamp> {
+    Some(lease.spec.as_ref()?.renew_time.as_ref()?.0)
+}
+
+/// The command that shows our replicas.
+pub(super) fn pods_of_ours(namespace: &str) -> String {
+    format!("kubectl get pods -n {namespace} -l app.kubernetes.io/name=volume-warden -o wide")
+}

@@ -1,0 +1,84 @@
+//! Whether the webhook that writes on new objects can be reached and trusted.
+
+use super::wardens::pods_of_ours;
+use crate::why::{Cause, Code, Evidence, Look, Object, Selection, World};
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingWebhookConfiguration, WebhookClientConfig},
+    discovery::v1::EndpointSlice,
+};
+use kube::ResourceExt;
+use x509_parser::pem::Pem;
+
+/// Why nobody wrote on a living object what the webhook of that configuration writes; nothing where that is not installed, or well.
+pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
+    let Look::Found(found) = world.get::<MutatingWebhookConfiguration>("", configuration) else {
+        return None;
+    };
+    let called = &found.webhooks.as_ref()?.first()?.client_config;
+    down(world, called).or_else(|| mistrusted(world, &found.name_any(), called))
+}
+
+/// The Service has nobody behind it.
+fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
+    let service = called.service.as_ref()?;
+    let labels = format!("kubernetes.io/service-name={}", service.name);
+    let selection = Selection {
+        labels: &labels,
+        fields: "",
+    };
+    let slices = world
+        .list::<EndpointSlice>(&service.namespace, selection)
+        .found()?;
+    let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter());
+    let is_ready = |ready: Option<bool>| ready != Some(false);
+    if endpoints.any(|endpoint| is_ready(endpoint.conditions.as_ref().and_then(|each| each.ready)))
+    {
+        return None;
+    }
+    let object = Object::new("Service", "service", &service.namespace, &service.name);
+    let sentence = "It was made while nobody answered Volume Warden's webhooks: no replica is ready, so the API server goes on without them.";
+    let evidence = Evidence::new(object.to_string(), "endpoints");
+    Some(Cause::new(Code::WebhookDown, sentence, evidence).run(
+        pods_of_ours(&service.namespace),
+        "to see why none is ready; a replica that runs makes up for what was missed",
+    ))
+}
+
+/// The API server has no certificate to trust them by, or only such that have expired.
+fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) -> Option<Cause> {
+    let bundle = called.ca_bundle.as_ref().map(|bundle| bundle.0.as_slice());
+    let now = world.now.as_second();
+    let certificates = Pem::iter_from_buffer(bundle.unwrap_or_default()).flatten();
+    let mut last = None;
+    for pem in certificates {
+        let Ok(certificate) = pem.parse_x509() else {
+            continue;
+        };
+        last = last.max(Some(certificate.validity().not_after.timestamp()));
+    }
+    let what = match last {
+        Some(until) if until > now => return None,
+        Some(_) => "the certificate that it is to trust them by has expired",
+        None => "it has no certificate to trust them by",
+    };
+    let object = Object::new(
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfiguration",
+        "",
+        configuration,
+    );
+    let sentence = format!(
+        "It was made while the API server could not trust Volume Warden's webhooks: {what}."
+    );
+    let since = last.and_then(|until| k8s_openapi::jiff::Timestamp::from_second(until).ok());
+    let evidence =
+        Evidence::new(object.to_string(), "webhooks[0].clientConfig.caBundle").since(since);
+    let namespace = called
+        .service
+        .as_ref()
+        .map_or("volume-warden", |service| &service.namespace);
+    Some(Cause::new(Code::CertificateWrong, sentence, evidence).run(
+        format!("kubectl get events -n {namespace} --field-selector reason=CertificateNotRenewed"),
+        "to see which certificate was not renewed; Volume Warden publishes its CA again by itself once it runs, cert-manager's is renewed by cert-manager",
+    ))
+}

@@ -1,0 +1,184 @@
+//! Claims that no volume is bound to.
+
+use super::{
+    objects::{a_claim, a_volume, class, delete_volume},
+    support::{Case, Fault, Stage},
+};
+use crate::support::{Space, claim};
+use anyhow::Result;
+use futures::{FutureExt, future::LocalBoxFuture};
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use volume_warden::why::Code;
+
+type Seeded = LocalBoxFuture<'static, Result<Case>>;
+
+/// All of them.
+pub const FAULTS: &[Fault] = &[
+    Fault {
+        name: "two default classes",
+        root: Code::TwoDefaultClasses,
+        seed: two_defaults,
+    },
+    Fault {
+        name: "class missing",
+        root: Code::ClassMissing,
+        seed: class_missing,
+    },
+    Fault {
+        name: "no matching volume",
+        root: Code::NoMatchingVolume,
+        seed: no_matching_volume,
+    },
+    Fault {
+        name: "volume missing",
+        root: Code::VolumeMissing,
+        seed: volume_missing,
+    },
+    Fault {
+        name: "volume deleting",
+        root: Code::VolumeDeleting,
+        seed: volume_deleting,
+    },
+    Fault {
+        name: "volume reserved",
+        root: Code::VolumeReserved,
+        seed: volume_reserved,
+    },
+    Fault {
+        name: "waits for a pod",
+        root: Code::WaitsForPod,
+        seed: waits_for_a_pod,
+    },
+    Fault {
+        name: "provisioner silent",
+        root: Code::ProvisionerSilent,
+        seed: provisioner_silent,
+    },
+    Fault {
+        name: "provisioner failed",
+        root: Code::ProvisionerFailed,
+        seed: provisioner_failed,
+    },
+];
+
+/// The claim `data`.
+fn asked(space: &Space, command: &str) -> Case {
+    Case::new(&["pvc", "data", "-n", &space.name], command)
+}
+
+fn by_hand() -> Value {
+    json!({"provisioner": "kubernetes.io/no-provisioner"})
+}
+
+/// The cluster has one, and the new one is taken.
+fn two_defaults(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        let default = json!({"storageclass.kubernetes.io/is-default-class": "true"});
+        class(
+            &space,
+            &space.name,
+            json!({"metadata": {"annotations": default}}),
+        )
+        .await?;
+        let without = claim("data", json!({"spec": {"storageClassName": null}}))?;
+        space
+            .claims
+            .create(&PostParams::default(), &without)
+            .await?;
+        Ok(asked(
+            &space,
+            &format!("kubectl annotate storageclass {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn class_missing(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        a_claim(&space, "data", json!({})).await?;
+        Ok(asked(&space, "kubectl get storageclass"))
+    }
+    .boxed_local()
+}
+
+fn no_matching_volume(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        class(&space, &space.name, by_hand()).await?;
+        a_volume(
+            &space,
+            "small",
+            json!({"spec": {"capacity": {"storage": "1Mi"}}}),
+        )
+        .await?;
+        a_claim(&space, "data", json!({})).await?;
+        Ok(asked(&space, "kubectl get pv"))
+    }
+    .boxed_local()
+}
+
+fn volume_missing(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        a_claim(&space, "data", json!({"spec": {"volumeName": "nowhere"}})).await?;
+        Ok(asked(&space, "kubectl get pv"))
+    }
+    .boxed_local()
+}
+
+fn volume_deleting(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        class(&space, &space.name, by_hand()).await?;
+        let held = json!({"metadata": {"finalizers": ["example.com/guard"]}});
+        let volume = a_volume(&space, "going", held).await?;
+        delete_volume(&space, &volume).await?;
+        a_claim(&space, "data", json!({})).await?;
+        Ok(asked(&space, &format!("volume-warden why pv {volume}")))
+    }
+    .boxed_local()
+}
+
+fn volume_reserved(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        class(&space, &space.name, by_hand()).await?;
+        let other = json!({"spec": {"claimRef": {"namespace": space.name, "name": "other"}}});
+        let volume = a_volume(&space, "taken", other).await?;
+        a_claim(&space, "data", json!({"spec": {"volumeName": volume}})).await?;
+        Ok(asked(&space, &format!("kubectl get pv {volume}")))
+    }
+    .boxed_local()
+}
+
+fn waits_for_a_pod(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        let later = json!({"volumeBindingMode": "WaitForFirstConsumer"});
+        class(&space, &space.name, later).await?;
+        a_claim(&space, "data", json!({})).await?;
+        Ok(Case::as_it_should_be(&["pvc", "data", "-n", &space.name]))
+    }
+    .boxed_local()
+}
+
+fn provisioner_silent(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        class(&space, &space.name, json!({})).await?;
+        a_claim(&space, "data", json!({})).await?;
+        Ok(asked(&space, "kubectl get csidriver silent.example.com"))
+    }
+    .boxed_local()
+}
+
+/// What an external-provisioner tells when it cannot.
+fn provisioner_failed(_: &'static Stage, space: Space) -> Seeded {
+    async move {
+        class(&space, &space.name, json!({})).await?;
+        a_claim(&space, "data", json!({})).await?;
+        let event = json!({
+            "metadata": {"name": "data.1"}, "reason": "ProvisioningFailed", "type": "Warning", "message": "no space left",
+            "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
+            "involvedObject": {"kind": "PersistentVolumeClaim", "name": "data", "namespace": space.name},
+        });
+        space.events.create(&PostParams::default(), &serde_json::from_value(event)?).await?;
+        Ok(asked(&space, "kubectl describe pvc data"))
+    }
+    .boxed_local()
+}

@@ -1,0 +1,214 @@
+//! Clusters where somebody who should be at work is not, or somebody is who should not.
+
+use super::{
+    objects::{bound, class},
+    support::{Case, READER, Reader},
+};
+use crate::support::{
+    BINARY, Space, claim, installed,
+    sets::{DELETE_RETAIN, set},
+    webhooks_answer,
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+use volume_warden::why::Code;
+use volume_warden_controlplane::{Cluster, Component, Warden, eventually};
+
+const OURS: &str = "kubectl get pods -n volume-warden -l app.kubernetes.io/name=volume-warden";
+
+/// A cluster in which one after the other stops working.
+struct Silent {
+    space: Space,
+    reader: Reader,
+}
+
+impl Silent {
+    async fn new() -> Result<Self> {
+        let cluster: &'static Cluster =
+            Box::leak(Box::new(installed("why-silent", "manifests").await?));
+        Ok(Self {
+            reader: Reader::new(cluster, "why-reader", READER).await?,
+            space: Space::new(cluster, "silent").await?,
+        })
+    }
+
+    async fn explains(&self, name: &str, claim: &str, code: Code, command: &str) -> Result<()> {
+        let case = Case::new(&["pvc", claim, "-n", &self.space.name], command);
+        self.reader.finds(name, code, &case).await
+    }
+
+    /// The claim `held` is protected by somebody who then ends.
+    async fn no_warden(&self) -> Result<()> {
+        let cluster = self.space.cluster;
+        let warden = Warden::builder(cluster, BINARY).serving().start().await?;
+        webhooks_answer(&cluster.client()).await?;
+        self.space.create_claim("held").await?;
+        drop(warden);
+        self.space.delete_claim("held").await?;
+        self.explains(
+            "nobody takes the protection off",
+            "held",
+            Code::OwnerNotRunning,
+            OURS,
+        )
+        .await
+    }
+
+    async fn no_endpoints(&self) -> Result<()> {
+        self.scale(0).await?;
+        bound(&self.space, "unprotected", json!({})).await?;
+        self.explains(
+            "no replica is ready",
+            "unprotected",
+            Code::WebhookDown,
+            OURS,
+        )
+        .await
+    }
+
+    async fn no_trust(&self) -> Result<()> {
+        self.scale(2).await?;
+        let mut parameters = CertificateParams::new(vec![])?;
+        let now = OffsetDateTime::now_utc();
+        parameters.not_before = now - Duration::days(2);
+        parameters.not_after = now - Duration::days(1);
+        let expired = parameters.self_signed(&KeyPair::generate()?)?.pem();
+        let bundle = k8s_openapi::ByteString(expired.into_bytes());
+        let patch =
+            json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]);
+        let configuration = "volume-warden-pvc-protection";
+        let patch = patch.to_string();
+        let patch = [
+            "patch",
+            "mutatingwebhookconfiguration",
+            configuration,
+            "--type=json",
+            "-p",
+            &patch,
+        ];
+        self.space.cluster.kubectl(&patch).await?;
+        let command = "kubectl get events -n volume-warden";
+        self.explains(
+            "the certificate has expired",
+            "unprotected",
+            Code::CertificateWrong,
+            command,
+        )
+        .await
+    }
+
+    async fn scale(&self, replicas: i32) -> Result<()> {
+        let replicas = format!("--replicas={replicas}");
+        let scale = [
+            "scale",
+            "deployment",
+            "volume-warden",
+            "-n",
+            "volume-warden",
+            &replicas,
+        ];
+        self.space.cluster.kubectl(&scale).await.map(drop)
+    }
+
+    async fn no_default_class(&self) -> Result<()> {
+        self.space
+            .cluster
+            .kubectl(&["delete", "storageclass", "standard"])
+            .await?;
+        class(&self.space, "fast", json!({})).await?;
+        let without = claim("classless", json!({"spec": {"storageClassName": null}}))?;
+        self.space
+            .claims
+            .create(&PostParams::default(), &without)
+            .await?;
+        let command = "kubectl annotate storageclass fast";
+        self.explains("no class", "classless", Code::NoClass, command)
+            .await
+    }
+
+    async fn no_node(&self) -> Result<()> {
+        let claim = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}});
+        self.space.create_claim("lost").await?;
+        self.space.patch_claim("lost", claim).await?;
+        self.space.create_running_pod("user", "lost").await?;
+        self.space.cluster.kill(Component::Kwok)?;
+        let nodes: Api<Node> = Api::all(self.space.cluster.client());
+        let ready = json!({"status": {"conditions": [{
+            "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "silent",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]}});
+        nodes
+            .patch_status("node-1", &PatchParams::default(), &Patch::Strategic(ready))
+            .await?;
+        self.space.delete_claim("lost").await?;
+        let command = "kubectl describe node node-1";
+        self.explains("the node is lost", "lost", Code::NodeLost, command)
+            .await
+    }
+
+    /// As after a restore from a backup, before the garbage collector has come by.
+    async fn no_owner(&self) -> Result<()> {
+        let protected = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}});
+        bound(&self.space, "data-web-0", json!({})).await?;
+        self.space.cluster.pause(Component::ControllerManager)?;
+        self.space.patch_claim("data-web-0", protected).await?;
+        let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "no-more"});
+        let owned = json!({"metadata": {"ownerReferences": [owner]}});
+        self.space.patch_claim("data-web-0", owned).await?;
+        let command = format!("kubectl patch pvc data-web-0 -n {}", self.space.name);
+        self.explains("the owner is gone", "data-web-0", Code::DeadOwner, &command)
+            .await
+    }
+}
+
+/// In an order in which one does not hide the next.
+#[tokio::test]
+async fn who_is_not_at_work_is_found() -> Result<()> {
+    let silent = Silent::new().await?;
+    silent.no_warden().await?;
+    silent.no_endpoints().await?;
+    silent.no_trust().await?;
+    silent.no_default_class().await?;
+    silent.no_node().await?;
+    silent.no_owner().await
+}
+
+/// Kubernetes' own controller writes on the claims of StatefulSets, and so do we.
+#[tokio::test]
+async fn two_at_the_same_work_are_found() -> Result<()> {
+    let cluster: &'static Cluster =
+        Box::leak(Box::new(Cluster::in_tree().name("why-both").start().await?));
+    cluster
+        .apply_kustomization(crate::support::repository().join("manifests"))
+        .await?;
+    let reader = Reader::new(cluster, "why-reader", READER).await?;
+    let space = Space::new(cluster, "both").await?;
+    bound(&space, "data-web-0", json!({})).await?;
+    let sets: Api<StatefulSet> = Api::namespaced(cluster.client(), &space.name);
+    sets.create(
+        &PostParams::default(),
+        &set("web", 1, DELETE_RETAIN, json!({}))?,
+    )
+    .await?;
+    eventually("Kubernetes owns the claim", async || {
+        let claim = space.claims.get("data-web-0").await?;
+        ensure!(claim.metadata.owner_references.is_some());
+        anyhow::Ok(())
+    })
+    .await?;
+    let _warden = Warden::builder(cluster, BINARY).start().await?;
+    let case = Case::new(
+        &["pvc", "data-web-0", "-n", &space.name],
+        "kubectl get pvc data-web-0",
+    );
+    reader
+        .finds("both are at work", Code::BothActive, &case)
+        .await
+}
