@@ -1,6 +1,6 @@
 //! kubectl as an admin.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +10,11 @@ use tokio::process::{Child, Command};
 use crate::cluster::Cluster;
 
 impl Cluster {
+    /// Where `kubectl` is, for those who run it as a user would.
+    pub fn kubectl_path(&self) -> PathBuf {
+        self.binaries.path("kubectl")
+    }
+
     /// Runs kubectl as an admin and returns what it wrote to stdout; the error carries its stderr.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         self.run_kubectl(arguments, "").await

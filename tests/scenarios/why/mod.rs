@@ -1,6 +1,7 @@
 //! What `volume-warden why` says on a real control plane, asked by somebody who may only read.
 
 mod claims;
+mod cli;
 mod objects;
 mod pending;
 mod silent;

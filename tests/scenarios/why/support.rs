@@ -4,7 +4,7 @@ use crate::support::{BINARY, Space, installed, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use futures::future::LocalBoxFuture;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::{process::Command, sync::OnceCell};
 use volume_warden::why::Code;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
@@ -69,6 +69,11 @@ impl Reader {
             .service_account_kubeconfig("default", name, None)
             .await?;
         Ok(Self { kubeconfig })
+    }
+
+    /// Who asks.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// Asks with these arguments.

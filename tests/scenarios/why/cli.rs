@@ -1,0 +1,181 @@
+//! The command line around the answer: how it is written, what code it ends with, and with whose rights it asks.
+
+use super::support::{Reader, Stage};
+use crate::support::Space;
+use anyhow::{Context, Result, ensure};
+use std::process::Stdio;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+    time::timeout,
+};
+use volume_warden_controlplane::{DEFAULT_TIMEOUT, eventually};
+
+/// What kubectl looks for when it is told `volume-warden`.
+const BINARY_AS_PLUGIN: &str = "kubectl-volume_warden";
+
+/// Somebody who may read claims and nothing else.
+const CLAIMS_ONLY: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: claims-only}
+rules:
+  - apiGroups: [""]
+    resources: [persistentvolumeclaims]
+    verbs: [get]
+"#;
+
+async fn used(label: &str) -> Result<(&'static Stage, Space)> {
+    let stage = Stage::get().await?;
+    let space = Space::new(stage.cluster, label).await?;
+    space.create_claim("data").await?;
+    space.create_running_pod("user", "data").await?;
+    space.delete_claim("data").await?;
+    Ok((stage, space))
+}
+
+/// A tree for people, without colours where nobody sees them; YAML and JSON say the same.
+#[tokio::test]
+async fn it_is_written_for_people_and_for_programs() -> Result<()> {
+    let (stage, space) = used("written").await?;
+    let arguments = ["pvc", "data", "-n", &space.name];
+    let told = stage.reader.why(&arguments).await?;
+    ensure!(told.code == 0, "{}", told.err);
+    let name = &space.name;
+    for words in [
+        &format!("PersistentVolumeClaim {name}/data is Terminating since "),
+        &format!("└─ InUse: The claim is kept because pod {name}/user uses it.\n"),
+        &format!("   seen at Pod {name}/user, spec.volumes\n"),
+        &format!(
+            "Next, once what runs in the pod is not needed any more:\n  kubectl delete pod user -n {name}\n"
+        ),
+    ] {
+        ensure!(told.out.contains(words.as_str()), "{words}: {}", told.out);
+    }
+    ensure!(!told.out.contains('\u{1b}'), "{}", told.out);
+    let json = stage.reader.answer(&arguments).await?;
+    let yaml = stage
+        .reader
+        .why(&[&arguments[..], &["-o", "yaml"]].concat())
+        .await?;
+    for value in ["code: InUse", "state: Terminating", "unread: []"] {
+        ensure!(yaml.out.contains(value), "{value}: {}", yaml.out);
+    }
+    assert_eq!(json["state"], "Terminating");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_code_one_and_what_cannot_be_read_code_two() -> Result<()> {
+    let (stage, space) = used("codes").await?;
+    for (kind, name) in [
+        ("pvc", "none"),
+        ("pv", "none"),
+        ("pod", "none"),
+        ("statefulset", "none"),
+        ("namespace", "none"),
+    ] {
+        let told = stage.reader.why(&[kind, name, "-n", &space.name]).await?;
+        ensure!(
+            told.code == 1 && told.err.contains("there is no "),
+            "{kind}: {} {}",
+            told.code,
+            told.err
+        );
+    }
+    let stranger = Reader::new(stage.cluster, "claims-only", CLAIMS_ONLY).await?;
+    let told = stranger.why(&["pvc", "data", "-n", &space.name]).await?;
+    ensure!(
+        told.code == 2 && told.out.contains("Not known: pods in "),
+        "{} {}{}",
+        told.code,
+        told.out,
+        told.err
+    );
+    ensure!(told.out.contains("is forbidden"), "{}", told.out);
+    let told = stranger.why(&["pod", "user", "-n", &space.name]).await?;
+    ensure!(
+        told.code == 2 && told.err.contains("pods ") && told.out.is_empty(),
+        "{} {}",
+        told.code,
+        told.err
+    );
+    let told = stranger
+        .why(&["pvc", "data", "--context", "nowhere"])
+        .await?;
+    ensure!(
+        told.code == 2 && told.err.contains("nowhere"),
+        "{} {}",
+        told.code,
+        told.err
+    );
+    Ok(())
+}
+
+/// An answer for each change, until the object is gone.
+#[tokio::test]
+async fn it_watches_until_the_object_is_gone() -> Result<()> {
+    let (stage, space) = used("watched").await?;
+    let mut watching = Command::new(crate::support::BINARY)
+        .args([
+            "why",
+            "pvc",
+            "data",
+            "-n",
+            &space.name,
+            "--watch",
+            "-o",
+            "json",
+            "--kubeconfig",
+        ])
+        .arg(stage.reader.kubeconfig())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let out = watching.stdout.take().context("no output")?;
+    let mut lines = BufReader::new(out).lines();
+    let first = timeout(DEFAULT_TIMEOUT, lines.next_line())
+        .await??
+        .context("it ended")?;
+    ensure!(first.contains("InUse"), "{first}");
+    space
+        .patch_pod_status("user", serde_json::json!({"phase": "Succeeded"}))
+        .await?;
+    let second = timeout(DEFAULT_TIMEOUT, lines.next_line())
+        .await??
+        .context("it ended")?;
+    ensure!(second.contains("FinishedPod"), "{second}");
+    space.delete_pod("user").await?;
+    let ended = timeout(DEFAULT_TIMEOUT, watching.wait()).await??;
+    ensure!(ended.success(), "{ended}");
+    Ok(())
+}
+
+/// `kubectl volume-warden why`, from the same binary under the name that kubectl looks for.
+#[tokio::test]
+async fn kubectl_finds_it_as_a_plugin() -> Result<()> {
+    let (stage, space) = used("plugin").await?;
+    let directory = tempfile::tempdir()?;
+    std::os::unix::fs::symlink(
+        crate::support::BINARY,
+        directory.path().join(BINARY_AS_PLUGIN),
+    )?;
+    let kubectl = stage.cluster.kubectl_path();
+    eventually("kubectl passes it on", async || {
+        let output = Command::new(&kubectl)
+            .args(["volume-warden", "why", "pvc", "data", "-n", &space.name])
+            .env("PATH", directory.path())
+            .env("KUBECONFIG", stage.reader.kubeconfig())
+            .output()
+            .await?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(
+            output.status.success() && text.contains("InUse"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    })
+    .await
+}
