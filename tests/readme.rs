@@ -1,7 +1,7 @@
 //! The README names every flag and every metric, docs/events.md every reason, and none that is not there.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
-use volume_warden::{objects::Kind, telemetry::Metrics};
+use volume_warden::{objects::Kind, telemetry::Metrics, why::Code};
 
 const README: &str = include_str!("../README.md");
 
@@ -46,6 +46,17 @@ fn every_flag_of_run_is_in_the_table() {
         .filter(|flag| flag.starts_with("--") && !help.contains(**flag))
         .collect();
     assert!(unknown.is_empty(), "in the table, but no flag: {unknown:?}");
+}
+
+/// `docs/why.md` has a row for each cause.
+#[test]
+fn every_cause_is_explained() {
+    let page = include_str!("../docs/why.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let told: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+    let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
+    let told: BTreeSet<String> = told.into_iter().map(str::to_owned).collect();
+    assert_eq!(told, known);
 }
 
 /// A family without a series is not in the text.
