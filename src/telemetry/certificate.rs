@@ -9,6 +9,7 @@ use prometheus_client::{
 #[derive(Debug, Default)]
 pub(super) struct CertificateMetrics {
     expiry: Family<Certificate, Gauge>,
+    distrusting: Gauge,
 }
 
 impl CertificateMetrics {
@@ -16,6 +17,9 @@ impl CertificateMetrics {
         let help = "Seconds until the served certificate, and the CA it is trusted by, expire";
         let expiry = self.expiry.clone();
         registry.register_with_unit("certificate_expiry", help, Unit::Seconds, expiry);
+        let help =
+            "Webhooks of the running components whose caBundle does not fit the served certificate";
+        registry.register("webhooks_distrusting", help, self.distrusting.clone());
     }
 }
 
@@ -27,5 +31,11 @@ impl Metrics {
             Some(left) => drop(expiry.get_or_create(&certificate).set(left)),
             None => drop(expiry.remove(&certificate)),
         }
+    }
+
+    /// So many webhooks do not trust the served certificate.
+    pub fn webhooks_distrusting(&self, webhooks: usize) {
+        let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
+        self.certificate.distrusting.set(webhooks);
     }
 }

@@ -113,7 +113,7 @@ impl Configurations {
 /// A configuration as it was read.
 pub(super) struct Found {
     pub(super) configuration: Configuration,
-    object: DynamicObject,
+    pub(super) object: DynamicObject,
 }
 
 /// What the API server knows of a webhook's server.

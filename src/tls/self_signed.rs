@@ -154,8 +154,8 @@ impl SelfSigned {
             if served.pair == material.pair {
                 return Ok(());
             }
-            let doubts = |of: &Material| self.service.doubts(&of.pair.certificate, found).0.len();
-            if doubts(&material) > doubts(served) {
+            let judged = |of: &Material| self.service.doubts(&of.pair.certificate, found).0;
+            if judged(&material).doubts.len() > judged(served).doubts.len() {
                 return Ok(());
             }
         }

@@ -25,10 +25,25 @@ struct State {
     clients: Option<Arc<dyn ClientCertVerifier>>,
     served: Option<Validity>,
     authority: Option<Validity>,
-    /// Sentences that say which webhooks will not trust what is served.
-    doubts: Vec<String>,
-    /// Whether that has been looked at.
-    judged: bool,
+    /// Nothing until the webhooks have been looked at.
+    judgement: Option<Judgement>,
+}
+
+/// What the API server makes of a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Judgement {
+    /// Sentences that say which webhooks will not trust it.
+    pub(super) doubts: Vec<String>,
+    /// How many there are in all.
+    pub(super) webhooks: usize,
+}
+
+impl Judgement {
+    /// Whether nobody would call with it. One configuration that is wrong is no reason to take the webhooks of the others out of
+    /// service, in all replicas.
+    fn is_useless(&self) -> bool {
+        self.webhooks > 0 && self.doubts.len() == self.webhooks
+    }
 }
 
 /// A certificate whose end is watched.
@@ -65,6 +80,7 @@ impl Service {
                 let left = validity.map(|validity| validity.until - now);
                 metrics.certificate_expiry(which.label(), left);
             }
+            metrics.webhooks_distrusting(watched.distrusting());
         });
         service
     }
@@ -94,24 +110,26 @@ impl Service {
         Ok(())
     }
 
-    /// Which webhooks of what was found would not trust this certificate, each in a sentence; and of the CAs by which the others do
-    /// the one that ends first.
+    /// Which webhooks of what was found would not trust this certificate; and of the CAs by which the others do the one that ends
+    /// first.
     pub(super) fn doubts(
         &self,
         certificate: &str,
         found: &[Found],
-    ) -> (Vec<String>, Option<Validity>) {
-        let (now, mut doubts, mut authority) = (self.clock.now(), Vec::new(), None::<Validity>);
+    ) -> (Judgement, Option<Validity>) {
+        let (now, mut authority) = (self.clock.now(), None::<Validity>);
+        let mut judgement = Judgement::default();
         for (configuration, called) in found
             .iter()
             .flat_map(|found| found.called().map(|called| (found.configuration, called)))
         {
             let host = called.host.as_deref();
+            judgement.webhooks += 1;
             match trust(certificate, &called.bundle, host, now) {
                 Trust::Until(end) => {
                     authority = Some(authority.map_or(end, |known| known.min(end)));
                 }
-                Trust::Refused(why) => doubts.push(format!(
+                Trust::Refused(why) => judgement.doubts.push(format!(
                     "the API server will not trust the certificate for webhook {} of {}: {why}",
                     called.webhook,
                     configuration.name()
@@ -121,7 +139,7 @@ impl Service {
                 }
             }
         }
-        (doubts, authority)
+        (judgement, authority)
     }
 
     /// Judges what is in service by what was found, for the probes. Returns whether all is well.
@@ -129,20 +147,22 @@ impl Service {
         let Some(pair) = self.lock().pair.clone() else {
             return false;
         };
-        let (doubts, authority) = self.doubts(&pair.certificate, found);
+        let (judgement, authority) = self.doubts(&pair.certificate, found);
         let mut state = self.lock();
-        if doubts != state.doubts {
-            for doubt in &doubts {
-                tracing::warn!(doubt, "not ready");
+        let before = state.judgement.take().unwrap_or_default();
+        if judgement.doubts != before.doubts {
+            for doubt in &judgement.doubts {
+                let ready = !judgement.is_useless();
+                tracing::warn!(doubt, ready, "a webhook does not trust the certificate");
             }
-            if doubts.is_empty() {
+            if judgement.doubts.is_empty() {
                 tracing::info!("every webhook configuration trusts the certificate");
             }
         }
-        state.judged = true;
         state.authority = authority;
-        state.doubts = doubts;
-        state.doubts.is_empty()
+        let well = judgement.doubts.is_empty();
+        state.judgement = Some(judgement);
+        well
     }
 
     /// What keeps this replica from being ready.
@@ -151,10 +171,18 @@ impl Service {
         if state.pair.is_none() {
             return vec!["there is no certificate yet".to_owned()];
         }
-        if !state.judged {
-            return vec!["the webhook configurations are not read yet".to_owned()];
+        match &state.judgement {
+            None => vec!["the webhook configurations are not read yet".to_owned()],
+            Some(judgement) if judgement.is_useless() => judgement.doubts.clone(),
+            Some(_) => Vec::new(),
         }
-        state.doubts.clone()
+    }
+
+    /// How many webhooks do not trust what is served, as was seen last.
+    fn distrusting(&self) -> usize {
+        let state = self.lock();
+        let judgement = state.judgement.as_ref();
+        judgement.map_or(0, |judgement| judgement.doubts.len())
     }
 
     /// Certificates whose end is watched, as far as they are known.
@@ -170,3 +198,6 @@ impl Service {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

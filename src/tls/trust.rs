@@ -14,7 +14,7 @@ use rustls::{
 use time::OffsetDateTime;
 
 /// What is known of it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// It is accepted, by a CA of this validity.
     Until(Validity),
@@ -112,7 +112,14 @@ fn verdict(error: Error) -> Trust {
                 | E::InvalidPurposeContext { .. }
         )
     );
-    let told = error.to_string();
+    // With the time of the look in them, the words would be others at each look.
+    let told = match error {
+        Error::InvalidCertificate(E::ExpiredContext { .. }) => "the certificate has expired".into(),
+        Error::InvalidCertificate(E::NotValidYetContext { .. }) => {
+            "the certificate is not valid yet".into()
+        }
+        error => error.to_string(),
+    };
     if refused {
         Trust::Refused(told)
     } else {
@@ -179,7 +186,11 @@ mod tests {
         };
         let early = leaf(&ours, now);
         assert!(!refused(&ask(&early, 49)));
-        assert!(refused(&ask(&early, 51)), "the leaf has expired");
+        let expired = Trust::Refused("the certificate has expired".to_owned());
+        assert_eq!(
+            [51, 52].map(|days| ask(&early, days)),
+            [expired.clone(), expired]
+        );
         assert!(refused(&ask(&early, -1)), "it is not valid yet");
         // As if it had been made to outlive its CA: only the CA has expired.
         let expired = Authority::generate(Duration::days(1), now - Duration::days(5));

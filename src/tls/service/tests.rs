@@ -1,0 +1,70 @@
+use super::*;
+use crate::tls::{ca_bundle::Configuration, pki::Authority};
+use kube::api::{ApiResource, DynamicObject};
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+
+fn authority() -> Authority {
+    Authority::generate(Duration::days(100), OffsetDateTime::now_utc()).expect("a CA")
+}
+
+/// A configuration whose two webhooks have this caBundle.
+fn found(name: &'static str, bundle: &str) -> Found {
+    let configuration = Configuration::Mutating(name);
+    let resource: ApiResource = configuration.resource();
+    let bundle = k8s_openapi::ByteString(bundle.as_bytes().to_vec());
+    let webhook = |name: &str| json!({"name": name, "clientConfig": {"service": {"name": "a", "namespace": "b"}, "caBundle": bundle}});
+    let webhooks = json!({"webhooks": [webhook("one"), webhook("two")]});
+    Found {
+        configuration,
+        object: DynamicObject::new(name, &resource).data(webhooks),
+    }
+}
+
+fn serving(authority: &Authority, metrics: &Metrics) -> Service {
+    let service = Service::new(metrics, Clock::system());
+    let (names, now) = (["a.b.svc".to_owned()], OffsetDateTime::now_utc());
+    let pair = authority.issue(&names, Duration::days(50), now);
+    service.put(&pair.expect("a leaf")).expect("serves");
+    service
+}
+
+fn distrusting(metrics: &Metrics) -> String {
+    let text = metrics.text();
+    let lines = text.lines();
+    let mut values =
+        lines.filter_map(|line| line.strip_prefix("volume_warden_webhooks_distrusting "));
+    values.next().expect("the metric").to_owned()
+}
+
+#[test]
+fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
+    crate::tls::install_crypto();
+    let (ours, foreign, metrics) = (authority(), authority(), Metrics::new());
+    let service = serving(&ours, &metrics);
+    assert!(!service.missing().is_empty(), "nothing is read yet");
+    let (good, bad) = (
+        found("good", &ours.certificate),
+        found("bad", &foreign.certificate),
+    );
+    for wrong in [bad, found("empty", "")] {
+        assert!(!service.judge(&[found("good", &ours.certificate), wrong]));
+        assert_eq!(service.missing(), Vec::<String>::new());
+        assert_eq!(distrusting(&metrics), "2");
+    }
+    assert!(service.judge(&[good]));
+    assert_eq!(distrusting(&metrics), "0");
+}
+
+#[test]
+fn a_certificate_that_nobody_trusts_is_not_ready() {
+    crate::tls::install_crypto();
+    let (ours, foreign, metrics) = (authority(), authority(), Metrics::new());
+    let service = serving(&ours, &metrics);
+    assert!(!service.judge(&[found("bad", &foreign.certificate), found("empty", "")]));
+    let missing = service.missing();
+    assert_eq!(missing.len(), 4, "{missing:?}");
+    assert!(missing[0].contains("webhook one of bad"), "{missing:?}");
+    assert!(service.judge(&[]), "none is installed");
+    assert_eq!(service.missing(), Vec::<String>::new());
+}
