@@ -4,7 +4,10 @@ use super::{tasks::Tasks, tls::TlsOptions};
 use crate::{
     cluster::{Apply, LeaseName, LeaseObject},
     telemetry::Metrics,
-    tls::{Clients, Clock, Configuration, Mounted, SelfSigned, Service, Settings, Warnings, judge},
+    tls::{
+        Clients, Clock, Configuration, Loaded, Mounted, SelfSigned, Service, Settings, Source as _,
+        Warnings, judge,
+    },
 };
 use kube::Client;
 use std::sync::Arc;
@@ -13,13 +16,13 @@ use std::sync::Arc;
 pub(super) struct Serving {
     pub(super) service: Service,
     source: Source,
-    clients: Option<Clients>,
+    clients: Option<Loaded<Clients>>,
     client: Client,
     configurations: Vec<Configuration>,
 }
 
 enum Source {
-    Mounted(Mounted),
+    Mounted(Loaded<Mounted>),
     SelfSigned(Settings),
 }
 
@@ -33,7 +36,7 @@ impl Serving {
     ) -> anyhow::Result<Self> {
         let service = Service::new(metrics, Clock::system());
         let source = match options.mounted() {
-            Some(files) => Source::Mounted(files),
+            Some(files) => Source::Mounted(files.load(&service).await?),
             None => Source::SelfSigned(Settings {
                 client: client.clone(),
                 namespace: namespace.to_owned(),
@@ -45,13 +48,10 @@ impl Serving {
                 lifetimes: options.lifetimes()?,
             }),
         };
-        let clients = options.clients();
-        if let Some(clients) = &clients {
-            clients.load(&service).await?;
-        }
-        if let Source::Mounted(files) = &source {
-            files.load(&service).await?;
-        }
+        let clients = match options.clients() {
+            Some(clients) => Some(clients.load(&service).await?),
+            None => None,
+        };
         Ok(Self {
             service,
             source,
@@ -71,7 +71,7 @@ impl Serving {
         let lease = LeaseObject::new(self.client.clone(), lease);
         match self.source {
             Source::Mounted(files) => {
-                let source = files.certificate.display().to_string();
+                let source = files.file().display().to_string();
                 let warnings = Warnings::new(apply, lease, &source);
                 let follow = files.follow(service.clone(), stop.clone());
                 tasks.spawn("certificate", follow);

@@ -3,7 +3,7 @@
 use super::{
     Service,
     config::chain,
-    mounted::{POLL, read},
+    files::{Source, read},
 };
 use anyhow::Context;
 use rustls::{
@@ -17,8 +17,10 @@ use rustls::{
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
-use std::{path::PathBuf, sync::Arc};
-use tokio_util::sync::CancellationToken;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use x509_parser::parse_x509_certificate;
 
 /// Clients with a certificate of the CAs in a file.
@@ -30,45 +32,29 @@ pub struct Clients {
     pub names: Vec<String>,
 }
 
-impl Clients {
-    /// Lets nobody else in from now on.
-    ///
-    /// # Errors
-    /// When the file is missing or its content does not do.
-    pub async fn load(&self, service: &Service) -> anyhow::Result<()> {
-        self.put(&read(&self.authorities).await?, service)
+impl Source for Clients {
+    type Content = String;
+
+    const WHAT: &'static str = "CAs of clients";
+
+    fn file(&self) -> &Path {
+        &self.authorities
     }
 
-    /// Looks for other content until `stop`. What does not do is told, and the old stays.
-    pub async fn follow(self, service: Service, stop: CancellationToken) {
-        let mut known = read(&self.authorities).await.ok();
-        loop {
-            tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(POLL) => {} }
-            let text = match read(&self.authorities).await {
-                Ok(text) if Some(&text) == known.as_ref() => continue,
-                text => text,
-            };
-            let put = text.and_then(|text| self.put(&text, &service).map(|()| text));
-            match put {
-                Ok(text) => {
-                    tracing::info!(file = %self.authorities.display(), "CAs of clients reloaded");
-                    known = Some(text);
-                }
-                Err(error) => tracing::error!(
-                    error = format!("{error:#}"),
-                    "the new CAs of clients do not do, the old ones are kept"
-                ),
-            }
-        }
+    async fn read(&self) -> anyhow::Result<String> {
+        read(&self.authorities).await
     }
 
-    fn put(&self, authorities: &str, service: &Service) -> anyhow::Result<()> {
+    /// Nobody else is let in from now on.
+    fn put(&self, authorities: &String, service: &Service) -> anyhow::Result<()> {
         let verifier = self
             .verifier(authorities)
             .with_context(|| format!("cannot use {}", self.authorities.display()))?;
         service.only_to(verifier)
     }
+}
 
+impl Clients {
     fn verifier(&self, authorities: &str) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
         let mut roots = RootCertStore::empty();
         for authority in chain(authorities)? {

@@ -6,19 +6,24 @@ mod clients;
 mod clock;
 mod config;
 mod expiry;
+mod files;
 mod lifetimes;
 mod material;
 mod mounted;
+mod pace;
 mod pki;
 mod secret;
 mod self_signed;
 mod service;
+#[cfg(test)]
+mod test_api;
 mod trust;
 mod warnings;
 
 pub use ca_bundle::Configuration;
 pub use clients::Clients;
 pub use clock::Clock;
+pub use files::{Loaded, Source};
 pub use lifetimes::Lifetimes;
 pub use mounted::{Mounted, judge};
 pub use self_signed::{SelfSigned, Settings};

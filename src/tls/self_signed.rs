@@ -8,6 +8,7 @@ use super::{
     Lifetimes, Service, Warnings,
     ca_bundle::{Configuration, Configurations, Found},
     material::{Material, Scene},
+    pace::Pace,
     secret::{self, Shared},
 };
 use k8s_openapi::api::core::v1::Secret;
@@ -18,8 +19,6 @@ use tokio_util::sync::CancellationToken;
 
 /// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied.
 const ROUND: Duration = Duration::from_secs(30);
-/// Also between two steps of a renewal.
-const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// How often the wall clock is asked: a timer knows nothing of the time that its machine was suspended.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -70,27 +69,39 @@ impl SelfSigned {
 
     /// Keeps a certificate in service until `stop`.
     pub async fn follow(mut self, warnings: Warnings, stop: CancellationToken) {
+        let mut pace = Pace::new(ROUND);
         loop {
-            let pause = match self.round().await {
-                Ok(()) => ROUND,
-                Err(error) => {
-                    let (error, secret) = (format!("{error:#}"), &self.shared.name);
-                    tracing::warn!(error, secret, "the certificate is not in order yet");
-                    AFTER_FAILURE
-                }
-            };
+            let before = self.known.clone();
+            let done = self.round().await;
+            if let Err(error) = &done {
+                let (error, secret) = (format!("{error:#}"), &self.shared.name);
+                tracing::warn!(error, secret, "the certificate is not in order yet");
+            }
+            if self.known != before {
+                // A step was taken, and the next may be due.
+                pace.begin_anew();
+            }
             warnings.look(&self.service);
-            tokio::select! { () = stop.cancelled() => return, () = self.due(pause) => {} }
+            let overdue = self.is_overdue();
+            let pause = pace.after(done.is_ok() && !overdue);
+            tokio::select! { () = stop.cancelled() => return, () = self.due(pause, overdue) => {} }
         }
     }
 
-    /// Waits so long, but no longer than until the next step is due by the wall clock.
-    async fn due(&self, pause: Duration) {
+    fn next_step(&self) -> Option<i64> {
+        self.known.as_ref().map(Material::next_step)
+    }
+
+    /// Whether a step is due that could not be taken, as where somebody else writes a caBundle again and again.
+    fn is_overdue(&self) -> bool {
+        let now = self.service.clock.now().unix_timestamp();
+        self.next_step().is_some_and(|step| step <= now)
+    }
+
+    /// Waits so long, but no longer than until the next step is due by the wall clock, if it is not `overdue`.
+    async fn due(&self, pause: Duration, overdue: bool) {
         let (began, now) = (Instant::now(), self.service.clock.now());
-        let step = self.known.as_ref().map(Material::next_step);
-        // One that is due already could not be taken in this round.
-        let overdue = step.is_some_and(|step| step <= now.unix_timestamp());
-        let pause = if overdue { AFTER_FAILURE } else { pause };
+        let step = self.next_step();
         while began.elapsed() < pause {
             tokio::time::sleep(TICK.min(pause)).await;
             let (before, now) = (now, self.service.clock.now());
@@ -177,3 +188,6 @@ fn bundles(found: &[Found]) -> String {
     bundles.dedup();
     bundles.join("\n")
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 use time::{Duration, OffsetDateTime};
 use tokio_util::sync::CancellationToken;
-use volume_warden::tls::Clients;
+use volume_warden::tls::{Clients, Loaded, Source};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -52,6 +52,7 @@ struct Door {
     site: Site,
     trust: ClientConfig,
     clients: Clients,
+    loaded: Option<Loaded<Clients>>,
     _directory: TempDir,
 }
 
@@ -64,11 +65,13 @@ impl Door {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
         fs::write(&clients.authorities, authority.pem()).expect("writes");
-        clients.load(&site.service).await.expect("loads");
+        let loaded = clients.clone().load(&site.service).await;
+        let loaded = loaded.expect("loads");
         Self {
             site,
             trust,
             clients,
+            loaded: Some(loaded),
             _directory: directory,
         }
     }
@@ -115,12 +118,13 @@ async fn a_client_needs_an_allowed_name() {
 #[tokio::test]
 async fn the_file_is_followed() {
     let (before, after) = (authority(), authority());
-    let door = Door::open(&before, &[]).await;
+    let mut door = Door::open(&before, &[]).await;
     let stop = CancellationToken::new();
-    let (follow, service) = (door.clients.clone(), door.site.service.clone());
-    let task = tokio::spawn(follow.follow(service, stop.clone()));
+    let (loaded, service) = (door.loaded.take().expect("once"), door.site.service.clone());
+    let task = tokio::spawn(loaded.follow(service, stop.clone()));
     fs::write(door.file(), "junk").expect("writes");
-    assert!(door.clients.load(&door.site.service).await.is_err());
+    let junk = door.clients.clone().load(&door.site.service).await;
+    assert!(junk.is_err());
     assert!(
         door.lets_in(&before, "anybody", 1).await,
         "the old one is kept"

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission::{self, Answer, Hook, Limits, Review, Rule},
     telemetry::Metrics,
-    tls::{Clock, Mounted, Service, install_crypto},
+    tls::{Clock, Mounted, Service, Source, install_crypto},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);

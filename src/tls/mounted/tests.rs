@@ -1,7 +1,12 @@
 use super::*;
 use crate::{
     telemetry::Metrics,
-    tls::{Clock, pki::Authority},
+    tls::{
+        Clock,
+        files::POLL,
+        pki::Authority,
+        test_api::{Fake, WEBHOOKS},
+    },
 };
 use std::{os::unix::fs::symlink, sync::Arc};
 
@@ -42,9 +47,9 @@ async fn a_swapped_mount_is_followed_and_a_mismatched_pair_is_not() {
         key: root.path().join("..data/tls.key"),
     };
     let service = Service::new(&Metrics::new(), Clock::system());
-    files.load(&service).await.expect("loads");
+    let loaded = files.load(&service).await.expect("loads");
     let stop = CancellationToken::new();
-    let task = tokio::spawn(files.follow(service.clone(), stop.clone()));
+    let task = tokio::spawn(loaded.follow(service.clone(), stop.clone()));
     let serving = || {
         service
             .certificate
@@ -80,6 +85,59 @@ async fn a_missing_file_is_told_by_name() {
     let error = files
         .load(&Service::new(&Metrics::new(), Clock::system()))
         .await
-        .expect_err("fails");
+        .err()
+        .expect("fails");
     assert!(format!("{error:#}").contains("/nowhere/tls.crt"));
+}
+
+/// Between the start, which reads it, and the first look after it.
+#[tokio::test(start_paused = true)]
+async fn a_swap_right_after_the_start_is_followed() {
+    let root = tempfile::tempdir().expect("directory");
+    let (first, second) = (pair(), pair());
+    mount(root.path(), "1", &first);
+    let files = Mounted {
+        certificate: root.path().join("..data/tls.crt"),
+        key: root.path().join("..data/tls.key"),
+    };
+    let service = Service::new(&Metrics::new(), Clock::system());
+    let loaded = files.load(&service).await.expect("loads");
+    let before = service.certificate.load_full().expect("serves");
+    mount(root.path(), "2", &second);
+    let task = tokio::spawn(loaded.follow(service.clone(), CancellationToken::new()));
+    settle().await;
+    let after = service.certificate.load_full().expect("serves");
+    assert!(!Arc::ptr_eq(&before, &after), "the old one is served");
+    task.abort();
+}
+
+/// How often the configuration is read in so many seconds.
+async fn looks(api: &Fake, seconds: u64) -> usize {
+    let service = Service::new(&Metrics::new(), Clock::system());
+    service.put(&pair()).expect("serves");
+    let (client, stop) = (api.client(), CancellationToken::new());
+    let read = (client.clone(), vec![WEBHOOKS]);
+    tokio::spawn(judge(service, read, api.warnings(), stop.clone()));
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    stop.cancel();
+    api.calls("GET", "webhookconfigurations")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_never_well_is_looked_at_less_and_less() {
+    crate::tls::install_crypto();
+    let looks = looks(&Fake::default(), 600).await;
+    assert!((15..=25).contains(&looks), "{looks} looks in ten minutes");
+}
+
+/// As at the start of an API server: until it has been read once, the replica is not ready.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_read_again_soon() {
+    crate::tls::install_crypto();
+    let api = Fake {
+        fails: true,
+        ..Fake::default()
+    };
+    let looks = looks(&api, 20).await;
+    assert!(looks >= 4, "{looks} looks in twenty seconds");
 }

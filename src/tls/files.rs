@@ -1,0 +1,98 @@
+//! Files that somebody else writes: what is in them goes into service, and what is written later does, too.
+
+use super::Service;
+use anyhow::Context;
+use std::{path::Path, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// Polled, because an inotify watch on a mounted file goes deaf after the kubelet's first swap.
+pub(super) const POLL: Duration = Duration::from_secs(10);
+
+/// What is read from where, and how it gets into service.
+pub trait Source: Send + Sync + Sized {
+    /// As it is in the files.
+    type Content: PartialEq + Send + Sync;
+
+    /// For the log.
+    const WHAT: &'static str;
+
+    /// For the log.
+    fn file(&self) -> &Path;
+
+    /// The content of now.
+    fn read(&self) -> impl Future<Output = anyhow::Result<Self::Content>> + Send;
+
+    /// Puts it into service.
+    ///
+    /// # Errors
+    /// When it does not do. What was in service stays.
+    fn put(&self, content: &Self::Content, service: &Service) -> anyhow::Result<()>;
+
+    /// Puts what is there into service, so that a wrong mount is told at the start and not at the first review.
+    fn load(self, service: &Service) -> impl Future<Output = anyhow::Result<Loaded<Self>>> + Send {
+        async {
+            let served = self.read().await?;
+            self.put(&served, service)?;
+            Ok(Loaded {
+                source: self,
+                served,
+            })
+        }
+    }
+}
+
+/// Files whose content is in service. Only that content is followed by other: a swap right after it was read is one, too.
+pub struct Loaded<S: Source> {
+    source: S,
+    served: S::Content,
+}
+
+impl<S: Source> Loaded<S> {
+    /// Where it comes from.
+    pub fn file(&self) -> &Path {
+        self.source.file()
+    }
+
+    /// Looks for other content until `stop`. What cannot be read or does not do is told, once, and the old stays: the kubelet may
+    /// have been in the middle of a swap.
+    pub async fn follow(mut self, service: Service, stop: CancellationToken) {
+        let (what, mut told) = (S::WHAT, None);
+        loop {
+            tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(POLL) => {} }
+            let file = self.file().display().to_string();
+            match self.look(&service).await {
+                Ok(None) => told = None,
+                Ok(Some(content)) => {
+                    tracing::info!(file, what, "reloaded");
+                    self.served = content;
+                    told = None;
+                }
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    if told.as_ref() != Some(&error) {
+                        tracing::error!(file, what, error, "the old content stays in service");
+                    }
+                    told = Some(error);
+                }
+            }
+        }
+    }
+
+    /// Other content, once it is in service.
+    async fn look(&self, service: &Service) -> anyhow::Result<Option<S::Content>> {
+        let content = self.source.read().await?;
+        if content == self.served {
+            return Ok(None);
+        }
+        let put = self.source.put(&content, service);
+        put.context("the new content does not do")?;
+        Ok(Some(content))
+    }
+}
+
+/// The text of a file.
+pub(super) async fn read(path: &Path) -> anyhow::Result<String> {
+    tokio::fs::read_to_string(path)
+        .await
+        .with_context(|| format!("cannot read {}", path.display()))
+}

@@ -1,0 +1,74 @@
+use super::*;
+use crate::{
+    telemetry::Metrics,
+    tls::{
+        Clock,
+        test_api::{Fake, WEBHOOKS},
+    },
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+use time::OffsetDateTime;
+
+const MINUTES: u64 = 60;
+const DAY: i64 = 86_400;
+
+/// A replica beside that API server, and by how many seconds its clock is ahead.
+fn begin(api: &Fake) -> Arc<AtomicI64> {
+    crate::tls::install_crypto();
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let ahead = Arc::new(AtomicI64::new(0));
+    let offset = ahead.clone();
+    let clock = Clock::new(move || {
+        OffsetDateTime::now_utc() + time::Duration::seconds(offset.load(Ordering::SeqCst))
+    });
+    let settings = Settings {
+        client: api.client(),
+        namespace: "ns".to_owned(),
+        secret: "tls".to_owned(),
+        dns_names: vec!["a.b.svc".to_owned()],
+        configurations: vec![WEBHOOKS],
+        lifetimes: Lifetimes::new(days(365), days(90)).expect("lifetimes"),
+    };
+    let service = Service::new(&Metrics::new(), clock);
+    let replica = SelfSigned::new(settings, service);
+    tokio::spawn(replica.follow(api.warnings(), CancellationToken::new()));
+    ahead
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_secrets_it_asks_less_and_less() {
+    let api = Fake {
+        forbids: true,
+        ..Fake::default()
+    };
+    begin(&api);
+    pass(10 * MINUTES).await;
+    let asked = api.calls("GET", "/secrets");
+    assert!((15..=25).contains(&asked), "{asked} times in ten minutes");
+}
+
+/// The next step of a rotation waits for a caBundle that stays. Nobody is to fight for it.
+#[tokio::test(start_paused = true)]
+async fn a_cabundle_that_is_reverted_in_a_rotation_is_written_less_and_less() {
+    let api = Fake::default();
+    let ahead = begin(&api);
+    pass(1).await;
+    assert_eq!(api.calls("POST", "/secrets"), 1, "all is made");
+    ahead.store(250 * DAY, Ordering::SeqCst);
+    pass(10).await;
+    assert_eq!(api.calls("PUT", "/secrets"), 1, "the next CA is made");
+    ahead.fetch_add(120, Ordering::SeqCst);
+    pass(10).await;
+    let before = api.calls("PATCH", "webhookconfigurations");
+    pass(10 * MINUTES).await;
+    let written = api.calls("PATCH", "webhookconfigurations") - before;
+    assert!((15..=25).contains(&written), "{written} in ten minutes");
+    assert_eq!(api.calls("PUT", "/secrets"), 1, "no step is taken");
+}

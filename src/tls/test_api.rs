@@ -1,0 +1,106 @@
+//! An API server with one Secret and one webhook configuration, whose caBundle somebody reverts at once.
+
+use super::{Configuration, Warnings};
+use crate::{
+    cluster::{Apply, Elector, LeaseName, LeaseObject},
+    telemetry::Metrics,
+};
+use http::{Method, Request, Response};
+use kube::{Api, Client, client::Body};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+pub(super) const WEBHOOKS: Configuration = Configuration::Mutating("webhooks");
+
+/// See the module.
+#[derive(Clone, Default)]
+pub(super) struct Fake {
+    /// It answers nothing but errors.
+    pub(super) fails: bool,
+    /// Secrets may not be read.
+    pub(super) forbids: bool,
+    pub(super) state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    secret: Option<Value>,
+    calls: Vec<(Method, String)>,
+}
+
+impl Fake {
+    pub(super) fn client(&self) -> Client {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let api = api.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await.expect("a body");
+                let (code, answer) = api.answer(&head.method, head.uri.path(), &body);
+                let body = Body::from(answer.to_string().into_bytes());
+                let response = Response::builder().status(code).body(body);
+                Ok::<_, std::io::Error>(response.expect("a response"))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn answer(&self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+        let mut state = self.state.lock().expect("no panic");
+        state.calls.push((method.clone(), path.to_owned()));
+        if self.fails {
+            return status(500);
+        }
+        if path.contains("webhookconfigurations") {
+            let webhook = json!({"name": "one", "clientConfig": {"service": {"name": "a", "namespace": "b"}}});
+            let metadata = json!({"name": "webhooks", "resourceVersion": "1"});
+            return (200, json!({"metadata": metadata, "webhooks": [webhook]}));
+        }
+        if !path.contains("/secrets") {
+            return status(404);
+        }
+        if self.forbids {
+            return status(403);
+        }
+        if method != Method::GET {
+            state.secret = serde_json::from_slice(body).ok();
+        }
+        match &state.secret {
+            Some(secret) => (200, secret.clone()),
+            None => status(404),
+        }
+    }
+
+    /// How many there were to a path with these words.
+    pub(super) fn calls(&self, method: &str, words: &str) -> usize {
+        let state = self.state.lock().expect("no panic");
+        let calls = state.calls.iter();
+        calls
+            .filter(|(by, path)| by == method && path.contains(words))
+            .count()
+    }
+
+    pub(super) fn warnings(&self) -> Warnings {
+        let (client, metrics) = (self.client(), Arc::new(Metrics::new()));
+        let lease = LeaseName {
+            namespace: "ns".to_owned(),
+            name: "nobody".to_owned(),
+            identity: "nobody".to_owned(),
+            labels: Default::default(),
+        };
+        let leases = Api::namespaced(client.clone(), "ns");
+        let (_, leadership) = Elector::new(leases, lease.clone(), metrics.clone());
+        let apply = Apply::new(client.clone(), leadership, 1, false, metrics);
+        Warnings::new(Arc::new(apply), LeaseObject::new(client, lease), "a test")
+    }
+}
+
+fn status(code: u16) -> (u16, Value) {
+    let reason = match code {
+        404 => "NotFound",
+        403 => "Forbidden",
+        _ => "InternalError",
+    };
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason});
+    (code, status)
+}
