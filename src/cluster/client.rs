@@ -25,6 +25,9 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
     Client::try_from(config)
 }
 
+/// For a call that nobody waits for, neither a review nor a Lease.
+pub const UNHURRIED: Duration = Duration::from_secs(10);
+
 /// A call that takes longer than this counts as failed: kube's client alone would wait for ever.
 ///
 /// # Errors

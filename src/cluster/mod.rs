@@ -29,7 +29,7 @@ pub use action::{Action, Target};
 pub use apis::scoped;
 pub use apply::{Applied, Apply};
 pub use backoff::doubling;
-pub use client::{USER_AGENT, connect, within};
+pub use client::{UNHURRIED, USER_AGENT, connect, within};
 pub use create::{Creation, Lane};
 pub use departed::Departed;
 pub use events::{Announcement, Regarding};

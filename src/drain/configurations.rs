@@ -1,7 +1,7 @@
 //! The webhook configurations, which go first.
 
 use crate::{
-    cluster::{Applied, Apply, within},
+    cluster::{Applied, Apply, UNHURRIED, within},
     components::Component,
     tls::Configuration,
 };
@@ -10,9 +10,7 @@ use kube::{
     Api, Client,
     api::{DynamicObject, ObjectMeta},
 };
-use std::time::Duration;
 
-const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// So often, for one that somebody writes meanwhile: who keeps its caBundle, for instance.
 const TRIES: u32 = 5;
 
@@ -88,7 +86,7 @@ pub async fn returned(
 async fn read(client: &Client, configuration: Configuration) -> anyhow::Result<Option<ObjectMeta>> {
     let name = configuration.name();
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &configuration.resource());
-    let found = within(CALL_LIMIT, api.get_metadata_opt(name)).await;
+    let found = within(UNHURRIED, api.get_metadata_opt(name)).await;
     let found =
         found.with_context(|| format!("the webhook configuration {name} could not be read"))?;
     Ok(found.map(|found| found.metadata))

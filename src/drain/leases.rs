@@ -1,15 +1,12 @@
 //! Who else may be at work: the Leases of Volume Warden, found by their labels, whatever their names.
 
 use crate::{
-    cluster::{LeaseName, within},
+    cluster::{LeaseName, UNHURRIED, within},
     components::{Component, PART_OF},
 };
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
-use std::time::Duration;
-
-const CALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// A Lease for at least one of the components that are drained.
 #[derive(Clone, Debug)]
@@ -47,7 +44,7 @@ pub async fn of(client: &Client, components: &[Component]) -> anyhow::Result<Vec
     let (label, value) = PART_OF;
     let ours = ListParams::default().labels(&format!("{label}={value}"));
     let leases = Api::<Lease>::all(client.clone());
-    let listed = within(CALL_LIMIT, leases.list(&ours)).await;
+    let listed = within(UNHURRIED, leases.list(&ours)).await;
     let listed = listed.context("the Leases could not be listed, so nothing is concluded")?;
     let concern = |lease: &Lease| components.iter().any(|each| each.is_led_by(lease.labels()));
     let concerning = listed.items.into_iter().filter(concern);

@@ -1,7 +1,7 @@
 //! What there is, read live.
 
 use crate::{
-    cluster::{Feed, Store, read_all, scoped, within},
+    cluster::{Feed, Store, UNHURRIED, read_all, scoped, within},
     objects::{Claim, Pod, StatefulSet, Tracked, Volume, volume::Phase},
     pvc_retention::Known,
     telemetry::Metrics,
@@ -9,9 +9,7 @@ use crate::{
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use std::{sync::Arc, time::Duration};
-
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+use std::sync::Arc;
 
 /// All objects that were or may have been written on, and those that decide about them.
 pub struct World {
@@ -54,7 +52,7 @@ pub async fn exists(client: &Client, namespace: Option<&str>) -> anyhow::Result<
         return Ok(());
     };
     let api = Api::<Namespace>::all(client.clone());
-    let found = within(CALL_LIMIT, api.get_metadata_opt(name)).await;
+    let found = within(UNHURRIED, api.get_metadata_opt(name)).await;
     if found
         .with_context(|| format!("the namespace {name} could not be read"))?
         .is_none()

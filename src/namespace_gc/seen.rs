@@ -4,16 +4,13 @@
 //! it any more. Whatever goes wrong, a name that is not recorded is a namespace that is kept.
 
 use super::NAME;
-use crate::cluster::within;
+use crate::cluster::{UNHURRIED, within};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api, Client, ResourceExt,
     api::{ObjectMeta, PostParams},
 };
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashSet};
 use tokio::sync::{Mutex, OnceCell};
 
 /// Its name, in the system namespace.
@@ -26,7 +23,6 @@ const CLUSTER: &str = "volume-warden.dev/cluster";
 const ANCHOR: &str = "kube-system";
 /// A ConfigMap holds a mebibyte. So much is left for what somebody else puts there.
 pub(super) const LIMIT: usize = 900 * 1024;
-const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// Somebody else may write meanwhile.
 const ROUNDS: u32 = 5;
 
@@ -94,12 +90,12 @@ impl Seen {
     /// # Errors
     /// When that could not be read.
     pub async fn exists(&self) -> kube::Result<bool> {
-        let map = within(CALL_LIMIT, self.api.get_opt(CONFIG_MAP)).await?;
+        let map = within(UNHURRIED, self.api.get_opt(CONFIG_MAP)).await?;
         Ok(map.is_some())
     }
 
     async fn map(&self) -> Result<Option<ConfigMap>, Unreadable> {
-        let map = within(CALL_LIMIT, self.api.get_opt(CONFIG_MAP)).await?;
+        let map = within(UNHURRIED, self.api.get_opt(CONFIG_MAP)).await?;
         let written_by = map.as_ref().and_then(|map| map.annotations().get(CLUSTER));
         match written_by {
             Some(cluster) if cluster != self.cluster().await? => Err(Unreadable::Foreign),
@@ -109,7 +105,7 @@ impl Seen {
 
     async fn cluster(&self) -> kube::Result<&String> {
         let read = async || {
-            let anchor = within(CALL_LIMIT, self.namespaces.get(ANCHOR)).await?;
+            let anchor = within(UNHURRIED, self.namespaces.get(ANCHOR)).await?;
             Ok(anchor.uid().unwrap_or_default())
         };
         self.cluster.get_or_try_init(read).await
@@ -173,10 +169,10 @@ impl Seen {
         let parameters = PostParams::default();
         if exists {
             let replaced = self.api.replace(CONFIG_MAP, &parameters, &map);
-            within(CALL_LIMIT, replaced).await.map(drop)
+            within(UNHURRIED, replaced).await.map(drop)
         } else {
             let created = self.api.create(&parameters, &map);
-            within(CALL_LIMIT, created).await.map(drop)
+            within(UNHURRIED, created).await.map(drop)
         }
     }
 }

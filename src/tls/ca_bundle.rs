@@ -1,6 +1,6 @@
 //! The caBundle of our webhook configurations. Everything else in them belongs to whoever installed them.
 
-use crate::cluster::within;
+use crate::cluster::{UNHURRIED, within};
 use futures::future::join_all;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation, jsonptr::PointerBuf};
 use k8s_openapi::{
@@ -14,9 +14,7 @@ use kube::{
     api::{ApiResource, DynamicObject, PatchParams},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
-
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+use std::collections::BTreeMap;
 
 /// A webhook configuration of ours, by name. One that is not installed is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +70,7 @@ impl Configurations {
     pub(super) async fn read(&mut self) -> kube::Result<Vec<Found>> {
         let reads = self.wanted.iter().map(|configuration| {
             let api = configuration.api(&self.client);
-            async move { within(CALL_LIMIT, api.get(configuration.name())).await }
+            async move { within(UNHURRIED, api.get(configuration.name())).await }
         });
         let mut found = Vec::new();
         for (configuration, read) in self.wanted.iter().zip(join_all(reads).await) {
@@ -155,7 +153,7 @@ impl Found {
             let patch = kube::api::Patch::<()>::Json(Patch(operations));
             let (api, name) = (self.configuration.api(client), self.configuration.name());
             let parameters = PatchParams::default();
-            self.object = within(CALL_LIMIT, api.patch(name, &parameters, &patch)).await?;
+            self.object = within(UNHURRIED, api.patch(name, &parameters, &patch)).await?;
             tracing::info!(configuration = name, "caBundle published");
         }
         Ok(())

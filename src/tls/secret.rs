@@ -6,15 +6,13 @@ use super::{
     material::Material,
     pki::Authority,
 };
-use crate::cluster::within;
+use crate::cluster::{UNHURRIED, within};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api,
     api::{ObjectMeta, PostParams},
 };
-use std::{collections::BTreeMap, time::Duration};
-
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+use std::collections::BTreeMap;
 
 /// See the module.
 pub(super) struct Shared {
@@ -24,7 +22,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) async fn read(&self) -> kube::Result<Option<Secret>> {
-        within(CALL_LIMIT, self.api.get_opt(&self.name)).await
+        within(UNHURRIED, self.api.get_opt(&self.name)).await
     }
 
     /// Fails if another replica was first; the next round then finds what that one wrote.
@@ -37,7 +35,7 @@ impl Shared {
         if let Some(mut secret) = found {
             secret.data = Some(data(material));
             let replace = self.api.replace(&self.name, &parameters, &secret);
-            return within(CALL_LIMIT, replace).await;
+            return within(UNHURRIED, replace).await;
         }
         let secret = Secret {
             metadata: ObjectMeta {
@@ -48,7 +46,7 @@ impl Shared {
             data: Some(data(material)),
             ..Secret::default()
         };
-        within(CALL_LIMIT, self.api.create(&parameters, &secret)).await
+        within(UNHURRIED, self.api.create(&parameters, &secret)).await
     }
 }
 
