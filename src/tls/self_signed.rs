@@ -17,8 +17,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied.
-const ROUND: Duration = Duration::from_secs(30);
+/// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied: within a minute, the writing included.
+/// Each round reads every configuration and the Secret, in each replica, so it is most of what an idle follower asks.
+const ROUND: Duration = Duration::from_secs(50);
 /// How often the wall clock is asked: a timer knows nothing of the time that its machine was suspended.
 const TICK: Duration = Duration::from_secs(1);
 

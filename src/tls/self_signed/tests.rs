@@ -72,3 +72,13 @@ async fn a_cabundle_that_is_reverted_in_a_rotation_is_written_less_and_less() {
     assert!((15..=25).contains(&written), "{written} in ten minutes");
     assert_eq!(api.calls("PUT", "/secrets"), 1, "no step is taken");
 }
+
+/// All is well: this is what an idle replica costs the API server.
+#[tokio::test(start_paused = true)]
+async fn a_round_is_no_more_often_than_a_minute_needs() {
+    let api = Fake::default();
+    begin(&api);
+    pass(10 * MINUTES).await;
+    let rounds = api.calls("GET", "/secrets");
+    assert!((11..=13).contains(&rounds), "{rounds} in ten minutes");
+}
