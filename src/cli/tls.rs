@@ -51,6 +51,8 @@ pub(super) struct TlsOptions {
         env = "VOLUME_WARDEN_TLS_CA_LIFETIME",
         default_value = "8760h",
         value_parser = go_duration::parse,
+        // Beside files nothing is made, and it would be without effect.
+        conflicts_with = "tls_cert_file",
         value_name = "DURATION"
     )]
     tls_ca_lifetime: Duration,
@@ -61,6 +63,8 @@ pub(super) struct TlsOptions {
         env = "VOLUME_WARDEN_TLS_CERTIFICATE_LIFETIME",
         default_value = "2160h",
         value_parser = go_duration::parse,
+        // Beside files nothing is made, and it would be without effect.
+        conflicts_with = "tls_cert_file",
         value_name = "DURATION"
     )]
     tls_certificate_lifetime: Duration,

@@ -340,6 +340,23 @@ fn lifetimes_that_cannot_be_kept_are_told() {
 }
 
 #[test]
+fn a_lifetime_of_what_is_not_made_here_is_told() {
+    let directory = TempDir::new().expect("a directory");
+    let kubeconfig = kubeconfig(&directory);
+    let files = ["--tls-cert-file=tls.crt", "--tls-key-file=tls.key"];
+    for flag in ["--tls-ca-lifetime", "--tls-certificate-lifetime"] {
+        let lifetime = format!("{flag}=100h");
+        let arguments = [files[0], files[1], &lifetime];
+        misused(run(&kubeconfig, &arguments), &[flag, "--tls-cert-file"]);
+        let mut by_environment = run(&kubeconfig, &files);
+        let variable = flag.trim_start_matches('-').replace('-', "_");
+        let variable = format!("VOLUME_WARDEN_{}", variable.to_uppercase());
+        by_environment.env(variable, "100h");
+        misused(by_environment, &[flag, "--tls-cert-file"]);
+    }
+}
+
+#[test]
 fn an_address_in_use_is_told() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
