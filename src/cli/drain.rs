@@ -1,6 +1,9 @@
 //! `volume-warden drain`: takes back what Volume Warden wrote, before it is removed for good.
 
-use super::options::{ClusterOptions, ControllerOptions, LeaseOptions, in_order};
+use super::{
+    options::{ClusterOptions, ControllerOptions, LeaseOptions, in_order},
+    print::print,
+};
 use crate::{
     cluster::{Apply, Elector, Leadership, LeaseName},
     components::Component,
@@ -95,7 +98,8 @@ async fn drain(options: DrainOptions) -> anyhow::Result<ExitCode> {
     let metrics = Arc::new(Metrics::new());
     if options.dry_run {
         for held in found.iter().filter(|found| !found.holder.is_empty()) {
-            println!("{}: without --dry-run it is waited for", held.told());
+            let told = held.told();
+            print(&format!("{told}: without --dry-run it is waited for"))?;
         }
         // Nothing is written, so nobody is asked.
         let (_elector, leadership) = elect(&client, lease, &metrics);
@@ -212,8 +216,10 @@ async fn take_back(
         },
         in_flight,
     };
-    let outcome = drain.run(&mut |line| println!("{line}")).await?;
-    println!("{outcome}");
+    // What cannot be told is no reason to stop in the middle.
+    let mut told = Ok(());
+    let outcome = drain.run(&mut |line| told = print(line)).await?;
+    told.and_then(|()| print(&outcome.to_string()))?;
     Ok(outcome)
 }
 

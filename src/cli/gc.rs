@@ -1,7 +1,8 @@
 //! `volume-warden gc`: one collection, by hand.
 
 use super::{
-    Cli, backend::BackendOptions, collecting::CollectingOptions, gc_report, options::ClusterOptions,
+    Cli, backend::BackendOptions, collecting::CollectingOptions, gc_report,
+    options::ClusterOptions, print::print,
 };
 use crate::{
     namespace_gc::{CONFIG_MAP, Collection, Remover, Scope, Seen},
@@ -10,7 +11,7 @@ use crate::{
 };
 use anyhow::bail;
 use clap::{ArgAction, Args, CommandFactory, ValueEnum, error::ErrorKind};
-use std::{collections::HashSet, io::Write, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 /// `volume-warden gc`
 #[derive(Debug, Args)]
@@ -70,14 +71,6 @@ pub fn run(options: GcOptions) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(collect(options))
-}
-
-/// Whoever reads may have read enough: `| head` is no failure.
-fn print(text: &str) -> std::io::Result<()> {
-    match writeln!(std::io::stdout(), "{text}") {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
-    }
 }
 
 fn misused(sentence: &str) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ mod gc_report;
 mod go_duration;
 mod man;
 mod options;
+mod print;
 mod provisioner;
 mod releaser;
 mod run;

@@ -236,11 +236,16 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
         action: action.name(),
         warning: true,
         note: format!(
-            "The API server {} it, and will be asked again: {}",
+            "The API server {} it, {}: {}",
             if status.code < 500 {
                 "refused"
             } else {
                 "failed at"
+            },
+            match action {
+                // Nobody stays to ask again.
+                Action::TakeBack(_) => "so run volume-warden drain again",
+                _ => "and will be asked again",
             },
             status.message
         ),
@@ -288,6 +293,17 @@ mod tests {
     fn judged(status: serde_json::Value) -> &'static str {
         let status: Status = serde_json::from_value(status).expect("a status");
         judge(Err(kube::Error::Api(Box::new(status)))).label()
+    }
+
+    #[test]
+    fn a_refusal_says_who_asks_again() {
+        let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
+        let status: Status = serde_json::from_value(status).expect("a status");
+        let note = |action| refusal(&action, &status).note;
+        let again = "The API server refused it, and will be asked again: no";
+        assert_eq!(note(Action::Delete), again);
+        let drained = "The API server refused it, so run volume-warden drain again: no";
+        assert_eq!(note(Action::TakeBack(Vec::new())), drained);
     }
 
     /// As the API server answers, by its real responses.

@@ -1,5 +1,6 @@
 //! The binary from outside: what it says about itself, and what it refuses, how and with which exit code.
 
+mod drained;
 mod printed;
 
 use std::{

@@ -1,0 +1,81 @@
+//! `drain`, before an API server that has nothing to drain.
+
+use super::{PATIENCE, Running, warden};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// Every list is empty, and nothing else is there.
+fn answered(connection: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let mut request = String::new();
+    reader.read_line(&mut request)?;
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let (code, body) = if request.contains("webhookconfigurations") {
+        (
+            404,
+            r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound", "message": "no", "code": 404}"#,
+        )
+    } else {
+        (
+            200,
+            r#"{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []}"#,
+        )
+    };
+    let mut writer = connection;
+    write!(
+        writer,
+        "HTTP/1.1 {code} Told\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn kubeconfig(directory: &TempDir) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let server = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let _ = answered(connection);
+        }
+    });
+    let file = directory.path().join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: 'http://{server}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         users: [{{name: u, user: {{}}}}]\n"
+    );
+    fs::write(&file, text).expect("writes");
+    file.to_string_lossy().into_owned()
+}
+
+/// As with `| head`: whoever reads has left. The work goes on to its end.
+#[test]
+fn nobody_reads_and_it_ends_well() {
+    let directory = TempDir::new().expect("a directory");
+    let mut command = warden(&["drain", "--in-tree=off", "--dry-run"]);
+    command.env("VOLUME_WARDEN_KUBECONFIG", kubeconfig(&directory));
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running(piped.spawn().expect("starts"));
+    drop(running.0.stdout.take());
+    let stderr = running.0.stderr.take().expect("a pipe");
+    let begun = Instant::now();
+    let status = loop {
+        match running.0.try_wait().expect("waits") {
+            Some(status) => break status,
+            None => thread::sleep(Duration::from_millis(10)),
+        }
+        assert!(begun.elapsed() < PATIENCE, "it should have ended");
+    };
+    let told: Vec<_> = BufReader::new(stderr).lines().collect();
+    assert_eq!(status.code(), Some(0), "{told:?}");
+}
