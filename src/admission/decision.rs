@@ -1,6 +1,7 @@
 //! One line in the log for each review: what was asked by whom, and what was answered.
 
 use super::hook::{Answer, Request};
+use crate::telemetry::Sparse;
 use std::{fmt, time::Duration};
 use tracing::Span;
 
@@ -17,12 +18,20 @@ pub(super) fn span(path: &'static str, request: &Request) -> Span {
     )
 }
 
-/// A refusal is what somebody will ask about; whatever else was answered is for those who ask for more lines.
-pub(super) fn log(path: &'static str, request: &Request, answer: &Answer, took: Duration) {
-    let (verdict, took) = (answer.verdict(), took.as_secs_f64());
-    let dry_run = request.dry_run.unwrap_or_default();
-    macro_rules! line {
-        ($level:ident, $why:expr) => {
+/// The lines about one path.
+pub(super) struct Log<'a> {
+    pub(super) path: &'static str,
+    /// What holds for every review until it ends is told of one in a minute.
+    pub(super) unavailable: &'a Sparse,
+}
+
+impl Log<'_> {
+    /// A refusal is what somebody will ask about, and so is no answer; whatever else was answered is for those who ask for more lines.
+    pub(super) fn tell(&self, request: &Request, answer: &Answer, took: Duration) {
+        let (path, verdict, took) = (self.path, answer.verdict(), took.as_secs_f64());
+        let dry_run = request.dry_run.unwrap_or_default();
+        macro_rules! line {
+        ($level:ident, $why:expr, $left_out:expr) => {
             tracing::$level!(
                 uid = request.uid,
                 path,
@@ -35,14 +44,21 @@ pub(super) fn log(path: &'static str, request: &Request, answer: &Answer, took: 
                 verdict,
                 took,
                 why = $why,
+                left_out = $left_out,
                 "review"
             )
         };
     }
-    match answer {
-        Answer::Deny { message, .. } => line!(info, Some(&**message)),
-        Answer::Unavailable(why) => line!(info, Some(&**why)),
-        Answer::Allow | Answer::Warn(_) | Answer::Patch { .. } => line!(debug, None::<&str>),
+        match answer {
+            Answer::Deny { message, .. } => line!(info, Some(&**message), None::<u64>),
+            Answer::Unavailable(why) => match self.unavailable.due() {
+                Some(left_out) => line!(warn, Some(&**why), Some(left_out)),
+                None => line!(debug, Some(&**why), None::<u64>),
+            },
+            Answer::Allow | Answer::Warn(_) | Answer::Patch { .. } => {
+                line!(debug, None::<&str>, None::<u64>)
+            }
+        }
     }
 }
 

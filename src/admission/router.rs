@@ -4,7 +4,7 @@ use super::{
     decision, envelope,
     hook::{Answer, Hook, Request},
 };
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Sparse};
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -44,64 +44,80 @@ pub struct Options {
 pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
     let mut router = Router::new();
     for hook in hooks {
-        let (path, hook, options) = (hook.path, Arc::new(hook), options.clone());
+        let path = hook.path;
+        let door = Arc::new(Door {
+            hook,
+            options: options.clone(),
+            unreadable: Sparse::default(),
+            unavailable: Sparse::default(),
+        });
         let limit = GlobalConcurrencyLimitLayer::new(CONCURRENT_REVIEWS);
-        let handler =
-            move |request: HttpRequest| review(hook.clone(), options.clone(), request.into_body());
+        let handler = move |request: HttpRequest| review(door.clone(), request.into_body());
         router = router.route(path, post(handler).layer(limit));
     }
     router
 }
 
-async fn review(hook: Arc<Hook>, options: Options, body: Body) -> Response {
+/// One path.
+struct Door {
+    hook: Hook,
+    options: Options,
+    /// Lines about what anybody may send, or an API server that is cut off.
+    unreadable: Sparse,
+    /// Lines about what holds for every review until it ends.
+    unavailable: Sparse,
+}
+
+async fn review(door: Arc<Door>, body: Body) -> Response {
     let started = Instant::now();
     let (response, verdict) = match timeout(BODY_DEADLINE, to_bytes(body, BODY_LIMIT)).await {
-        Ok(Ok(body)) => answer(&hook, &options, &body, started).await,
+        Ok(Ok(body)) => answer(&door, &body, started).await,
         Ok(Err(_)) => {
             let sentence =
                 format!("the body could not be read, or is larger than {BODY_LIMIT} bytes");
-            unreadable(StatusCode::PAYLOAD_TOO_LARGE, sentence)
+            unreadable(&door, StatusCode::PAYLOAD_TOO_LARGE, sentence)
         }
         Err(_) => {
             let sentence = format!("the body did not arrive within {BODY_DEADLINE:?}");
-            unreadable(StatusCode::REQUEST_TIMEOUT, sentence)
+            unreadable(&door, StatusCode::REQUEST_TIMEOUT, sentence)
         }
     };
-    options
-        .metrics
-        .reviewed(hook.path, verdict, started.elapsed());
+    let metrics = &door.options.metrics;
+    metrics.reviewed(door.hook.path, verdict, started.elapsed());
     response
 }
 
 /// No review, so no uid to answer to: plain HTTP.
-fn unreadable(status: StatusCode, sentence: String) -> (Response, &'static str) {
-    tracing::info!(verdict = "Unreadable", why = sentence, "review");
-    ((status, sentence + "\n").into_response(), "Unreadable")
+fn unreadable(door: &Door, status: StatusCode, sentence: String) -> (Response, &'static str) {
+    let (verdict, path) = ("Unreadable", door.hook.path);
+    if let Some(left_out) = door.unreadable.due() {
+        tracing::info!(verdict, path, why = sentence, left_out, "review");
+    }
+    ((status, sentence + "\n").into_response(), verdict)
 }
 
-async fn answer(
-    hook: &Hook,
-    options: &Options,
-    body: &[u8],
-    started: Instant,
-) -> (Response, &'static str) {
+async fn answer(door: &Door, body: &[u8], started: Instant) -> (Response, &'static str) {
+    let hook = &door.hook;
     let request = match envelope::decode(body) {
         Ok(request) => Arc::new(request),
-        Err(sentence) => return unreadable(StatusCode::BAD_REQUEST, sentence),
+        Err(sentence) => return unreadable(door, StatusCode::BAD_REQUEST, sentence),
     };
     let span = decision::span(hook.path, &request);
     let answer = ask(hook, request.clone()).instrument(span.clone()).await;
     let verdict = answer.verdict();
     span.record("verdict", verdict);
-    decision::log(hook.path, &request, &answer, started.elapsed());
+    let log = decision::Log {
+        path: hook.path,
+        unavailable: &door.unavailable,
+    };
+    log.tell(&request, &answer, started.elapsed());
     if let Answer::Unavailable(why) = answer {
-        tracing::warn!(uid = request.uid, path = hook.path, why = %why, "no answer to a review");
         return (
             (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
             verdict,
         );
     }
-    let body = envelope::encode(&request.uid, answer, options.dry_run);
+    let body = envelope::encode(&request.uid, answer, door.options.dry_run);
     (
         ([(CONTENT_TYPE, "application/json")], body).into_response(),
         verdict,
@@ -127,6 +143,9 @@ async fn ask(hook: &Hook, request: Arc<Request>) -> Answer {
     };
     review.await.unwrap_or_else(panicked)
 }
+
+#[cfg(test)]
+mod log_tests;
 
 #[cfg(test)]
 mod tests {

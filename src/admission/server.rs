@@ -5,7 +5,10 @@
 //! replay a POST that met a closing connection. So: idle connections are kept longer than that, and before the end every answer
 //! says `connection: close` for a while.
 
-use crate::{listener::Listener, telemetry::Metrics};
+use crate::{
+    listener::Listener,
+    telemetry::{Metrics, Sparse},
+};
 use arc_swap::ArcSwapOption;
 use axum::{
     Router,
@@ -93,6 +96,7 @@ pub async fn serve(
         limits,
         metrics,
         graceful: GracefulShutdown::new(),
+        refused: Arc::default(),
     };
     let lame_duck = async {
         stop.cancelled().await;
@@ -131,6 +135,8 @@ struct Server {
     limits: Limits,
     metrics: Arc<Metrics>,
     graceful: GracefulShutdown,
+    /// Lines about clients without the right certificate.
+    refused: Arc<Sparse>,
 }
 
 impl Server {
@@ -151,13 +157,13 @@ impl Server {
             self.metrics.clone(),
             self.graceful.watcher(),
         );
-        let peer = tcp.peer_addr().ok();
+        let (peer, refused) = (tcp.peer_addr().ok(), self.refused.clone());
         tokio::spawn(async move {
             let _permit = permit;
             let _ = tcp.set_nodelay(true);
             let tls = match timeout(limits.handshake, TlsAcceptor::from(config).accept(tcp)).await {
                 Ok(Ok(tls)) => tls,
-                Ok(Err(error)) => return tell_of_client(&error, peer),
+                Ok(Err(error)) => return tell_of_client(&error, peer, &refused),
                 Err(_) => return,
             };
             metrics.connected(1);
@@ -176,13 +182,14 @@ impl Server {
 }
 
 /// Handshakes fail for many reasons that are nobody's business here. That a client has no certificate, or the wrong one, is ours.
-fn tell_of_client(error: &io::Error, peer: Option<SocketAddr>) {
+fn tell_of_client(error: &io::Error, peer: Option<SocketAddr>, refused: &Sparse) {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
     if let Some(
         error @ (rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)),
     ) = error
+        && let Some(left_out) = refused.due()
     {
-        tracing::warn!(peer = peer.map(tracing::field::display), %error, "a client was refused: see --client-ca-file");
+        tracing::warn!(peer = peer.map(tracing::field::display), %error, left_out, "a client was refused: see --client-ca-file");
     }
 }
 

@@ -16,7 +16,9 @@ mod protection;
 mod provisioning;
 mod releasing;
 mod retention;
+mod sparse;
 mod work;
 
 pub use backend::BackendMetrics;
 pub use metrics::Metrics;
+pub use sparse::Sparse;

@@ -5,6 +5,7 @@ use super::{
     config::chain,
     files::{Source, read},
 };
+use crate::telemetry::Sparse;
 use anyhow::Context;
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
@@ -66,6 +67,7 @@ impl Clients {
         Ok(Arc::new(Named {
             by_authority,
             names: self.names.clone(),
+            refused: Sparse::default(),
         }))
     }
 }
@@ -75,6 +77,7 @@ impl Clients {
 struct Named {
     by_authority: Arc<dyn ClientCertVerifier>,
     names: Vec<String>,
+    refused: Sparse,
 }
 
 impl ClientCertVerifier for Named {
@@ -95,10 +98,13 @@ impl ClientCertVerifier for Named {
         if self.names.is_empty() || name.as_ref().is_some_and(|name| self.names.contains(name)) {
             return Ok(verified);
         }
-        tracing::warn!(
-            name,
-            "a client was refused: it is none of --client-allowed-name"
-        );
+        if let Some(left_out) = self.refused.due() {
+            tracing::warn!(
+                name,
+                left_out,
+                "a client was refused: it is none of --client-allowed-name"
+            );
+        }
         Err(CertificateError::ApplicationVerificationFailure.into())
     }
 

@@ -1,0 +1,70 @@
+use super::*;
+use crate::admission::Review;
+use serde_json::json;
+use std::sync::Mutex;
+use tower::ServiceExt;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What is written to the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// The lines about so many reviews.
+async fn lines(reviews: usize, body: &str) -> String {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(lines.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let hook = Hook {
+        path: "/hook",
+        rules: &[crate::admission::Rule {
+            operation: "CREATE",
+            resource: "pods",
+            subresource: "",
+        }],
+        review: Review::from_memory(|_: &Request| Answer::unavailable("no list yet")),
+    };
+    let options = Options {
+        dry_run: false,
+        metrics: Arc::new(Metrics::new()),
+    };
+    let router = router(vec![hook], &options);
+    for _ in 0..reviews {
+        let request = HttpRequest::post("/hook").body(Body::from(body.to_owned()));
+        let response = router.clone().oneshot(request.expect("a request")).await;
+        assert!(response.expect("answers").status().as_u16() >= 400);
+    }
+    String::from_utf8(lines.0.lock().expect("no panic").clone()).expect("text")
+}
+
+#[tokio::test]
+async fn reviews_without_an_answer_do_not_fill_the_log() {
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u-1", "operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "ns", "name": "p", "object": {"metadata": {"name": "p"}}}});
+    for (body, verdict) in [
+        (review.to_string(), "Unavailable"),
+        ("junk".to_owned(), "Unreadable"),
+    ] {
+        let lines = lines(100, &body).await;
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+        assert!(lines.contains(verdict), "{lines}");
+    }
+}

@@ -1,0 +1,50 @@
+//! Lines of the log that others can cause by the thousand: one a minute of each cause.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// One cause of lines.
+#[derive(Debug, Default)]
+pub struct Sparse(Mutex<Last>);
+
+#[derive(Debug, Default)]
+struct Last {
+    written: Option<Instant>,
+    left_out: u64,
+}
+
+impl Sparse {
+    /// Whether a line is to be written now, and how many were left out since the last. Whoever asks and is told so writes it.
+    pub fn due(&self) -> Option<u64> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.written.is_some_and(|at| at.elapsed() < MINUTE) {
+            last.left_out += 1;
+            return None;
+        }
+        last.written = Some(Instant::now());
+        Some(std::mem::take(&mut last.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_line_a_minute_says_how_many_were_left_out() {
+        let sparse = Sparse::default();
+        assert_eq!(
+            [sparse.due(), sparse.due(), sparse.due()],
+            [Some(0), None, None]
+        );
+        tokio::time::advance(MINUTE).await;
+        assert_eq!([sparse.due(), sparse.due()], [Some(2), None]);
+        tokio::time::advance(MINUTE * 2).await;
+        assert_eq!(sparse.due(), Some(1));
+    }
+}
