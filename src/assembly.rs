@@ -106,6 +106,17 @@ impl Assembly {
             &feeds.pods,
             &context.exempt,
         ));
+        let deletions = pvc_protection::deletions_hook(&feeds.pods, context.finished_pods);
+        self.hooks.push(deletions);
+        let teller = pvc_protection::Teller {
+            claims: feeds.claims.clone(),
+            pods: feeds.pods.clone(),
+            apply: context.apply.clone(),
+            leadership: context.leadership.clone(),
+            finished_pods: context.finished_pods,
+            told: Arc::default(),
+        };
+        self.reconcilers.push(Box::pin(teller.run(stop.clone())));
         let component = PvcProtection {
             claims: feeds.claims,
             pods: feeds.pods,
@@ -127,6 +138,7 @@ impl Assembly {
             &live_claims,
             context.namespace.as_deref(),
         ));
+        self.hooks.push(pv_protection::deletions_hook());
         let component = PvProtection {
             volumes: feeds.volumes,
             apply: context.apply.clone(),

@@ -204,6 +204,11 @@ impl Answer {
         Self::Deny { code: 403, message }
     }
 
+    /// As it is, with that sentence if there is one.
+    pub fn warned(sentence: Option<String>) -> Self {
+        sentence.map_or(Self::Allow, |sentence| Self::Warn(vec![sentence]))
+    }
+
     /// Nothing that could be told: why, for the logs of the API server.
     pub fn unavailable(why: impl Into<Cow<'static, str>>) -> Self {
         Self::Unavailable(why.into())

@@ -49,10 +49,19 @@ impl<T: Tracked> Store<T> {
 
     /// Every object that refers to that name.
     pub fn referrers(&self, name: &ObjectName) -> impl Iterator<Item = &Arc<T>> {
-        self.names_referring_to(name)
-            .iter()
-            .filter_map(|referrer| self.objects.get(referrer))
-            .map(|entry| &entry.object)
+        self.named_referrers(name).map(|(_, object)| object)
+    }
+
+    /// The same, each with its name.
+    pub fn named_referrers(
+        &self,
+        name: &ObjectName,
+    ) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
+        let names = self.names_referring_to(name).iter();
+        names.filter_map(|referrer| {
+            let entry = self.objects.get(referrer)?;
+            Some((referrer, &entry.object))
+        })
     }
 
     /// The names of every object that refers to that name.

@@ -1,35 +1,31 @@
 //! Which volumes are being deleted and still there, and what holds them, for the metrics.
 
-use super::{
-    reasons::{BOUND, FOREIGN_FINALIZER, NOT_BOUND},
-    rule::{Decision, decide},
+use crate::{
+    cluster::Feed,
+    objects::Volume,
+    telemetry::Metrics,
+    why::{Code, held},
 };
-use crate::{cluster::Feed, objects::Volume, telemetry::Metrics};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::HashMap;
 
+/// All that `held` tells of a volume. Those that hold none are zero.
+const CAUSES: [Code; 3] = [Code::Bound, Code::NotBound, Code::ForeignFinalizer];
+
 /// Counts them, when somebody asks.
 pub fn count(volumes: &Feed<Volume>, metrics: &Metrics) {
-    let mut held: HashMap<&str, Vec<i64>> = HashMap::new();
-    for (_, volume) in volumes.read().objects() {
-        if let Some(reason) = holder(volume) {
-            held.entry(reason).or_default().push(volume.deleted);
+    let mut held: HashMap<Code, Vec<i64>> = HashMap::new();
+    let store = volumes.read();
+    for (_, volume) in store.objects().filter(|(_, volume)| volume.deleting) {
+        if let Some(cause) = held::volume_code(volume) {
+            held.entry(cause).or_default().push(volume.deleted);
         }
     }
+    drop(store);
     let now = Timestamp::now().as_second();
-    for reason in [BOUND, NOT_BOUND, FOREIGN_FINALIZER] {
-        let since = held.remove(reason).unwrap_or_default();
-        metrics.volumes_held(reason, &since, now);
-    }
-}
-
-/// Ours first, since others may wait for us.
-fn holder(volume: &Volume) -> Option<&'static str> {
-    match decide(volume) {
-        _ if !volume.deleting => None,
-        Decision::Act(_, reason) => Some(reason),
-        Decision::Leave(None) => (!volume.finalizers.is_empty()).then_some(FOREIGN_FINALIZER),
-        Decision::Leave(reason) => reason,
+    for cause in CAUSES {
+        let since = held.remove(&cause).unwrap_or_default();
+        metrics.volumes_held(cause.name(), &since, now);
     }
 }
 

@@ -16,10 +16,14 @@ mod reconcile;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod warn;
+#[cfg(test)]
+mod warn_tests;
 
 pub use admit::{hooks, protect};
 pub use reconcile::PvProtection;
 pub use rule::{Decision, decide, is_held};
+pub use warn::deletions_hook;
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pv-protection";
@@ -32,6 +36,4 @@ pub mod reasons {
     pub const BOUND: &str = "Bound";
     /// The volume is not Bound.
     pub const NOT_BOUND: &str = "NotBound";
-    /// We have let go of the volume, and others have not.
-    pub const FOREIGN_FINALIZER: &str = "ForeignFinalizer";
 }

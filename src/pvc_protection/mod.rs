@@ -21,12 +21,20 @@ mod census;
 mod census_tests;
 mod reconcile;
 mod rule;
+mod tell;
+#[cfg(test)]
+mod tell_tests;
 #[cfg(test)]
 mod tests;
+mod warn;
+#[cfg(test)]
+mod warn_tests;
 
 pub use admit::{hooks, protect};
 pub use reconcile::PvcProtection;
 pub use rule::{Decision, FinishedPods, Source, View, decide, uses};
+pub use tell::Teller;
+pub use warn::deletions_hook;
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pvc-protection";
@@ -35,12 +43,10 @@ pub const NAME: &str = "pvc-protection";
 pub mod reasons {
     /// A living claim lacked its finalizer.
     pub const FINALIZER_MISSING: &str = "FinalizerMissing";
+    /// A claim that is being deleted is held by somebody.
+    pub const CLAIM_HELD: &str = "ClaimHeld";
     /// A pod uses the claim.
     pub const IN_USE: &str = "InUse";
-    /// Nothing but finished pods uses the claim.
-    pub const FINISHED_POD: &str = "FinishedPod";
     /// No pod uses the claim: where it is acted on, by a live read.
     pub const UNUSED: &str = "Unused";
-    /// We have let go of the claim, and others have not.
-    pub const FOREIGN_FINALIZER: &str = "ForeignFinalizer";
 }

@@ -14,6 +14,13 @@ macro_rules! codes {
         impl Code {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// Its name, for those who keep it: a label of a metric.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
         }
     };
 }
@@ -105,6 +112,6 @@ codes! {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        f.write_str(self.name())
     }
 }

@@ -3,7 +3,7 @@
 //! This much the server knows without asking anybody: for its Events, its metrics, and its warnings to whoever deletes. The command
 //! line begins with it, and looks further.
 
-use super::{Cause, Code, Evidence, Object, finalizers::owner};
+use super::{Cause, Code, Evidence, Next, Object, finalizers::owner};
 use crate::{
     objects::{
         Claim, ObjectName, Pod, Volume,
@@ -20,6 +20,52 @@ const NAMED: usize = 3;
 /// A pod, and what it is called.
 pub type Named<'a> = (&'a ObjectName, &'a Pod);
 
+/// The code of the first cause that [`claim`] tells, and nothing else: cheap enough to be asked about every claim at every scrape. Of the
+/// pods, those count that use it.
+pub fn claim_code<'a>(
+    name: &str,
+    claim: &Claim,
+    pods: impl IntoIterator<Item = &'a Pod>,
+    mode: FinishedPods,
+) -> Option<Code> {
+    if !has(&claim.finalizers, PVC_PROTECTION) {
+        return foreign_code(&claim.finalizers);
+    }
+    let pods = pods.into_iter();
+    let mut users = pods.filter(|pod| uses(pod, name, claim, mode));
+    let Some(first) = users.next() else {
+        return Some(Code::Unused);
+    };
+    let all_finished = first.finished && users.all(|pod| pod.finished);
+    Some(if all_finished {
+        Code::FinishedPod
+    } else {
+        Code::InUse
+    })
+}
+
+/// The same of a volume.
+pub fn volume_code(volume: &Volume) -> Option<Code> {
+    if !has(&volume.finalizers, PV_PROTECTION) {
+        return foreign_code(&volume.finalizers);
+    }
+    Some(if pv_protection::is_held(volume) {
+        Code::Bound
+    } else {
+        Code::NotBound
+    })
+}
+
+/// Others may wait for us, so theirs come after ours.
+fn foreign_code(finalizers: &[Box<str>]) -> Option<Code> {
+    (!finalizers.is_empty()).then_some(Code::ForeignFinalizer)
+}
+
+/// Whether somebody has to do something before it goes: not where we are about to let go.
+pub fn holds(code: Code) -> bool {
+    !matches!(code, Code::Unused | Code::NotBound)
+}
+
 /// What holds the claim, or would if it were deleted now: first what all others may wait for. Of the pods, those count that use it.
 pub fn claim(
     name: &ObjectName,
@@ -30,10 +76,12 @@ pub fn claim(
     let used = |(_, pod): &&Named<'_>| uses(pod, &name.name, claim, mode);
     let users: Vec<Named<'_>> = pods.iter().filter(used).copied().collect();
     let object = Object::claim(&name.namespace, &name.name);
-    let ours = has(&claim.finalizers, PVC_PROTECTION).then(|| match users.as_slice() {
-        [] => unused(&object),
-        users => used_by(users),
-    });
+    let first = claim_code(&name.name, claim, users.iter().map(|(_, pod)| *pod), mode);
+    let ours = match first {
+        Some(Code::Unused) => Some(unused(&object)),
+        Some(Code::ForeignFinalizer) | None => None,
+        Some(code) => Some(used_by(code, &users)),
+    };
     ours.into_iter()
         .chain(foreign(&object, &claim.finalizers, PVC_PROTECTION))
         .collect()
@@ -42,21 +90,39 @@ pub fn claim(
 /// The same of a volume.
 pub fn volume(name: &ObjectName, volume: &Volume) -> Vec<Cause> {
     let object = Object::volume(&name.name);
-    let ours = has(&volume.finalizers, PV_PROTECTION).then(|| {
-        if pv_protection::is_held(volume) {
-            bound(&object, volume)
-        } else {
-            not_bound(&object)
-        }
-    });
+    let ours = match volume_code(volume) {
+        Some(Code::Bound) => Some(bound(&object, volume)),
+        Some(Code::NotBound) => Some(not_bound(&object)),
+        _ => None,
+    };
     ours.into_iter()
         .chain(foreign(&object, &volume.finalizers, PV_PROTECTION))
         .collect()
 }
 
-fn used_by(users: &[Named<'_>]) -> Cause {
+/// The cause in words, and what to do about it, for those who get nothing but a text.
+pub fn told(cause: &Cause) -> String {
+    let sentence = &cause.sentence;
+    match &cause.next {
+        Next::Run { command, purpose } => format!("{sentence} What to do {purpose}: {command}"),
+        Next::Nothing { meanwhile } if meanwhile.is_empty() => sentence.clone(),
+        Next::Nothing { meanwhile } => format!("{sentence} Nothing is to be done: {meanwhile}."),
+    }
+}
+
+/// What whoever deletes it is warned of: the first cause that lasts. Nothing where it goes at once.
+pub fn warning(object: &Object, causes: &[Cause]) -> Option<String> {
+    let cause = causes.iter().find(|cause| holds(cause.code))?;
+    let (kind, name) = (object.kind.to_lowercase(), &object.name.name);
+    Some(format!(
+        "{kind} \"{name}\" stays Terminating for now. {}",
+        cause.sentence
+    ))
+}
+
+/// There is one user at least.
+fn used_by(code: Code, users: &[Named<'_>]) -> Cause {
     let running = users.iter().find(|(_, pod)| !pod.finished);
-    // There is one at least.
     let (first, _) = running.unwrap_or(&users[0]);
     let others = users.iter().filter(|(name, _)| name != first);
     let mut who = format!("pod {first}");
@@ -71,18 +137,18 @@ fn used_by(users: &[Named<'_>]) -> Cause {
     let first_pod = Object::pod(&first.namespace, &first.name);
     let delete = format!("kubectl delete {}", first_pod.arguments());
     let evidence = |field| Evidence::new(first_pod.to_string(), field);
-    if running.is_some() {
+    if code == Code::InUse {
         let sentence = format!("The claim is kept because {who} {verb} it.");
-        return Cause::new(Code::InUse, sentence, evidence("spec.volumes"))
+        return Cause::new(code, sentence, evidence("spec.volumes"))
             .run(delete, "once what runs in the pod is not needed any more");
     }
     let sentence = format!(
         "The claim is kept because {who} {verb} it. What ran there has finished, but with --finished-pods=hold, as under Kubernetes' own \
-         controller, that counts for as long as the pod exists."
+         controller, that counts for as long as the pod exists; with --finished-pods=release it would not."
     );
-    Cause::new(Code::FinishedPod, sentence, evidence("status.phase")).run(
+    Cause::new(code, sentence, evidence("status.phase")).run(
         delete,
-        "once nobody wants to read the logs of the finished pod; --finished-pods=release would let the claim go without it",
+        "once nobody wants to read the logs of the finished pod",
     )
 }
 

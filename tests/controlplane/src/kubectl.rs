@@ -1,7 +1,7 @@
 //! kubectl as an admin.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt;
@@ -34,7 +34,22 @@ impl Cluster {
         self.kubectl(&["apply", "-k", argument]).await
     }
 
+    /// The warnings of the API server that kubectl printed, each without the word.
+    pub async fn kubectl_warnings(&self, arguments: &[&str]) -> Result<Vec<String>> {
+        let output = self.finished_kubectl(arguments, "").await?;
+        let printed = String::from_utf8(output.stderr)?;
+        let warnings = printed
+            .lines()
+            .filter_map(|line| line.strip_prefix("Warning: "));
+        Ok(warnings.map(str::to_owned).collect())
+    }
+
     async fn run_kubectl(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let output = self.finished_kubectl(arguments, input).await?;
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    async fn finished_kubectl(&self, arguments: &[&str], input: &str) -> Result<Output> {
         let mut child = self.start_kubectl(arguments)?;
         if let Some(mut stdin) = child.stdin.take() {
             // A kubectl that did not read everything says itself what was wrong.
@@ -50,7 +65,7 @@ impl Cluster {
                 stderr.trim()
             );
         }
-        Ok(String::from_utf8(output.stdout)?)
+        Ok(output)
     }
 
     fn start_kubectl(&self, arguments: &[&str]) -> Result<Child> {

@@ -170,7 +170,7 @@ async fn certificate_and_account_may_come_from_elsewhere() -> Result<()> {
     let published = webhooks
         .iter()
         .filter(|each| each["clientConfig"]["caBundle"] == "UEVN");
-    assert_eq!((webhooks.len(), published.count()), (10, 10));
+    assert_eq!((webhooks.len(), published.count()), (12, 12));
     for object in &objects {
         let name = object["metadata"]["name"].as_str().context("a name")?;
         ensure!(

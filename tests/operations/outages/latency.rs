@@ -65,7 +65,7 @@ impl Cost {
     pub fn asked(&self) -> Asked {
         Asked {
             resource: self.resources.first().cloned().unwrap_or_default(),
-            creates: self.operation == "CREATE",
+            operation: self.operation.clone(),
             webhooks: self.webhooks.clone(),
         }
     }
@@ -160,7 +160,9 @@ fn no_request_can_cost_more_than_readme_tells() -> Result<()> {
 fn no_webhook_can_brick_a_cluster() -> Result<()> {
     let affairs = [
         ("CREATE", "persistentvolumeclaims"),
+        ("DELETE", "persistentvolumeclaims"),
         ("CREATE", "persistentvolumes"),
+        ("DELETE", "persistentvolumes"),
         ("UPDATE", "persistentvolumes"),
         ("UPDATE", "persistentvolumes/status"),
         ("CREATE", "pods"),

@@ -101,7 +101,7 @@ impl Ward {
         Ok(())
     }
 
-    /// By resource and verb, the webhooks that did not answer to one request.
+    /// By resource and operation, the webhooks that did not answer to one request.
     pub fn unasked(&self) -> Result<BTreeSet<Asked>> {
         let calls = self.cluster.audit().since(self.began)?;
         let unasked = calls.iter().filter(|call| !call.unasked.is_empty());
@@ -110,7 +110,7 @@ impl Ward {
                 .join("/")
                 .trim_end_matches('/')
                 .to_owned(),
-            creates: call.verb == "create",
+            operation: operation(&call.verb).to_owned(),
             webhooks: call.unasked.iter().cloned().collect(),
         });
         Ok(asked.collect())
@@ -128,9 +128,18 @@ impl Ward {
 pub struct Asked {
     /// With its subresource.
     pub resource: String,
-    /// Or else it updates.
-    pub creates: bool,
+    /// As admission calls it.
+    pub operation: String,
     pub webhooks: BTreeSet<String>,
+}
+
+/// What admission calls a verb that writes.
+fn operation(verb: &str) -> &'static str {
+    match verb {
+        "create" => "CREATE",
+        "delete" | "deletecollection" => "DELETE",
+        _ => "UPDATE",
+    }
 }
 
 fn builder<'a>(cluster: &'a Cluster, between: &Interposer) -> WardenBuilder<'a> {

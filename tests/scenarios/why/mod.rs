@@ -4,6 +4,7 @@ mod claims;
 mod cli;
 mod objects;
 mod pending;
+mod server;
 mod silent;
 mod support;
 mod volumes;

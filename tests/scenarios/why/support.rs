@@ -110,7 +110,7 @@ impl Reader {
 pub struct Stage {
     pub cluster: &'static Cluster,
     pub reader: Reader,
-    _warden: Warden,
+    pub warden: Warden,
 }
 
 impl Stage {
@@ -126,7 +126,7 @@ impl Stage {
             anyhow::Ok(Self {
                 cluster,
                 reader,
-                _warden: warden,
+                warden,
             })
         };
         STAGE.get_or_try_init(start).await

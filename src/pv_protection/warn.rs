@@ -1,0 +1,30 @@
+//! The warning to whoever deletes a volume that will be held.
+
+use crate::{
+    admission::{Answer, Hook, Request, Review, Rule},
+    objects::{ObjectName, Volume, volume::VolumeWire},
+    why::{Object, held},
+};
+
+/// The webhook that says who holds the volume. It never refuses anything, and needs no watch: the volume itself says who has it.
+pub fn deletions_hook() -> Hook {
+    Hook {
+        path: "/pv-protection/deletions",
+        rules: &[Rule {
+            operation: "DELETE",
+            resource: "persistentvolumes",
+            subresource: "",
+        }],
+        review: Review::from_memory(deleted),
+    }
+}
+
+fn deleted(request: &Request) -> Answer {
+    let volume = match request.old_object::<VolumeWire>() {
+        Ok(wire) => Volume::from(wire),
+        Err(unreadable) => return unreadable,
+    };
+    let name = ObjectName::new("", request.name.as_str());
+    let causes = held::volume(&name, &volume);
+    Answer::warned(held::warning(&Object::volume(&name.name), &causes))
+}

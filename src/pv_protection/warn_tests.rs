@@ -1,0 +1,74 @@
+//! What whoever deletes a volume is warned of.
+
+use super::deletions_hook;
+use crate::{
+    admission::{Answer, Request},
+    objects::finalizers::PV_PROTECTION,
+};
+use serde_json::{Value, json};
+
+fn asked(old_object: &Value) -> Answer {
+    let review = json!({
+        "uid": "review", "operation": "DELETE", "name": "volume",
+        "resource": {"group": "", "version": "v1", "resource": "persistentvolumes"},
+        "object": null, "oldObject": old_object, "dryRun": false,
+    });
+    let request: Request = serde_json::from_value(review).expect("a request");
+    let hook = deletions_hook();
+    assert!(hook.rules.iter().any(|rule| rule.covers(&request)));
+    hook.review.remembered(&request)
+}
+
+fn deleted(phase: &str, finalizers: &[&str]) -> Answer {
+    asked(&json!({
+        "metadata": {"name": "volume", "finalizers": finalizers},
+        "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "1"}},
+        "status": {"phase": phase},
+    }))
+}
+
+#[test]
+fn the_warning_names_who_holds_the_volume() {
+    for (phase, finalizers, holder) in [
+        (
+            "Bound",
+            &[PV_PROTECTION, "other"][..],
+            "The volume is kept because the claim ns/data has it; it goes after its claim.",
+        ),
+        ("Bound", &["other"], "The finalizer other holds it, "),
+        (
+            "Released",
+            &[PV_PROTECTION, "other"],
+            "The finalizer other holds it, ",
+        ),
+    ] {
+        let answer = deleted(phase, finalizers);
+        let Answer::Warn(sentences) = &answer else {
+            panic!("{answer:?}");
+        };
+        let start = format!("persistentvolume \"volume\" stays Terminating for now. {holder}");
+        assert!(
+            sentences.len() == 1 && sentences[0].starts_with(&start),
+            "{sentences:?}"
+        );
+    }
+}
+
+#[test]
+fn nobody_is_warned_of_a_volume_that_goes() {
+    for (phase, finalizers) in [
+        ("Released", &[PV_PROTECTION][..]),
+        ("Available", &[PV_PROTECTION]),
+        ("Bound", &[]),
+    ] {
+        assert_eq!(deleted(phase, finalizers), Answer::Allow, "{phase}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_no_refusal() {
+    for object in [json!(null), json!("text"), json!({"metadata": 3})] {
+        let answer = asked(&object);
+        assert!(matches!(answer, Answer::Unavailable(_)), "{answer:?}");
+    }
+}

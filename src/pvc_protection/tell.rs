@@ -1,0 +1,104 @@
+//! What users are told of a claim that does not go: who holds it, once for each cause.
+
+use super::{census::deleted, reasons::CLAIM_HELD, rule::FinishedPods, warn::users};
+use crate::{
+    cluster::{Announcement, Apply, Feed, Leadership, Regarding, Told},
+    objects::{Claim, Kind, ObjectName, Pod},
+    why::{
+        Code,
+        held::{self, Named},
+    },
+};
+use k8s_openapi::jiff::Timestamp;
+use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// How often it is looked who holds what.
+const PERIOD: Duration = Duration::from_secs(5);
+/// A claim that goes with its pod is nobody's news.
+const PATIENCE_SECONDS: i64 = 10;
+/// More are not told of at one look: ten thousand claims that are held at once are told of by and by.
+const AT_ONCE: usize = 50;
+
+/// Tells of claims that are held, from the watches alone.
+pub struct Teller {
+    /// All claims, as last told.
+    pub claims: Arc<Feed<Claim>>,
+    /// All pods with claims, as last told.
+    pub pods: Arc<Feed<Pod>>,
+    /// The writer.
+    pub apply: Arc<Apply>,
+    /// Whether to tell.
+    pub leadership: Leadership,
+    /// Whether finished pods count.
+    pub finished_pods: FinishedPods,
+    /// By which cause users were told that a claim is held.
+    pub told: Arc<Told<ObjectName, Code>>,
+}
+
+impl Teller {
+    /// Looks again and again, until `stop`.
+    pub async fn run(self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(PERIOD) => self.look(Timestamp::now().as_second()),
+            }
+        }
+    }
+
+    /// One look, at that time in seconds since 1970. A half-filled index would take a used claim for an unused one.
+    pub(super) fn look(&self, now: i64) {
+        let synced = self.claims.is_synced() && self.pods.is_synced();
+        if !synced || !self.leadership.holds() {
+            return;
+        }
+        let deleted = deleted(&self.claims);
+        let there: HashSet<&ObjectName> = deleted.iter().map(|(name, _)| name).collect();
+        self.told.retain(|name| there.contains(name));
+        let old = |(_, claim): &&(ObjectName, Arc<Claim>)| now - claim.deleted >= PATIENCE_SECONDS;
+        let news = deleted.iter().filter(old).filter_map(|(name, claim)| {
+            let code = self.news(name, claim)?;
+            Some((name, claim, code))
+        });
+        for (name, claim, code) in news.take(AT_ONCE) {
+            self.tell(name, claim, code);
+        }
+    }
+
+    /// What holds the claim, unless that was told.
+    fn news(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
+        let pods = self.pods.read();
+        let users = pods.referrers(name).map(|pod| &**pod);
+        let code = held::claim_code(&name.name, claim, users, self.finished_pods);
+        drop(pods);
+        let causes = code.filter(|code| held::holds(*code)).into_iter().collect();
+        let news = self.told.news(name, &claim.uid, causes);
+        news.into_iter().next()
+    }
+
+    fn tell(&self, name: &ObjectName, claim: &Claim, code: Code) {
+        let users = users(&self.pods, name);
+        let named: Vec<Named<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
+        let causes = held::claim(name, claim, &named, self.finished_pods);
+        let (told, forgotten) = (self.told.clone(), name.clone());
+        // The pods may have changed since, by a hair. Then the next look tells.
+        let Some(cause) = causes.first().filter(|cause| cause.code == code) else {
+            return told.forget(name);
+        };
+        let announcement = Announcement {
+            reason: CLAIM_HELD,
+            action: CLAIM_HELD,
+            warning: false,
+            note: held::told(cause),
+            related: None,
+        };
+        let regarding = Regarding {
+            kind: Kind::PersistentVolumeClaim,
+            name: name.clone(),
+            uid: claim.uid.clone(),
+        };
+        let otherwise = move || told.forget(&forgotten);
+        self.apply.announce(regarding, announcement, otherwise);
+    }
+}

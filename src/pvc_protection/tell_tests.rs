@@ -1,0 +1,198 @@
+//! What users are told of claims that do not go.
+
+use super::{FinishedPods, Teller};
+use crate::{
+    cluster::{Apply, Elector, Feed},
+    objects::{ObjectName, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
+    telemetry::Metrics,
+    why::Code,
+};
+use http_body_util::BodyExt;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{sync::watch, time::Instant};
+
+/// When all the claims were deleted: 2026-01-01T00:00:00Z.
+const DELETED: i64 = 1_767_225_600;
+const LATER: i64 = DELETED + 3600;
+
+fn claim(name: &str, uid: &str, finalizers: &[&str]) -> ClaimWire {
+    let claim = json!({"metadata": {"name": name, "namespace": "ns", "uid": uid,
+        "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
+    serde_json::from_value(claim).expect("a claim")
+}
+
+fn pod(claim: &str, phase: &str) -> PodWire {
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
+    let pod = json!({"metadata": {"name": "web", "namespace": "ns", "uid": "web"},
+        "spec": {"nodeName": "n", "volumes": [volume]}, "status": {"phase": phase}});
+    serde_json::from_value(pod).expect("a pod")
+}
+
+/// A teller before an API server that takes Events.
+struct Scene {
+    teller: Teller,
+    lead: watch::Sender<Option<Instant>>,
+    told: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Scene {
+    /// It leads. No claim and no pod is known.
+    fn new() -> Self {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = told.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let heard = heard.clone();
+            async move {
+                let body = request.into_body().collect().await.expect("a body");
+                let event: Value = serde_json::from_slice(&body.to_bytes()).expect("an event");
+                heard.lock().expect("lock").push(event.clone());
+                let answer = Body::from(event.to_string().into_bytes());
+                Ok::<_, std::io::Error>(http::Response::new(answer))
+            }
+        });
+        let (lead, leadership) = Elector::by_hand();
+        let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
+        let apply = Apply::new(client, leadership.clone(), 1, false, metrics);
+        let teller = Teller {
+            claims: Feed::filled(Vec::new()),
+            pods: Feed::filled(Vec::new()),
+            apply: Arc::new(apply),
+            leadership,
+            finished_pods: FinishedPods::Hold,
+            told: Arc::default(),
+        };
+        let scene = Self { teller, lead, told };
+        scene.leads(true);
+        scene
+    }
+
+    fn leads(&self, leads: bool) {
+        let until = Instant::now() + Duration::from_secs(86_400);
+        self.lead.send_replace(leads.then_some(until));
+    }
+
+    fn hear(&self, claim: ClaimWire) {
+        self.teller.claims.hear(claim, true);
+    }
+
+    /// The claim `data`, held by a pod that runs.
+    fn used(self) -> Self {
+        self.hear(claim("data", "1", &[PVC_PROTECTION, "other"]));
+        self.teller.pods.hear(pod("data", "Running"), true);
+        self
+    }
+
+    /// The notes of the Events that come of one look at that time.
+    async fn look(&self, now: i64) -> Vec<String> {
+        self.teller.look(now);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let told = std::mem::take(&mut *self.told.lock().expect("lock"));
+        let note = |event: &Value| event["note"].as_str().unwrap_or_default().to_owned();
+        told.iter().map(note).collect()
+    }
+}
+
+const USED: &str = "The claim is kept because pod ns/web uses it. What to do once what runs in the pod is not needed any more: \
+                    kubectl delete pod web -n ns";
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_a_claim_is_told_once() {
+    let scene = Scene::new().used();
+    scene.teller.look(LATER);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let told = scene.told.lock().expect("lock").clone();
+    let [event] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        (&event["note"], &event["type"]),
+        (&json!(USED), &json!("Normal"))
+    );
+    assert_eq!(event["reason"], "ClaimHeld");
+    assert_eq!(event["regarding"]["name"], "data");
+    scene.told.lock().expect("lock").clear();
+    for _ in 0..3 {
+        assert!(scene.look(LATER).await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_goes_with_its_pod_is_no_news() {
+    let scene = Scene::new().used();
+    assert!(scene.look(DELETED + 9).await.is_empty());
+    assert_eq!(scene.look(DELETED + 10).await, [USED]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_cause_is_news() {
+    let scene = Scene::new().used();
+    assert_eq!(scene.look(LATER).await.len(), 1);
+    scene.teller.pods.hear(pod("data", "Succeeded"), true);
+    let finished = scene.look(LATER).await;
+    assert!(finished.len() == 1 && finished[0].contains("What ran there has finished"));
+    scene.hear(claim("data", "1", &["other"]));
+    let foreign = scene.look(LATER).await;
+    assert!(foreign.len() == 1 && foreign[0].starts_with("The finalizer other holds it"));
+    assert!(scene.look(LATER).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_about_to_go_is_no_news() {
+    let scene = Scene::new();
+    scene.hear(claim("data", "1", &[PVC_PROTECTION, "other"]));
+    scene.hear(claim("gone", "2", &[]));
+    assert!(scene.look(LATER).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_forgotten() {
+    let scene = Scene::new().used();
+    assert_eq!(scene.look(LATER).await.len(), 1);
+    scene.teller.claims.list(Vec::new());
+    assert!(scene.look(LATER).await.is_empty());
+    let name = ObjectName::new("ns", "data");
+    let known = scene.teller.told.news(&name, "1", [Code::InUse].into());
+    assert_eq!(known.len(), 1, "it was forgotten");
+    scene.hear(claim("data", "2", &[PVC_PROTECTION]));
+    assert_eq!(scene.look(LATER).await.len(), 1, "another claim");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_tells() {
+    let scene = Scene::new().used();
+    scene.leads(false);
+    assert!(scene.look(LATER).await.is_empty());
+    scene.leads(true);
+    assert_eq!(scene.look(LATER).await, [USED]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_told_before_both_watches_are_complete() {
+    let mut scene = Scene::new().used();
+    let complete = scene.teller.pods.clone();
+    scene.teller.pods = Feed::new(Arc::new(Metrics::new()));
+    scene.hear(claim("data", "1", &["other"]));
+    assert!(scene.look(LATER).await.is_empty());
+    scene.teller.pods = complete;
+    assert_eq!(scene.look(LATER).await.len(), 1);
+}
+
+/// They are told of by and by, and none is left out.
+#[tokio::test(start_paused = true)]
+async fn many_are_not_told_of_at_once() {
+    let scene = Scene::new();
+    let names: Vec<_> = (0..120).map(|number| number.to_string()).collect();
+    for name in &names {
+        scene.hear(claim(name, name, &["other"]));
+    }
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        told.push(scene.look(LATER).await.len());
+    }
+    assert_eq!(told, [50, 50, 20, 0]);
+}

@@ -1,0 +1,53 @@
+//! The warning to whoever deletes a claim that will be held.
+
+use super::rule::FinishedPods;
+use crate::{
+    admission::{Answer, Hook, Request, Review, Rule},
+    cluster::Feed,
+    objects::{Claim, ObjectName, Pod, claim::ClaimWire},
+    why::{
+        Object,
+        held::{self, Named},
+    },
+};
+use std::sync::Arc;
+
+/// The webhook that says who holds the claim. It never refuses anything.
+pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
+    let pods = pods.clone();
+    Hook {
+        path: "/pvc-protection/deletions",
+        rules: &[Rule {
+            operation: "DELETE",
+            resource: "persistentvolumeclaims",
+            subresource: "",
+        }],
+        review: Review::from_memory(move |request| deleted(request, &pods, mode)),
+    }
+}
+
+fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Answer {
+    let claim = match request.old_object::<ClaimWire>() {
+        Ok(wire) => Claim::from(wire),
+        Err(unreadable) => return unreadable,
+    };
+    // The warning is a courtesy. That there is none is no failed call, which the API server would count and tell administrators of.
+    if !pods.is_synced() {
+        return Answer::Allow;
+    }
+    let name = ObjectName::new(request.namespace.as_str(), request.name.as_str());
+    let users = users(pods, &name);
+    let named: Vec<Named<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
+    let causes = held::claim(&name, &claim, &named, mode);
+    let object = Object::claim(&name.namespace, &name.name);
+    Answer::warned(held::warning(&object, &causes))
+}
+
+/// The pods that name the claim, by now without the lock on all of them.
+pub(super) fn users(pods: &Feed<Pod>, claim: &ObjectName) -> Vec<(ObjectName, Arc<Pod>)> {
+    let pods = pods.read();
+    let users = pods.named_referrers(claim);
+    users
+        .map(|(name, pod)| (name.clone(), pod.clone()))
+        .collect()
+}

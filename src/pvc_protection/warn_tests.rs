@@ -1,0 +1,112 @@
+//! What whoever deletes a claim is warned of.
+
+use super::{FinishedPods, deletions_hook};
+use crate::{
+    admission::{Answer, Request},
+    cluster::Feed,
+    objects::{Pod, finalizers::PVC_PROTECTION, pod::PodWire},
+    telemetry::Metrics,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn pod(name: &str, claim: &str, phase: &str) -> PodWire {
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
+    let pod = json!({"metadata": {"name": name, "namespace": "ns", "uid": name},
+        "spec": {"nodeName": "n", "volumes": [volume]}, "status": {"phase": phase}});
+    serde_json::from_value(pod).expect("a pod")
+}
+
+fn pods() -> Arc<Feed<Pod>> {
+    Feed::filled(vec![
+        pod("web", "used", "Running"),
+        pod("job", "finished", "Succeeded"),
+        pod("a", "popular", "Succeeded"),
+        pod("b", "popular", "Running"),
+    ])
+}
+
+fn review(name: &str, old_object: &Value) -> Request {
+    let review = json!({
+        "uid": "review", "operation": "DELETE", "namespace": "ns", "name": name,
+        "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
+        "object": null, "oldObject": old_object, "dryRun": false,
+    });
+    serde_json::from_value(review).expect("a request")
+}
+
+fn asked(pods: &Arc<Feed<Pod>>, mode: FinishedPods, request: &Request) -> Answer {
+    let hook = deletions_hook(pods, mode);
+    assert!(hook.rules.iter().any(|rule| rule.covers(request)));
+    hook.review.remembered(request)
+}
+
+fn deleted(pods: &Arc<Feed<Pod>>, mode: FinishedPods, name: &str, finalizers: &[&str]) -> Answer {
+    let claim = json!({"metadata": {"name": name, "namespace": "ns", "finalizers": finalizers}});
+    asked(pods, mode, &review(name, &claim))
+}
+
+/// The one sentence, without what it begins with for every claim.
+fn sentence(mode: FinishedPods, name: &str, finalizers: &[&str]) -> String {
+    let Answer::Warn(sentences) = deleted(&pods(), mode, name, finalizers) else {
+        panic!("no warning for {name}");
+    };
+    let [sentence] = &sentences[..] else {
+        panic!("{sentences:?}");
+    };
+    let start = format!("persistentvolumeclaim \"{name}\" stays Terminating for now. ");
+    sentence.strip_prefix(&start).expect(sentence).to_owned()
+}
+
+#[test]
+fn the_warning_names_who_holds_the_claim() {
+    let told = |name, finalizers: &[&str]| sentence(FinishedPods::Hold, name, finalizers);
+    assert_eq!(
+        told("used", &[PVC_PROTECTION, "other"]),
+        "The claim is kept because pod ns/web uses it."
+    );
+    let finished = told("finished", &[PVC_PROTECTION]);
+    assert!(finished.contains("pod ns/job uses it. What ran there has finished"));
+    let popular = told("popular", &[PVC_PROTECTION]);
+    assert_eq!(popular, "The claim is kept because pod ns/b, a use it.");
+}
+
+/// We let go of it at once, and they do not.
+#[test]
+fn the_warning_names_the_finalizer_of_others() {
+    for finalizers in [&["other"][..], &[PVC_PROTECTION, "other"]] {
+        let told = sentence(FinishedPods::Hold, "unused", finalizers);
+        assert!(told.starts_with("The finalizer other holds it"), "{told}");
+    }
+}
+
+#[test]
+fn nobody_is_warned_of_a_claim_that_goes() {
+    let held = FinishedPods::Hold;
+    for (name, mode, finalizers) in [
+        ("unused", held, &[PVC_PROTECTION][..]),
+        ("unused", held, &[]),
+        ("used", held, &[]),
+        ("finished", FinishedPods::Release, &[PVC_PROTECTION]),
+    ] {
+        let answer = deleted(&pods(), mode, name, finalizers);
+        assert_eq!(answer, Answer::Allow, "{name} {finalizers:?}");
+    }
+}
+
+/// It is a courtesy: nothing waits, and nothing fails, because the pods are not listed yet.
+#[test]
+fn before_the_pods_are_listed_there_is_no_warning() {
+    let unlisted = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    unlisted.hear(pod("web", "used", "Running"), true);
+    let answer = deleted(&unlisted, FinishedPods::Hold, "used", &[PVC_PROTECTION]);
+    assert_eq!(answer, Answer::Allow);
+}
+
+#[test]
+fn what_cannot_be_read_is_no_refusal() {
+    for object in [json!(null), json!("text"), json!({"metadata": 3})] {
+        let answer = asked(&pods(), FinishedPods::Hold, &review("used", &object));
+        assert!(matches!(answer, Answer::Unavailable(_)), "{answer:?}");
+    }
+}

@@ -1,0 +1,139 @@
+//! What the server says by itself: to whoever deletes, in an Event, and in the metrics.
+
+use super::support::Stage;
+use crate::support::{Space, claim, volume};
+use anyhow::{Result, ensure};
+use kube::api::PostParams;
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+/// A claim `data` that the pod `user` uses, in a namespace of its own, and a claim `unused`. The API server has heard of the webhook that
+/// warns.
+async fn used(stage: &'static Stage, label: &str) -> Result<Space> {
+    let space = Space::new(stage.cluster, label).await?;
+    for name in ["data", "unused"] {
+        space.create_claim(name).await?;
+    }
+    space.create_running_pod("user", "data").await?;
+    eventually("the API server asks about deletions", async || {
+        let warnings = warnings(
+            &space,
+            &["pvc", "data", "-n", &space.name, "--dry-run=server"],
+        )
+        .await?;
+        anyhow::Ok(!warnings.is_empty())
+    })
+    .await?;
+    Ok(space)
+}
+
+/// What `kubectl delete` prints of warnings.
+async fn warnings(space: &Space, what: &[&str]) -> Result<Vec<String>> {
+    let delete = [&["delete", "--wait=false"], what].concat();
+    space.cluster.kubectl_warnings(&delete).await
+}
+
+async fn deleted(space: &Space, claim: &str) -> Result<Vec<String>> {
+    warnings(space, &["pvc", claim, "-n", &space.name]).await
+}
+
+#[tokio::test]
+async fn whoever_deletes_a_claim_is_told_who_holds_it() -> Result<()> {
+    let stage = Stage::get().await?;
+    let space = used(stage, "why-warned").await?;
+    let pod = format!("{}/user", space.name);
+    let wanted = format!(
+        "persistentvolumeclaim \"data\" stays Terminating for now. The claim is kept because pod {pod} uses it."
+    );
+    assert_eq!(deleted(&space, "data").await?, [wanted]);
+    space.claim_is_held("data").await?;
+    let none: [&str; 0] = [];
+    assert_eq!(deleted(&space, "data").await?, none, "said already");
+    assert_eq!(deleted(&space, "unused").await?, none, "it goes");
+    space.claim_is_gone("unused").await
+}
+
+#[tokio::test]
+async fn whoever_deletes_a_volume_is_told_who_holds_it() -> Result<()> {
+    let stage = Stage::get().await?;
+    let space = used(stage, "why-bound").await?;
+    let (create, name) = (PostParams::default(), space.name.clone());
+    let class = json!({"spec": {"storageClassName": name}});
+    let wish = json!({"spec": {"storageClassName": name, "volumeName": name}});
+    let made = space.volumes.create(&create, &volume(&name, class)?).await;
+    made?;
+    space.claims.create(&create, &claim("its", wish)?).await?;
+    eventually("the volume is Bound", async || {
+        let volume = space.volumes.get(&name).await?;
+        let phase = volume.status.and_then(|status| status.phase);
+        anyhow::Ok(phase.as_deref() == Some("Bound"))
+    })
+    .await?;
+    let wanted = format!(
+        "persistentvolume \"{name}\" stays Terminating for now. The volume is kept because the claim {name}/its has it; it goes after \
+         its claim."
+    );
+    assert_eq!(warnings(&space, &["pv", &name]).await?, [wanted]);
+    Ok(())
+}
+
+/// It has no eyes to read a warning, and a namespace has ten thousand claims.
+#[tokio::test]
+async fn the_namespace_controller_is_told_nothing() -> Result<()> {
+    let stage = Stage::get().await?;
+    let space = used(stage, "why-namespace").await?;
+    let delete = ["delete", "namespace", &space.name, "--timeout=60s"];
+    stage.cluster.kubectl(&delete).await?;
+    let (log, object) = (
+        stage.warden.process().log(),
+        format!("object={}/", space.name),
+    );
+    let reviews = log
+        .lines()
+        .filter(|line| line.contains("/pvc-protection/deletions") && line.contains(&object));
+    let (ours, others): (Vec<_>, Vec<_>) =
+        reviews.partition(|line| line.contains("user=\"admin\""));
+    ensure!(!ours.is_empty(), "the log tells of no review: {log}");
+    ensure!(others.is_empty(), "{others:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
+    let stage = Stage::get().await?;
+    let space = used(stage, "why-told").await?;
+    space.create_claim("later").await?;
+    space.create_running_pod("user-of-later", "later").await?;
+    space.delete_claim("data").await?;
+    let wanted = format!(
+        "The claim is kept because pod {0}/user uses it. What to do once what runs in the pod is not needed any more: kubectl delete pod \
+         user -n {0}",
+        space.name
+    );
+    is_told(&space, "data", &wanted).await?;
+    let metrics = stage.warden.metrics().await?;
+    let series = "volume_warden_claims_held{reason=\"InUse\"} ";
+    let count = metrics.lines().find_map(|line| line.strip_prefix(series));
+    ensure!(count.is_some_and(|count| count != "0"), "{metrics}");
+    // By the time that the other claim is told of, this one was looked at again and again.
+    space.delete_claim("later").await?;
+    is_told(&space, "later", "user-of-later").await?;
+    is_told(&space, "data", &wanted).await
+}
+
+/// One Event says that of the claim, and there is no other.
+async fn is_told(space: &Space, claim: &str, wanted: &str) -> Result<()> {
+    eventually(&format!("{claim} is told of"), async || {
+        let mut events = space.events_with("ClaimHeld").await?;
+        events.retain(|event| event.involved_object.name.as_deref() == Some(claim));
+        let [event] = &events[..] else {
+            anyhow::bail!("{events:?}");
+        };
+        let (note, kind) = (event.message.clone(), event.type_.as_deref());
+        let note = note.unwrap_or_default();
+        ensure!(note.contains(wanted) && kind == Some("Normal"), "{event:?}");
+        ensure!(event.series.is_none(), "{event:?}");
+        Ok(())
+    })
+    .await
+}
