@@ -82,6 +82,8 @@ codes! {
     ClaimMissing,
     /// The pod's claim is not bound.
     ClaimPending,
+    /// The pod's node does not get a volume attached or mounted.
+    NotMounted,
     /// What the pod asks for by annotation cannot be used.
     InvalidTemplate,
     /// The pod waits for something that is no volume.

@@ -40,7 +40,7 @@ pub(super) fn sentence(event: &Event) -> String {
     format!("{}.", note.trim_end_matches('.'))
 }
 
-fn last(event: &Event) -> Option<Timestamp> {
+pub(super) fn last(event: &Event) -> Option<Timestamp> {
     let last = event.last_timestamp.as_ref().map(|time| time.0);
     last.or_else(|| since(event))
 }

@@ -1,13 +1,125 @@
 //! Namespaces.
 
-use crate::why::{Answer, Look, Object, World};
-use k8s_openapi::api::core::v1::Namespace;
+mod backend;
+mod content;
+
+use super::{claim, pod};
+use crate::why::{Answer, Cause, Code, Evidence, Look, Object, Selection, World};
+use content::Content;
+use k8s_openapi::{
+    api::core::v1::{Namespace, PersistentVolumeClaim},
+    jiff::Timestamp,
+};
+use kube::ResourceExt;
+
+/// No more claims are named in one sentence.
+const NAMED: usize = 3;
 
 /// Why it is as it is.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
-    match world.get::<Namespace>(object.namespace_name(), &object.name.name) {
-        Look::Found(_) => Look::Found(Answer::of(object.to_string(), "there")),
-        Look::Absent => Look::Absent,
+    match world.get::<Namespace>("", &object.name.name) {
+        Look::Found(namespace) => Look::Found(answer(world, object, &namespace)),
+        Look::Absent => backend::explain(world, object),
         Look::Unread => Look::Unread,
     }
+}
+
+fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
+    let Some(deleted) = &namespace.metadata.deletion_timestamp else {
+        let created = namespace.creation_timestamp().map(|time| time.0);
+        return Answer::of(object.to_string(), "Active").since(created);
+    };
+    let answer = Answer::of(object.to_string(), "Terminating").since(Some(deleted.0));
+    let content = Content::of(namespace);
+    let mut causes = claims(world, object, &content)
+        .into_iter()
+        .collect::<Vec<_>>();
+    let explained = !causes.is_empty();
+    causes.extend(
+        content
+            .causes(object, explained)
+            .into_iter()
+            .map(|cause| vec![cause]),
+    );
+    let finalizers = pod::terminating::by_finalizers(object, &namespace.metadata);
+    causes.extend(finalizers.into_iter().map(|cause| vec![cause]));
+    if causes.is_empty() {
+        return answer.because([going(object, deleted.0)]);
+    }
+    let mut causes = causes.into_iter();
+    let chain = causes.next().unwrap_or_default();
+    let also = causes
+        .filter_map(|chain| chain.into_iter().next())
+        .collect();
+    Answer {
+        also,
+        ..answer.because(chain)
+    }
+}
+
+/// The claims in it, and what holds the first that is being deleted; nothing if there are none.
+fn claims(world: &World, object: &Object, content: &Content<'_>) -> Option<Vec<Cause>> {
+    if !content.may_have("persistentvolumeclaims") {
+        return None;
+    }
+    let all = world
+        .list::<PersistentVolumeClaim>(&object.name.name, Selection::default())
+        .found()?;
+    let first = all
+        .iter()
+        .min_by_key(|claim| claim.metadata.deletion_timestamp.is_none())?;
+    let name = first.name_any();
+    let others = all
+        .iter()
+        .map(ResourceExt::name_any)
+        .filter(|other| *other != name);
+    let named: Vec<String> = [name.clone()]
+        .into_iter()
+        .chain(others)
+        .take(NAMED)
+        .collect();
+    let more = all.len() - named.len();
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} more")
+    };
+    let (claims, keep) = if all.len() == 1 {
+        ("claim", "keeps")
+    } else {
+        ("claims", "keep")
+    };
+    let sentence = format!(
+        "The {claims} {}{more} {keep} the namespace.",
+        named.join(", ")
+    );
+    let held = Object::claim(&object.name.name, &name);
+    let since = first
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .map(|time| time.0);
+    let evidence = Evidence::new(held.to_string(), "metadata.deletionTimestamp").since(since);
+    let cause = Cause::new(Code::ClaimsInNamespace, sentence, evidence).run(
+        format!("kubectl get pvc -n {}", object.name.name),
+        "to see them",
+    );
+    let further = match since {
+        Some(_) => claim::causes(world, &held, first),
+        // Why it is as it is says nothing of why it does not go.
+        None => Vec::new(),
+    };
+    Some([cause].into_iter().chain(further).collect())
+}
+
+/// Nothing is known that keeps it.
+fn going(object: &Object, deleted: Timestamp) -> Cause {
+    let sentence = "Kubernetes is deleting what is in the namespace, and has not said yet that anything stays.";
+    let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
+    Cause::new(
+        Code::NamespaceContent,
+        sentence,
+        evidence.since(Some(deleted)),
+    )
+    .wait("it goes once it is empty")
 }

@@ -1,13 +1,64 @@
 //! Pods.
 
-use crate::why::{Answer, Look, Object, World};
+pub(super) mod claims;
+mod missing;
+mod pending;
+pub(super) mod quota;
+pub(super) mod terminating;
+mod waiting;
+
+use crate::why::{Answer, Cause, Look, Object, World};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+/// The chain, and what stands in its way besides.
+type Causes = (Vec<Cause>, Vec<Cause>);
 
 /// Why it is as it is.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     match world.get::<Pod>(object.namespace_name(), &object.name.name) {
-        Look::Found(_) => Look::Found(Answer::of(object.to_string(), "there")),
+        Look::Found(pod) => Look::Found(answer(world, object, &pod)),
         Look::Absent => Look::Absent,
         Look::Unread => Look::Unread,
     }
+}
+
+fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
+    let state = state(pod);
+    let since = match state {
+        "Terminating" => terminating::since(pod),
+        _ => pod.creation_timestamp().map(|time| time.0),
+    };
+    let answer = Answer::of(object.to_string(), state).since(since);
+    if !["Terminating", "Pending"].contains(&state) {
+        return answer;
+    }
+    let (chain, also) = all(world, object, pod);
+    Answer {
+        also,
+        ..answer.because(chain)
+    }
+}
+
+/// Why it does not run, is not ready, or does not go: the chain of a pod in whatever state.
+pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Vec<Cause> {
+    all(world, object, pod).0
+}
+
+fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
+    match state(pod) {
+        "Terminating" => terminating::causes(world, object, pod),
+        "Pending" => pending::causes(world, object, pod),
+        _ => (vec![waiting::not_ready(object, pod)], Vec::new()),
+    }
+}
+
+/// In one word.
+pub(super) fn state(pod: &Pod) -> &str {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return "Terminating";
+    }
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    phase.unwrap_or("Pending")
 }

@@ -12,4 +12,4 @@ mod installed;
 mod kubernetes;
 mod leaders;
 mod many;
-mod support;
+pub mod support;

@@ -2,8 +2,11 @@
 
 mod claims;
 mod cli;
+mod namespaces;
 mod objects;
 mod pending;
+mod pods;
+mod sets;
 mod server;
 mod silent;
 mod support;
@@ -20,10 +23,15 @@ const AT_ONCE: usize = 6;
 #[tokio::test]
 async fn every_fault_is_explained() -> Result<()> {
     let stage = Stage::get().await?;
-    let faults: Vec<&Fault> = [claims::FAULTS, pending::FAULTS, volumes::FAULTS]
-        .into_iter()
-        .flatten()
-        .collect();
+    let all = [
+        claims::FAULTS,
+        pending::FAULTS,
+        volumes::FAULTS,
+        pods::FAULTS,
+        sets::FAULTS,
+        namespaces::FAULTS,
+    ];
+    let faults: Vec<&Fault> = all.into_iter().flatten().collect();
     let all = faults.len();
     let explained = stream::iter(faults).map(|fault| async move {
         let explained = fault.is_explained(stage).await;

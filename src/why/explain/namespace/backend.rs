@@ -1,0 +1,107 @@
+//! Namespaces that Kubernetes has no longer. Whether the storage backend still has them is told by the Events on our Lease.
+
+use crate::{
+    namespace_gc::reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
+    why::{Answer, Cause, Code, Evidence, Look, Object, Selection, World, explain::events},
+};
+use k8s_openapi::api::core::v1::Event;
+
+/// Still in the backend, if the last that was told of it is that.
+pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
+    let selection = Selection {
+        labels: "",
+        fields: "involvedObject.kind=Lease",
+    };
+    // Our Lease may be in any namespace.
+    let events = match world.list::<Event>("", selection) {
+        Look::Found(events) => events,
+        Look::Absent => return Look::Absent,
+        Look::Unread => return Look::Unread,
+    };
+    match latest(&events, &object.name.name) {
+        Some(event) if event.reason.as_deref() != Some(DELETED) => {
+            let state = "gone from Kubernetes, and still in the storage backend";
+            let answer = Answer::of(object.to_string(), state).since(events::since(event));
+            Look::Found(answer.because([cause(event)]))
+        }
+        _ => Look::Absent,
+    }
+}
+
+/// What was told last of the namespace.
+fn latest<'a>(events: &'a [Event], namespace: &str) -> Option<&'a Event> {
+    let about = format!("namespace {namespace} is not in Kubernetes");
+    let ours = events.iter().filter(|event| {
+        let reason = event.reason.as_deref().unwrap_or_default();
+        let note = event.message.as_deref().unwrap_or_default();
+        [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason) && note.starts_with(&about)
+    });
+    ours.max_by_key(|event| events::last(event))
+}
+
+fn cause(event: &Event) -> Cause {
+    let lease = &event.involved_object;
+    let object = Object::new(
+        "Lease",
+        "lease",
+        lease.namespace.as_deref().unwrap_or_default(),
+        lease.name.as_deref().unwrap_or_default(),
+    );
+    let reason = event.reason.as_deref().unwrap_or_default();
+    let told = times(event);
+    let sentence = format!("Volume Warden says: {}", events::sentence(event));
+    let evidence = Evidence::new(object.to_string(), format!("Event {reason}{told}"));
+    let cause = Cause::new(
+        Code::BackendNotEmpty,
+        sentence,
+        evidence.since(events::since(event)),
+    );
+    if reason == NOT_EMPTY {
+        return cause.run(
+            "kubectl get pv",
+            "to see which volumes of its claims were kept; what they stand for in the backend has to be deleted first, if nobody needs it",
+        );
+    }
+    cause.run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see what was told since; then look after the storage backend, and the access that Volume Warden has to it",
+    )
+}
+
+fn times(event: &Event) -> String {
+    let series = event.series.as_ref().and_then(|series| series.count);
+    match series.or(event.count) {
+        Some(count) if count > 1 => format!(", told {count} times"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(reason: &str, minute: u32, namespace: &str) -> Event {
+        let event = json!({
+            "metadata": {}, "involvedObject": {"kind": "Lease"}, "reason": reason,
+            "message": format!("namespace {namespace} is not in Kubernetes, and so on"),
+            "eventTime": format!("2026-01-01T00:{minute:02}:00.000000Z"),
+        });
+        serde_json::from_value(event).expect("an event")
+    }
+
+    #[test]
+    fn what_was_told_last_of_that_namespace_counts() {
+        let events = [
+            event(NOT_EMPTY, 1, "shop"),
+            event(DELETED, 3, "shop"),
+            event(DELETE_FAILED, 2, "shop"),
+            event(NOT_EMPTY, 4, "shop-2"),
+            event("TooManyOrphans", 5, "shop"),
+        ];
+        let told = |events: &[Event]| latest(events, "shop").and_then(|event| event.reason.clone());
+        assert_eq!(told(&events).as_deref(), Some(DELETED));
+        assert_eq!(told(&events[..1]).as_deref(), Some(NOT_EMPTY));
+        assert_eq!(told(&events[3..]), None);
+    }
+}

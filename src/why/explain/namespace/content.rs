@@ -1,0 +1,196 @@
+//! What Kubernetes says is still in a namespace.
+//!
+//! Source: `pkg/controller/namespace/deletion` of Kubernetes (`status_condition_utils.go`).
+
+use crate::why::{Cause, Code, Evidence, Object};
+use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
+
+const REMAINING: &str = "NamespaceContentRemaining";
+const FINALIZERS: &str = "NamespaceFinalizersRemaining";
+/// Kubernetes does not know, or cannot delete, all there may be; each with what to look at.
+const FAILURES: [&str; 3] = [
+    "NamespaceDeletionDiscoveryFailure",
+    "NamespaceDeletionGroupVersionParsingFailure",
+    "NamespaceDeletionContentFailure",
+];
+
+/// The conditions of a namespace that are true.
+pub(super) struct Content<'a> {
+    conditions: Vec<&'a NamespaceCondition>,
+}
+
+impl<'a> Content<'a> {
+    pub(super) fn of(namespace: &'a Namespace) -> Self {
+        let conditions = namespace
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions);
+        let conditions = conditions.flatten();
+        Self {
+            conditions: conditions.filter(|each| each.status == "True").collect(),
+        }
+    }
+
+    /// Whether objects of that resource may be in it: they are, or nothing was said yet.
+    pub(super) fn may_have(&self, resource: &str) -> bool {
+        match self.condition(REMAINING) {
+            Some(_) => self.remaining().contains(&resource),
+            None => true,
+        }
+    }
+
+    /// All there is but claims; without the pods if those explain why claims stay.
+    pub(super) fn causes(&self, object: &Object, explained: bool) -> Vec<Cause> {
+        let failures = FAILURES.iter().filter_map(|type_| self.condition(type_));
+        let mut causes: Vec<Cause> = failures.map(|each| failure(object, each)).collect();
+        let told =
+            |resource: &&str| explained && ["persistentvolumeclaims", "pods"].contains(resource);
+        let others = self.remaining();
+        let others: Vec<&str> = others
+            .into_iter()
+            .filter(|resource| !told(resource))
+            .collect();
+        if let (Some(condition), Some(first)) = (self.condition(REMAINING), others.first()) {
+            causes.push(self.others(object, condition, first));
+        }
+        causes
+    }
+
+    fn others(&self, object: &Object, condition: &NamespaceCondition, first: &str) -> Cause {
+        let finalizers = self.condition(FINALIZERS);
+        let also = finalizers.map_or_else(String::new, |each| format!(" {}.", message(each)));
+        let sentence = format!("{}.{also}", message(condition));
+        Cause::new(Code::NamespaceContent, sentence, seen(object, condition)).run(
+            format!("kubectl get {first} -n {} -o yaml", object.name.name),
+            "to see what they wait for, and look after the controllers whose finalizers they have",
+        )
+    }
+
+    /// Of what objects are left, as `kubectl` understands it.
+    fn remaining(&self) -> Vec<&'a str> {
+        let Some(condition) = self.condition(REMAINING) else {
+            return Vec::new();
+        };
+        // `Some resources are remaining: pods. has 1 resource instances, foos.example.com has 2 resource instances`
+        let message = condition.message.as_deref().unwrap_or_default();
+        let list = message.split_once(": ").map_or("", |(_, list)| list);
+        let words = list.split(", ").filter_map(|each| each.split(' ').next());
+        let resources = words.map(|word| word.trim_end_matches('.'));
+        resources.filter(|resource| !resource.is_empty()).collect()
+    }
+
+    fn condition(&self, type_: &str) -> Option<&'a NamespaceCondition> {
+        let mut conditions = self.conditions.iter();
+        conditions
+            .find(|condition| condition.type_ == type_)
+            .copied()
+    }
+}
+
+fn failure(object: &Object, condition: &NamespaceCondition) -> Cause {
+    let sentence = format!(
+        "Kubernetes cannot say or delete all that is in the namespace: {}.",
+        message(condition)
+    );
+    let cause = Cause::new(Code::NamespaceContent, sentence, seen(object, condition));
+    if condition.type_ == FAILURES[0] {
+        return cause.run(
+            "kubectl get apiservices",
+            "to see which is not available; then look after the service that is behind it",
+        );
+    }
+    cause.run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see all conditions; it is tried again by itself",
+    )
+}
+
+fn seen(object: &Object, condition: &NamespaceCondition) -> Evidence {
+    let field = format!("status.conditions[{}]", condition.type_);
+    let since = condition.last_transition_time.as_ref().map(|time| time.0);
+    Evidence::new(object.to_string(), field).since(since)
+}
+
+fn message(condition: &NamespaceCondition) -> &str {
+    let message = condition
+        .message
+        .as_deref()
+        .unwrap_or("it does not say why");
+    message.trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::Next;
+    use serde_json::{Value, json};
+
+    const SOME: &str = "Some resources are remaining: pods. has 1 resource instances, persistentvolumeclaims. has 2 resource instances";
+
+    /// The commands for a namespace `shop` with these conditions.
+    fn commands(conditions: &Value, explained: bool) -> Vec<String> {
+        let namespace = json!({"metadata": {"name": "shop"}, "status": {"conditions": conditions}});
+        let namespace: Namespace = serde_json::from_value(namespace).expect("a namespace");
+        let causes = Content::of(&namespace).causes(&Object::namespace("shop"), explained);
+        let commands = causes.into_iter().map(|cause| match cause.next {
+            Next::Run { command, .. } => command,
+            Next::Nothing { meanwhile } => meanwhile,
+        });
+        commands.collect()
+    }
+
+    fn condition(type_: &str, status: &str, message: &str) -> Value {
+        json!({"type": type_, "status": status, "message": message})
+    }
+
+    #[test]
+    fn what_claims_explain_is_not_told_again() {
+        let conditions = json!([condition(REMAINING, "True", SOME)]);
+        assert_eq!(commands(&conditions, true), [""; 0]);
+        assert_eq!(
+            commands(&conditions, false),
+            ["kubectl get pods -n shop -o yaml"]
+        );
+        let more = format!("{SOME}, foos.example.com has 1 resource instances");
+        let conditions = json!([condition(REMAINING, "True", &more)]);
+        assert_eq!(
+            commands(&conditions, true),
+            ["kubectl get foos.example.com -n shop -o yaml"]
+        );
+    }
+
+    #[test]
+    fn an_api_that_does_not_answer_comes_first() {
+        let conditions = json!([
+            condition(REMAINING, "True", SOME),
+            condition(
+                FAILURES[0],
+                "True",
+                "metrics.k8s.io/v1beta1: stale GroupVersion discovery"
+            ),
+            condition(FAILURES[2], "False", "All content successfully deleted"),
+        ]);
+        let both = [
+            "kubectl get apiservices",
+            "kubectl get pods -n shop -o yaml",
+        ];
+        assert_eq!(commands(&conditions, false), both);
+        let conditions = json!([condition(FAILURES[2], "True", "forbidden")]);
+        assert_eq!(
+            commands(&conditions, false),
+            ["kubectl describe namespace shop"]
+        );
+    }
+
+    #[test]
+    fn before_anything_is_said_there_may_be_claims() {
+        let may_have = |conditions: Value| {
+            let namespace = json!({"metadata": {}, "status": {"conditions": conditions}});
+            let namespace: Namespace = serde_json::from_value(namespace).expect("a namespace");
+            Content::of(&namespace).may_have("persistentvolumeclaims")
+        };
+        assert!(may_have(json!(null)) && may_have(json!([condition(REMAINING, "True", SOME)])));
+        let others = "Some resources are remaining: pods. has 1 resource instances";
+        assert!(!may_have(json!([condition(REMAINING, "True", others)])));
+    }
+}

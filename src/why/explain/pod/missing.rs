@@ -1,0 +1,169 @@
+//! Claims that a pod names and that do not exist.
+
+use super::{
+    claims::Mounted,
+    quota::{self, Want},
+};
+use crate::{
+    objects::{Pod as Kept, pod::PodWire},
+    pvc_provisioner::{Complaint, Wish, asked, template::Birth},
+    why::{Cause, Code, Evidence, Object, World, explain::trimmed},
+};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
+
+/// Who would make the claim.
+enum Maker {
+    /// Our pvc-provisioner, for the pod's annotation.
+    Annotation(Box<Wish>),
+    /// The same, if it could.
+    Nobody(Complaint),
+    /// Kubernetes, for a volume that lives as long as the pod.
+    Ephemeral,
+    /// The controller of StatefulSets, for the set of that name.
+    Set(String),
+    /// Whoever made the pod.
+    User,
+}
+
+/// That it does not exist, and why.
+pub(super) fn causes(
+    world: &World,
+    object: &Object,
+    pod: &Pod,
+    mounted: &Mounted<'_>,
+) -> Vec<Cause> {
+    let maker = maker(pod, mounted);
+    let why = match &maker {
+        Maker::Nobody(complaint) => Some(invalid(object, complaint)),
+        maker => quota::exhausted(world, object.namespace_name(), &want(maker, mounted)),
+    };
+    let missing = told(object, mounted, &maker);
+    [Some(missing), why].into_iter().flatten().collect()
+}
+
+/// That it does not exist.
+pub(super) fn cause(object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause {
+    told(object, mounted, &maker(pod, mounted))
+}
+
+fn told(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
+    let (claim, namespace) = (&mounted.claim, object.namespace_name());
+    let pod = format!("kubectl describe {}", object.arguments());
+    let (who, command, purpose) = match maker {
+        Maker::Annotation(_) => (
+            "Volume Warden's pvc-provisioner makes it, as the pod's annotation asks, and has not done so yet".to_owned(),
+            pod,
+            "to see among its Events what came of it".to_owned(),
+        ),
+        Maker::Nobody(_) => ("the pod's annotations ask for it".to_owned(), pod, String::new()),
+        Maker::Ephemeral => (
+            "kube-controller-manager makes it for the pod, and has not done so yet".to_owned(),
+            pod,
+            "to see among its Events what came of it".to_owned(),
+        ),
+        Maker::Set(set) => (
+            format!("the StatefulSet {set} makes it together with its pod, and has not done so"),
+            format!("kubectl describe statefulset {set} -n {namespace}"),
+            "to see among its Events what came of it".to_owned(),
+        ),
+        Maker::User => (
+            "nobody makes it for the pod".to_owned(),
+            format!("kubectl get pvc -n {namespace}"),
+            format!("to see which claims there are; then create the claim {claim}, or make the pod anew with the name of another one"),
+        ),
+    };
+    let sentence = format!("The pod's claim {claim} does not exist; {who}.");
+    let field = format!("spec.volumes[{}]", mounted.volume.name);
+    Cause::new(
+        Code::ClaimMissing,
+        sentence,
+        Evidence::new(object.to_string(), field),
+    )
+    .run(command, purpose)
+}
+
+fn invalid(object: &Object, complaint: &Complaint) -> Cause {
+    let sentence = format!("No claim is made for the pod: {}.", complaint.sentence);
+    let evidence = Evidence::new(object.to_string(), "metadata.annotations");
+    Cause::new(Code::InvalidTemplate, sentence, evidence).run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see the annotations; then correct them where the pod's manifest is, or with kubectl annotate --overwrite",
+    )
+}
+
+fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
+    if mounted.volume.ephemeral.is_some() {
+        return Maker::Ephemeral;
+    }
+    if let Some(maker) = by_annotation(pod, mounted) {
+        return maker;
+    }
+    let owners = pod.owner_references().iter();
+    let mut sets =
+        owners.filter(|owner| owner.controller == Some(true) && owner.kind == "StatefulSet");
+    let of_a_template = mounted.claim.ends_with(&format!("-{}", pod.name_any()));
+    match sets.next() {
+        Some(set) if of_a_template => Maker::Set(set.name.clone()),
+        _ => Maker::User,
+    }
+}
+
+fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
+    let wishes = trimmed::<PodWire, Kept>(pod)?.wishes?;
+    let (claims, complaints) = asked(&wishes);
+    let wished = claims
+        .into_iter()
+        .find(|wish| *wish.claim == *mounted.claim);
+    if let Some(wish) = wished {
+        return Some(Maker::Annotation(Box::new(wish)));
+    }
+    let about = |complaint: &&Complaint, volume: &str| {
+        complaint.sentence.contains(&format!("volume \"{volume}\""))
+    };
+    let strange = |each: &&Complaint| {
+        let mut volumes = wishes.volumes.iter();
+        !volumes.any(|wished| about(each, &wished.volume))
+    };
+    let mut all = complaints.iter();
+    let own = all.find(|each| about(each, &mounted.volume.name));
+    // What is about no volume of the pod is about this one, by a slip of the pen.
+    let complaint = own.or_else(|| complaints.iter().find(strange));
+    complaint.cloned().map(Maker::Nobody)
+}
+
+fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
+    let ephemeral = || {
+        mounted
+            .volume
+            .ephemeral
+            .as_ref()?
+            .volume_claim_template
+            .as_ref()
+    };
+    match maker {
+        Maker::Annotation(wish) => {
+            let birth = Birth {
+                namespace: "",
+                name: &wish.claim,
+                controller_id: "",
+                owner: None,
+                awaiting_since: None,
+            };
+            let claim =
+                serde_json::from_value::<PersistentVolumeClaim>(wish.template.manifest(&birth));
+            claim
+                .ok()
+                .and_then(|claim| claim.spec)
+                .map_or_else(Want::default, |spec| Want::of(&spec))
+        }
+        Maker::Ephemeral => {
+            ephemeral().map_or_else(Want::default, |template| Want::of(&template.spec))
+        }
+        Maker::Nobody(_) | Maker::Set(_) | Maker::User => Want::default(),
+    }
+}
+
+#[cfg(test)]
+#[path = "missing_tests.rs"]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use crate::why::explain::pod::claims::mounted;
+use serde_json::{Value, json};
+
+const TEMPLATE: &str = "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 2Gi}}}}";
+
+/// A pod `web-0` with the volumes `data` and `other`, and the cause that is told of the first.
+fn told(metadata: &Value) -> String {
+    let mut pod = json!({
+        "metadata": {"name": "web-0", "namespace": "shop"},
+        "spec": {"containers": [], "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
+            {"name": "other", "persistentVolumeClaim": {"claimName": "other"}},
+        ]},
+        "status": {"phase": "Pending"},
+    });
+    json_patch::merge(&mut pod["metadata"], metadata);
+    let pod: Pod = serde_json::from_value(pod).expect("a pod");
+    cause(&Object::pod("shop", "web-0"), &pod, &mounted(&pod)[0]).sentence
+}
+
+fn annotated(pairs: &[(&str, &str)]) -> Value {
+    let prefix = crate::objects::wishes::PREFIX;
+    let pairs = pairs.iter();
+    let pairs = pairs.map(|(key, value)| (format!("{prefix}{key}"), json!(value)));
+    json!({"annotations": pairs.collect::<serde_json::Map<_, _>>()})
+}
+
+#[test]
+fn who_would_make_the_claim_is_told() {
+    let set = json!({"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true},
+    ]});
+    let invalid = ("data.pvc", "nonsense");
+    for (metadata, who) in [
+        (json!({}), "nobody makes it"),
+        (set, "the StatefulSet web makes it"),
+        (
+            annotated(&[("data.enabled", "true"), ("data.pvc", TEMPLATE)]),
+            "pvc-provisioner makes it",
+        ),
+        (
+            annotated(&[("data.enabled", "false"), ("data.pvc", TEMPLATE)]),
+            "nobody makes it",
+        ),
+        (
+            annotated(&[("data.enabled", "true"), invalid]),
+            "the pod's annotations ask for it",
+        ),
+        (
+            annotated(&[("data.enabled", "yes"), ("data.pvc", TEMPLATE)]),
+            "the pod's annotations ask for it",
+        ),
+        (
+            annotated(&[("dat.enabled", "true"), ("dat.pvc", TEMPLATE)]),
+            "the pod's annotations ask for it",
+        ),
+        (
+            annotated(&[("other.enabled", "true"), ("other.pvc", "nonsense")]),
+            "nobody makes it",
+        ),
+    ] {
+        let sentence = told(&metadata);
+        assert!(sentence.contains(who), "{metadata}: {sentence}");
+    }
+}
+
+/// So that a quota of its class is known to concern it.
+#[test]
+fn what_is_asked_for_is_read_from_the_template() {
+    let quota = |class: &str| format!("{class}.storageclass.storage.k8s.io/requests.storage");
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "web-0", "annotations": annotated(&[("data.enabled", "true"), ("data.pvc", TEMPLATE)])["annotations"]},
+        "spec": {"containers": [], "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {
+                "storageClassName": "slow", "resources": {"requests": {"storage": "1Gi"}}}}}},
+        ]},
+        "status": {"phase": "Pending"},
+    }))
+    .expect("a pod");
+    let needs = |mounted: &Mounted<'_>| {
+        let want = want(&maker(&pod, mounted), mounted);
+        (want.needs(&quota("fast")), want.needs(&quota("slow")))
+    };
+    let all = mounted(&pod);
+    let gibibyte = 1_073_741_824.0;
+    assert_eq!(needs(&all[0]), (Some(2.0 * gibibyte), None));
+    assert_eq!(needs(&all[1]), (None, Some(gibibyte)));
+    assert_eq!(all[1].claim, "web-0-scratch");
+}

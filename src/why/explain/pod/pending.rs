@@ -1,0 +1,119 @@
+//! Pods that do not run yet.
+
+use super::{
+    Causes,
+    claims::{self, Mounted},
+    missing, waiting,
+};
+use crate::why::{
+    Cause, Code, Evidence, Look, Object, World,
+    explain::{claim, users},
+};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
+
+/// What is wrong with a claim, the worst first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    Missing,
+    Deleting,
+    Unbound,
+}
+
+type Troubled<'a> = (Trouble, &'a Mounted<'a>, Look<PersistentVolumeClaim>);
+
+/// The first claim that it cannot have, and the others; or what it waits for where it has all.
+pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
+    let mounted = claims::mounted(pod);
+    let names = mounted.iter().map(|mounted| mounted.claim.as_str());
+    let looks = claims::look(world, object.namespace_name(), names);
+    let unread = looks.contains(&Look::Unread);
+    let troubled = mounted.iter().zip(looks);
+    let mut troubled: Vec<Troubled<'_>> = troubled
+        .filter_map(|(mounted, look)| Some((trouble(&look)?, mounted, look)))
+        .collect();
+    troubled.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    let mut troubled = troubled.into_iter();
+    match troubled.next() {
+        Some(first) => {
+            let chain = chain(world, object, pod, &first);
+            let also = troubled.map(|other| link(object, pod, &other));
+            (chain, also.collect())
+        }
+        // Of a claim that could not be read nothing is known.
+        None if unread => Causes::default(),
+        None => (
+            vec![waiting::cause(world, object, pod, &mounted)],
+            Vec::new(),
+        ),
+    }
+}
+
+fn trouble(look: &Look<PersistentVolumeClaim>) -> Option<Trouble> {
+    match look {
+        Look::Absent => Some(Trouble::Missing),
+        Look::Unread => None,
+        Look::Found(claim) => match claim::state(claim) {
+            "Bound" => None,
+            "Terminating" => Some(Trouble::Deleting),
+            _ => Some(Trouble::Unbound),
+        },
+    }
+}
+
+/// That claim as a cause.
+fn link(object: &Object, pod: &Pod, (_, mounted, look): &Troubled<'_>) -> Cause {
+    match look {
+        Look::Found(claim) => has(object, claim),
+        Look::Absent | Look::Unread => missing::cause(object, pod, mounted),
+    }
+}
+
+/// And what that is caused by.
+fn chain(world: &World, object: &Object, pod: &Pod, troubled: &Troubled<'_>) -> Vec<Cause> {
+    let (_, mounted, look) = troubled;
+    let Look::Found(claim) = look else {
+        return missing::causes(world, object, pod, mounted);
+    };
+    let name = Object::claim(object.namespace_name(), &claim.name_any());
+    let further = claim::causes(world, &name, claim);
+    let first = link(object, pod, troubled);
+    [first].into_iter().chain(not_back(further, pod)).collect()
+}
+
+fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
+    let (name, state) = (claim.name_any(), claim::state(claim));
+    let object = Object::claim(pod.namespace_name(), &name);
+    let (code, sentence, field, since) = match &claim.metadata.deletion_timestamp {
+        Some(deleted) => (
+            Code::ClaimDeleting,
+            format!(
+                "The pod's claim {name} is being deleted. Until that is done and the claim is made anew, the pod cannot have it."
+            ),
+            "metadata.deletionTimestamp",
+            Some(deleted.0),
+        ),
+        None => (
+            Code::ClaimPending,
+            format!("The pod's claim {name} is {state}, so there is no volume to mount."),
+            "status.phase",
+            claim.creation_timestamp().map(|time| time.0),
+        ),
+    };
+    let evidence = Evidence::new(object.to_string(), field).since(since);
+    Cause::new(code, sentence, evidence).run(
+        format!("volume-warden why {}", object.arguments()),
+        "to see why",
+    )
+}
+
+/// A claim that waits for its pod leads back to the pod: then the pod itself says what it waits for.
+fn not_back(mut further: Vec<Cause>, pod: &Pod) -> Vec<Cause> {
+    let back = |cause: &Cause| [Code::WaitsForPod, Code::PodUnscheduled].contains(&cause.code);
+    if let (Some(at), Some(unscheduled)) = (further.iter().position(back), users::unscheduled(pod))
+    {
+        further.truncate(at);
+        further.push(unscheduled);
+    }
+    further
+}

@@ -1,0 +1,148 @@
+//! Quotas that do not allow another claim.
+
+use crate::why::{Cause, Code, Evidence, Object, Selection, World, explain::quantity};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota};
+use kube::ResourceExt;
+
+/// How many claims there may be, and how much they may ask for together. A prefix makes it those of one class.
+const CLAIMS: &str = "persistentvolumeclaims";
+const STORAGE: &str = "requests.storage";
+const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+/// What a claim is to be, as far as that is known.
+#[derive(Default)]
+pub(in crate::why::explain) struct Want {
+    class: Option<String>,
+    /// In bytes.
+    storage: Option<f64>,
+}
+
+impl Want {
+    pub(in crate::why::explain) fn of(spec: &PersistentVolumeClaimSpec) -> Self {
+        let requests = spec
+            .resources
+            .as_ref()
+            .and_then(|each| each.requests.as_ref());
+        let storage = requests.and_then(|requests| requests.get("storage"));
+        Self {
+            class: spec.storage_class_name.clone(),
+            storage: storage.map(|storage| quantity::of(&storage.0)),
+        }
+    }
+
+    /// How much of that a new claim needs; nothing where it is not concerned.
+    pub(super) fn needs(&self, key: &str) -> Option<f64> {
+        let (class, resource) = match key.split_once(OF_CLASS) {
+            Some((class, resource)) => (Some(class), resource),
+            None => (None, key),
+        };
+        if class.is_some() && class != self.class.as_deref() {
+            return None;
+        }
+        match resource {
+            CLAIMS => Some(1.0),
+            // Something, in any case.
+            STORAGE => Some(self.storage.unwrap_or(1.0)),
+            _ => None,
+        }
+    }
+}
+
+/// The first quota of the namespace that does not allow the claim.
+pub(in crate::why::explain) fn exhausted(
+    world: &World,
+    namespace: &str,
+    want: &Want,
+) -> Option<Cause> {
+    let quotas = world
+        .list::<ResourceQuota>(namespace, Selection::default())
+        .found()?;
+    quotas.iter().find_map(|quota| {
+        let (key, used, hard) = used_up(quota, want)?;
+        let name = quota.name_any();
+        let sentence =
+            format!("The quota {name} does not allow the claim: {used} of {hard} {key} are used.");
+        Some(refused(namespace, &name, sentence, "status.used"))
+    })
+}
+
+/// That this quota refuses the claim.
+pub(in crate::why::explain) fn refused(
+    namespace: &str,
+    quota: &str,
+    sentence: String,
+    field: &str,
+) -> Cause {
+    let object = Object::new("ResourceQuota", "resourcequota", namespace, quota);
+    let evidence = Evidence::new(object.to_string(), field);
+    Cause::new(Code::QuotaExhausted, sentence, evidence).run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see what is used; then have the quota raised, or delete claims that are not needed any more",
+    )
+}
+
+/// What there is not enough of: how much is used, and how much there may be.
+fn used_up(quota: &ResourceQuota, want: &Want) -> Option<(String, String, String)> {
+    let status = quota.status.as_ref()?;
+    let (hard, used) = (status.hard.as_ref()?, status.used.as_ref()?);
+    hard.iter().find_map(|(key, hard)| {
+        let used = used.get(key)?;
+        let needed = quantity::of(&used.0) + want.needs(key)?;
+        let exceeds = needed > quantity::of(&hard.0);
+        exceeds.then(|| (key.clone(), used.0.clone(), hard.0.clone()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn refuses(key: &str, used: &str, hard: &str, want: &Want) -> bool {
+        let quota = json!({"metadata": {"name": "q"}, "status": {"hard": {key: hard}, "used": {key: used}}});
+        let quota = serde_json::from_value(quota).expect("a quota");
+        used_up(&quota, want).is_some()
+    }
+
+    #[test]
+    fn a_claim_needs_its_size_and_one_of_the_number() {
+        let fast = Want {
+            class: Some("fast".into()),
+            storage: Some(quantity::of("2Gi")),
+        };
+        for (key, used, hard, refused) in [
+            ("persistentvolumeclaims", "1", "2", false),
+            ("persistentvolumeclaims", "2", "2", true),
+            ("requests.storage", "8Gi", "10Gi", false),
+            ("requests.storage", "9Gi", "10Gi", true),
+            (
+                "fast.storageclass.storage.k8s.io/requests.storage",
+                "9Gi",
+                "10Gi",
+                true,
+            ),
+            (
+                "fast.storageclass.storage.k8s.io/persistentvolumeclaims",
+                "1",
+                "1",
+                true,
+            ),
+            (
+                "slow.storageclass.storage.k8s.io/persistentvolumeclaims",
+                "1",
+                "1",
+                false,
+            ),
+            ("pods", "1", "1", false),
+        ] {
+            assert_eq!(
+                refuses(key, used, hard, &fast),
+                refused,
+                "{key} {used}/{hard}"
+            );
+        }
+        let unknown = Want::default();
+        assert!(refuses("requests.storage", "10Gi", "10Gi", &unknown));
+        assert!(!refuses("requests.storage", "9Gi", "10Gi", &unknown));
+    }
+}

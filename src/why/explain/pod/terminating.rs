@@ -1,0 +1,85 @@
+//! Pods that are being deleted.
+
+use super::Causes;
+use crate::why::{
+    Cause, Code, Evidence, Object, World,
+    explain::{users, writers},
+    finalizers::owner,
+};
+use k8s_openapi::{
+    api::core::v1::Pod,
+    jiff::{SignedDuration, Timestamp},
+};
+use kube::{ResourceExt, api::ObjectMeta};
+
+/// When it was deleted. The API has when its grace ends.
+pub(super) fn since(pod: &Pod) -> Option<Timestamp> {
+    let ends = pod.metadata.deletion_timestamp.as_ref()?.0;
+    let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+    ends.checked_sub(SignedDuration::from_secs(grace)).ok()
+}
+
+/// What holds it.
+pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
+    let has_node = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
+    let finalizers = || by_finalizers(object, &pod.metadata);
+    let stopped = !has_node || pod.metadata.deletion_grace_period_seconds == Some(0);
+    if stopped && !pod.finalizers().is_empty() {
+        return first(finalizers());
+    }
+    let on_node = users::lost_node(world, pod).or_else(|| in_grace(world, object, pod));
+    let causes: Vec<Cause> = on_node.into_iter().chain(finalizers()).collect();
+    if causes.is_empty() {
+        return (users::terminating(pod).into_iter().collect(), Vec::new());
+    }
+    first(causes)
+}
+
+/// One cause for each finalizer.
+pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectMeta) -> Vec<Cause> {
+    let finalizers = metadata.finalizers.iter().flatten();
+    let causes = finalizers.map(|finalizer| {
+        let whose = match owner(finalizer) {
+            Some(owner) => format!("{} takes it off {}", owner.who, owner.when),
+            None => "whoever put it there has to take it off".to_owned(),
+        };
+        let sentence = format!("The finalizer {finalizer} holds it; {whose}.");
+        let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
+        let cause = Cause::new(Code::ForeignFinalizer, sentence, evidence).run(
+            format!(
+                "kubectl get {} -o yaml --show-managed-fields",
+                object.arguments()
+            ),
+            "to see who put it there, and then look after that controller",
+        );
+        writers::told(cause, metadata)
+    });
+    causes.collect()
+}
+
+/// Its containers may still take their time.
+fn in_grace(world: &World, object: &Object, pod: &Pod) -> Option<Cause> {
+    let ends = pod.metadata.deletion_timestamp.as_ref()?.0;
+    if ends <= world.now {
+        return None;
+    }
+    let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+    let sentence = format!(
+        "The pod is being deleted, and its containers have {seconds} seconds to end by themselves."
+    );
+    let evidence =
+        Evidence::new(object.to_string(), "metadata.deletionGracePeriodSeconds").since(since(pod));
+    let left = ends.as_second() - world.now.as_second();
+    let cause = Cause::new(Code::PodTerminating, sentence, evidence);
+    Some(cause.wait(format!(
+        "its node ends them in {left} seconds at the latest"
+    )))
+}
+
+fn first(causes: Vec<Cause>) -> Causes {
+    let mut causes = causes.into_iter();
+    (causes.next().into_iter().collect(), causes.collect())
+}

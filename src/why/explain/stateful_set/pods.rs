@@ -1,0 +1,79 @@
+//! The pods of a set.
+
+use crate::{
+    objects::{StatefulSet as Kept, stateful_set::ordinal},
+    why::{Object, Selection, World},
+};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+
+/// By their ordinals.
+pub(super) struct Pods(BTreeMap<u32, Pod>);
+
+impl Pods {
+    /// Those that the set controls; nothing where they are not known.
+    pub(super) fn of(world: &World, object: &Object, set: &StatefulSet) -> Option<Self> {
+        let labels = set.spec.as_ref()?.selector.match_labels.iter().flatten();
+        let labels: Vec<String> = labels
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let labels = labels.join(",");
+        let selection = Selection {
+            labels: &labels,
+            fields: "",
+        };
+        let pods = world
+            .list::<Pod>(object.namespace_name(), selection)
+            .found()?;
+        let pods = pods.iter().filter_map(|pod| {
+            let name = pod.name_any();
+            let (before, ordinal) = ordinal(&name)?;
+            let is_its = *before == *object.name.name && is_controlled(pod, set);
+            is_its.then(|| (ordinal, pod.clone()))
+        });
+        Some(Self(pods.collect()))
+    }
+
+    pub(super) fn get(&self, ordinal: u32) -> Option<&Pod> {
+        self.0.get(&ordinal)
+    }
+
+    pub(super) fn is_ready(&self, ordinal: u32) -> bool {
+        self.get(ordinal).is_some_and(is_ready)
+    }
+
+    /// How many of those that are wanted are ready.
+    pub(super) fn ready(&self, set: &Kept) -> usize {
+        let wanted = self.0.iter().filter(|(ordinal, _)| set.has(**ordinal));
+        wanted.filter(|(_, pod)| is_ready(pod)).count()
+    }
+
+    /// The last pod that is not wanted: it goes first.
+    pub(super) fn surplus(&self, set: &Kept) -> Option<&Pod> {
+        let mut surplus = self
+            .0
+            .iter()
+            .rev()
+            .filter(|(ordinal, _)| !set.has(**ordinal));
+        surplus.next().map(|(_, pod)| pod)
+    }
+}
+
+fn is_controlled(pod: &Pod, set: &StatefulSet) -> bool {
+    let mut owners = pod.owner_references().iter();
+    owners.any(|owner| {
+        owner.controller == Some(true) && Some(&owner.uid) == set.metadata.uid.as_ref()
+    })
+}
+
+/// It is, and is to stay.
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions)
+        .flatten();
+    let mut ready = conditions.filter(|condition| condition.type_ == "Ready");
+    pod.metadata.deletion_timestamp.is_none() && ready.any(|ready| ready.status == "True")
+}

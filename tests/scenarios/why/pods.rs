@@ -1,0 +1,204 @@
+//! Pods that do not run, or do not go.
+
+use super::support::{Case, Fault, Stage};
+use crate::support::{Space, on_node};
+use anyhow::Result;
+use futures::{FutureExt, future::LocalBoxFuture};
+use k8s_openapi::api::{
+    core::v1::{Pod, ResourceQuota},
+    storage::v1::StorageClass,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
+use volume_warden::why::Code;
+use volume_warden_controlplane::eventually;
+
+/// All of them.
+pub const FAULTS: &[Fault] = &[
+    Fault {
+        name: "pod with a deleting claim",
+        root: Code::InUse,
+        seed: deleting,
+    },
+    Fault {
+        name: "pod with a missing claim",
+        root: Code::ClaimMissing,
+        seed: missing,
+    },
+    Fault {
+        name: "pod with an invalid template",
+        root: Code::InvalidTemplate,
+        seed: invalid,
+    },
+    Fault {
+        name: "pod whose claim a quota refuses",
+        root: Code::QuotaExhausted,
+        seed: refused,
+    },
+    Fault {
+        name: "pod without a node for its claim",
+        root: Code::PodUnscheduled,
+        seed: unscheduled,
+    },
+    Fault {
+        name: "pod without a node and without a claim",
+        root: Code::NoVolumeProblem,
+        seed: no_volume,
+    },
+    Fault {
+        name: "pod with a foreign finalizer",
+        root: Code::ForeignFinalizer,
+        seed: finalizer,
+    },
+    Fault {
+        name: "pod in its grace",
+        root: Code::PodTerminating,
+        seed: grace,
+    },
+];
+
+/// What no node has.
+fn nowhere() -> Value {
+    json!({"spec": {"nodeSelector": {"nowhere": "true"}}})
+}
+
+/// A claim that asks to be made, by this template.
+fn asking(template: &str) -> Value {
+    json!({"metadata": {"annotations": {
+        "dynamic-pvc-provisioner.kubernetes.io/data.enabled": "true",
+        "dynamic-pvc-provisioner.kubernetes.io/data.pvc": template,
+    }}})
+}
+
+/// No more claims than these.
+pub async fn allow_claims(space: &Space, count: u32) -> Result<()> {
+    let quotas = Api::<ResourceQuota>::namespaced(space.cluster.client(), &space.name);
+    let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"persistentvolumeclaims": count.to_string()}}});
+    let quota = serde_json::from_value(quota)?;
+    quotas.create(&PostParams::default(), &quota).await?;
+    eventually("the quota is in force", async || {
+        let quota = quotas.get("small").await?;
+        anyhow::Ok(quota.status.is_some_and(|status| status.used.is_some()))
+    })
+    .await
+}
+
+fn deleting(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        space.create_claim("data").await?;
+        space.create_running_pod("holder", "data").await?;
+        space.delete_claim("data").await?;
+        space.create_pod("next", "data", nowhere()).await?;
+        Ok(Case::new(
+            &["pod", "next", "-n", &space.name],
+            &format!("kubectl delete pod holder -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn missing(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        space.create_pod("user", "data", json!({})).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl get pvc -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn invalid(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        let changes = asking("kind: Pod\nspec: {}\n");
+        space.create_pod("user", "data", changes).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl describe pod user -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn refused(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        allow_claims(&space, 0).await?;
+        let changes = asking(crate::pvc_provisioner::support::TEMPLATE);
+        space.create_pod("user", "data", changes).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl describe resourcequota small -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+/// The claim waits for the pod's node, so it leads back to the pod.
+fn unscheduled(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        let classes = Api::<StorageClass>::all(space.cluster.client());
+        let class = json!({
+            "metadata": {"name": space.name}, "provisioner": "example.com/none", "volumeBindingMode": "WaitForFirstConsumer",
+        });
+        let class = serde_json::from_value(class)?;
+        classes.create(&PostParams::default(), &class).await?;
+        let claim =
+            crate::support::claim("data", json!({"spec": {"storageClassName": space.name}}))?;
+        space.claims.create(&PostParams::default(), &claim).await?;
+        space.create_pod("user", "data", nowhere()).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl describe pod user -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn no_volume(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "user"},
+            "spec": {"containers": [{"name": "main", "image": "main"}], "nodeSelector": {"nowhere": "true"}},
+        }))?;
+        space.pods.create(&PostParams::default(), &pod).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl describe pod user -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn finalizer(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        space.create_claim("data").await?;
+        let changes = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        space.create_pod("user", "data", changes).await?;
+        space.pods.delete("user", &DeleteParams::default()).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!(
+                "kubectl get pod user -n {} -o yaml --show-managed-fields",
+                space.name
+            ),
+        ))
+    }
+    .boxed_local()
+}
+
+/// Its node works, and its containers may take an hour to end.
+fn grace(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        space.create_claim("data").await?;
+        let mut changes = on_node();
+        changes["metadata"] = json!({"finalizers": ["example.com/hold"]});
+        space.create_pod("user", "data", changes).await?;
+        let hour = DeleteParams::default().grace_period(3600);
+        space.pods.delete("user", &hour).await?;
+        Ok(Case::as_it_should_be(&["pod", "user", "-n", &space.name]))
+    }
+    .boxed_local()
+}
