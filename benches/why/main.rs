@@ -1,0 +1,115 @@
+//! How long `volume-warden why` takes in a big cluster, and how often it calls.
+//!
+//! N claims in M namespaces, each with two other pods beside the one that uses it. Claims are deleted, so each is held by its pod, and
+//! asked about by the command, one after the other: what is timed is the process from its start to its end. The calls are counted by
+//! the same code in this process.
+//!
+//! `cargo bench --bench why`, or with other sizes: `cargo bench --bench why -- 1000/10` (claims and namespaces).
+
+#[path = "../shared/each.rs"]
+mod each;
+#[path = "../shared/protected.rs"]
+mod protected;
+#[allow(dead_code, reason = "one table needs no more than percentiles")]
+#[path = "../shared/times.rs"]
+mod times;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DeleteParams;
+use protected::{Space, claim_name};
+use std::{process::Command, time::Instant};
+use times::{Times, milliseconds};
+use volume_warden::why::{Object, Told, ask};
+use volume_warden_controlplane::{Cluster, Component, eventually};
+
+/// Pods beside the one that uses the claim.
+const OTHERS: usize = 2;
+/// So many are asked about.
+const ASKED: usize = 100;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    volume_warden_controlplane::install_crypto_provider();
+    let given: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|each| each.contains('/'))
+        .collect();
+    let sizes = if given.is_empty() {
+        vec!["10000/100".to_owned(), "10000/1".to_owned()]
+    } else {
+        given
+    };
+    println!("| claims | pods | namespaces | p50 | p95 | calls |\n|---|---|---|---|---|---|");
+    for size in sizes {
+        let (claims, namespaces) = size.split_once('/').context("claims/namespaces")?;
+        measure(claims.parse()?, namespaces.parse()?).await?;
+    }
+    Ok(())
+}
+
+async fn measure(claims: usize, namespaces: usize) -> Result<()> {
+    let cluster = Cluster::ours().name("why").start().await?;
+    let each_has = claims / namespaces;
+    for index in 0..namespaces {
+        namespace(&cluster, index).await?;
+    }
+    // Nobody needs to run, bind or schedule anything any more.
+    for idle in [
+        Component::Kwok,
+        Component::Scheduler,
+        Component::ControllerManager,
+    ] {
+        cluster.pause(idle)?;
+    }
+    for index in 0..namespaces {
+        Space::new(&cluster, &named(index))
+            .fill(each_has, each_has * OTHERS)
+            .await?;
+    }
+    let (mut times, mut calls) = (Vec::new(), 0);
+    for index in 0..ASKED {
+        let (namespace, claim) = (named(index % namespaces), claim_name(index / namespaces));
+        let space = Space::new(&cluster, &namespace);
+        space
+            .claims
+            .delete(&claim, &DeleteParams::default())
+            .await?;
+        let began = Instant::now();
+        let asked = Command::new(env!("CARGO_BIN_EXE_volume-warden"))
+            .args(["why", "pvc", &claim, "-n", &namespace, "--kubeconfig"])
+            .arg(cluster.kubeconfig())
+            .output()?;
+        times.push(began.elapsed());
+        let answer = String::from_utf8(asked.stdout)?;
+        ensure!(
+            asked.status.success() && answer.contains("InUse"),
+            "{answer}"
+        );
+        let object = Object::claim(&namespace, &claim);
+        let (told, took) = ask(cluster.client(), &object, Timestamp::now()).await;
+        ensure!(matches!(told, Told::Explained(_)), "{told:?}");
+        calls = calls.max(took);
+    }
+    let times: Times = times.into_iter().collect();
+    let [p50, p95] = [50, 95].map(|percent| milliseconds(times.percentile(percent)));
+    let pods = claims * (1 + OTHERS);
+    println!("| {claims} | {pods} | {namespaces} | {p50} | {p95} | {calls} |");
+    cluster.stop().await;
+    Ok(())
+}
+
+fn named(index: usize) -> String {
+    format!("space-{index:03}")
+}
+
+/// Pods cannot be created before it has its service account.
+async fn namespace(cluster: &Cluster, index: usize) -> Result<()> {
+    let name = named(index);
+    cluster.kubectl(&["create", "namespace", &name]).await?;
+    eventually("the namespace has a service account", async || {
+        let account = ["get", "serviceaccount", "default", "-n", &name];
+        cluster.kubectl(&account).await.map(drop)
+    })
+    .await
+}
