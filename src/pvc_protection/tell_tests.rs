@@ -166,7 +166,12 @@ async fn what_is_gone_is_forgotten() {
 async fn only_the_leader_tells() {
     let scene = Scene::new().used();
     scene.leads(false);
-    assert!(scene.look(LATER).await.is_empty());
+    scene.teller.look(LATER);
+    let name = ObjectName::new("ns", "data");
+    let causes = [Code::InUse].into();
+    let unsaid = scene.teller.told.news(&name, "1", causes);
+    assert_eq!(unsaid.len(), 1, "it did not even try");
+    scene.teller.told.forget(&name);
     scene.leads(true);
     assert_eq!(scene.look(LATER).await, [USED]);
 }
