@@ -10,7 +10,7 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 use tokio::runtime::Handle;
 use tracing::Subscriber;
 use tracing_subscriber::{
@@ -46,10 +46,7 @@ impl Drop for Traces {
 /// # Errors
 /// When the environment says something about it that cannot be used.
 pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
-    let wanted = VARIABLES
-        .into_iter()
-        .any(|name| std::env::var_os(name).is_some());
-    if !wanted {
+    if !wanted(|name| std::env::var_os(name)) {
         logs::init(format);
         return Ok(Traces(None));
     }
@@ -64,6 +61,12 @@ pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
         .with(layer(&provider))
         .try_init();
     Ok(Traces(Some(provider)))
+}
+
+/// Whether the environment says where to. OpenTelemetry takes a variable that is empty as one that is not set.
+fn wanted(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let mut values = VARIABLES.into_iter().filter_map(variable);
+    values.any(|value| !value.is_empty())
 }
 
 fn provider(exporter: SpanExporter) -> SdkTracerProvider {
@@ -150,6 +153,18 @@ mod tests {
             }
         });
         (format!("http://{address}/v1/traces"), received)
+    }
+
+    #[test]
+    fn an_empty_variable_is_none() {
+        let set = |which: &'static str, value: &'static str| {
+            wanted(move |name| (name == which).then(|| value.into()))
+        };
+        for name in VARIABLES {
+            assert!(set(name, "http://collector:4318"), "{name}");
+            assert!(!set(name, ""), "{name}");
+        }
+        assert!(!set("OTHER", "http://collector:4318"));
     }
 
     #[tokio::test(flavor = "multi_thread")]
