@@ -1,7 +1,7 @@
 //! Pods that do not run, or do not go.
 
 use super::support::{Case, Fault, Stage};
-use crate::support::{Space, on_node};
+use crate::support::Space;
 use anyhow::Result;
 use futures::{FutureExt, future::LocalBoxFuture};
 use k8s_openapi::api::{
@@ -52,11 +52,6 @@ pub const FAULTS: &[Fault] = &[
         name: "pod with a foreign finalizer",
         root: Code::ForeignFinalizer,
         seed: finalizer,
-    },
-    Fault {
-        name: "pod in its grace",
-        root: Code::PodTerminating,
-        seed: grace,
     },
 ];
 
@@ -185,20 +180,6 @@ fn finalizer(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<
                 space.name
             ),
         ))
-    }
-    .boxed_local()
-}
-
-/// Its node works, and its containers may take an hour to end.
-fn grace(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
-    async move {
-        space.create_claim("data").await?;
-        let mut changes = on_node();
-        changes["metadata"] = json!({"finalizers": ["example.com/hold"]});
-        space.create_pod("user", "data", changes).await?;
-        let hour = DeleteParams::default().grace_period(3600);
-        space.pods.delete("user", &hour).await?;
-        Ok(Case::as_it_should_be(&["pod", "user", "-n", &space.name]))
     }
     .boxed_local()
 }

@@ -30,7 +30,7 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     if stopped && !pod.finalizers().is_empty() {
         return first(finalizers());
     }
-    let on_node = users::lost_node(world, pod).or_else(|| in_grace(world, object, pod));
+    let on_node = users::lost_node(world, pod).or_else(|| in_grace(object, pod, world.now));
     let causes: Vec<Cause> = on_node.into_iter().chain(finalizers()).collect();
     if causes.is_empty() {
         return (users::terminating(pod).into_iter().collect(), Vec::new());
@@ -61,9 +61,9 @@ pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectM
 }
 
 /// Its containers may still take their time.
-fn in_grace(world: &World, object: &Object, pod: &Pod) -> Option<Cause> {
+fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     let ends = pod.metadata.deletion_timestamp.as_ref()?.0;
-    if ends <= world.now {
+    if ends <= now {
         return None;
     }
     let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
@@ -72,7 +72,7 @@ fn in_grace(world: &World, object: &Object, pod: &Pod) -> Option<Cause> {
     );
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionGracePeriodSeconds").since(since(pod));
-    let left = ends.as_second() - world.now.as_second();
+    let left = ends.as_second() - now.as_second();
     let cause = Cause::new(Code::PodTerminating, sentence, evidence);
     Some(cause.wait(format!(
         "its node ends them in {left} seconds at the latest"
@@ -82,4 +82,29 @@ fn in_grace(world: &World, object: &Object, pod: &Pod) -> Option<Cause> {
 fn first(causes: Vec<Cause>) -> Causes {
     let mut causes = causes.into_iter();
     (causes.next().into_iter().collect(), causes.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::Next;
+    use serde_json::json;
+
+    /// The API has the end of the grace where people look for its beginning.
+    #[test]
+    fn a_pod_in_its_grace_is_waited_for() {
+        let pod = json!({"metadata": {
+            "name": "web", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:01:00Z", "deletionGracePeriodSeconds": 30,
+        }});
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        let at = |time: &str| time.parse::<Timestamp>().expect("a time");
+        let began = at("2026-01-01T00:00:30Z");
+        assert_eq!(since(&pod), Some(began));
+        let told = |now| in_grace(&Object::pod("shop", "web"), &pod, at(now));
+        assert_eq!(told("2026-01-01T00:01:00Z"), None);
+        let cause = told("2026-01-01T00:00:50Z").expect("10 seconds are left");
+        let meanwhile = "its node ends them in 10 seconds at the latest".to_owned();
+        assert_eq!(cause.next, Next::Nothing { meanwhile });
+        assert_eq!(cause.evidence.since, Some(began));
+    }
 }
