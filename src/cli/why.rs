@@ -1,6 +1,6 @@
 //! `volume-warden why`: what keeps an object, or keeps it from coming, and what to do next.
 
-use super::why_tree::Tree;
+use super::{print::print, why_tree::Tree};
 use crate::{
     cluster::connect,
     tls::install_crypto,
@@ -13,12 +13,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// There is no such object.
 const NOT_FOUND: u8 = 1;
@@ -198,7 +193,7 @@ impl WhyOptions {
                     Output::Json => format!("{}\n", serde_json::to_string(answer)?),
                     Output::Yaml => format!("---\n{}", serde_saphyr::to_string(answer)?),
                 };
-                print(&text)?;
+                print(text.trim_end())?;
                 let certain = answer.is_certain();
                 Ok(if certain {
                     ExitCode::SUCCESS
@@ -217,14 +212,5 @@ impl WhyOptions {
                 Ok(ExitCode::from(CANNOT_TELL))
             }
         }
-    }
-}
-
-/// In colour only where somebody sees it. Whoever has read enough closes the pipe.
-fn print(text: &str) -> io::Result<()> {
-    let mut out = anstream::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
     }
 }

@@ -1,6 +1,6 @@
 //! What was read so far, and what is wished for.
 
-use crate::cluster::within;
+use crate::cluster::{UNHURRIED, within};
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::jiff::Timestamp;
 use kube::{
@@ -13,10 +13,7 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
-
-const CALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// A kind that can be asked for.
 pub trait Readable:
@@ -201,9 +198,12 @@ fn fetch_one<K: Readable>(client: Client, question: Question) -> BoxFuture<'stat
         let request = question.request::<K>();
         let request = request.get(&question.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
-        match within(CALL_LIMIT, client.request::<K>(request)).await {
+        match within(UNHURRIED, client.request::<K>(request)).await {
             Ok(object) => Ok(Some(Arc::new(object) as Object)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            // The API server's own word, and not that of a proxy which knows no such page.
+            Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
+                Ok(None)
+            }
             Err(error) => Err(told(&error)),
         }
     })
@@ -216,7 +216,7 @@ fn fetch_all<K: Readable>(client: Client, question: Question) -> BoxFuture<'stat
             .fields(&question.fields);
         let request = question.request::<K>().list(&only);
         let request = request.map_err(|error| error.to_string())?;
-        let listed = within(CALL_LIMIT, client.request::<ObjectList<K>>(request)).await;
+        let listed = within(UNHURRIED, client.request::<ObjectList<K>>(request)).await;
         let listed = listed.map_err(|error| told(&error))?;
         Ok(Some(Arc::new(listed.items) as Object))
     })

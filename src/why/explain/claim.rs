@@ -1,5 +1,6 @@
 //! PersistentVolumeClaims.
 
+mod by_hand;
 mod pending;
 mod settled;
 mod terminating;

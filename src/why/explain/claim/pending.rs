@@ -1,16 +1,12 @@
 //! Claims that no volume is bound to.
 
-use super::in_the_way;
+use super::by_hand;
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, Selection, World,
-    explain::{
-        classes::Classes,
-        events, users,
-        volumes::{Misfit, fits, reserved},
-    },
+    Cause, Code, Evidence, Object, Selection, World,
+    explain::{classes::Classes, events, users},
 };
 use k8s_openapi::api::{
-    core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+    core::v1::{PersistentVolumeClaim, Pod},
     storage::v1::StorageClass,
 };
 use kube::ResourceExt;
@@ -19,8 +15,6 @@ use kube::ResourceExt;
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The scheduler has chosen a node, and the provisioner may begin.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Of misfits, so many are told.
-const NAMED: usize = 3;
 
 /// Why nothing is bound to it.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
@@ -29,8 +23,8 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
         spec.volume_name.as_deref(),
         spec.storage_class_name.as_deref(),
     ) {
-        (Some(volume), _) if !volume.is_empty() => named(world, object, claim, volume),
-        (_, Some("")) => static_only(
+        (Some(volume), _) if !volume.is_empty() => by_hand::named(world, object, claim, volume),
+        (_, Some("")) => by_hand::any(
             world,
             object,
             claim,
@@ -40,53 +34,6 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
         (_, None) => no_class(world, object),
     };
     one.into_iter().collect()
-}
-
-/// It names its volume.
-fn named(
-    world: &World,
-    object: &Object,
-    claim: &PersistentVolumeClaim,
-    name: &str,
-) -> Option<Cause> {
-    let evidence = Evidence::new(object.to_string(), "spec.volumeName");
-    let volume = match world.get::<PersistentVolume>("", name) {
-        Look::Found(volume) => volume,
-        Look::Unread => return None,
-        Look::Absent => {
-            let sentence = format!(
-                "The claim names the volume {name}, which does not exist, and no other will do."
-            );
-            return Some(Cause::new(Code::VolumeMissing, sentence, evidence)
-                .run("kubectl get pv", "to see which volumes there are; a claim that names another one has to be made anew"));
-        }
-    };
-    if let Some(deleted) = &volume.metadata.deletion_timestamp {
-        return in_the_way(name, &Misfit::Deleting(deleted.0));
-    }
-    if let Some(other) = volume.spec.as_ref().and_then(|spec| reserved(spec, claim)) {
-        return in_the_way(name, &Misfit::Reserved(other));
-    }
-    let misfit = match fits(&volume, claim) {
-        Err(Misfit::Unlike(how)) => how,
-        _ => return binder(object, name),
-    };
-    let sentence = format!("The claim names the volume {name}, which {misfit}.");
-    let show = format!("kubectl describe {}", Object::volume(name).arguments());
-    Some(
-        Cause::new(Code::NoMatchingVolume, sentence, evidence)
-            .run(show, "to compare; what does not fit has to be made anew"),
-    )
-}
-
-/// All fits, so somebody is late.
-fn binder(object: &Object, volume: &str) -> Option<Cause> {
-    let sentence = format!("The volume {volume} fits; kube-controller-manager binds it.");
-    let evidence = Evidence::new(object.to_string(), "status.phase");
-    Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        "kubectl describe lease kube-controller-manager -n kube-system",
-        "to see whether it runs, if this lasts",
-    ))
 }
 
 fn no_class(world: &World, object: &Object) -> Option<Cause> {
@@ -126,7 +73,7 @@ fn of_class(
         let why = format!(
             "asks for the StorageClass {name}, which does not exist, so only a volume of that class will do"
         );
-        return match static_only(world, object, claim, &why) {
+        return match by_hand::any(world, object, claim, &why) {
             Some(cause) if cause.code == Code::NoMatchingVolume => {
                 vec![missing_class(object, name)]
             }
@@ -142,7 +89,7 @@ fn of_class(
     }
     if class.provisioner == NO_PROVISIONER {
         let why = format!("asks for the StorageClass {name}, which makes no volumes by itself");
-        return static_only(world, object, claim, &why)
+        return by_hand::any(world, object, claim, &why)
             .into_iter()
             .collect();
     }
@@ -177,60 +124,6 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
         );
     };
     users::unscheduled(user)
-}
-
-/// Only a volume that is there will do.
-fn static_only(
-    world: &World,
-    object: &Object,
-    claim: &PersistentVolumeClaim,
-    why: &str,
-) -> Option<Cause> {
-    let volumes = world
-        .list::<PersistentVolume>("", Selection::default())
-        .found()?;
-    let judged: Vec<_> = volumes
-        .iter()
-        .map(|volume| (volume.name_any(), fits(volume, claim)))
-        .collect();
-    if let Some((name, _)) = judged.iter().find(|(_, judged)| judged.is_ok()) {
-        return binder(object, name);
-    }
-    let mut misfits = judged
-        .iter()
-        .filter_map(|(name, judged)| Some((name, judged.as_ref().err()?)));
-    if let Some(near) = misfits
-        .clone()
-        .find_map(|(name, misfit)| in_the_way(name, misfit))
-    {
-        return Some(near);
-    }
-    let class = claim
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.storage_class_name.clone())
-        .unwrap_or_default();
-    let unlike: Vec<String> = misfits
-        .by_ref()
-        .filter_map(|(name, misfit)| match misfit {
-            Misfit::Unlike(how) if !how.starts_with("is of the class") => {
-                Some(format!("{name} {how}"))
-            }
-            _ => None,
-        })
-        .take(NAMED)
-        .collect();
-    let compared = if unlike.is_empty() {
-        format!("there is no volume of the class {class:?}")
-    } else {
-        unlike.join(", ")
-    };
-    let sentence = format!("The claim {why}, and none fits: {compared}.");
-    let evidence = Evidence::new(object.to_string(), "spec");
-    Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
-        "kubectl get pv",
-        "to see which volumes there are; one that fits has to be made",
-    ))
 }
 
 /// Somebody is to make a volume.

@@ -1,0 +1,113 @@
+//! Claims that only a volume will do for that is there already.
+
+use super::in_the_way;
+use crate::why::{
+    Cause, Code, Evidence, Look, Object, Selection, World,
+    explain::volumes::{Misfit, fits, reserved},
+};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::ResourceExt;
+
+/// Of misfits, so many are told.
+const NAMED: usize = 3;
+
+/// It names its volume.
+pub(super) fn named(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    name: &str,
+) -> Option<Cause> {
+    let evidence = Evidence::new(object.to_string(), "spec.volumeName");
+    let volume = match world.get::<PersistentVolume>("", name) {
+        Look::Found(volume) => volume,
+        Look::Unread => return None,
+        Look::Absent => {
+            let sentence = format!(
+                "The claim names the volume {name}, which does not exist, and no other will do."
+            );
+            return Some(Cause::new(Code::VolumeMissing, sentence, evidence)
+                .run("kubectl get pv", "to see which volumes there are; a claim that names another one has to be made anew"));
+        }
+    };
+    if let Some(deleted) = &volume.metadata.deletion_timestamp {
+        return in_the_way(name, &Misfit::Deleting(deleted.0));
+    }
+    if let Some(other) = volume.spec.as_ref().and_then(|spec| reserved(spec, claim)) {
+        return in_the_way(name, &Misfit::Reserved(other));
+    }
+    let misfit = match fits(&volume, claim) {
+        Err(Misfit::Unlike(how)) => how,
+        _ => return binder(object, name),
+    };
+    let sentence = format!("The claim names the volume {name}, which {misfit}.");
+    let show = format!("kubectl describe {}", Object::volume(name).arguments());
+    Some(
+        Cause::new(Code::NoMatchingVolume, sentence, evidence)
+            .run(show, "to compare; what does not fit has to be made anew"),
+    )
+}
+
+/// All fits, so somebody is late.
+fn binder(object: &Object, volume: &str) -> Option<Cause> {
+    let sentence = format!("The volume {volume} fits; kube-controller-manager binds it.");
+    let evidence = Evidence::new(object.to_string(), "status.phase");
+    Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
+        "kubectl describe lease kube-controller-manager -n kube-system",
+        "to see whether it runs, if this lasts",
+    ))
+}
+
+/// Only a volume that is there will do.
+pub(super) fn any(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    why: &str,
+) -> Option<Cause> {
+    let volumes = world
+        .list::<PersistentVolume>("", Selection::default())
+        .found()?;
+    let judged: Vec<_> = volumes
+        .iter()
+        .map(|volume| (volume.name_any(), fits(volume, claim)))
+        .collect();
+    if let Some((name, _)) = judged.iter().find(|(_, judged)| judged.is_ok()) {
+        return binder(object, name);
+    }
+    let mut misfits = judged
+        .iter()
+        .filter_map(|(name, judged)| Some((name, judged.as_ref().err()?)));
+    if let Some(near) = misfits
+        .clone()
+        .find_map(|(name, misfit)| in_the_way(name, misfit))
+    {
+        return Some(near);
+    }
+    let class = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.storage_class_name.clone())
+        .unwrap_or_default();
+    let unlike: Vec<String> = misfits
+        .by_ref()
+        .filter_map(|(name, misfit)| match misfit {
+            Misfit::Unlike(how) if !how.starts_with("is of the class") => {
+                Some(format!("{name} {how}"))
+            }
+            _ => None,
+        })
+        .take(NAMED)
+        .collect();
+    let compared = if unlike.is_empty() {
+        format!("there is no volume of the class {class:?}")
+    } else {
+        unlike.join(", ")
+    };
+    let sentence = format!("The claim {why}, and none fits: {compared}.");
+    let evidence = Evidence::new(object.to_string(), "spec");
+    Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
+        "kubectl get pv",
+        "to see which volumes there are; one that fits has to be made",
+    ))
+}
