@@ -119,7 +119,7 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
     if options.watch {
         return options.follow(client, &object).await;
     }
-    let (told, _) = ask(client, &object, Timestamp::now()).await;
+    let told = ask(client, &object, Timestamp::now()).await;
     options.say(&told, &object)
 }
 
@@ -169,8 +169,11 @@ impl WhyOptions {
     async fn follow(&self, client: Client, object: &Object) -> anyhow::Result<ExitCode> {
         let mut said = None;
         loop {
-            let (told, _) = ask(client.clone(), object, Timestamp::now()).await;
-            let code = if said.as_ref() == Some(&told) {
+            let told = ask(client.clone(), object, Timestamp::now()).await;
+            let code = if said
+                .as_ref()
+                .is_some_and(|said| told.says_the_same_as(said))
+            {
                 ExitCode::SUCCESS
             } else {
                 self.say(&told, object)?

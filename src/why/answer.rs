@@ -20,6 +20,8 @@ pub struct Answer {
     pub also: Vec<Cause>,
     /// What could not be read, and why, each a sentence. The root may be behind it.
     pub unread: Vec<String>,
+    /// How often the API server was called for it.
+    pub calls: usize,
 }
 
 /// One link of the chain.
@@ -76,6 +78,7 @@ impl Answer {
             chain: Vec::new(),
             also: Vec::new(),
             unread: Vec::new(),
+            calls: 0,
         }
     }
 

@@ -35,6 +35,9 @@ rules:
     verbs: [get, list]
 "#;
 
+/// However far the chain goes.
+const MOST_CALLS: u64 = 6;
+
 /// Somebody who may read.
 pub struct Reader {
     kubeconfig: PathBuf,
@@ -198,6 +201,8 @@ impl Reader {
                 _ => false,
             };
             ensure!(right, "wanted {:?}: {answer:#}", case.command);
+            let calls = answer["calls"].as_u64().unwrap_or(u64::MAX);
+            ensure!(calls <= MOST_CALLS, "{answer:#}");
             Ok(())
         })
         .await
