@@ -67,6 +67,7 @@ fn next(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
         Some(Next::Run { command, purpose }) => {
             writeln!(f, "Next, {purpose}:\n  {COMMAND}{command}{COMMAND:#}")
         }
+        Some(Next::Nothing { .. }) if !answer.is_certain() => Ok(()),
         Some(Next::Nothing { meanwhile }) if !meanwhile.is_empty() => {
             writeln!(f, "Next: nothing, this is as it should be; {meanwhile}.")
         }

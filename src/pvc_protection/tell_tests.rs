@@ -97,8 +97,8 @@ impl Scene {
     }
 }
 
-const USED: &str = "The claim is kept because pod ns/web uses it. What to do once what runs in the pod is not needed any more: \
-                    kubectl delete pod web -n ns";
+const USED: &str = "The claim is kept because pod ns/web uses it. What to do, once neither the pod nor what is on the claim is \
+                    needed: the claim goes with its last pod, and with the policy Delete its storage: kubectl delete pod web -n ns";
 
 #[tokio::test(start_paused = true)]
 async fn who_holds_a_claim_is_told_once() {

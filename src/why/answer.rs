@@ -96,7 +96,7 @@ impl Answer {
 
     /// Whether all was read that the answer rests on.
     pub fn is_certain(&self) -> bool {
-        self.unread.is_empty() || !self.chain.is_empty()
+        self.unread.is_empty()
     }
 
     /// The same, because of these, of which each is caused by the next.

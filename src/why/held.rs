@@ -17,6 +17,10 @@ use std::fmt::Write as _;
 /// No more pods are named in one sentence.
 const NAMED: usize = 3;
 
+/// What lets the claim go lets go of more than the pod.
+const GOES_THEN_IN_USE: &str = "once neither the pod nor what is on the claim is needed: the claim goes with its last pod, and with the policy Delete its storage";
+const GOES_THEN_FINISHED: &str = "once nobody needs the pod's logs or what is on the claim: the claim goes with its last pod, and with the policy Delete its storage";
+
 /// A pod, and what it is called.
 pub type Named<'a> = (&'a ObjectName, &'a Pod);
 
@@ -104,7 +108,7 @@ pub fn volume(name: &ObjectName, volume: &Volume) -> Vec<Cause> {
 pub fn told(cause: &Cause) -> String {
     let sentence = &cause.sentence;
     match &cause.next {
-        Next::Run { command, purpose } => format!("{sentence} What to do {purpose}: {command}"),
+        Next::Run { command, purpose } => format!("{sentence} What to do, {purpose}: {command}"),
         Next::Nothing { meanwhile } if meanwhile.is_empty() => sentence.clone(),
         Next::Nothing { meanwhile } => format!("{sentence} Nothing is to be done: {meanwhile}."),
     }
@@ -139,17 +143,13 @@ fn used_by(code: Code, users: &[Named<'_>]) -> Cause {
     let evidence = |field| Evidence::new(first_pod.to_string(), field);
     if code == Code::InUse {
         let sentence = format!("The claim is kept because {who} {verb} it.");
-        return Cause::new(code, sentence, evidence("spec.volumes"))
-            .run(delete, "once what runs in the pod is not needed any more");
+        return Cause::new(code, sentence, evidence("spec.volumes")).run(delete, GOES_THEN_IN_USE);
     }
     let sentence = format!(
         "The claim is kept because {who} {verb} it. What ran there has finished, but with --finished-pods=hold, as under Kubernetes' own \
          controller, that counts for as long as the pod exists; with --finished-pods=release it would not."
     );
-    Cause::new(code, sentence, evidence("status.phase")).run(
-        delete,
-        "once nobody wants to read the logs of the finished pod",
-    )
+    Cause::new(code, sentence, evidence("status.phase")).run(delete, GOES_THEN_FINISHED)
 }
 
 fn unused(object: &Object) -> Cause {

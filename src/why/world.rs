@@ -15,6 +15,9 @@ use std::{
     sync::Arc,
 };
 
+/// One answer takes no more calls. What is wished for beyond them stays unread, and that is told.
+const MOST_CALLS: usize = 6;
+
 /// A kind that can be asked for.
 pub trait Readable:
     Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static
@@ -132,14 +135,22 @@ impl World {
 
     /// Reads all that was wished for. Returns whether there was anything.
     pub async fn fulfil(&mut self) -> bool {
-        let wishes = std::mem::take(self.wishes.get_mut());
+        let mut wishes = std::mem::take(self.wishes.get_mut());
+        let any = !wishes.is_empty();
+        let room = MOST_CALLS.saturating_sub(self.calls);
+        let beyond = wishes.keys().nth(room).cloned();
+        if let Some(first) = beyond {
+            let refused = wishes.split_off(&first).into_keys();
+            let error = format!("that would be more than {MOST_CALLS} calls for one answer");
+            let refused = refused.map(|question| (question, Err(error.clone())));
+            self.read.extend(refused);
+        }
         let reads = wishes.into_iter().map(|(question, fetch)| {
             let client = self.client.clone();
             async move { (question.clone(), fetch(client, question).await) }
         });
         let read = join_all(reads).await;
         self.calls += read.len();
-        let any = !read.is_empty();
         self.read.extend(read);
         any
     }

@@ -7,7 +7,7 @@ mod terminating;
 
 use super::{retention, volumes::Misfit};
 use crate::why::{Answer, Cause, Code, Evidence, Look, Object, World};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
 
 /// Why it is as it is.
@@ -38,7 +38,7 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     }
     match state(claim) {
         "Bound" => settled::causes(world, object, claim),
-        "Lost" => lost(object, claim),
+        "Lost" => lost(world, object, claim),
         _ => pending::causes(world, object, claim),
     }
 }
@@ -55,21 +55,45 @@ pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
     phase.unwrap_or("Pending")
 }
 
-fn lost(object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+/// It was bound, and its volume is not there any more, or has become another's.
+fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let volume = claim
         .spec
         .as_ref()
         .and_then(|spec| spec.volume_name.as_deref());
     let volume = volume.unwrap_or_default();
-    let sentence = format!(
-        "The claim was bound to the volume {volume}, which does not exist any more: what was on it is not to be had by this claim."
-    );
     let evidence = Evidence::new(object.to_string(), "spec.volumeName");
-    let cause = Cause::new(Code::VolumeMissing, sentence, evidence).run(
-        format!("kubectl delete {}", object.arguments()),
-        "once what is to be had elsewhere is restored; a claim that has lost its volume is never bound again",
-    );
-    vec![cause]
+    let sentence = match world.get::<PersistentVolume>("", volume) {
+        Look::Found(found) => {
+            let other = found.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+            let other = other.and_then(|other| {
+                Some(format!(
+                    "{}/{}",
+                    other.namespace.as_deref()?,
+                    other.name.as_deref()?
+                ))
+            });
+            let sentence = format!(
+                "The claim was bound to the volume {volume}, which is now the claim {}'s.",
+                other.unwrap_or_else(|| "of nobody".to_owned())
+            );
+            let cause = Cause::new(Code::VolumeReserved, sentence, evidence);
+            return vec![cause.run(
+                format!("kubectl describe pv {volume}"),
+                "to see whose it is; this claim is bound again only if it is given back",
+            )];
+        }
+        Look::Absent => format!(
+            "The claim was bound to the volume {volume}, and there is no such object any more. If what was behind it still exists, a volume of the \
+             same name, source and claimRef makes the claim Bound again."
+        ),
+        Look::Unread => return Vec::new(),
+    };
+    let cause = Cause::new(Code::VolumeMissing, sentence, evidence);
+    vec![cause.run(
+        format!("kubectl describe {}", object.arguments()),
+        "to see what it was; then make the volume again, or restore what was on it into a new claim",
+    )]
 }
 
 /// What keeps a claim from a volume that it could have.
@@ -95,6 +119,29 @@ fn in_the_way(volume: &str, misfit: &Misfit) -> Option<Cause> {
                 "to see who has it; the claim needs another volume, or that one has to be given up by the other claim",
             ))
         }
-        Misfit::Unlike(_) => None,
+        Misfit::Former(uid) => {
+            let sentence = format!(
+                "The volume {volume} was an earlier claim's of this name (uid {uid}), and a volume is never given to a namesake by itself."
+            );
+            let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
+            let patch = format!(
+                "kubectl patch {} --type=json -p '{}'",
+                object.arguments(),
+                without_claim(uid, "/spec/claimRef/uid")
+            );
+            Some(
+                Cause::new(Code::ClaimReplaced, sentence, evidence)
+                    .run(patch, "if this claim is to have what is on that volume"),
+            )
+        }
+        Misfit::Taken(_) | Misfit::Unlike(_) => None,
     }
+}
+
+/// The patch that takes `path` off a volume, as long as it is that claim's.
+pub(super) fn without_claim(uid: &str, path: &str) -> serde_json::Value {
+    serde_json::json!([
+        {"op": "test", "path": "/spec/claimRef/uid", "value": uid},
+        {"op": "remove", "path": path},
+    ])
 }

@@ -29,7 +29,10 @@ pub(super) fn names(pod: &Pod, claim: &str) -> bool {
 /// That the pod uses it, and why the pod does not go.
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
-    let lost = lost_node(world, pod);
+    // What has finished runs nowhere.
+    let lost = (!has_finished(pod))
+        .then(|| lost_node(world, pod))
+        .flatten();
     let stuck = lost.or_else(|| terminating(pod));
     [Some(used), stuck].into_iter().flatten().collect()
 }
@@ -51,10 +54,10 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             ))
         }
         Look::Found(node) => {
-            let ready = readiness(&node).filter(|ready| ready.status != "True")?;
+            let ready = readiness(&node).filter(|ready| ready.status == "Unknown")?;
             let since = ready.last_transition_time.as_ref().map(|time| time.0);
             let sentence = format!(
-                "The node {name} of the pod is not ready ({}), so nobody says whether the pod still runs, and the claim is kept for it.",
+                "The node {name} of the pod does not answer ({}), so nobody says whether the pod still runs, and the claim is kept for it.",
                 ready.reason.as_deref().unwrap_or("no reason is given")
             );
             let evidence = Evidence::new(object.to_string(), "status.conditions[Ready]");
@@ -103,34 +106,53 @@ pub(super) fn terminating(pod: &Pod) -> Option<Cause> {
     ))
 }
 
-/// A pod that somebody would make again is not worth deleting.
+fn has_finished(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// A pod that somebody would make again is not worth deleting. What has finished is not made again by that, except with its job.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let mut owners = pod.owner_references().iter();
     let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
         return used;
     };
     let namespace = pod.namespace().unwrap_or_default();
-    let (kind, name) = match owner.kind.as_str() {
-        "StatefulSet" => ("statefulset", owner.name.as_str()),
-        "ReplicaSet" => deployment(pod, &owner.name)
-            .map_or(("replicaset", owner.name.as_str()), |name| {
-                ("deployment", name)
-            }),
-        "Job" => return of_a_job(used, &owner.name, &namespace),
-        _ => return used,
-    };
-    used.run(
-        format!("kubectl scale {kind} {name} -n {namespace} --replicas=0"),
-        format!("once what the {kind} runs is not needed any more; it would make the pod again if only that was deleted"),
-    )
+    let name = owner.name.as_str();
+    match owner.kind.as_str() {
+        "Job" => of_a_job(used, name, &namespace),
+        _ if has_finished(pod) => used,
+        "StatefulSet" => used.run(
+            format!("volume-warden why statefulset {name} -n {namespace}"),
+            "to see what the set does with its claims: it makes the pod again if that is deleted, and scaling it down lets this claim go, with what \
+             is on it if the volume's policy is Delete",
+        ),
+        "ReplicaSet" => {
+            let (kind, name) = deployment(pod, name).map_or(("replicaset", name), |name| ("deployment", name));
+            used.run(
+                format!("kubectl scale {kind} {name} -n {namespace} --replicas=0"),
+                format!(
+                    "once neither what the {kind} runs nor what is on the claim is needed any more: it would make the pod again if only that was \
+                     deleted, and without pods the claim goes, with its storage if the volume's policy is Delete"
+                ),
+            )
+        }
+        _ => used,
+    }
 }
 
 fn of_a_job(used: Cause, job: &str, namespace: &str) -> Cause {
-    let purpose = if used.code == Code::FinishedPod {
-        "once nobody wants to read the logs of its pods; ttlSecondsAfterFinished in the job's spec does this by itself"
+    let when = if used.code == Code::FinishedPod {
+        "once nobody wants to read the logs of its pods"
     } else {
-        "once its work is not needed any more, or has ended"
+        "once its work has ended, or is not needed any more"
     };
+    let purpose = format!(
+        "{when}, nor what is on the claim: that goes with its pods, and its storage with it if the volume's policy is Delete"
+    );
     used.run(format!("kubectl delete job {job} -n {namespace}"), purpose)
 }
 
@@ -167,5 +189,20 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
     Some(Cause::new(Code::PodUnscheduled, sentence, evidence).run(
         format!("kubectl describe {}", object.arguments()),
         "to see what no node offers; the claim is bound once the pod has one",
+    ))
+}
+
+/// The pod names its node itself, so the scheduler passes it by, and never chooses a node for its claims.
+pub(super) fn bypasses_the_scheduler(pod: &Pod) -> Option<Cause> {
+    let node = pod.spec.as_ref()?.node_name.as_deref()?;
+    let object = Object::of_pod(pod);
+    let sentence = format!(
+        "The pod {} names its node {node} in spec.nodeName, so the scheduler passes it by and never says where the volume is to be.",
+        object.name
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.nodeName");
+    Some(Cause::new(Code::PodUnscheduled, sentence, evidence).run(
+        format!("kubectl get {} -o yaml", object.arguments()),
+        "to see who made it so; a nodeSelector for kubernetes.io/hostname in its place lets the scheduler do its part",
     ))
 }

@@ -8,6 +8,7 @@ use k8s_openapi::{
     api::core::v1::{
         PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
     },
+    apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
     jiff::Timestamp,
 };
 use kube::ResourceExt;
@@ -17,8 +18,12 @@ use kube::ResourceExt;
 pub(super) enum Misfit {
     /// It fits, but is being deleted, since then.
     Deleting(Timestamp),
-    /// It fits, but another claim has it, or is to have it: `shop/data`.
+    /// It fits, but another claim is to have it: `shop/data`.
     Reserved(String),
+    /// It fits, and was an earlier claim's of the same name: that one's uid.
+    Former(String),
+    /// It fits, and another claim is bound to it.
+    Taken(String),
     /// It does not fit: how it differs.
     Unlike(String),
 }
@@ -31,8 +36,8 @@ pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
     if let Some(unlike) = unlike(volume, has, wants) {
         return Err(Misfit::Unlike(unlike));
     }
-    if let Some(other) = reserved(has, claim) {
-        return Err(Misfit::Reserved(other));
+    if let Some(taken) = taken(has, claim) {
+        return Err(taken);
     }
     match &volume.metadata.deletion_timestamp {
         Some(deleted) => Err(Misfit::Deleting(deleted.0)),
@@ -83,22 +88,46 @@ fn unlike(
         .iter()
         .flat_map(|selector| selector.match_labels.iter().flatten());
     let mut unselected = selected.filter(|(key, value)| volume.labels().get(*key) != Some(*value));
+    let expressions = wants
+        .selector
+        .iter()
+        .flat_map(|selector| selector.match_expressions.iter().flatten());
+    let mut expressions = expressions.filter(|expression| self::unselected(volume, expression));
+    if let Some(expression) = expressions.next() {
+        return Some(format!(
+            "is not selected by the label {} ({})",
+            expression.key, expression.operator
+        ));
+    }
     unselected
         .next()
         .map(|(key, value)| format!("lacks the label {key}={value}"))
 }
 
-/// Another claim than this one that has it.
-pub(super) fn reserved(
-    has: &PersistentVolumeSpec,
-    claim: &PersistentVolumeClaim,
-) -> Option<String> {
+/// That another claim than this one has it, or is to have it.
+pub(super) fn taken(has: &PersistentVolumeSpec, claim: &PersistentVolumeClaim) -> Option<Misfit> {
     let reference = has.claim_ref.as_ref()?;
     let (namespace, name) = (reference.namespace.clone()?, reference.name.clone()?);
+    let uid = reference.uid.clone().filter(|uid| !uid.is_empty());
     let same = Some(&namespace) == claim.namespace().as_ref() && name == claim.name_any();
-    let same_uid = reference
-        .uid
-        .as_deref()
-        .is_none_or(|uid| uid.is_empty() || Some(uid) == claim.uid().as_deref());
-    (!same || !same_uid).then(|| format!("{namespace}/{name}"))
+    match (same, uid) {
+        (true, Some(uid)) if claim.uid().as_ref() != Some(&uid) => Some(Misfit::Former(uid)),
+        (true, _) => None,
+        (false, None) => Some(Misfit::Reserved(format!("{namespace}/{name}"))),
+        (false, Some(_)) => Some(Misfit::Taken(format!("{namespace}/{name}"))),
+    }
+}
+
+/// Whether one of the claim's expressions does not select the volume.
+fn unselected(volume: &PersistentVolume, expression: &LabelSelectorRequirement) -> bool {
+    let label = volume.labels().get(&expression.key);
+    let values = expression.values.as_deref().unwrap_or_default();
+    let among = label.is_some_and(|label| values.contains(label));
+    match expression.operator.as_str() {
+        "In" => !among,
+        "NotIn" => among,
+        "Exists" => label.is_none(),
+        "DoesNotExist" => label.is_some(),
+        _ => false,
+    }
 }

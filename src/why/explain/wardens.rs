@@ -11,6 +11,10 @@ use kube::ResourceExt;
 
 /// Younger deletions are simply under way.
 const SOON: i64 = 5;
+/// Somebody who is at work has mostly done it before.
+const LATE: i64 = 60;
+/// The clock here may be ahead of that of whoever renews a Lease.
+const CLOCKS: i64 = 15;
 /// The Lease of the one replica of kube-controller-manager that works.
 const IN_TREE: (&str, &str) = ("kube-system", "kube-controller-manager");
 
@@ -25,22 +29,40 @@ pub(super) fn causes(
     if age < SOON {
         return vec![waiting];
     }
-    match protector(world, component) {
-        Some(silent) => vec![waiting, silent],
-        None => vec![waiting],
+    let slow = protector(world, component, age);
+    [Some(waiting), slow].into_iter().flatten().collect()
+}
+
+/// Who should have taken the protection off; nothing where that is not late, or is not known.
+fn protector(world: &World, component: Component, age: i64) -> Option<Cause> {
+    let leases = ours(world, component)?;
+    match leases.iter().find(|lease| is_held(lease, world.now)) {
+        Some(_) if age < LATE => None,
+        Some(lease) => Some(late(lease, component, age)),
+        None => match leases.first() {
+            Some(lease) => Some(silent(lease, component)),
+            None => in_tree(world, component),
+        },
     }
 }
 
-/// Who should take the protection off, and does not run; nothing where somebody does, or that is not known.
-fn protector(world: &World, component: Component) -> Option<Cause> {
-    let leases = ours(world, component)?;
-    if leases.iter().any(|lease| is_held(lease, world.now)) {
-        return None;
-    }
-    match leases.first() {
-        Some(lease) => Some(silent(lease, component)),
-        None => in_tree(world, component),
-    }
+/// It runs, and cannot.
+fn late(lease: &Lease, component: Component, age: i64) -> Cause {
+    let namespace = lease.namespace().unwrap_or_default();
+    let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
+    let holder = lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.holder_identity.as_deref());
+    let sentence = format!(
+        "Volume Warden's {component} takes the protection off and is at work ({}), but has not done so for {age} seconds.",
+        holder.unwrap_or_default()
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.holderIdentity");
+    Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
+        format!("kubectl logs -n {namespace} -l app.kubernetes.io/name=volume-warden --tail=100 --prefix"),
+        "to see what keeps it: mostly rights that it lacks, or an API server that does not answer",
+    )
 }
 
 /// Volume Warden is installed, so the work is its.
@@ -63,16 +85,22 @@ fn in_tree(world: &World, component: Component) -> Option<Cause> {
     let object = Object::new("Lease", "lease", namespace, name);
     let (sentence, since) = match world.get::<Lease>(namespace, name) {
         Look::Found(lease) if is_held(&lease, world.now) => (
-            "Volume Warden is not installed, and kube-controller-manager runs but does not take the protection off: its controller for that is \
-             switched off, or late.".to_owned(),
+            format!(
+                "Volume Warden's {component} is not installed, and kube-controller-manager runs but does not take the protection off: its \
+                 controller for that is switched off, or late."
+            ),
             None,
         ),
         Look::Found(lease) => (
-            format!("Volume Warden's {component} is not installed, and kube-controller-manager, which could do its work, is not running."),
+            format!(
+                "Volume Warden's {component} is not installed, and kube-controller-manager, which could do its work, is not running."
+            ),
             renewed(&lease),
         ),
         Look::Absent => (
-            format!("Volume Warden's {component} is not installed, and no kube-controller-manager says that it is running."),
+            format!(
+                "Volume Warden's {component} is not installed, and no kube-controller-manager says that it is running."
+            ),
             None,
         ),
         Look::Unread => return None,
@@ -115,7 +143,7 @@ fn is_held(lease: &Lease, now: Timestamp) -> bool {
         .renew_time
         .as_ref()
         .map_or(0, |time| time.0.as_second());
-    !holder.is_empty() && renewed + duration >= now.as_second()
+    !holder.is_empty() && renewed + duration + CLOCKS >= now.as_second()
 }
 
 fn renewed(lease: &Lease) -> Option<Timestamp> {

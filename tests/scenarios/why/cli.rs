@@ -46,9 +46,7 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
         &format!("PersistentVolumeClaim {name}/data is Terminating since "),
         &format!("└─ InUse: The claim is kept because pod {name}/user uses it.\n"),
         &format!("   seen at Pod {name}/user, spec.volumes\n"),
-        &format!(
-            "Next, once what runs in the pod is not needed any more:\n  kubectl delete pod user -n {name}\n"
-        ),
+        &format!("and with the policy Delete its storage:\n  kubectl delete pod user -n {name}\n"),
     ] {
         ensure!(told.out.contains(words.as_str()), "{words}: {}", told.out);
     }

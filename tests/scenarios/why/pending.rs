@@ -162,7 +162,7 @@ fn provisioner_silent(_: &'static Stage, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, json!({})).await?;
         a_claim(&space, "data", json!({})).await?;
-        Ok(asked(&space, "kubectl get csidriver silent.example.com"))
+        Ok(asked(&space, "kubectl describe pvc data"))
     }
     .boxed_local()
 }

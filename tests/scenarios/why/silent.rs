@@ -128,7 +128,7 @@ impl Silent {
             .claims
             .create(&PostParams::default(), &without)
             .await?;
-        let command = "kubectl annotate storageclass fast";
+        let command = "kubectl get storageclass";
         self.explains("no class", "classless", Code::NoClass, command)
             .await
     }

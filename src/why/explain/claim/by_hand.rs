@@ -3,7 +3,7 @@
 use super::in_the_way;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
-    explain::volumes::{Misfit, fits, reserved},
+    explain::volumes::{Misfit, fits, taken},
 };
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
@@ -33,8 +33,10 @@ pub(super) fn named(
     if let Some(deleted) = &volume.metadata.deletion_timestamp {
         return in_the_way(name, &Misfit::Deleting(deleted.0));
     }
-    if let Some(other) = volume.spec.as_ref().and_then(|spec| reserved(spec, claim)) {
-        return in_the_way(name, &Misfit::Reserved(other));
+    match volume.spec.as_ref().and_then(|spec| taken(spec, claim)) {
+        Some(Misfit::Taken(other)) => return in_the_way(name, &Misfit::Reserved(other)),
+        Some(misfit) => return in_the_way(name, &misfit),
+        None => {}
     }
     let misfit = match fits(&volume, claim) {
         Err(Misfit::Unlike(how)) => how,

@@ -31,12 +31,12 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
             "asks for no StorageClass, so only a volume without one will do",
         ),
         (_, Some(class)) => return of_class(world, object, claim, class),
-        (_, None) => no_class(world, object),
+        (_, None) => no_class(world, object, claim),
     };
     one.into_iter().collect()
 }
 
-fn no_class(world: &World, object: &Object) -> Option<Cause> {
+fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
     let classes = world
         .list::<StorageClass>("", Selection::default())
         .found()?;
@@ -50,14 +50,17 @@ fn no_class(world: &World, object: &Object) -> Option<Cause> {
             Cause::new(Code::NoClass, sentence, evidence).wait("it gets the class within seconds"),
         );
     }
-    let sentence = "The claim has no StorageClass, and the cluster has no default one, so nobody makes a volume for it.";
-    let first = classes.iter().map(ResourceExt::name_any).min();
-    let command = first.map_or_else(
-        || "kubectl get storageclass".to_owned(),
-        |class| format!("kubectl annotate storageclass {class} storageclass.kubernetes.io/is-default-class=true"),
-    );
-    Some(Cause::new(Code::NoClass, sentence, evidence)
-        .run(command, "if that is to be the class of all claims without one, this one included; else make the claim anew with a class"))
+    let why =
+        "has no StorageClass, and the cluster has no default one, so nobody makes a volume for it";
+    match by_hand::any(world, object, claim, why)? {
+        cause if cause.code == Code::NoMatchingVolume => {}
+        other => return Some(other),
+    }
+    let sentence = format!("The claim {why}.");
+    Some(Cause::new(Code::NoClass, sentence, evidence).run(
+        "kubectl get storageclass",
+        "to choose one: make the claim anew with it, or make it the default by the annotation storageclass.kubernetes.io/is-default-class",
+    ))
 }
 
 fn of_class(
@@ -81,11 +84,8 @@ fn of_class(
         };
     };
     let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-    if waits
-        && !claim.annotations().contains_key(SELECTED_NODE)
-        && let Some(cause) = consumer(world, object, name)
-    {
-        return vec![cause];
+    if waits && !claim.annotations().contains_key(SELECTED_NODE) {
+        return consumer(world, object, name).into_iter().collect();
     }
     if class.provisioner == NO_PROVISIONER {
         let why = format!("asks for the StorageClass {name}, which makes no volumes by itself");
@@ -93,9 +93,13 @@ fn of_class(
             .into_iter()
             .collect();
     }
-    let stuck = provisioner(world, object, class);
-    let doubled = Classes(&all).doubled(name);
-    stuck.into_iter().chain(doubled).collect()
+    let Some(stuck) = provisioner(world, object, class) else {
+        return Vec::new();
+    };
+    // What the provisioner says is nearer than how the claim came by its class.
+    let silent = stuck.code == Code::ProvisionerSilent;
+    let doubled = silent.then(|| Classes(&all).doubled(name)).flatten();
+    std::iter::once(stuck).chain(doubled).collect()
 }
 
 fn missing_class(object: &Object, name: &str) -> Cause {
@@ -107,12 +111,22 @@ fn missing_class(object: &Object, name: &str) -> Cause {
     )
 }
 
-/// Bound with its first pod; nothing where that has its node.
+/// Bound when the scheduler has chosen a node for the first pod.
 fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
     let pods = world
         .list::<Pod>(object.namespace_name(), Selection::default())
         .found()?;
-    let user = pods.iter().find(|pod| users::names(pod, &object.name.name));
+    let users = pods
+        .iter()
+        .filter(|pod| users::names(pod, &object.name.name));
+    // One that lives and has no node yet is the one that it waits for.
+    let user = users.min_by_key(|pod| {
+        let placed = pod
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.is_some());
+        (pod.metadata.deletion_timestamp.is_some(), placed)
+    });
     let Some(user) = user else {
         let sentence = format!(
             "The claim is bound when the first pod uses it (StorageClass {class}: WaitForFirstConsumer), and none does."
@@ -123,7 +137,7 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
                 .wait("it is bound once a pod uses it"),
         );
     };
-    users::unscheduled(user)
+    users::unscheduled(user).or_else(|| users::bypasses_the_scheduler(user))
 }
 
 /// Somebody is to make a volume.
@@ -151,7 +165,7 @@ fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<C
         "metadata.annotations[volume.kubernetes.io/storage-provisioner]",
     );
     Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        format!("kubectl get csidriver {provisioner}"),
-        "to see whether the driver is installed, and then whether its provisioner runs",
+        format!("kubectl describe {}", object.arguments()),
+        "to see what it was last told; then whether that provisioner is installed and runs",
     ))
 }

@@ -23,7 +23,9 @@ pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) 
     );
     let one = match world.get::<PersistentVolumeClaim>(&namespace, &name) {
         Look::Found(other) if other.uid() != reference.uid => replaced(object, &other, &reference),
-        Look::Found(_) | Look::Absent => retained(object, volume, &reference),
+        // The binder is about to say so.
+        Look::Found(_) => return Vec::new(),
+        Look::Absent => retained(object, volume, &reference),
         Look::Unread => return Vec::new(),
     };
     vec![one]
@@ -67,13 +69,19 @@ fn replaced(object: &Object, other: &PersistentVolumeClaim, old: &ObjectReferenc
          never given to a namesake by itself."
     );
     let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
-    let patch = without(uid, "/spec/claimRef/uid");
+    if claim::state(other) == "Bound" {
+        return Cause::new(Code::ClaimReplaced, sentence, evidence).run(
+            format!("kubectl describe {}", object.arguments()),
+            "to decide what is to become of it: its policy is Retain, so it stays until somebody says",
+        );
+    }
+    let patch = claim::without_claim(uid, "/spec/claimRef/uid");
     Cause::new(Code::ClaimReplaced, sentence, evidence).run(
         format!(
             "kubectl patch {} --type=json -p '{patch}'",
             object.arguments()
         ),
-        "if the new claim is to have what is on this volume, and has no volume yet",
+        "if the new claim, which has no volume yet, is to have what is on this one",
     )
 }
 
@@ -102,9 +110,9 @@ fn retained(object: &Object, volume: &PersistentVolume, old: &ObjectReference) -
             "to see what pv-releaser says, if that lasts",
         );
     }
-    let patch = without(uid, "/spec/claimRef");
+    let patch = claim::without_claim(uid, "/spec/claimRef");
     let sentence = format!(
-        "{sentence} For pv-releaser to do so, its claims would have to carry the label {RELEASER_LABEL}."
+        "{sentence} Labelled {RELEASER_LABEL}=<controller id>, it is pv-releaser's to make available again."
     );
     Cause::new(Code::Retained, sentence, evidence).run(
         format!(
@@ -113,12 +121,4 @@ fn retained(object: &Object, volume: &PersistentVolume, old: &ObjectReference) -
         ),
         "only if whichever claim comes next may see what is on it; it makes the volume Available",
     )
-}
-
-/// The patch that takes `path` off, as long as the claim is still that one.
-fn without(uid: &str, path: &str) -> serde_json::Value {
-    serde_json::json!([
-        {"op": "test", "path": "/spec/claimRef/uid", "value": uid},
-        {"op": "remove", "path": path},
-    ])
 }

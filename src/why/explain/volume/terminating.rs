@@ -55,13 +55,27 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
         return vec![bound];
     };
     let object = Object::claim(namespace, name);
-    let further = match world.get::<PersistentVolumeClaim>(namespace, name) {
+    let uid = reference.and_then(|each| each.uid.as_deref());
+    match world.get::<PersistentVolumeClaim>(namespace, name) {
+        Look::Found(found) if found.uid().as_deref() != uid => vec![late(&bound)],
+        Look::Absent => vec![late(&bound)],
         Look::Found(found) if found.metadata.deletion_timestamp.is_some() => {
-            claim::causes(world, &object, &found)
+            let further = claim::causes(world, &object, &found);
+            std::iter::once(bound).chain(further).collect()
         }
-        _ => Vec::new(),
-    };
-    std::iter::once(bound).chain(further).collect()
+        Look::Found(_) => vec![bound],
+        // Whether the claim is still there is not known, so nobody is told to delete it.
+        Look::Unread => vec![bound.wait("it goes after its claim")],
+    }
+}
+
+/// The claim is gone, and the volume does not know yet.
+fn late(bound: &Cause) -> Cause {
+    let sentence = "The claim that had the volume is gone, and kube-controller-manager has not said so on the volume yet.";
+    Cause::new(Code::Bound, sentence, bound.evidence.clone()).run(
+        "kubectl describe lease kube-controller-manager -n kube-system",
+        "to see whether it runs, if this lasts",
+    )
 }
 
 /// The finalizers of storage drivers say what is still to be done.
@@ -100,13 +114,10 @@ fn foreign(world: &World, object: &Object, volume: &PersistentVolume, cause: Cau
 }
 
 fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
-    let attachments = world
-        .list::<VolumeAttachment>("", Selection::default())
-        .found();
-    let attachments = attachments
-        .as_deref()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let attachments = world.list::<VolumeAttachment>("", Selection::default());
+    let Some(attachments) = attachments.found() else {
+        return cause.clone();
+    };
     let name = Some(object.name.name.as_ref());
     let attachment = attachments
         .iter()
