@@ -3,10 +3,21 @@
 use crate::why::{Object, Selection, World};
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 
-/// The latest Event of that reason about the object, if there is one; nothing where they are not known.
+/// The latest Event of that reason about whatever has that name, if there is one; nothing where they are not known.
 pub(super) fn latest(world: &World, object: &Object, reason: &str) -> Option<Option<Event>> {
+    latest_of(world, object, None, reason)
+}
+
+/// The same, and not about an earlier object of that name: its Events outlive it.
+pub(super) fn latest_of(
+    world: &World,
+    object: &Object,
+    uid: Option<&str>,
+    reason: &str,
+) -> Option<Option<Event>> {
+    let uid = uid.map_or_else(String::new, |uid| format!(",involvedObject.uid={uid}"));
     let fields = format!(
-        "involvedObject.kind={},involvedObject.name={}",
+        "involvedObject.kind={},involvedObject.name={}{uid}",
         object.kind, object.name.name
     );
     let selection = Selection {

@@ -31,9 +31,9 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     };
     let answer = Answer::of(object.to_string(), "Terminating").since(Some(deleted.0));
     let content = Content::of(namespace);
-    let mut causes = claims(world, object, &content)
-        .into_iter()
-        .collect::<Vec<_>>();
+    let claims = claims(world, object, &content);
+    let unread = claims == Look::Unread;
+    let mut causes: Vec<Vec<Cause>> = claims.found().into_iter().collect();
     let explained = !causes.is_empty();
     causes.extend(
         content
@@ -43,6 +43,10 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     );
     let finalizers = pod::terminating::by_finalizers(object, &namespace.metadata);
     causes.extend(finalizers.into_iter().map(|cause| vec![cause]));
+    if causes.is_empty() && unread {
+        // There may be claims.
+        return answer;
+    }
     if causes.is_empty() {
         return answer.because([going(object, deleted.0)]);
     }
@@ -58,16 +62,29 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
 }
 
 /// The claims in it, and what holds the first that is being deleted; nothing if there are none.
-fn claims(world: &World, object: &Object, content: &Content<'_>) -> Option<Vec<Cause>> {
+fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cause>> {
     if !content.may_have("persistentvolumeclaims") {
-        return None;
+        return Look::Absent;
     }
-    let all = world
-        .list::<PersistentVolumeClaim>(&object.name.name, Selection::default())
-        .found()?;
+    let all = match world.list::<PersistentVolumeClaim>(&object.name.name, Selection::default()) {
+        Look::Found(all) => all,
+        Look::Absent => return Look::Absent,
+        Look::Unread => return Look::Unread,
+    };
     let first = all
         .iter()
-        .min_by_key(|claim| claim.metadata.deletion_timestamp.is_none())?;
+        .min_by_key(|claim| claim.metadata.deletion_timestamp.is_none());
+    first.map_or(Look::Absent, |first| {
+        Look::Found(held_by(world, object, &all, first))
+    })
+}
+
+fn held_by(
+    world: &World,
+    object: &Object,
+    all: &[PersistentVolumeClaim],
+    first: &PersistentVolumeClaim,
+) -> Vec<Cause> {
     let name = first.name_any();
     let others = all
         .iter()
@@ -109,7 +126,7 @@ fn claims(world: &World, object: &Object, content: &Content<'_>) -> Option<Vec<C
         // Why it is as it is says nothing of why it does not go.
         None => Vec::new(),
     };
-    Some([cause].into_iter().chain(further).collect())
+    [cause].into_iter().chain(further).collect()
 }
 
 /// Nothing is known that keeps it.

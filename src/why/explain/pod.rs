@@ -30,7 +30,7 @@ fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
         _ => pod.creation_timestamp().map(|time| time.0),
     };
     let answer = Answer::of(object.to_string(), state).since(since);
-    if !["Terminating", "Pending"].contains(&state) {
+    if !["Terminating", "Pending", "Failed", "Unknown"].contains(&state) {
         return answer;
     }
     let (chain, also) = all(world, object, pod);
@@ -49,6 +49,7 @@ fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
     match state(pod) {
         "Terminating" => terminating::causes(world, object, pod),
         "Pending" => pending::causes(world, object, pod),
+        "Failed" | "Unknown" => (vec![waiting::ended(object, pod)], Vec::new()),
         _ => (vec![waiting::not_ready(object, pod)], Vec::new()),
     }
 }

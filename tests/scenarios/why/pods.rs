@@ -1,6 +1,9 @@
 //! Pods that do not run, or do not go.
 
-use super::support::{Case, Fault, Stage};
+use super::{
+    objects::bound,
+    support::{Case, Fault, Stage},
+};
 use crate::support::Space;
 use anyhow::Result;
 use futures::{FutureExt, future::LocalBoxFuture};
@@ -10,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use volume_warden::why::Code;
@@ -39,6 +42,21 @@ pub const FAULTS: &[Fault] = &[
         seed: refused,
     },
     Fault {
+        name: "pod with a claim that nobody makes",
+        root: Code::ClaimMissing,
+        seed: misspelt,
+    },
+    Fault {
+        name: "pod on a node whose own claim is being deleted",
+        root: Code::NoVolumeProblem,
+        seed: given,
+    },
+    Fault {
+        name: "pod that failed",
+        root: Code::NoVolumeProblem,
+        seed: failed,
+    },
+    Fault {
         name: "pod without a node for its claim",
         root: Code::PodUnscheduled,
         seed: unscheduled,
@@ -58,6 +76,11 @@ pub const FAULTS: &[Fault] = &[
 /// What no node has.
 fn nowhere() -> Value {
     json!({"spec": {"nodeSelector": {"nowhere": "true"}}})
+}
+
+/// A node of which nobody is the kubelet.
+fn elsewhere() -> Value {
+    json!({"spec": {"nodeName": "elsewhere"}})
 }
 
 /// A claim that asks to be made, by this template.
@@ -101,6 +124,47 @@ fn missing(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Ca
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
             &format!("kubectl get pvc -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn misspelt(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        allow_claims(&space, 0).await?;
+        space.create_pod("user", "dta", json!({})).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl get pvc -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+/// It keeps the claim itself, and gets it.
+fn given(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        bound(&space, "data", json!({})).await?;
+        space.create_pod("user", "data", elsewhere()).await?;
+        space.delete_claim("data").await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl describe pod user -n {}", space.name),
+        ))
+    }
+    .boxed_local()
+}
+
+fn failed(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+    async move {
+        space.create_pod("user", "data", elsewhere()).await?;
+        let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}});
+        let (parameters, status) = (PatchParams::default(), Patch::Merge(status));
+        let pods = &space.pods;
+        pods.patch_status("user", &parameters, &status).await?;
+        Ok(Case::new(
+            &["pod", "user", "-n", &space.name],
+            &format!("kubectl describe pod user -n {}", space.name),
         ))
     }
     .boxed_local()

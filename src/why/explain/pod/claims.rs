@@ -1,6 +1,9 @@
 //! The claims that a pod names, and claims by their names.
 
-use crate::why::{Look, Selection, World};
+use crate::{
+    objects::finalizers::PVC_PROTECTION,
+    why::{Look, Selection, World},
+};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use kube::ResourceExt;
 use std::sync::Arc;
@@ -29,6 +32,17 @@ pub(super) fn mounted(pod: &Pod) -> Vec<Mounted<'_>> {
     mounted.collect()
 }
 
+/// Whether it is being deleted, and the pod cannot have it any more. A pod that has its node still gets a protected one: that stays for as
+/// long as the pod uses it (`getPVCExtractPV` of the kubelet).
+pub(in crate::why::explain) fn is_lost(claim: &PersistentVolumeClaim, pod: Option<&Pod>) -> bool {
+    let spec = pod.and_then(|pod| pod.spec.as_ref());
+    let has_node = spec.is_some_and(|spec| spec.node_name.is_some());
+    let is_protected = claim.finalizers().iter().any(|each| each == PVC_PROTECTION);
+    let is_bound = claim.status.as_ref().and_then(|each| each.phase.as_deref()) == Some("Bound");
+    let is_given = has_node && is_protected && is_bound;
+    claim.metadata.deletion_timestamp.is_some() && !is_given
+}
+
 /// What is known of each of these claims of a namespace, in their order.
 pub(in crate::why::explain) fn look<'a>(
     world: &World,
@@ -52,4 +66,30 @@ pub(in crate::why::explain) fn look<'a>(
         claim.cloned().map_or(Look::Absent, Look::Found)
     });
     read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_with_a_node_gets_a_protected_claim_that_is_being_deleted() {
+        let lost = |deleted: Option<&str>, finalizer: &str, phase: &str, node: Option<&str>| {
+            let claim = json!({
+                "metadata": {"deletionTimestamp": deleted, "finalizers": [finalizer]}, "status": {"phase": phase},
+            });
+            let claim = serde_json::from_value(claim).expect("a claim");
+            let pod = json!({"metadata": {}, "spec": {"containers": [], "nodeName": node}});
+            let pod = serde_json::from_value(pod).expect("a pod");
+            is_lost(&claim, Some(&pod))
+        };
+        let now = Some("2026-01-01T00:00:00Z");
+        let node = Some("node");
+        assert!(!lost(now, PVC_PROTECTION, "Bound", node));
+        assert!(!lost(None, PVC_PROTECTION, "Bound", None));
+        assert!(lost(now, PVC_PROTECTION, "Bound", None));
+        assert!(lost(now, PVC_PROTECTION, "Pending", node));
+        assert!(lost(now, "example.com/hold", "Bound", node));
+    }
 }

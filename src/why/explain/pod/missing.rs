@@ -36,6 +36,8 @@ pub(super) fn causes(
     let maker = maker(pod, mounted);
     let why = match &maker {
         Maker::Nobody(complaint) => Some(invalid(object, complaint)),
+        // No quota is in the way of what nobody makes.
+        Maker::User => None,
         maker => quota::exhausted(world, object.namespace_name(), &want(maker, mounted)),
     };
     let missing = told(object, mounted, &maker);

@@ -30,7 +30,7 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let unread = looks.contains(&Look::Unread);
     let troubled = mounted.iter().zip(looks);
     let mut troubled: Vec<Troubled<'_>> = troubled
-        .filter_map(|(mounted, look)| Some((trouble(&look)?, mounted, look)))
+        .filter_map(|(mounted, look)| Some((trouble(pod, &look)?, mounted, look)))
         .collect();
     troubled.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     let mut troubled = troubled.into_iter();
@@ -42,20 +42,20 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
         }
         // Of a claim that could not be read nothing is known.
         None if unread => Causes::default(),
-        None => (
-            vec![waiting::cause(world, object, pod, &mounted)],
-            Vec::new(),
-        ),
+        None => {
+            let cause = waiting::cause(world, object, pod, &mounted);
+            (cause.into_iter().collect(), Vec::new())
+        }
     }
 }
 
-fn trouble(look: &Look<PersistentVolumeClaim>) -> Option<Trouble> {
+fn trouble(pod: &Pod, look: &Look<PersistentVolumeClaim>) -> Option<Trouble> {
     match look {
         Look::Absent => Some(Trouble::Missing),
         Look::Unread => None,
         Look::Found(claim) => match claim::state(claim) {
             "Bound" => None,
-            "Terminating" => Some(Trouble::Deleting),
+            "Terminating" => claims::is_lost(claim, Some(pod)).then_some(Trouble::Deleting),
             _ => Some(Trouble::Unbound),
         },
     }

@@ -6,15 +6,23 @@ use crate::why::{
     explain::{events, users},
 };
 use k8s_openapi::{
-    api::core::v1::{ContainerStatus, Pod, PodCondition},
+    api::core::v1::{ContainerStatus, Event, Pod, PodCondition},
     jiff::Timestamp,
 };
 
 /// What the kubelet and the controller of attachments tell of a volume that does not come.
 const NOT_MOUNTED: [&str; 2] = ["FailedAttachVolume", "FailedMount"];
 
-/// Of a pod that does not run yet.
-pub(super) fn cause(world: &World, object: &Object, pod: &Pod, mounted: &[Mounted<'_>]) -> Cause {
+/// What the containers of a pod wait with whose volumes are not all mounted.
+const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+/// Of a pod that does not run yet; nothing where it is not known.
+pub(super) fn cause(
+    world: &World,
+    object: &Object,
+    pod: &Pod,
+    mounted: &[Mounted<'_>],
+) -> Option<Cause> {
     let has_claims = !mounted.is_empty();
     let volumes = if has_claims {
         "All claims of the pod are bound"
@@ -24,29 +32,46 @@ pub(super) fn cause(world: &World, object: &Object, pod: &Pod, mounted: &[Mounte
     if let Some(unscheduled) = users::unscheduled(pod) {
         // Bound, but where no node is that could take the pod.
         if has_claims && unscheduled.sentence.contains("volume") {
-            return unscheduled;
+            return Some(unscheduled);
         }
         let said = told(condition(pod, "PodScheduled"), "nothing yet");
         let sentence =
             format!("{volumes}, and no node is chosen for it. The scheduler says: {said}.");
-        return at(
+        return Some(at(
             object,
             sentence,
             "status.conditions[PodScheduled]",
             changed(pod, "PodScheduled"),
-        );
+        ));
     }
-    if has_claims && let Some(cause) = not_mounted(world, object) {
-        return cause;
+    if has_claims
+        && is_mounting(pod)
+        && let Some(event) = last_failure(world, object, pod)?
+    {
+        return Some(not_mounted(object, &event));
     }
     let said = waits(pod).unwrap_or_else(|| "nothing yet".to_owned());
     let sentence = format!("{volumes}. Its node says of its containers: {said}.");
-    at(
+    Some(at(
         object,
         sentence,
         "status.containerStatuses",
         changed(pod, "PodScheduled"),
-    )
+    ))
+}
+
+/// Of a pod that has failed, or whose node says nothing of it.
+pub(super) fn ended(object: &Object, pod: &Pod) -> Cause {
+    let status = pod.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref());
+    let message = status.and_then(|status| status.message.as_deref());
+    let said: Vec<&str> = [reason, message].into_iter().flatten().collect();
+    let said = match said.join(": ") {
+        said if said.is_empty() => "it gives no reason".to_owned(),
+        said => said.trim_end_matches('.').to_owned(),
+    };
+    let sentence = format!("The pod is {}: {said}.", super::state(pod));
+    at(object, sentence, "status.phase", changed(pod, "Ready"))
 }
 
 /// Of a pod that runs, or has ended, and is wanted.
@@ -69,26 +94,50 @@ fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) 
     )
 }
 
-fn not_mounted(world: &World, object: &Object) -> Option<Cause> {
-    let event = NOT_MOUNTED
-        .iter()
-        .find_map(|reason| events::latest(world, object, reason)?)?;
+/// All volumes are mounted before the first container is made, and what failed before that is no trouble any more.
+fn is_mounting(pod: &Pod) -> bool {
+    containers(pod).all(|container| {
+        let state = container.state.as_ref();
+        let waiting = state.and_then(|state| state.waiting.as_ref());
+        let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
+        reason.is_some_and(|reason| MOUNTING.contains(&reason))
+    })
+}
+
+/// The last that is told of this pod, and of no earlier one of its name.
+fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Event>> {
+    let uid = pod.metadata.uid.as_deref();
+    let failures = NOT_MOUNTED.map(|reason| events::latest_of(world, object, uid, reason));
+    let failures: Option<Vec<_>> = failures.into_iter().collect();
+    Some(newest(failures?.into_iter().flatten()))
+}
+
+fn newest(events: impl Iterator<Item = Event>) -> Option<Event> {
+    events.max_by_key(events::last)
+}
+
+fn not_mounted(object: &Object, event: &Event) -> Cause {
     let sentence = format!(
         "The pod's node does not get one of its volumes: {}",
-        events::sentence(&event)
+        events::sentence(event)
     );
-    let evidence = Evidence::new(object.to_string(), "Events").since(events::since(&event));
-    Some(Cause::new(Code::NotMounted, sentence, evidence).run(
+    let evidence = Evidence::new(object.to_string(), "Events").since(events::since(event));
+    Cause::new(Code::NotMounted, sentence, evidence).run(
         format!("kubectl describe {}", object.arguments()),
         "to see all its Events; then look after the CSI driver on its node, or whoever has the volume still attached",
-    ))
+    )
 }
 
 /// What the first container says that waits.
 fn waits(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let all = [&status.init_container_statuses, &status.container_statuses];
-    all.into_iter().flatten().flatten().find_map(waiting)
+    containers(pod).find_map(waiting)
+}
+
+/// What is told of each, in the order in which they begin.
+fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let statuses = pod.status.iter();
+    let all = statuses.flat_map(|all| [&all.init_container_statuses, &all.container_statuses]);
+    all.flatten().flatten()
 }
 
 fn waiting(container: &ContainerStatus) -> Option<String> {
@@ -111,3 +160,7 @@ fn changed(pod: &Pod, type_: &str) -> Option<Timestamp> {
     let changed = condition(pod, type_)?.last_transition_time.as_ref();
     changed.map(|time| time.0)
 }
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;

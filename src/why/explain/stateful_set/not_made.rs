@@ -19,18 +19,24 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     if !stale.is_empty() {
         return stale;
     }
-    if let Some(quota) = quota(one, ordinal) {
+    let claims = stale::claims(one, ordinal);
+    if let Some(quota) = quota(one, &claims) {
         return vec![quota];
     }
-    match events::latest(one.world, one.object, FAILED).flatten() {
-        Some(event) => vec![refused(one, &event)],
-        None => vec![not_yet(one, ordinal)],
+    // A claim that could not be read may be what is in the way.
+    if claims.iter().any(|(_, look)| *look == Look::Unread) {
+        return Vec::new();
+    }
+    let uid = one.set.metadata.uid.as_deref();
+    match events::latest_of(one.world, one.object, uid, FAILED) {
+        Some(Some(event)) => vec![refused(one, &event)],
+        Some(None) => vec![not_yet(one, ordinal)],
+        None => Vec::new(),
     }
 }
 
 /// A quota that does not allow one of the claims that are missing.
-fn quota(one: &One<'_>, ordinal: u32) -> Option<Cause> {
-    let claims = stale::claims(one, ordinal);
+fn quota(one: &One<'_>, claims: &[(String, Look<PersistentVolumeClaim>)]) -> Option<Cause> {
     let looks = claims.iter().map(|(_, look)| look);
     let templates = one.kept.templates.iter();
     let mut missing = templates

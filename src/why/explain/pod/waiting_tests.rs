@@ -1,0 +1,59 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn pod(status: &Value) -> Pod {
+    let pod = json!({"metadata": {"name": "web"}, "status": status});
+    serde_json::from_value(pod).expect("a pod")
+}
+
+/// As an init container that fails: the others still wait for it, and the volumes are there.
+#[test]
+fn a_pod_whose_first_container_was_made_has_its_volumes() {
+    let container = |state: Value| json!({"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
+    let waits = |reason: &str| container(json!({"waiting": {"reason": reason}}));
+    let mounting = |init: Value, main: Value| {
+        is_mounting(&pod(
+            &json!({"initContainerStatuses": init, "containerStatuses": main}),
+        ))
+    };
+    let initializing = || json!([waits("PodInitializing")]);
+    assert!(is_mounting(&pod(&json!({}))));
+    assert!(mounting(json!([]), json!([waits("ContainerCreating")])));
+    assert!(mounting(initializing(), initializing()));
+    assert!(!mounting(
+        json!([waits("CrashLoopBackOff")]),
+        initializing()
+    ));
+    assert!(!mounting(json!([]), json!([waits("ImagePullBackOff")])));
+    assert!(!mounting(
+        json!([container(json!({"running": {}}))]),
+        initializing()
+    ));
+}
+
+#[test]
+fn the_newer_failure_is_told() {
+    let event = |reason: &str, time: &str| -> Event {
+        let event =
+            json!({"metadata": {}, "involvedObject": {}, "reason": reason, "lastTimestamp": time});
+        serde_json::from_value(event).expect("an Event")
+    };
+    let attach = event("FailedAttachVolume", "2026-01-01T00:00:00Z");
+    let mount = event("FailedMount", "2026-01-01T00:05:00Z");
+    let both = [mount.clone(), attach];
+    assert_eq!(newest(both.into_iter()), Some(mount));
+}
+
+#[test]
+fn a_pod_that_failed_says_why() {
+    let said = |status: &Value| ended(&Object::pod("shop", "web"), &pod(status)).sentence;
+    let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."});
+    assert_eq!(
+        said(&evicted),
+        "The pod is Failed: Evicted: The node was low on resource: memory."
+    );
+    assert_eq!(
+        said(&json!({"phase": "Unknown"})),
+        "The pod is Unknown: it gives no reason."
+    );
+}
