@@ -32,11 +32,13 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     tenant.repairs_its_certificate().await?;
     let warden = tenant.builder().start().await?;
     let space = Space::new(tenant.cluster, "rights-claims").await?;
-    let _refused = tenant.refuse_twice("persistentvolumeclaims/data");
-    space.create_claim("data").await?;
-    space.claim_is_protected("data").await?;
-    space.delete_claim("data").await?;
-    space.claim_is_gone("data").await?;
+    // No part of the name of another test's claim: what is refused is found by it.
+    let name = "guarded-alone";
+    let _refused = tenant.refuse_twice("persistentvolumeclaims/guarded-alone");
+    space.create_claim(name).await?;
+    space.claim_is_protected(name).await?;
+    space.delete_claim(name).await?;
+    space.claim_is_gone(name).await?;
     tenant.used_all(warden, &[BEFORE_A_REFUSAL]).await
 }
 
@@ -46,8 +48,8 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
     tenant.repairs_its_certificate().await?;
     let warden = tenant.builder().start().await?;
     let volumes = Space::new(tenant.cluster, "rights-volumes").await?.volumes;
-    let name = "pv-rights";
-    let _refused = tenant.refuse_twice("persistentvolumes/pv-rights");
+    let name = "protected-alone";
+    let _refused = tenant.refuse_twice("persistentvolumes/protected-alone");
     let (post, delete) = (PostParams::default(), DeleteParams::default());
     volumes.create(&post, &volume(name, json!({}))?).await?;
     eventually("the volume is protected", async || {
