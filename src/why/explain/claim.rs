@@ -43,6 +43,14 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     }
 }
 
+/// What holds it, or would if it were deleted now. Nothing where it would go at once.
+pub(super) fn held(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+    let held = terminating::causes(world, object, claim).0;
+    let deleted = claim.metadata.deletion_timestamp.is_some();
+    let holds = held.first().is_some_and(|cause| cause.code != Code::Unused);
+    if deleted || holds { held } else { Vec::new() }
+}
+
 /// In one word.
 pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
     if claim.metadata.deletion_timestamp.is_some() {

@@ -121,11 +121,8 @@ fn held_by(
         format!("kubectl get pvc -n {}", object.name.name),
         "to see them",
     );
-    let further = match since {
-        Some(_) => claim::causes(world, &held, first),
-        // Why it is as it is says nothing of why it does not go.
-        None => Vec::new(),
-    };
+    // Newer clusters delete all pods before anything else, so a claim that is not being deleted yet may be held already.
+    let further = claim::held(world, &held, first);
     [cause].into_iter().chain(further).collect()
 }
 
