@@ -190,22 +190,26 @@ fn foreign<'a>(
     ours: &'a str,
 ) -> impl Iterator<Item = Cause> + 'a {
     let foreign = finalizers.iter().filter(move |each| ***each != *ours);
-    foreign.map(move |finalizer| {
-        let sentence = match owner(finalizer) {
-            Some(owner) => format!(
-                "The finalizer {finalizer} holds it; {} takes it off {}.",
-                owner.who, owner.when
-            ),
-            None => format!(
-                "The finalizer {finalizer} holds it, which is neither Kubernetes' nor Volume Warden's: whoever put it there has to take it off."
-            ),
-        };
-        let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
-        let command = format!(
+    foreign.map(move |finalizer| by_finalizer(object, finalizer))
+}
+
+/// That this finalizer of somebody else holds it.
+pub fn by_finalizer(object: &Object, finalizer: &str) -> Cause {
+    let sentence = match owner(finalizer) {
+        Some(owner) => format!(
+            "The finalizer {finalizer} holds it; {} takes it off {}.",
+            owner.who, owner.when
+        ),
+        None => format!(
+            "The finalizer {finalizer} holds it, which is neither Kubernetes' nor Volume Warden's: whoever put it there has to take it off."
+        ),
+    };
+    let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
+    Cause::new(Code::ForeignFinalizer, sentence, evidence).run(
+        format!(
             "kubectl get {} -o yaml --show-managed-fields",
             object.arguments()
-        );
-        Cause::new(Code::ForeignFinalizer, sentence, evidence)
-            .run(command, "to see who put it there, and then look after that controller")
-    })
+        ),
+        "to see who put it there, and then look after that controller",
+    )
 }

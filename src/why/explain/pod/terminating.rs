@@ -4,7 +4,7 @@ use super::Causes;
 use crate::why::{
     Cause, Code, Evidence, Object, World,
     explain::{users, writers},
-    finalizers::owner,
+    held,
 };
 use k8s_openapi::{
     api::core::v1::Pod,
@@ -41,22 +41,8 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
 /// One cause for each finalizer.
 pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectMeta) -> Vec<Cause> {
     let finalizers = metadata.finalizers.iter().flatten();
-    let causes = finalizers.map(|finalizer| {
-        let whose = match owner(finalizer) {
-            Some(owner) => format!("{} takes it off {}", owner.who, owner.when),
-            None => "whoever put it there has to take it off".to_owned(),
-        };
-        let sentence = format!("The finalizer {finalizer} holds it; {whose}.");
-        let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
-        let cause = Cause::new(Code::ForeignFinalizer, sentence, evidence).run(
-            format!(
-                "kubectl get {} -o yaml --show-managed-fields",
-                object.arguments()
-            ),
-            "to see who put it there, and then look after that controller",
-        );
-        writers::told(cause, metadata)
-    });
+    let causes =
+        finalizers.map(|finalizer| writers::told(held::by_finalizer(object, finalizer), metadata));
     causes.collect()
 }
 
