@@ -1,8 +1,7 @@
 //! `drain`, before an API server that has nothing to drain.
 
-use super::{PATIENCE, Running, warden};
+use super::{PATIENCE, Running, kubeconfig_for, warden};
 use std::{
-    fs,
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     process::Stdio,
@@ -47,14 +46,7 @@ fn kubeconfig(directory: &TempDir) -> String {
             let _ = answered(connection);
         }
     });
-    let file = directory.path().join("kubeconfig");
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-         clusters: [{{name: c, cluster: {{server: 'http://{server}'}}}}]\n\
-         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
-         users: [{{name: u, user: {{}}}}]\n"
-    );
-    fs::write(&file, text).expect("writes");
+    let file = kubeconfig_for(directory, server);
     file.to_string_lossy().into_owned()
 }
 

@@ -6,7 +6,7 @@ mod printed;
 use std::{
     fs,
     io::Read,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -105,10 +105,14 @@ fn failed(command: Command, words: &str) {
 
 /// A kubeconfig for an API server that is not there.
 fn kubeconfig(directory: &TempDir) -> PathBuf {
-    let file = directory.path().join("kubeconfig");
     // Bound and dropped: nobody listens there.
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let server = closed.expect("an address");
+    kubeconfig_for(directory, closed.expect("an address"))
+}
+
+/// A kubeconfig for an API server there.
+fn kubeconfig_for(directory: &TempDir, server: SocketAddr) -> PathBuf {
+    let file = directory.path().join("kubeconfig");
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
          clusters: [{{name: c, cluster: {{server: 'http://{server}'}}}}]\n\
