@@ -3,6 +3,7 @@
 use super::{
     options::{ClusterOptions, ControllerOptions, LeaseOptions, in_order},
     print::print,
+    signals::Signals,
 };
 use crate::{
     cluster::{Apply, Elector, Leadership, LeaseName},
@@ -106,6 +107,7 @@ async fn drain(options: DrainOptions) -> anyhow::Result<ExitCode> {
         let outcome = take_back(&options, components, client, leadership, metrics).await?;
         return concluded(&outcome);
     }
+    let mut signals = Signals::new()?;
     leases::none_elsewhere(&found, &lease)?;
     if !found.is_empty() {
         // Where one was let go a moment ago, and a replica goes on, that one is to have it: it would take it after us, and write again.
@@ -119,7 +121,11 @@ async fn drain(options: DrainOptions) -> anyhow::Result<ExitCode> {
         leaderships.push(leadership);
         elections.push(tokio::spawn(elector.run(stop.clone())));
     }
-    let drained = led(&options, components, client, leaderships, &lease, metrics).await;
+    let drained = tokio::select! {
+        drained = led(&options, components, client, leaderships, &lease, metrics) => drained,
+        signal = signals.next() => Err(anyhow::anyhow!("ended by {signal} before it was done; run it again")),
+    };
+    // The Leases are let go, so that nobody has to wait until they expire.
     stop.cancel();
     join_all(elections).await;
     drained

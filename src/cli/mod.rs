@@ -15,6 +15,7 @@ mod print;
 mod provisioner;
 mod releaser;
 mod run;
+mod signals;
 mod single_dash;
 mod tasks;
 mod tls;
@@ -30,8 +31,8 @@ pub use options::RunOptions;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  it ended as asked
-  1  something failed; a sentence on standard error says what
-  2  the command line is wrong
+  1  something failed, or why was asked about an object that is not there; a sentence on standard error says what
+  2  the command line is wrong, or why could not read something that its answer rests on
   3  drain left objects alone that are in use, and listed them";
 
 /// Looks after Kubernetes volumes through their whole life.

@@ -1,10 +1,8 @@
 //! The tasks of the process: a process that only looks alive is worse than none, so it ends when one of them does.
 
+use super::signals::Signals;
 use std::time::Duration;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::JoinSet,
-};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// See the module.
@@ -56,11 +54,9 @@ impl Tasks {
     /// # Errors
     /// When a task ended that nobody had asked to.
     pub(super) async fn watch_over(mut self, patience: Duration) -> anyhow::Result<()> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut signals = Signals::new()?;
         let failed = tokio::select! {
-            _ = terminate.recv() => None,
-            _ = interrupt.recv() => None,
+            _ = signals.next() => None,
             Some(ended) = self.set.join_next() => Some(ended.unwrap_or("a task, by a panic,")),
         };
         tracing::info!("stopping");
@@ -68,8 +64,7 @@ impl Tasks {
         let all = async { while self.set.join_next().await.is_some() {} };
         tokio::select! {
             _ = tokio::time::timeout(patience, all) => {}
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = signals.next() => {}
         }
         match failed {
             Some(task) => anyhow::bail!("{task} ended although nobody asked it to"),

@@ -1,13 +1,18 @@
-//! Two thousand claims, and a drain that is killed in the middle of them.
+//! A drain that does not come to its end, by one of two thousand claims.
 
 use super::support::{CLAIM_FINALIZER, Stage};
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::{ResourceExt, api::ListParams};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
 use std::process::Stdio;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use volume_warden_controlplane::{Rule, RuleHandle};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+    time::timeout,
+};
+use volume_warden_controlplane::{DEFAULT_TIMEOUT, Rule, RuleHandle};
 
 const MANY: usize = 2000;
 
@@ -85,4 +90,33 @@ async fn tells_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
     );
     drain.wait().await?;
     Ok(())
+}
+
+/// By whoever runs it, or by its Job.
+#[tokio::test]
+async fn a_drain_that_is_told_to_end_lets_go_of_its_lease() -> Result<()> {
+    let stage = Stage::new("told").await?;
+    stage.create_claim("data", json!({})).await?;
+    let leases = Api::<Lease>::namespaced(stage.space.cluster.client(), "volume-warden");
+    for (flag, name) in [("-INT", "SIGINT"), ("-TERM", "SIGTERM")] {
+        let middle = held(&stage, "data");
+        let mut drain = stage.command(&["--in-tree=off"]);
+        let drain = drain.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        middle.held(1).await?;
+        let process = drain.id().context("it runs")?.to_string();
+        Command::new("kill").args([flag, &process]).status().await?;
+        let ended = timeout(DEFAULT_TIMEOUT, drain.wait_with_output());
+        let ended = ended.await.context("it goes on")??;
+        let told = String::from_utf8(ended.stderr)?;
+        assert_eq!(
+            told,
+            format!("volume-warden: ended by {name} before it was done; run it again\n")
+        );
+        assert_eq!(ended.status.code(), Some(1));
+        for lease in leases.list(&ListParams::default()).await? {
+            let holder = lease.spec.and_then(|spec| spec.holder_identity);
+            assert_eq!(holder.unwrap_or_default(), "");
+        }
+    }
+    stage.drain(&["--in-tree=off"]).await?.left_nothing()
 }
