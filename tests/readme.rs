@@ -74,7 +74,7 @@ fn with_every_series() -> Metrics {
     metrics.live_read(Kind::Pod);
     metrics.sets("p", "p", 0);
     metrics.claims("f", 0);
-    metrics.certificate_expiry("c", Some(0));
+    metrics.certificate("c", Some((0, 0)));
     metrics.reviewed("/p", "v", Duration::ZERO);
     let backend = &metrics.backend;
     backend.called("o", "o", Duration::ZERO);

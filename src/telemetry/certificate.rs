@@ -9,6 +9,7 @@ use prometheus_client::{
 #[derive(Debug, Default)]
 pub(super) struct CertificateMetrics {
     expiry: Family<Certificate, Gauge>,
+    lifetime: Family<Certificate, Gauge>,
     distrusting: Gauge,
 }
 
@@ -17,6 +18,9 @@ impl CertificateMetrics {
         let help = "Seconds until the served certificate, and the CA it is trusted by, expire";
         let expiry = self.expiry.clone();
         registry.register_with_unit("certificate_expiry", help, Unit::Seconds, expiry);
+        let help = "Seconds that they last from their first to their last";
+        let lifetime = self.lifetime.clone();
+        registry.register_with_unit("certificate_lifetime", help, Unit::Seconds, lifetime);
         let help =
             "Webhooks of the running components whose caBundle does not fit the served certificate";
         registry.register("webhooks_distrusting", help, self.distrusting.clone());
@@ -24,13 +28,19 @@ impl CertificateMetrics {
 }
 
 impl Metrics {
-    /// So many seconds are left to a certificate, if it is known.
-    pub fn certificate_expiry(&self, certificate: &'static str, left: Option<i64>) {
-        let (expiry, certificate) = (&self.certificate.expiry, Certificate { certificate });
-        match left {
-            Some(left) => drop(expiry.get_or_create(&certificate).set(left)),
-            None => drop(expiry.remove(&certificate)),
-        }
+    /// So many seconds are left to a certificate of its whole lifetime, if it is known.
+    pub fn certificate(&self, certificate: &'static str, seconds: Option<(i64, i64)>) {
+        let CertificateMetrics {
+            expiry, lifetime, ..
+        } = &self.certificate;
+        let certificate = Certificate { certificate };
+        let Some((left, whole)) = seconds else {
+            expiry.remove(&certificate);
+            lifetime.remove(&certificate);
+            return;
+        };
+        expiry.get_or_create(&certificate).set(left);
+        lifetime.get_or_create(&certificate).set(whole);
     }
 
     /// So many webhooks do not trust the served certificate.

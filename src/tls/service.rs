@@ -77,8 +77,8 @@ impl Service {
         metrics.before_scrape(move |metrics| {
             let now = watched.clock.now().unix_timestamp();
             for (which, validity) in watched.watched() {
-                let left = validity.map(|validity| validity.until - now);
-                metrics.certificate_expiry(which.label(), left);
+                let seconds = validity.map(|each| (each.until - now, each.until - each.from));
+                metrics.certificate(which.label(), seconds);
             }
             metrics.webhooks_distrusting(watched.distrusting());
         });
