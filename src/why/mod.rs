@@ -19,6 +19,8 @@ mod explain;
 pub mod finalizers;
 pub mod held;
 mod object;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use answer::{Answer, Cause, Evidence, Next};

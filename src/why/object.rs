@@ -57,6 +57,11 @@ impl Object {
         &self.name.namespace
     }
 
+    /// The command that shows it with its Events.
+    pub fn describe(&self) -> String {
+        format!("kubectl describe {}", self.arguments())
+    }
+
     /// What follows the verb in a command of `kubectl`.
     pub fn arguments(&self) -> String {
         let Self { short, name, .. } = self;

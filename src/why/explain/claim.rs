@@ -82,12 +82,15 @@ fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Ca
                 ))
             });
             let sentence = format!(
-                "The claim was bound to the volume {volume}, which is now the claim {}'s.",
-                other.unwrap_or_else(|| "of nobody".to_owned())
+                "The claim was bound to the volume {volume}, which is {}.",
+                other.map_or_else(
+                    || "no claim's any more".to_owned(),
+                    |other| format!("now the claim {other}'s")
+                )
             );
             let cause = Cause::new(Code::VolumeReserved, sentence, evidence);
             return vec![cause.run(
-                format!("kubectl describe pv {volume}"),
+                Object::volume(volume).describe(),
                 "to see whose it is; this claim is bound again only if it is given back",
             )];
         }
@@ -99,7 +102,7 @@ fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Ca
     };
     let cause = Cause::new(Code::VolumeMissing, sentence, evidence);
     vec![cause.run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see what it was; then make the volume again, or restore what was on it into a new claim",
     )]
 }

@@ -1,5 +1,6 @@
 //! Pods that use a claim.
 
+use super::pod::terminating;
 use crate::why::{Cause, Code, Evidence, Look, Object, World};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
 use kube::ResourceExt;
@@ -29,12 +30,15 @@ pub(super) fn names(pod: &Pod, claim: &str) -> bool {
 /// That the pod uses it, and why the pod does not go.
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
-    // What has finished runs nowhere.
-    let lost = (!has_finished(pod))
-        .then(|| lost_node(world, pod))
-        .flatten();
-    let stuck = lost.or_else(|| terminating(pod));
-    [Some(used), stuck].into_iter().flatten().collect()
+    let stuck = if pod.metadata.deletion_timestamp.is_some() {
+        terminating::causes(world, &Object::of_pod(pod), pod).0
+    } else if has_finished(pod) {
+        // It runs nowhere.
+        Vec::new()
+    } else {
+        lost_node(world, pod).into_iter().collect()
+    };
+    std::iter::once(used).chain(stuck).collect()
 }
 
 /// The pod's node does not answer, or is gone.
@@ -63,7 +67,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let evidence = Evidence::new(object.to_string(), "status.conditions[Ready]");
             let cause = Cause::new(Code::NodeLost, sentence, evidence.since(since));
             Some(cause.run(
-                format!("kubectl describe node {name}"),
+                object.describe(),
                 "to bring the node back; only if its machine is certainly off, taint it with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
             ))
         }
@@ -76,34 +80,6 @@ fn readiness(node: &Node) -> Option<&NodeCondition> {
     conditions
         .iter()
         .find(|condition| condition.type_ == "Ready")
-}
-
-/// The pod is being deleted, and somebody's finalizer or its kubelet has not let it go yet.
-pub(super) fn terminating(pod: &Pod) -> Option<Cause> {
-    let deleted = pod.metadata.deletion_timestamp.as_ref()?;
-    let object = Object::of_pod(pod);
-    let since = Some(deleted.0);
-    let describe = format!("kubectl describe {}", object.arguments());
-    let Some(finalizer) = pod.finalizers().first() else {
-        let sentence = "The pod is being deleted, and its node has not said yet that everything in it has ended.";
-        let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(since);
-        return Some(
-            Cause::new(Code::PodTerminating, sentence, evidence)
-                .run(describe, "to see what its containers still do"),
-        );
-    };
-    let sentence = format!(
-        "The pod is being deleted, and the finalizer {finalizer} holds it: whoever put it there has to take it off."
-    );
-    let evidence = Evidence::new(object.to_string(), "metadata.finalizers").since(since);
-    let command = format!(
-        "kubectl get {} -o yaml --show-managed-fields",
-        object.arguments()
-    );
-    Some(Cause::new(Code::PodTerminating, sentence, evidence).run(
-        command,
-        "to see who put it there, and then look after that controller",
-    ))
 }
 
 fn has_finished(pod: &Pod) -> bool {
@@ -187,7 +163,7 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
     let evidence =
         Evidence::new(object.to_string(), "status.conditions[PodScheduled]").since(since);
     Some(Cause::new(Code::PodUnscheduled, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see what no node offers; the claim is bound once the pod has one",
     ))
 }

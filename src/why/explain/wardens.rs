@@ -15,8 +15,6 @@ const SOON: i64 = 5;
 const LATE: i64 = 60;
 /// The clock here may be ahead of that of whoever renews a Lease.
 const CLOCKS: i64 = 15;
-/// The Lease of the one replica of kube-controller-manager that works.
-const IN_TREE: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 /// That nothing but the protection holds an object that was deleted then, and why that is not taken off.
 pub(super) fn causes(
@@ -81,9 +79,9 @@ fn silent(lease: &Lease, component: Component) -> Cause {
 
 /// Volume Warden is not installed. Whether the controller in question is switched on cannot be seen, but whether its process runs can.
 fn in_tree(world: &World, component: Component) -> Option<Cause> {
-    let (namespace, name) = IN_TREE;
-    let object = Object::new("Lease", "lease", namespace, name);
-    let (sentence, since) = match world.get::<Lease>(namespace, name) {
+    let object = in_tree_lease();
+    let found = world.get::<Lease>(object.namespace_name(), &object.name.name);
+    let (sentence, since) = match found {
         Look::Found(lease) if is_held(&lease, world.now) => (
             format!(
                 "Volume Warden's {component} is not installed, and kube-controller-manager runs but does not take the protection off: its \
@@ -107,9 +105,14 @@ fn in_tree(world: &World, component: Component) -> Option<Cause> {
     };
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(since);
     Some(Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see who looks after this cluster's volumes, and to have it run",
     ))
+}
+
+/// The Lease of the one replica of kube-controller-manager that works.
+pub(super) fn in_tree_lease() -> Object {
+    Object::new("Lease", "lease", "kube-system", "kube-controller-manager")
 }
 
 /// The Leases of Volume Warden for that component; nothing where they are not known.

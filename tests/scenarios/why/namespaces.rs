@@ -22,7 +22,7 @@ use volume_warden_storageos::{PASSWORD, StorageOs, USER};
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "namespace with a used claim",
-        root: Code::PodTerminating,
+        root: Code::ForeignFinalizer,
         seed: used,
     },
     Fault {

@@ -3,7 +3,10 @@
 use super::in_the_way;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
-    explain::volumes::{Misfit, fits, taken},
+    explain::{
+        volumes::{Misfit, fits, taken},
+        wardens,
+    },
 };
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
@@ -43,7 +46,7 @@ pub(super) fn named(
         _ => return binder(object, name),
     };
     let sentence = format!("The claim names the volume {name}, which {misfit}.");
-    let show = format!("kubectl describe {}", Object::volume(name).arguments());
+    let show = Object::volume(name).describe();
     Some(
         Cause::new(Code::NoMatchingVolume, sentence, evidence)
             .run(show, "to compare; what does not fit has to be made anew"),
@@ -55,7 +58,7 @@ fn binder(object: &Object, volume: &str) -> Option<Cause> {
     let sentence = format!("The volume {volume} fits; kube-controller-manager binds it.");
     let evidence = Evidence::new(object.to_string(), "status.phase");
     Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        "kubectl describe lease kube-controller-manager -n kube-system",
+        wardens::in_tree_lease().describe(),
         "to see whether it runs, if this lasts",
     ))
 }

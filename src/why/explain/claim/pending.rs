@@ -144,7 +144,7 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
 fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<Cause> {
     let (name, provisioner) = (class.name_any(), &class.provisioner);
     let failed = events::latest(world, object, "ProvisioningFailed")?;
-    let describe = format!("kubectl describe {}", object.arguments());
+    let describe = object.describe();
     if let Some(failed) = failed {
         let sentence = format!(
             "The provisioner {provisioner} of the StorageClass {name} failed: {}",
@@ -165,7 +165,7 @@ fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<C
         "metadata.annotations[volume.kubernetes.io/storage-provisioner]",
     );
     Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see what it was last told; then whether that provisioner is installed and runs",
     ))
 }

@@ -63,7 +63,7 @@ fn cause(event: &Event) -> Cause {
         );
     }
     cause.run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see what was told since; then look after the storage backend, and the access that Volume Warden has to it",
     )
 }

@@ -100,7 +100,7 @@ fn failure(object: &Object, condition: &NamespaceCondition) -> Cause {
         );
     }
     cause.run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see all conditions; it is tried again by itself",
     )
 }

@@ -51,7 +51,7 @@ pub(super) fn cause(object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause 
 
 fn told(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
     let (claim, namespace) = (&mounted.claim, object.namespace_name());
-    let pod = format!("kubectl describe {}", object.arguments());
+    let pod = object.describe();
     let (who, command, purpose) = match maker {
         Maker::Annotation(_) => (
             "Volume Warden's pvc-provisioner makes it, as the pod's annotation asks, and has not done so yet".to_owned(),
@@ -89,7 +89,7 @@ fn invalid(object: &Object, complaint: &Complaint) -> Cause {
     let sentence = format!("No claim is made for the pod: {}.", complaint.sentence);
     let evidence = Evidence::new(object.to_string(), "metadata.annotations");
     Cause::new(Code::InvalidTemplate, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see the annotations; then correct them where the pod's manifest is, or with kubectl annotate --overwrite",
     )
 }

@@ -76,7 +76,7 @@ pub(in crate::why::explain) fn refused(
     let object = Object::new("ResourceQuota", "resourcequota", namespace, quota);
     let evidence = Evidence::new(object.to_string(), field);
     Cause::new(Code::QuotaExhausted, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see what is used; then have the quota raised, or delete claims that are not needed any more",
     )
 }

@@ -20,7 +20,7 @@ pub(super) fn since(pod: &Pod) -> Option<Timestamp> {
 }
 
 /// What holds it.
-pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
+pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let has_node = pod
         .spec
         .as_ref()
@@ -33,7 +33,7 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let on_node = users::lost_node(world, pod).or_else(|| in_grace(object, pod, world.now));
     let causes: Vec<Cause> = on_node.into_iter().chain(finalizers()).collect();
     if causes.is_empty() {
-        return (users::terminating(pod).into_iter().collect(), Vec::new());
+        return (vec![ending(object, pod)], Vec::new());
     }
     first(causes)
 }
@@ -63,6 +63,16 @@ fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     Some(cause.wait(format!(
         "its node ends them in {left} seconds at the latest"
     )))
+}
+
+/// Its grace is over, and it is still there.
+fn ending(object: &Object, pod: &Pod) -> Cause {
+    let sentence =
+        "The pod is being deleted, and its node has not said yet that everything in it has ended.";
+    let evidence =
+        Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(since(pod));
+    Cause::new(Code::PodTerminating, sentence, evidence)
+        .run(object.describe(), "to see what its containers still do")
 }
 
 fn first(causes: Vec<Cause>) -> Causes {

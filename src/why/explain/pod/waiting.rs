@@ -88,10 +88,8 @@ pub(super) fn not_ready(object: &Object, pod: &Pod) -> Cause {
 
 fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) -> Cause {
     let evidence = Evidence::new(object.to_string(), field).since(since);
-    Cause::new(Code::NoVolumeProblem, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
-        "to see its conditions and its Events",
-    )
+    Cause::new(Code::NoVolumeProblem, sentence, evidence)
+        .run(object.describe(), "to see its conditions and its Events")
 }
 
 /// All volumes are mounted before the first container is made, and what failed before that is no trouble any more.
@@ -123,7 +121,7 @@ fn not_mounted(object: &Object, event: &Event) -> Cause {
     );
     let evidence = Evidence::new(object.to_string(), "Events").since(events::since(event));
     Cause::new(Code::NotMounted, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see all its Events; then look after the CSI driver on its node, or whoever has the volume still attached",
     )
 }

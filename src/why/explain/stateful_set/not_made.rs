@@ -71,7 +71,7 @@ fn refused(one: &One<'_>, event: &Event) -> Cause {
         };
     }
     Cause::new(Code::NoVolumeProblem, sentence, seen(one, event)).run(
-        format!("kubectl describe {}", one.object.arguments()),
+        one.object.describe(),
         "to see all its Events; then correct the set, or what refuses its pods",
     )
 }
@@ -96,7 +96,7 @@ fn not_yet(one: &One<'_>, ordinal: u32) -> Cause {
     );
     let evidence = Evidence::new(pod.to_string(), "metadata.name");
     Cause::new(Code::PodPending, sentence, evidence).run(
-        format!("kubectl describe {}", one.object.arguments()),
+        one.object.describe(),
         "to see whether it makes progress; if it makes none, kube-controller-manager does not run",
     )
 }

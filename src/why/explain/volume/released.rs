@@ -47,7 +47,7 @@ fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Opt
     );
     let evidence = Evidence::new(object.to_string(), "status.phase").since(since);
     Some(Cause::new(Code::StorageNotDeleted, sentence, evidence).run(
-        format!("kubectl describe {}", object.arguments()),
+        object.describe(),
         "to see which driver it is of, and then whether its provisioner runs",
     ))
 }
@@ -71,7 +71,7 @@ fn replaced(object: &Object, other: &PersistentVolumeClaim, old: &ObjectReferenc
     let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
     if claim::state(other) == "Bound" {
         return Cause::new(Code::ClaimReplaced, sentence, evidence).run(
-            format!("kubectl describe {}", object.arguments()),
+            object.describe(),
             "to decide what is to become of it: its policy is Retain, so it stays until somebody says",
         );
     }
@@ -106,7 +106,7 @@ fn retained(object: &Object, volume: &PersistentVolume, old: &ObjectReference) -
             "{sentence} Volume Warden's pv-releaser with the controller id {id} makes it available again, once no node has it attached."
         );
         return Cause::new(Code::Retained, sentence, evidence).run(
-            format!("kubectl describe {}", object.arguments()),
+            object.describe(),
             "to see what pv-releaser says, if that lasts",
         );
     }

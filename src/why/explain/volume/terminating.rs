@@ -73,7 +73,7 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
 fn late(bound: &Cause) -> Cause {
     let sentence = "The claim that had the volume is gone, and kube-controller-manager has not said so on the volume yet.";
     Cause::new(Code::Bound, sentence, bound.evidence.clone()).run(
-        "kubectl describe lease kube-controller-manager -n kube-system",
+        wardens::in_tree_lease().describe(),
         "to see whether it runs, if this lasts",
     )
 }
@@ -106,7 +106,7 @@ fn foreign(world: &World, object: &Object, volume: &PersistentVolume, cause: Cau
             evidence,
         )
         .run(
-            format!("kubectl describe {}", object.arguments()),
+            object.describe(),
             "to see what the driver says, and whether it runs",
         );
     }
@@ -123,7 +123,7 @@ fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
         .iter()
         .find(|each| each.spec.source.persistent_volume_name.as_deref() == name);
     let Some(attachment) = attachment else {
-        let describe = format!("kubectl describe {}", object.arguments());
+        let describe = object.describe();
         return Cause::new(Code::ForeignFinalizer, cause.sentence.clone(), cause.evidence.clone())
             .run(describe, "to see the driver; nothing is attached any more, so its external-attacher is late or not running");
     };

@@ -1,0 +1,58 @@
+use super::*;
+
+/// A claim that is being deleted, and its pod.
+fn used(metadata: Value, phase: &str) -> Cluster {
+    let claim = json!({
+        "metadata": {
+            "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z", "finalizers": ["kubernetes.io/pvc-protection"],
+        },
+        "status": {"phase": "Bound"},
+    });
+    let mut pod = json!({
+        "metadata": {"name": "web", "namespace": "shop"}, "status": {"phase": phase},
+        "spec": {"nodeName": "node", "containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+    });
+    json_patch::merge(&mut pod["metadata"], &metadata);
+    Cluster::default().claim(claim).pod(pod)
+}
+
+fn data() -> Object {
+    Object::claim("shop", "data")
+}
+
+fn with_its_node(cluster: Cluster) -> Cluster {
+    cluster.with("/api/v1/nodes", json!({"metadata": {"name": "node"}}))
+}
+
+#[tokio::test]
+async fn a_user_whose_node_is_gone() {
+    let answer = used(json!({}), "Running").explained(&data()).await;
+    assert_eq!(codes(&answer), [Code::InUse, Code::NodeLost]);
+    assert_eq!(command(&answer), "kubectl get node node");
+    let finished = used(json!({}), "Succeeded").explained(&data()).await;
+    assert_eq!(codes(&finished), [Code::FinishedPod], "it runs nowhere");
+}
+
+/// The same as is told of the pod itself.
+#[tokio::test]
+async fn a_user_that_is_being_deleted() {
+    let deleted = |at: &str, finalizers: Value| {
+        let changes = json!({"deletionTimestamp": at, "deletionGracePeriodSeconds": 30, "finalizers": finalizers});
+        with_its_node(used(changes, "Running"))
+    };
+    let (over, under_way) = ("2026-01-01T00:30:00Z", "2026-01-01T01:00:10Z");
+    for (at, finalizers, root) in [
+        (over, json!([]), Code::PodTerminating),
+        (under_way, json!([]), Code::PodTerminating),
+        (over, json!(["example.com/hold"]), Code::ForeignFinalizer),
+    ] {
+        let of_claim = deleted(at, finalizers.clone()).explained(&data()).await;
+        let web = Object::pod("shop", "web");
+        let of_pod = deleted(at, finalizers).explained(&web).await;
+        assert_eq!(codes(&of_claim), [Code::InUse, root]);
+        assert_eq!(of_claim.root(), of_pod.root());
+    }
+    let began = deleted(over, json!([])).explained(&data()).await;
+    let since = began.root().and_then(|root| root.evidence.since);
+    assert_eq!(since, "2026-01-01T00:29:30Z".parse().ok());
+}

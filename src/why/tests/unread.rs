@@ -1,0 +1,71 @@
+use super::*;
+use k8s_openapi::api::core::v1::Node;
+
+/// What is beyond is told of, and does not keep the rest from being read.
+#[tokio::test]
+async fn no_answer_takes_more_than_six_calls() {
+    let now = NOW.parse().expect("a time");
+    let mut world = World::new(Cluster::default().client(), now);
+    let look = |world: &World| -> Vec<Look<Arc<Node>>> {
+        let names = (0..8).map(|index| format!("node-{index}"));
+        names.map(|name| world.get::<Node>("", &name)).collect()
+    };
+    assert!(look(&world).iter().all(|look| *look == Look::Unread));
+    assert!(world.fulfil().await);
+    let looks = look(&world);
+    let absent = looks.iter().filter(|look| **look == Look::Absent).count();
+    assert_eq!((absent, world.calls()), (6, 6));
+    assert!(!world.fulfil().await, "nothing is wished for twice");
+    assert_eq!(
+        world.unread(),
+        ["node-6", "node-7"].map(|name| format!(
+            "nodes {name} could not be read: that would be more than 6 calls for one answer"
+        ))
+    );
+}
+
+/// Nothing is concluded of what could not be read, and it is told.
+#[tokio::test]
+async fn what_may_not_be_read_is_told() {
+    let claim = json!({"metadata": {
+        "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z", "finalizers": ["kubernetes.io/pvc-protection"],
+    }});
+    let cluster = || Cluster::default().claim(claim.clone());
+    let data = Object::claim("shop", "data");
+    let answer = cluster().without("pods").explained(&data).await;
+    assert_eq!(codes(&answer), []);
+    assert_eq!(
+        answer.unread,
+        ["pods in shop could not be read: not for you"]
+    );
+    let answer = cluster().without("leases").explained(&data).await;
+    assert_eq!(codes(&answer), [Code::Unused]);
+    assert_eq!(answer.unread, ["leases could not be read: not for you"]);
+    let told = cluster()
+        .without("persistentvolumeclaims")
+        .told(&data)
+        .await;
+    let sentence = "persistentvolumeclaims shop/data could not be read: not for you";
+    assert_eq!(told, Told::Unread(vec![sentence.to_owned()]));
+    let other = Object::claim("shop", "other");
+    assert_eq!(cluster().told(&other).await, Told::NotFound);
+}
+
+/// Every kind that can be asked about.
+#[tokio::test]
+async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
+    for (object, resource) in [
+        (Object::claim("shop", "x"), "persistentvolumeclaims"),
+        (Object::volume("x"), "persistentvolumes"),
+        (Object::pod("shop", "x"), "pods"),
+        (Object::stateful_set("shop", "x"), "statefulsets"),
+        (Object::namespace("x"), "namespaces"),
+    ] {
+        let told = Cluster::default().told(&object).await;
+        assert_eq!(told, Told::NotFound, "{object}");
+        let told = Cluster::default().without(resource).told(&object).await;
+        assert!(matches!(told, Told::Unread(_)), "{object}: {told:?}");
+        let world = World::new(Cluster::default().client(), NOW.parse().expect("a time"));
+        assert!(matches!(explain(&world, &object), Look::Unread), "{object}");
+    }
+}
