@@ -1,8 +1,8 @@
 //! The only writer. What a rule wants is data; this turns it into a guarded patch and says what became of it.
 
 use super::{
-    Retry,
     action::{Action, Target},
+    applied::{Applied, judge},
     client::within,
     create,
     events::{Announcement, Events, Regarding},
@@ -21,51 +21,6 @@ use tokio::sync::Semaphore;
 
 /// Shorter than the time between our last write as a leader and another replica's first, see `lease`.
 pub(super) const CALL_LIMIT: Duration = Duration::from_secs(4);
-
-/// What became of an action.
-#[derive(Debug)]
-pub enum Applied {
-    /// It is as wanted: written, or the object is gone.
-    Done,
-    /// Nothing was written: this is a dry run.
-    Withheld,
-    /// Nothing was written: this replica does not lead, or not for sure.
-    NotLeading,
-    /// The object is not what the rule saw, or was seen too long ago. Look again.
-    Outdated,
-    /// The API server did not take it.
-    Failed(kube::Error),
-}
-
-impl Applied {
-    /// For a reconcile: whether the object has to be looked at again although nothing may happen to it.
-    ///
-    /// # Errors
-    /// When what was wanted was not written and could be.
-    pub fn settled(self) -> Result<(), Retry> {
-        match self {
-            Self::Done | Self::Withheld => Ok(()),
-            Self::NotLeading => Err(Retry::new("this replica does not lead")),
-            Self::Outdated => Err(Retry::new("it changed meanwhile")),
-            Self::Failed(error) => Err(Retry::new(error.to_string())),
-        }
-    }
-
-    /// The API server took it, so whatever is cached of the object is history.
-    pub fn written(&self) -> bool {
-        matches!(self, Self::Done)
-    }
-
-    pub(super) fn label(&self) -> &'static str {
-        match self {
-            Self::Done => "Done",
-            Self::Withheld => "Withheld",
-            Self::NotLeading => "NotLeading",
-            Self::Outdated => "Outdated",
-            Self::Failed(_) => "Failed",
-        }
-    }
-}
 
 /// See the module.
 pub struct Apply {
@@ -253,31 +208,6 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
     }
 }
 
-/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
-/// somebody's validation, unless the object began to be deleted before our finalizer came.
-pub(super) fn judge(written: kube::Result<()>) -> Applied {
-    match written {
-        Ok(()) => Applied::Done,
-        Err(kube::Error::Api(status)) if status.code == 404 => Applied::Done,
-        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Outdated,
-        Err(kube::Error::Api(status)) if status.code == 422 && !is_invalid(&status) => {
-            Applied::Outdated
-        }
-        Err(error) => Applied::Failed(error),
-    }
-}
-
-fn is_invalid(status: &Status) -> bool {
-    let causes = status
-        .details
-        .as_ref()
-        .map(|details| details.causes.as_slice())
-        .unwrap_or_default();
-    causes
-        .iter()
-        .any(|cause| !cause.message.contains("no new finalizers can be added"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,11 +220,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::Instant;
 
-    fn judged(status: serde_json::Value) -> &'static str {
-        let status: Status = serde_json::from_value(status).expect("a status");
-        judge(Err(kube::Error::Api(Box::new(status)))).label()
-    }
-
     #[test]
     fn a_refusal_says_who_asks_again() {
         let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
@@ -304,33 +229,6 @@ mod tests {
         assert_eq!(note(Action::Delete), again);
         let drained = "The API server refused it, so run volume-warden drain again: no";
         assert_eq!(note(Action::TakeBack(Vec::new())), drained);
-    }
-
-    /// As the API server answers, by its real responses.
-    #[test]
-    fn answers_are_told_apart() {
-        let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";
-        for (answer, expected) in [
-            (json!({"code": 404, "reason": "NotFound"}), "Done"),
-            (json!({"code": 409, "reason": "Conflict"}), "Outdated"),
-            (
-                json!({"code": 422, "reason": "Invalid", "details": {}}),
-                "Outdated",
-            ),
-            (
-                json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": late}]}}),
-                "Outdated",
-            ),
-            (
-                json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": "must not be so"}]}}),
-                "Failed",
-            ),
-            (json!({"code": 403, "reason": "Forbidden"}), "Failed"),
-            (json!({"code": 429, "reason": "TooManyRequests"}), "Failed"),
-            (json!({"code": 504, "reason": "Timeout"}), "Failed"),
-        ] {
-            assert_eq!(judged(answer.clone()), expected, "{answer}");
-        }
     }
 
     /// What was decided by others that may have changed since is not carried out late, however long it had to wait.

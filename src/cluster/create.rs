@@ -2,7 +2,8 @@
 
 use super::{
     action::Target,
-    apply::{Applied, Apply, CALL_LIMIT},
+    applied::Applied,
+    apply::{Apply, CALL_LIMIT},
     client::within,
 };
 use crate::objects::{Kind, ObjectName};

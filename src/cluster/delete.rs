@@ -1,7 +1,8 @@
 //! Objects of kinds that no rule knows, deleted: the third thing that the only writer does.
 
 use super::{
-    apply::{Applied, Apply, CALL_LIMIT, judge},
+    applied::{Applied, judge},
+    apply::{Apply, CALL_LIMIT},
     client::within,
 };
 use kube::{

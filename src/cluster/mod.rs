@@ -5,6 +5,7 @@
 mod access;
 mod action;
 mod apis;
+mod applied;
 mod apply;
 mod backoff;
 mod client;
@@ -27,7 +28,8 @@ mod work_queue;
 pub use access::Access;
 pub use action::{Action, Target};
 pub use apis::scoped;
-pub use apply::{Applied, Apply};
+pub use applied::Applied;
+pub use apply::Apply;
 pub use backoff::doubling;
 pub use client::{UNHURRIED, USER_AGENT, connect, within};
 pub use create::{Creation, Lane};
