@@ -1,6 +1,6 @@
 //! One line in the log for each review: what was asked by whom, and what was answered.
 
-use super::hook::{Answer, Request};
+use super::{answer::Answer, request::Request};
 use crate::telemetry::Sparse;
 use std::{fmt, time::Duration};
 use tracing::Span;

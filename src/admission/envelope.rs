@@ -3,7 +3,7 @@
 //! Own types rather than kube's: those buffer the whole body to flatten it, build every object before anybody asks, and write a
 //! patch as an array of numbers instead of base64.
 
-use super::hook::{Answer, Request};
+use super::{answer::Answer, request::Request};
 use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};

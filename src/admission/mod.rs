@@ -1,11 +1,15 @@
 //! The HTTPS side: takes admission reviews, asks a component's hook, answers. Knows no component.
 
+mod answer;
 mod decision;
 mod envelope;
 mod hook;
+mod request;
 mod router;
 mod server;
 
-pub use hook::{Answer, Hook, Request, Review, Rule, UserInfo};
+pub use answer::Answer;
+pub use hook::{Hook, Review, Rule};
+pub use request::{Request, UserInfo};
 pub use router::{Options, router};
 pub use server::{Certificate, Limits, serve};

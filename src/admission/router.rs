@@ -1,9 +1,6 @@
 //! From HTTP to a hook and back: bounds, deadlines, panics.
 
-use super::{
-    decision, envelope,
-    hook::{Answer, Hook, Request},
-};
+use super::{answer::Answer, decision, envelope, hook::Hook, request::Request};
 use crate::telemetry::{Metrics, Sparse};
 use axum::{
     Router,

@@ -6,7 +6,7 @@ use super::{
     client::within,
     create,
     events::{Announcement, Events, Regarding},
-    lease::Leadership,
+    leadership::Leadership,
 };
 use crate::telemetry::Metrics;
 use json_patch::Patch;

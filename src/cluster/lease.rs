@@ -6,7 +6,7 @@
 //!
 //! A lease is no fence: whatever is destroyed carries preconditions besides.
 
-use super::client::within;
+use super::{client::within, leadership::Leadership};
 use crate::telemetry::Metrics;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -31,48 +31,6 @@ const RENEW_PERIOD: Duration = Duration::from_secs(2);
 const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 /// For one call.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
-
-/// Whether this replica may write.
-#[derive(Clone, Debug)]
-pub struct Leadership {
-    until: watch::Receiver<Option<Instant>>,
-}
-
-impl Leadership {
-    /// Right now. A process that was paused finds out at its first question, before the election does.
-    pub fn holds(&self) -> bool {
-        self.until
-            .borrow()
-            .is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Waits until this replica leads. For ever, if the election has ended.
-    pub async fn gained(&self) {
-        let mut until = self.until.clone();
-        if until
-            .wait_for(|until| until.is_some_and(|until| Instant::now() < until))
-            .await
-            .is_err()
-        {
-            std::future::pending().await
-        }
-    }
-
-    /// Waits until this replica no longer leads: it was told so, or the renewal is late. Late for a moment is late too: what was
-    /// not written in that moment has to be looked at again.
-    pub async fn lost(&self) {
-        let mut receiver = self.until.clone();
-        loop {
-            let Some(until) = *receiver.borrow_and_update() else {
-                return;
-            };
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => return,
-                changed = receiver.changed() => if changed.is_err() { return },
-            }
-        }
-    }
-}
 
 /// Where the Lease is and who we are.
 #[derive(Clone, Debug)]
@@ -112,7 +70,7 @@ impl Elector {
                 seen: None,
                 stale: true,
             },
-            Leadership { until: receiver },
+            Leadership::until(receiver),
         )
     }
 
@@ -120,7 +78,7 @@ impl Elector {
     #[cfg(test)]
     pub(crate) fn by_hand() -> (watch::Sender<Option<Instant>>, Leadership) {
         let (sender, until) = watch::channel(None);
-        (sender, Leadership { until })
+        (sender, Leadership::until(until))
     }
 
     /// Competes until `stop`, then lets go of the Lease so that another replica need not wait for it to expire.

@@ -1,6 +1,6 @@
 //! Runs a component's reconciles: only while this replica leads, each object in one task, nothing lost to a panic.
 
-use super::{lease::Leadership, work_queue::WorkQueue};
+use super::{leadership::Leadership, work_queue::WorkQueue};
 use crate::telemetry::Metrics;
 use futures::FutureExt;
 use std::{fmt::Display, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Duration};

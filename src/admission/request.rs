@@ -1,0 +1,91 @@
+//! What the API server asks.
+
+use super::answer::Answer;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The request of an admission review; the objects in it are not parsed before somebody asks for them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Echoed in every answer: the API server takes no other.
+    pub uid: String,
+    /// What is asked to be changed.
+    pub resource: GroupVersionResource,
+    /// Empty for the object itself.
+    #[serde(default)]
+    pub sub_resource: String,
+    /// Empty where the API server is to make a name (`generateName`).
+    #[serde(default)]
+    pub name: String,
+    /// Empty for cluster-scoped objects.
+    #[serde(default)]
+    pub namespace: String,
+    /// CREATE, UPDATE, DELETE or CONNECT.
+    pub operation: String,
+    /// Nothing will be stored.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+    /// Who asks.
+    #[serde(default)]
+    pub user_info: UserInfo,
+    #[serde(default)]
+    object: Option<Box<RawValue>>,
+    #[serde(default)]
+    old_object: Option<Box<RawValue>>,
+}
+
+/// The part of a request's `userInfo` that is read.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct UserInfo {
+    /// `system:serviceaccount:<namespace>:<name>` for a service account.
+    #[serde(default)]
+    pub username: String,
+    /// Unique across time, where the authenticator says it.
+    #[serde(default)]
+    pub uid: String,
+    /// The groups it is in.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Whatever else the authenticator says.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// As the API server spells it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct GroupVersionResource {
+    /// Empty for the core group.
+    #[serde(default)]
+    pub group: String,
+    /// The plural.
+    #[serde(default)]
+    pub resource: String,
+}
+
+impl Request {
+    /// The object as it would be stored.
+    ///
+    /// # Errors
+    /// The answer to give when there is none or it cannot be read.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<T, Answer> {
+        read("object", self.object.as_deref())
+    }
+
+    /// The object as it is stored.
+    ///
+    /// # Errors
+    /// The answer to give when there is none or it cannot be read.
+    pub fn old_object<T: DeserializeOwned>(&self) -> Result<T, Answer> {
+        read("oldObject", self.old_object.as_deref())
+    }
+}
+
+/// The API server has read the object before us: if we cannot, the fault is ours, and no user's to wait for.
+fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, Answer> {
+    let raw = raw.ok_or_else(|| Answer::unavailable(format!("the review has no {field}")))?;
+    serde_json::from_str(raw.get()).map_err(|error| {
+        Answer::unavailable(format!("the review's {field} cannot be read: {error}"))
+    })
+}
