@@ -146,7 +146,7 @@ fn stages_in(directory: &Path) -> Result<Vec<String>> {
     Ok(stages)
 }
 
-fn started(child: std::io::Result<Child>) -> Result<Child> {
+pub(crate) fn started(child: std::io::Result<Child>) -> Result<Child> {
     match child {
         Ok(child) => Ok(child),
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(GO_MISSING),

@@ -1,14 +1,13 @@
 //! Helm, for the tests of the chart.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::binaries::{DIRECTORY_VARIABLE, build_once, cache_directory, pinned_version, pins_hash};
+use crate::binaries::{locate_apart, pinned_version};
 use crate::go_build::go_build;
 
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/helm");
@@ -57,17 +56,9 @@ impl Helm {
 }
 
 fn binary() -> Result<PathBuf> {
-    let given = env::var_os(DIRECTORY_VARIABLE).map(|directory| Path::new(&directory).join("helm"));
-    if let Some(given) = given.filter(|helm| helm.is_file()) {
-        return Ok(given);
-    }
     let version = pinned_version(GO_MOD, "helm.sh/helm/v4")?;
-    let cache = cache_directory()?;
-    let directory = cache.join(format!("helm-{version}-{:08x}", pins_hash(&PINS) as u32));
-    let build = |output: &Path| {
+    locate_apart("helm", version, &PINS, |output| {
         let package = ["helm.sh/helm/v4/cmd/helm"];
         go_build("Helm", MODULE, "-s -w", &package, output)
-    };
-    build_once(&cache, &directory, &["helm"], build)?;
-    Ok(directory.join("helm"))
+    })
 }

@@ -20,6 +20,7 @@ mod audit;
 mod binaries;
 mod bootstrap;
 mod builder;
+mod cert_manager;
 mod cluster;
 mod component;
 mod connect_proxy;

@@ -1,0 +1,91 @@
+//! cert-manager, from its Go module: its kinds for whoever has objects of them, its controllers for whoever waits for theirs.
+//!
+//! `cert-manager/main.go` runs the controllers, since cert-manager's own commands are modules that no proxy has.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::binaries::{locate_apart, pinned_version};
+use crate::cluster::Cluster;
+use crate::go_build::{go_build, started};
+use crate::process::Process;
+
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cert-manager");
+const GO_MOD: &str = include_str!("../cert-manager/go.mod");
+const PINS: [&str; 3] = [
+    GO_MOD,
+    include_str!("../cert-manager/go.sum"),
+    include_str!("../cert-manager/main.go"),
+];
+const PINNED: &str = "github.com/cert-manager/cert-manager";
+const KINDS: &str = "cert-manager-kinds.yaml";
+const CONTROLLERS: &str = "cert-manager";
+
+impl Cluster {
+    /// Installs cert-manager's own definitions of its kinds. The first of this user's tests fetches them, with Go.
+    pub async fn install_cert_manager_kinds(&self) -> Result<()> {
+        let kinds = tokio::task::spawn_blocking(|| located(KINDS, fetch)).await??;
+        let file = kinds.to_str().context("a path in UTF-8")?;
+        // What they were would not go into kubectl's annotation.
+        let apply = ["apply", "--server-side", "-f", file];
+        self.kubectl(&apply).await?;
+        let wait = ["wait", "--for=condition=Established", "-f", file];
+        self.kubectl(&wait).await.map(drop)
+    }
+
+    /// Runs cert-manager's controllers and its cainjector as an admin, until what is returned is dropped. The first of this user's tests
+    /// builds them, which takes minutes.
+    pub async fn run_cert_manager(&self) -> Result<Process> {
+        let build = |output: &Path| go_build("cert-manager", MODULE, "-s -w", &["."], output);
+        let controllers = tokio::task::spawn_blocking(move || located(CONTROLLERS, build));
+        let mut command = Command::new(controllers.await??);
+        command.env("KUBECONFIG", self.kubeconfig());
+        self.spawn("cert-manager", command)
+    }
+}
+
+fn located(file: &'static str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let version = pinned_version(GO_MOD, PINNED)?;
+    locate_apart(file, version, &PINS, make)
+}
+
+/// What `go mod download -json` says of a module.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Downloaded {
+    dir: PathBuf,
+}
+
+/// Its kinds in one file, of the module's source.
+fn fetch(output: &Path) -> Result<()> {
+    let download = Command::new("go")
+        .args(["mod", "download", "-json", PINNED])
+        .current_dir(MODULE)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    let download = started(download)?.wait_with_output()?;
+    ensure!(
+        download.status.success(),
+        "go mod download of {PINNED} failed: {}",
+        String::from_utf8_lossy(&download.stdout)
+    );
+    let module: Downloaded = serde_json::from_slice(&download.stdout)?;
+    let directory = module.dir.join("deploy/crds");
+    let mut kinds = Vec::new();
+    for kind in [
+        "certificaterequests",
+        "certificates",
+        "clusterissuers",
+        "issuers",
+    ] {
+        let file = directory.join(format!("cert-manager.io_{kind}.yaml"));
+        let kind = fs::read_to_string(&file);
+        kinds.push(kind.with_context(|| format!("reading {}", file.display()))?);
+    }
+    fs::write(output.join(KINDS), kinds.join("\n---\n")).context("writing cert-manager's kinds")
+}

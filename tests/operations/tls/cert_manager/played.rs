@@ -1,0 +1,174 @@
+//! cert-manager's contract, as far as the overlay relies on it. Issuers and Certificates are read as they were applied; Secrets get
+//! `tls.crt`, `tls.key` and `ca.crt`; whatever is annotated with `cert-manager.io/inject-ca-from` gets the `ca.crt` of that Certificate's
+//! Secret as its caBundle.
+
+use super::{Overlay, follows, text};
+use crate::{
+    support::webhooks_answer,
+    tls::{PATIENCE, publish, visitor::Visitor},
+};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::api::{Patch, PatchParams, PostParams};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use volume_warden::tls::Clock;
+use volume_warden_controlplane::{Cluster, eventually_within};
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+impl Overlay<'_> {
+    /// The CA that the issuer of the served certificate signs with: of the Certificate whose Secret that issuer names.
+    async fn authority(&self, key: &KeyPair) -> Result<Authority> {
+        let served = self
+            .object("certificate.cert-manager.io", "volume-warden")
+            .await?;
+        let issuer = text(&served, "/spec/issuerRef/name")?;
+        let issuer = self.object("issuer.cert-manager.io", issuer).await?;
+        let secret = text(&issuer, "/spec/ca/secretName")?;
+        let authority = self
+            .object("certificate.cert-manager.io", "volume-warden-ca")
+            .await?;
+        ensure!(text(&authority, "/spec/secretName")? == secret);
+        ensure!(authority["spec"]["isCA"] == true);
+        let kept = text(&authority, "/spec/privateKey/rotationPolicy")?;
+        ensure!(kept == "Never", "a new key would not be announced");
+        let mut parameters = CertificateParams::new(vec![])?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let name = text(&authority, "/spec/commonName")?;
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::from_pem(&key.serialize_pem())?;
+        Ok(CertifiedIssuer::self_signed(parameters, key)?)
+    }
+
+    /// Writes the Secret of the served Certificate.
+    async fn issue(&self, authority: &Authority) -> Result<()> {
+        let served = self
+            .object("certificate.cert-manager.io", "volume-warden")
+            .await?;
+        let names: Vec<String> = serde_json::from_value(served["spec"]["dnsNames"].clone())?;
+        let (mut parameters, key) = (CertificateParams::new(names)?, KeyPair::generate()?);
+        parameters.use_authority_key_identifier_extension = true;
+        let certificate = parameters.signed_by(&key, authority)?;
+        let entries = [
+            ("tls.crt", certificate.pem()),
+            ("tls.key", key.serialize_pem()),
+            ("ca.crt", authority.pem()),
+        ];
+        let data: BTreeMap<_, _> = entries
+            .into_iter()
+            .map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())))
+            .collect();
+        let name = text(&served, "/spec/secretName")?;
+        let secret: Secret = serde_json::from_value(json!({
+            "metadata": {"name": name}, "type": "kubernetes.io/tls", "data": data,
+        }))?;
+        if self.secrets.get_opt(name).await?.is_none() {
+            self.secrets.create(&PostParams::default(), &secret).await?;
+        } else {
+            let data = json!({"data": data});
+            let merge = Patch::Merge(data);
+            self.secrets
+                .patch(name, &PatchParams::default(), &merge)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// What cainjector does: fills in the caBundle of whatever is annotated, by default with the Secret's.
+    async fn inject(&self, other: Option<&str>) -> Result<()> {
+        for kind in [
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+        ] {
+            let list = ["get", kind, "-o", "json"];
+            let list: Value = serde_json::from_str(&self.cluster.kubectl(&list).await?)?;
+            for configuration in list["items"].as_array().context("a list")? {
+                let from = text(
+                    configuration,
+                    "/metadata/annotations/cert-manager.io~1inject-ca-from",
+                )?;
+                let certificate = from
+                    .strip_prefix("volume-warden/")
+                    .context("its namespace")?;
+                let certificate = self
+                    .object("certificate.cert-manager.io", certificate)
+                    .await?;
+                let data = self.data(text(&certificate, "/spec/secretName")?).await?;
+                let injected = match other {
+                    Some(other) => other.to_owned(),
+                    None => String::from_utf8(data.get("ca.crt").context("a CA")?.0.clone())?,
+                };
+                publish(self.cluster, kind, configuration, &injected).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A leaf of its own time, a CA renewed in either order, a foreign CA published and taken back.
+#[tokio::test]
+async fn what_cert_manager_does_is_followed() -> Result<()> {
+    let cluster = Cluster::ours().name("cert-manager").start().await?;
+    let overlay = Overlay::install(&cluster).await?;
+    let key = KeyPair::generate()?;
+    let authority = overlay.authority(&key).await?;
+    overlay.issue(&authority).await?;
+    overlay.mount().await?;
+    overlay.inject(None).await?;
+    let warden = overlay.start().await?;
+    webhooks_answer(&cluster.client()).await?;
+    let visitor = Visitor {
+        client: cluster.client(),
+        clock: Clock::system(),
+    };
+    let served = async || visitor.served(warden.webhook_port()).await;
+    let first = served().await?;
+    overlay.issue(&authority).await?;
+    overlay.mount().await?;
+    follows(&warden, &visitor, &first).await?;
+
+    // The CA is renewed, with its key: its caBundle arrives before the files, then after them.
+    let second = served().await?;
+    let renewed = overlay.authority(&key).await?;
+    overlay.issue(&renewed).await?;
+    overlay.inject(None).await?;
+    ensure!(
+        served().await? == second,
+        "the old one is trusted by the new CA"
+    );
+    overlay.mount().await?;
+    follows(&warden, &visitor, &second).await?;
+    let third = served().await?;
+    overlay.issue(&overlay.authority(&key).await?).await?;
+    overlay.mount().await?;
+    follows(&warden, &visitor, &third).await?;
+    overlay.inject(None).await?;
+    served().await?;
+
+    let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
+    overlay.inject(Some(&foreign.cert.pem())).await?;
+    eventually_within(PATIENCE, "it is not ready", async || {
+        anyhow::Ok(!warden.ready().await)
+    })
+    .await?;
+    let log = warden.process().log();
+    ensure!(log.contains("the API server will not trust the certificate for webhook"));
+    overlay.inject(None).await?;
+    eventually_within(PATIENCE, "it is ready", async || {
+        anyhow::Ok(warden.ready().await)
+    })
+    .await?;
+
+    let calls = cluster.audit().all()?.by_user_agent("volume-warden/");
+    let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
+    ensure!(forbidden.is_empty() && !calls.is_empty(), "{forbidden:?}");
+    ensure!(
+        !calls.iter().any(|call| call.resource == "secrets"),
+        "no Secret is read"
+    );
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}
