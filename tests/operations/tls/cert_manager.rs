@@ -11,6 +11,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::Api;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
+use volume_warden::tls::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 
 const NAMESPACE: &str = "volume-warden";
@@ -60,6 +61,14 @@ impl<'a> Overlay<'a> {
         symlink(generation, root.join("..data_tmp"))?;
         fs::rename(root.join("..data_tmp"), root.join("..data"))?;
         Ok(())
+    }
+
+    /// A client that trusts what is published.
+    fn visitor(&self) -> Visitor {
+        Visitor {
+            client: self.cluster.client(),
+            clock: Clock::system(),
+        }
     }
 
     /// The program as the Deployment starts it, with that mount.

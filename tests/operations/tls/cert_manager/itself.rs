@@ -3,16 +3,12 @@
 use super::{NAMESPACE, Overlay, follows};
 use crate::{
     support::webhooks_answer,
-    tls::{
-        PATIENCE,
-        visitor::{Visitor, bundle},
-    },
+    tls::{PATIENCE, visitor::bundle},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use volume_warden::tls::Clock;
 use volume_warden_controlplane::{Cluster, eventually_within};
 
 const SECRET: &str = "volume-warden-tls";
@@ -79,10 +75,7 @@ async fn cert_manager_itself_is_followed() -> Result<()> {
     overlay.mount().await?;
     let warden = overlay.start().await?;
     webhooks_answer(&cluster.client()).await?;
-    let visitor = Visitor {
-        client: cluster.client(),
-        clock: Clock::system(),
-    };
+    let visitor = overlay.visitor();
     let served = async || visitor.served(warden.webhook_port()).await;
 
     let first = served().await?;

@@ -5,7 +5,7 @@
 use super::{Overlay, follows, text};
 use crate::{
     support::webhooks_answer,
-    tls::{PATIENCE, publish, visitor::Visitor},
+    tls::{PATIENCE, publish},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
@@ -13,7 +13,6 @@ use kube::api::{Patch, PatchParams, PostParams};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use volume_warden::tls::Clock;
 use volume_warden_controlplane::{Cluster, eventually_within};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -119,10 +118,7 @@ async fn what_cert_manager_does_is_followed() -> Result<()> {
     overlay.inject(None).await?;
     let warden = overlay.start().await?;
     webhooks_answer(&cluster.client()).await?;
-    let visitor = Visitor {
-        client: cluster.client(),
-        clock: Clock::system(),
-    };
+    let visitor = overlay.visitor();
     let served = async || visitor.served(warden.webhook_port()).await;
     let first = served().await?;
     overlay.issue(&authority).await?;
