@@ -11,7 +11,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, path::Path};
 
 /// Where a pod finds the namespace it is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -29,8 +29,7 @@ impl ClusterOptions {
     async fn config(&self) -> anyhow::Result<Config> {
         match &self.kubeconfig {
             Some(path) => {
-                let kubeconfig = Kubeconfig::read_from(path)
-                    .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+                let kubeconfig = read(path)?;
                 let options = KubeConfigOptions::default();
                 Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
             }
@@ -121,6 +120,15 @@ fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let random = std::collections::hash_map::RandomState::new().hash_one(std::process::id());
     format!("{}_{}_{random:x}", host.trim(), std::process::id())
+}
+
+/// Reads a kubeconfig. Of why it cannot, the last cause is told: the others repeat it.
+pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
+    Kubeconfig::read_from(path).map_err(|error| {
+        let error = anyhow::Error::from(error);
+        let (path, why) = (path.display(), error.root_cause());
+        anyhow::anyhow!("cannot read the kubeconfig {path}: {why}")
+    })
 }
 
 #[cfg(test)]

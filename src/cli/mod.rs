@@ -31,8 +31,8 @@ pub use options::RunOptions;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  it ended as asked
-  1  something failed, or why was asked about an object that is not there; a sentence on standard error says what
-  2  the command line is wrong, or why could not read something that its answer rests on
+  1  something failed; a sentence on standard error says what. Of why: there is no such object
+  2  the command line is wrong. Of why: something could not be read that the answer rests on
   3  drain left objects alone that are in use, and listed them";
 
 /// Looks after Kubernetes volumes through their whole life.

@@ -1,6 +1,6 @@
 //! `volume-warden why`: what keeps an object, or keeps it from coming, and what to do next.
 
-use super::{print::print, why_tree::Tree};
+use super::{connection, print::print, why_tree::Tree};
 use crate::{
     cluster::connect,
     tls::install_crypto,
@@ -9,10 +9,7 @@ use crate::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use k8s_openapi::jiff::Timestamp;
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Client, Config, config::KubeConfigOptions};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// There is no such object.
@@ -138,8 +135,7 @@ impl WhyOptions {
             ..KubeConfigOptions::default()
         };
         if let Some(path) = &self.kubeconfig {
-            let read = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            let read = connection::read(path)?;
             return Ok(Config::from_custom_kubeconfig(read, &options).await?);
         }
         match Config::from_kubeconfig(&options).await {

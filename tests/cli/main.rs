@@ -294,7 +294,7 @@ fn an_id_that_no_lease_can_be_named_after_is_told() {
 fn a_missing_kubeconfig_is_told_by_name() {
     failed(
         run(Path::new("/nowhere/kubeconfig"), &[]),
-        "cannot read the kubeconfig /nowhere/kubeconfig",
+        "cannot read the kubeconfig /nowhere/kubeconfig: No such file or directory (os error 2)\n",
     );
 }
 
