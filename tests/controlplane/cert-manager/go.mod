@@ -1,6 +1,6 @@
 module volume-warden.dev/tests/controlplane/cert-manager
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/cert-manager/cert-manager v1.21.2
