@@ -18,12 +18,9 @@ const OURS: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
 /// The example is named along with it so that cargo resolves the same features and has the dependencies already.
 pub fn build() -> Result<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--locked"]).args([
-        "--bin",
-        "volume-warden",
-        "--example",
-        "demo",
-    ]);
+    cargo
+        .args(["build", "--locked"])
+        .args(["--bin", "volume-warden", "--example", "demo"]);
     // `cargo run` describes the demo's package in these, and the build script of ring would see a change in them.
     let ours = |name: &OsString| {
         OURS.iter()
@@ -34,13 +31,13 @@ pub fn build() -> Result<PathBuf> {
     }
     let status = cargo.status().context("starting cargo")?;
     ensure!(status.success(), "building volume-warden failed ({status})");
-    // The example is target/release/examples/demo.
+    // The example is target/debug/examples/demo.
     let demo = env::current_exe()?;
-    let release = demo
+    let directory = demo
         .ancestors()
         .nth(2)
         .context("an executable without a directory")?;
-    Ok(release.join("volume-warden"))
+    Ok(directory.join("volume-warden"))
 }
 
 /// Makes the storage of the fifth story, which goes with the cluster, and tells where it is.
