@@ -20,19 +20,17 @@ fn lease(renewed: &str) -> Value {
 /// Somebody who is at work is given a minute.
 #[tokio::test]
 async fn a_volume_warden_that_holds_its_lease_and_is_late() {
-    let renewed = "2026-01-01T00:59:58.000000Z";
     let data = Object::claim("shop", "data");
-    let told = async |at: &str| {
+    let told = async |at: &str, renewed: &str| {
         let cluster = deleted(at).lease(lease(renewed));
-        codes(&cluster.explained(&data).await)
+        cluster.explained(&data).await
     };
-    assert_eq!(told("2026-01-01T00:59:50Z").await, [Code::Unused]);
-    let late = told("2026-01-01T00:58:00Z").await;
-    assert_eq!(late, [Code::Unused, Code::OwnerNotRunning]);
-    let answer = deleted("2026-01-01T00:58:00Z").lease(lease(renewed));
-    let answer = answer.explained(&data).await;
-    assert!(command(&answer).starts_with("kubectl logs -n volume-warden"));
-    let silent = deleted("2026-01-01T00:58:00Z").lease(lease("2026-01-01T00:50:00.000000Z"));
-    let answer = silent.explained(&data).await;
-    assert!(command(&answer).starts_with("kubectl get pods -n volume-warden"));
+    let (now, long_ago) = ("2026-01-01T00:59:58.000000Z", "2026-01-01T00:50:00.000000Z");
+    let in_time = told("2026-01-01T00:59:50Z", now).await;
+    assert_eq!(codes(&in_time), [Code::Unused]);
+    let late = told("2026-01-01T00:58:00Z", now).await;
+    assert_eq!(codes(&late), [Code::Unused, Code::OwnerNotRunning]);
+    assert!(command(&late).starts_with("kubectl logs -n volume-warden"));
+    let silent = told("2026-01-01T00:58:00Z", long_ago).await;
+    assert!(command(&silent).starts_with("kubectl get pods -n volume-warden"));
 }

@@ -15,6 +15,8 @@ use volume_warden::tls::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 
 const NAMESPACE: &str = "volume-warden";
+/// Of the certificate that is served.
+const SECRET: &str = "volume-warden-tls";
 const MOUNTED: &str = "/etc/volume-warden/tls";
 
 /// The overlay on a cluster, and what its kubelet mounts.
@@ -47,7 +49,7 @@ impl<'a> Overlay<'a> {
 
     /// What the kubelet does: a new directory, and `..data` renamed over to point at it.
     async fn mount(&self) -> Result<()> {
-        let (root, data) = (self.mount.path(), self.data("volume-warden-tls").await?);
+        let (root, data) = (self.mount.path(), self.data(SECRET).await?);
         let generation = fs::read_dir(root)?.count().to_string();
         let directory = root.join(&generation);
         fs::create_dir(&directory)?;

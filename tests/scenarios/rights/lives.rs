@@ -36,7 +36,7 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     let warden = tenant.builder().arg(own).start().await?;
     // No part of the name of another test's claim: what is refused is found by it.
     let name = "guarded-alone";
-    let _refused = tenant.refuse_twice("persistentvolumeclaims/guarded-alone");
+    let _refused = tenant.refuse_twice(&format!("persistentvolumeclaims/{name}"));
     space.create_claim(name).await?;
     space.claim_is_protected(name).await?;
     space.delete_claim(name).await?;
@@ -51,7 +51,7 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
     let warden = tenant.builder().start().await?;
     let volumes = Space::new(tenant.cluster, "rights-volumes").await?.volumes;
     let name = "protected-alone";
-    let _refused = tenant.refuse_twice("persistentvolumes/protected-alone");
+    let _refused = tenant.refuse_twice(&format!("persistentvolumes/{name}"));
     let (post, delete) = (PostParams::default(), DeleteParams::default());
     volumes.create(&post, &volume(name, json!({}))?).await?;
     eventually("the volume is protected", async || {

@@ -1,6 +1,6 @@
 //! cert-manager's own controllers and its cainjector. To build them takes minutes, so that is for `VOLUME_WARDEN_SOAK=1` only.
 
-use super::{NAMESPACE, Overlay, follows};
+use super::{NAMESPACE, Overlay, SECRET, follows};
 use crate::{
     support::webhooks_answer,
     tls::{PATIENCE, visitor::bundle},
@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use volume_warden_controlplane::{Cluster, eventually_within};
 
-const SECRET: &str = "volume-warden-tls";
 const CA: &str = "volume-warden-ca";
 
 type Data = BTreeMap<String, ByteString>;
