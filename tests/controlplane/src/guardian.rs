@@ -1,13 +1,14 @@
 //! The process that ends all others of a cluster when this process is gone.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use crate::process::Process;
@@ -16,10 +17,12 @@ use crate::util::lock;
 /// Reads its stdin to the end, which comes when this process ends in whatever way, and then ends its
 /// process group: politely, and two seconds later the hard way, which also works on stopped processes.
 ///
-/// HUP is ignored because the kernel sends it to an orphaned process group with a stopped member. The
-/// wait also catches a member that was just being started when this process was killed.
+/// HUP is ignored because the kernel sends it to an orphaned process group with a stopped member; a line
+/// on stdout says from when on. The wait also catches a member that was just being started when this
+/// process was killed.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
+echo
 while read -r _; do :; done
 kill -TERM 0
 sleep 2
@@ -41,23 +44,27 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Starts a guardian which removes `scratch` when it has to end the group itself.
+    /// Starts a guardian which removes `scratch` when it has to end the group itself, and returns when
+    /// it is on guard.
     pub fn start(scratch: &Path) -> Result<Self> {
         let mut shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "volume-warden-guardian"])
             .arg(scratch)
             .process_group(0)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .context("starting /bin/sh as the guardian of a cluster")?;
         let pipe = shell.stdin.take();
-        Ok(Self {
+        let stdout = shell.stdout.take();
+        let guardian = Self {
             shell,
             _pipe: pipe,
             members: Mutex::default(),
-        })
+        };
+        await_line(stdout.context("the guardian has no stdout")?)?;
+        Ok(guardian)
     }
 
     /// The process group, for a short-lived child that is not worth a [`Process`].
@@ -90,6 +97,15 @@ impl Guardian {
             thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Waits for the line that says that signals no longer end the guardian. Until then its group has no
+/// members, for a signal to the group could end it before them.
+fn await_line(stdout: ChildStdout) -> Result<()> {
+    let mut line = String::new();
+    let read = BufReader::new(stdout).read_line(&mut line);
+    ensure!(read? > 0, "the guardian of a cluster ended at once");
+    Ok(())
 }
 
 impl Drop for Guardian {
