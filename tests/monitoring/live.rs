@@ -1,6 +1,6 @@
 //! A real Volume Warden on a real control plane, in whose metrics and log one looks.
 
-use crate::{FAIL_OPEN, Served, not_served, prometheus::Prometheus, promql::Asked, shipped};
+use crate::{FAIL_OPEN, Served, not_served, prometheus, promql::Asked, shipped};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{
@@ -65,6 +65,11 @@ impl Scene {
         let post = PostParams::default();
         for name in ["held", "free"] {
             self.claims.create(&post, &claim(name)?).await?;
+            eventually("the claim has its finalizer", async || {
+                let claim = self.claims.get(name).await?;
+                anyhow::Ok(claim.metadata.finalizers.is_some())
+            })
+            .await?;
         }
         self.pods.create(&post, &pod("user", "held")?).await?;
         self.knows(r#"volume_warden_feed_synced{resource="pods"} 1"#)
@@ -100,6 +105,8 @@ impl Scene {
     /// The lines of its log with this message.
     fn log(&self, message: &str) -> Result<Vec<Value>> {
         let log = self.warden.process().log();
+        // The last line may be half written.
+        let (log, _) = log.rsplit_once('\n').unwrap_or_default();
         let lines = log.lines().map(|line| {
             serde_json::from_str::<Value>(line).with_context(|| format!("not JSON: {line}"))
         });
@@ -162,7 +169,7 @@ fn reviews_are_logged(scene: &Scene) -> Result<()> {
     ensure!(why.contains("is being deleted"), "{line}");
     let uid = line["uid"].as_str().unwrap_or_default();
     ensure!(uid.len() == 36 && line["took"].as_f64().is_some(), "{line}");
-    let patched = json!({"kind": "persistentvolumeclaims", "object": "default/held", "verdict": "Patched", "level": "DEBUG"});
+    let patched = json!({"kind": "persistentvolumeclaims", "object": "default/probe", "verdict": "Patched", "level": "DEBUG"});
     ensure!(lines.iter().any(|line| has(line, &patched)), "no {patched}");
     Ok(())
 }
@@ -222,13 +229,17 @@ async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
 async fn every_query_asks_for_what_is_served() -> Result<()> {
     let scene = Scene::new().await?;
     the_kustomization_is_whole(&scene.cluster).await?;
-    reviews_are_logged(&scene)?;
-    actions_are_logged(&scene)?;
+    eventually("the reviews are logged", async || {
+        reviews_are_logged(&scene)
+    })
+    .await?;
+    eventually("the actions are logged", async || {
+        actions_are_logged(&scene)
+    })
+    .await?;
     let mut served = served(&scene.warden.metrics().await?);
-    if let Some(prometheus) = Prometheus::wanted()? {
-        prometheus
-            .answers(scene.warden.metrics_port(), &shipped::queries())
-            .await?;
+    if let Some(real) = prometheus::wanted().await? {
+        prometheus::answers(&real, scene.warden.metrics_port(), &shipped::queries()).await?;
     }
     let of_the_api_server = self::served(&metrics_of_a_fail_open(scene).await?);
     let fail_open = of_the_api_server.get(FAIL_OPEN);

@@ -110,23 +110,24 @@ pub(crate) fn build_once(
     Ok(())
 }
 
-/// A file that not all tests need: where the control plane's binaries are, or else in the cache beside them, in a directory named after this
-/// version and the hash of these pins, and made there if this user never did.
+/// The directory of files that not all tests need: that of the control plane's binaries if they are there, or else one in the cache beside
+/// them, named after the first of them, this version and the hash of these pins, and made there if this user never did.
 pub(crate) fn locate_apart(
-    file: &'static str,
+    files: &[&'static str],
     version: &str,
     pins: &[&str],
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
-    let given = env::var_os(DIRECTORY_VARIABLE).map(|directory| Path::new(&directory).join(file));
-    if let Some(given) = given.filter(|given| given.is_file()) {
+    let given = env::var_os(DIRECTORY_VARIABLE).map(PathBuf::from);
+    if let Some(given) = given.filter(|given| missing_file(given, files).is_none()) {
         return Ok(given);
     }
+    let first = files.first().context("no files to locate")?;
+    let name = first.trim_end_matches(".yaml");
     let cache = cache_directory()?;
-    let name = file.trim_end_matches(".yaml");
     let directory = cache.join(format!("{name}-{version}-{:08x}", pins_hash(pins) as u32));
-    build_once(&cache, &directory, &[file], make)?;
-    Ok(directory.join(file))
+    build_once(&cache, &directory, files, make)?;
+    Ok(directory)
 }
 
 fn missing_file<'a>(directory: &Path, files: &[&'a str]) -> Option<&'a str> {

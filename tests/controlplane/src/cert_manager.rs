@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::binaries::{locate_apart, pinned_version};
 use crate::cluster::Cluster;
+use crate::eventually::eventually;
 use crate::go_build::{go_build, started};
 use crate::process::Process;
 
@@ -33,8 +34,14 @@ impl Cluster {
         // What they were would not go into kubectl's annotation.
         let apply = ["apply", "--server-side", "-f", file];
         self.kubectl(&apply).await?;
-        let wait = ["wait", "--for=condition=Established", "-f", file];
-        self.kubectl(&wait).await.map(drop)
+        // They are established a moment before the API server tells of them.
+        let of_each = "certificaterequests,certificates,clusterissuers,issuers";
+        eventually("cert-manager's kinds are served", async || {
+            self.kubectl(&["get", of_each, "--all-namespaces"])
+                .await
+                .map(drop)
+        })
+        .await
     }
 
     /// Runs cert-manager's controllers and its cainjector as an admin, until what is returned is dropped. The first of this user's tests
@@ -50,7 +57,7 @@ impl Cluster {
 
 fn located(file: &'static str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let version = pinned_version(GO_MOD, PINNED)?;
-    locate_apart(file, version, &PINS, make)
+    Ok(locate_apart(&[file], version, &PINS, make)?.join(file))
 }
 
 /// What `go mod download -json` says of a module.

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, setpriority_process};
 
 use crate::binaries::KWOK_STAGES;
 use crate::util::say;
@@ -22,6 +23,8 @@ const KUBERNETES_PACKAGES: [&str; 5] = [
 ];
 /// What makes KWOK's nodes Ready and keep their Leases, and its pods run, complete and go away.
 const STAGE_DIRECTORIES: [&str; 3] = ["node/fast", "node/heartbeat-with-lease", "pod/fast"];
+/// Of all nice values.
+const LAST: i32 = 19;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 const GO_MISSING: &str = "the test control plane is built once with the Go toolchain, and there is no `go` in PATH: \
     install Go 1.26 or newer, or name a directory of ready binaries in VOLUME_WARDEN_CONTROLPLANE_BIN";
@@ -82,7 +85,10 @@ pub(crate) fn go_build(
         .env("CGO_ENABLED", "0")
         .stdin(Stdio::null())
         .spawn();
-    let status = wait_with_progress(what, started(child)?)?;
+    let child = started(child)?;
+    // Clusters may run beside it, and are in more of a hurry.
+    let _ = setpriority_process(Some(Pid::from_child(&child)), LAST);
+    let status = wait_with_progress(what, child)?;
     if !status.success() {
         bail!("go build of {what} in {module} failed ({status}); its output is above");
     }

@@ -13,6 +13,7 @@ use crate::go_build::go_build;
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/helm");
 const GO_MOD: &str = include_str!("../helm/go.mod");
 const PINS: [&str; 2] = [GO_MOD, include_str!("../helm/go.sum")];
+const HELM: &str = "helm";
 
 /// The Helm binary, with no user's configuration.
 #[derive(Debug)]
@@ -57,8 +58,9 @@ impl Helm {
 
 fn binary() -> Result<PathBuf> {
     let version = pinned_version(GO_MOD, "helm.sh/helm/v4")?;
-    locate_apart("helm", version, &PINS, |output| {
+    let directory = locate_apart(&[HELM], version, &PINS, |output| {
         let package = ["helm.sh/helm/v4/cmd/helm"];
         go_build("Helm", MODULE, "-s -w", &package, output)
-    })
+    })?;
+    Ok(directory.join(HELM))
 }

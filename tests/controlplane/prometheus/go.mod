@@ -1,4 +1,4 @@
-module volume-warden.dev/tests/monitoring/prometheus
+module volume-warden.dev/tests/controlplane/prometheus
 
 go 1.26.0
 
