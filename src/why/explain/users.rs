@@ -60,10 +60,14 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
         Look::Found(node) => {
             let ready = readiness(&node).filter(|ready| ready.status == "Unknown")?;
             let since = ready.last_transition_time.as_ref().map(|time| time.0);
-            let sentence = format!(
-                "The node {name} of the pod does not answer ({}), so nobody says whether the pod still runs, and the claim is kept for it.",
-                ready.reason.as_deref().unwrap_or("no reason is given")
-            );
+            let reason = ready.reason.as_deref().unwrap_or("no reason is given");
+            let wanted = if has_finished(pod) {
+                "nobody there lets go of the pod, which has finished"
+            } else {
+                "nobody says whether the pod still runs, and the claim is kept for it"
+            };
+            let sentence =
+                format!("The node {name} of the pod does not answer ({reason}), so {wanted}.");
             let evidence = Evidence::new(object.to_string(), "status.conditions[Ready]");
             let cause = Cause::new(Code::NodeLost, sentence, evidence.since(since));
             Some(cause.run(

@@ -33,6 +33,29 @@ async fn a_user_whose_node_is_gone() {
     assert_eq!(codes(&finished), [Code::FinishedPod], "it runs nowhere");
 }
 
+#[tokio::test]
+async fn a_user_that_is_being_deleted_on_a_lost_node() {
+    let condition = json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"});
+    let node = json!({"metadata": {"name": "node"}, "status": {"conditions": [condition]}});
+    let told = async |phase: &str| {
+        let deleting =
+            json!({"deletionTimestamp": "2026-01-01T00:30:00Z", "deletionGracePeriodSeconds": 30});
+        let cluster = used(deleting, phase).with("/api/v1/nodes", node.clone());
+        let answer = cluster.explained(&data()).await;
+        let root = answer.root().expect("a root");
+        assert_eq!(root.code, Code::NodeLost);
+        root.sentence.clone()
+    };
+    assert_eq!(
+        told("Running").await,
+        "The node node of the pod does not answer (NodeStatusUnknown), so nobody says whether the pod still runs, and the claim is kept for it."
+    );
+    assert_eq!(
+        told("Succeeded").await,
+        "The node node of the pod does not answer (NodeStatusUnknown), so nobody there lets go of the pod, which has finished."
+    );
+}
+
 /// The same as is told of the pod itself.
 #[tokio::test]
 async fn a_user_that_is_being_deleted() {
