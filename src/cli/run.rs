@@ -1,6 +1,6 @@
 //! `volume-warden run`: starts everything, watches over it, ends it in order.
 
-use super::{certificate::Serving, options::RunOptions, tasks::Tasks};
+use super::{certificate::Serving, options::RunOptions, signals::Signals, tasks::Tasks};
 use crate::{
     admission::{self, Limits},
     assembly::{Assembly, Context},
@@ -85,6 +85,8 @@ impl Process {
         let sockets = self.listen().await?;
         let serving = self.serving(&client).await?;
         let collecting = self.collecting().await?;
+        // From the first task on, none of them ends without a goodbye: the Lease would stay held.
+        let signals = Signals::new()?;
         let assembly = self.components(&client, collecting);
         let service = serving.map(|serving| {
             let (service, apply) = (serving.service.clone(), assembly.apply());
@@ -94,7 +96,7 @@ impl Process {
         self.serve(sockets, assembly, service);
         let limits = Limits::default();
         self.tasks
-            .watch_over(limits.lame_duck + limits.drain + LAST_CALL)
+            .watch_over(signals, limits.lame_duck + limits.drain + LAST_CALL)
             .await
     }
 

@@ -49,12 +49,15 @@ impl Tasks {
         });
     }
 
-    /// Waits for SIGTERM or SIGINT, then for the tasks to end, at most `patience` long. A second signal ends it at once.
+    /// Waits for one of the signals, then for the tasks to end, at most `patience` long. A second signal ends it at once.
     ///
     /// # Errors
     /// When a task ended that nobody had asked to.
-    pub(super) async fn watch_over(mut self, patience: Duration) -> anyhow::Result<()> {
-        let mut signals = Signals::new()?;
+    pub(super) async fn watch_over(
+        mut self,
+        mut signals: Signals,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
         let failed = tokio::select! {
             _ = signals.next() => None,
             Some(ended) = self.set.join_next() => Some(ended.unwrap_or("a task, by a panic,")),
