@@ -20,8 +20,7 @@ pub struct Hook {
 pub enum Review {
     /// From what is in memory, calling nobody.
     FromMemory(Arc<dyn Fn(&Request) -> Answer + Send + Sync>),
-    /// After asking the API server, which waits for us meanwhile: within less than the webhook's timeout, and by as few calls as can
-    /// be.
+    /// After asking the API server, which waits for us meanwhile: within the request's patience, and by as few calls as can be.
     Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Answer> + Send + Sync>),
 }
 

@@ -4,6 +4,7 @@ mod answer;
 mod decision;
 mod envelope;
 mod hook;
+mod patience;
 mod request;
 mod router;
 mod server;

@@ -1,9 +1,9 @@
 //! What the API server asks.
 
-use super::answer::Answer;
+use super::{answer::Answer, patience};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The request of an admission review; the objects in it are not parsed before somebody asks for them.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,6 +30,9 @@ pub struct Request {
     /// Who asks.
     #[serde(default)]
     pub user_info: UserInfo,
+    /// For everything that is asked of the API server about this: less than it waits for the answer.
+    #[serde(skip, default = "untold")]
+    pub patience: Duration,
     #[serde(default)]
     object: Option<Box<RawValue>>,
     #[serde(default)]
@@ -80,6 +83,10 @@ impl Request {
     pub fn old_object<T: DeserializeOwned>(&self) -> Result<T, Answer> {
         read("oldObject", self.old_object.as_deref())
     }
+}
+
+fn untold() -> Duration {
+    patience::UNTOLD
 }
 
 /// The API server has read the object before us: if we cannot, the fault is ours, and no user's to wait for.

@@ -1,10 +1,10 @@
 //! From HTTP to a hook and back: bounds, deadlines, panics.
 
-use super::{answer::Answer, decision, envelope, hook::Hook, request::Request};
+use super::{answer::Answer, decision, envelope, hook::Hook, patience, request::Request};
 use crate::telemetry::{Metrics, Sparse};
 use axum::{
     Router,
-    body::{Body, to_bytes},
+    body::to_bytes,
     extract::Request as HttpRequest,
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
@@ -49,7 +49,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
             unavailable: Sparse::default(),
         });
         let limit = GlobalConcurrencyLimitLayer::new(CONCURRENT_REVIEWS);
-        let handler = move |request: HttpRequest| review(door.clone(), request.into_body());
+        let handler = move |request: HttpRequest| review(door.clone(), request);
         router = router.route(path, post(handler).layer(limit));
     }
     router
@@ -65,10 +65,12 @@ struct Door {
     unavailable: Sparse,
 }
 
-async fn review(door: Arc<Door>, body: Body) -> Response {
+async fn review(door: Arc<Door>, request: HttpRequest) -> Response {
     let started = Instant::now();
+    let patience = patience::told(request.uri());
+    let body = request.into_body();
     let (response, verdict) = match timeout(BODY_DEADLINE, to_bytes(body, BODY_LIMIT)).await {
-        Ok(Ok(body)) => answer(&door, &body, started).await,
+        Ok(Ok(body)) => answer(&door, &body, patience, started).await,
         Ok(Err(_)) => {
             let sentence =
                 format!("the body could not be read, or is larger than {BODY_LIMIT} bytes");
@@ -93,10 +95,18 @@ fn unreadable(door: &Door, status: StatusCode, sentence: String) -> (Response, &
     ((status, sentence + "\n").into_response(), verdict)
 }
 
-async fn answer(door: &Door, body: &[u8], started: Instant) -> (Response, &'static str) {
+async fn answer(
+    door: &Door,
+    body: &[u8],
+    patience: Duration,
+    started: Instant,
+) -> (Response, &'static str) {
     let hook = &door.hook;
     let request = match envelope::decode(body) {
-        Ok(request) => Arc::new(request),
+        Ok(mut request) => {
+            request.patience = patience;
+            Arc::new(request)
+        }
         Err(sentence) => return unreadable(door, StatusCode::BAD_REQUEST, sentence),
     };
     let span = decision::span(hook.path, &request);
@@ -148,6 +158,7 @@ mod log_tests;
 mod tests {
     use super::*;
     use crate::admission::{Review, Rule};
+    use axum::body::Body;
     use serde_json::{Value, json};
     use tower::ServiceExt;
 

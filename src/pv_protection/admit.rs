@@ -11,9 +11,6 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// To make sure of a refusal, and well below the webhook's timeout.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 /// The webhooks of this component. `namespace` is the only one whose claims are known, where there is one.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
@@ -91,13 +88,13 @@ impl Guard {
                 if volume.metadata.deletion_timestamp.is_some() && binds(&before, &volume) =>
             {
                 let name = volume.metadata.name.as_deref().unwrap_or_default();
-                self.judge(name, claim).await
+                self.judge(name, claim, request.patience).await
             }
             _ => Answer::Allow,
         }
     }
 
-    async fn judge(&self, volume: &str, claim_ref: &ClaimRefWire) -> Answer {
+    async fn judge(&self, volume: &str, claim_ref: &ClaimRefWire, patience: Duration) -> Answer {
         if self
             .namespace
             .as_ref()
@@ -115,7 +112,7 @@ impl Guard {
         if told.is_some_and(|claim| was_bound(&claim)) {
             return Answer::Allow;
         }
-        let live = self.live.get(&name, PATIENCE).await;
+        let live = self.live.get(&name, patience).await;
         if live.map_or(true, |claim| claim.is_some_and(|claim| was_bound(&claim))) {
             return Answer::Allow;
         }

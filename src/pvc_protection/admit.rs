@@ -6,10 +6,7 @@ use crate::{
     cluster::{Feed, LiveGet},
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };
-use std::{sync::Arc, time::Duration};
-
-/// To make sure of a refusal, and well below the webhook's timeout.
-const PATIENCE: Duration = Duration::from_millis(500);
+use std::sync::Arc;
 
 /// The webhooks of this component. `exempt` namespaces are never refused anything.
 pub fn hooks(
@@ -102,8 +99,7 @@ impl Guard {
             return Answer::unavailable("the watch of claims has no complete list yet");
         }
         // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees to.
-        self.refuse_deleting_claims(&request.namespace, &Pod::from(pod))
-            .await
+        self.refuse_deleting_claims(request, &Pod::from(pod)).await
     }
 
     async fn binding(&self, request: &Request) -> Answer {
@@ -131,13 +127,13 @@ impl Guard {
             scheduled: true,
             ..Pod::clone(&pod)
         };
-        self.refuse_deleting_claims(&request.namespace, &pod).await
+        self.refuse_deleting_claims(request, &pod).await
     }
 
-    async fn refuse_deleting_claims(&self, namespace: &str, pod: &Pod) -> Answer {
-        for claim in self.suspects(namespace, pod) {
+    async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod) -> Answer {
+        for claim in self.suspects(&request.namespace, pod) {
             // What could not be read is not refused either.
-            let live = self.live.get(&claim, PATIENCE).await.ok().flatten();
+            let live = self.live.get(&claim, request.patience).await.ok().flatten();
             if live.is_some_and(|live| is_in_the_way(&live, pod, &claim.name)) {
                 return Answer::deny(format!(
                     "persistentvolumeclaim \"{}\" is being deleted. Create the pod again once the claim is gone and has been created \

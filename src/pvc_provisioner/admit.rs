@@ -20,8 +20,6 @@ use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// For everything that is asked of the API server in one review, and a second less than the webhook's timeout.
-const CALLS_LIMIT: Duration = Duration::from_secs(1);
 /// The API server may cut a longer warning.
 const WARNING_LIMIT: usize = 250;
 
@@ -111,9 +109,9 @@ impl Door {
     }
 
     async fn provide(&self, request: &Request, wishes: &[Wish], said: &mut Said) {
-        let until = Instant::now() + CALLS_LIMIT;
+        let until = Instant::now() + request.patience;
         if let Some(requesters) = &self.requesters
-            && let Err(complaint) = requesters.check(request, CALLS_LIMIT).await
+            && let Err(complaint) = requesters.check(request).await
         {
             said.complaints.push(complaint);
             return;

@@ -6,7 +6,6 @@ use crate::{
     cluster::Access,
 };
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReviewSpec};
-use std::time::Duration;
 
 /// See the module.
 pub struct Requesters {
@@ -22,10 +21,10 @@ impl Requesters {
     /// Nothing where the requester may create claims in the pod's namespace.
     ///
     /// # Errors
-    /// A sentence for the requester, where it may not or that could not be found out within `limit`.
-    pub async fn check(&self, request: &Request, limit: Duration) -> Result<(), Complaint> {
+    /// A sentence for the requester, where it may not or that could not be found out within the request's patience.
+    pub async fn check(&self, request: &Request) -> Result<(), Complaint> {
         let question = question(&request.user_info, &request.namespace);
-        match self.access.allows(question, limit).await {
+        match self.access.allows(question, request.patience).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Complaint::forbidden(
                 &request.user_info.username,

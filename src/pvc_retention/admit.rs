@@ -28,8 +28,6 @@ const MAKERS: [&str; 2] = [
     "system:serviceaccount:kube-system:statefulset-controller",
     "system:kube-controller-manager",
 ];
-/// The webhook's timeout is twice this.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// The StatefulSet controller may still create claims for a set that went so long ago, having not heard the end of it.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// A name may be read in as many ways as it has dashes; so many sets are asked for at most.
@@ -132,7 +130,7 @@ impl Door {
         told: Found<'_>,
     ) -> Answer {
         let set = ObjectName::new(request.namespace.as_str(), told.reading.set);
-        match self.live.get(&set, PATIENCE).await {
+        match self.live.get(&set, request.patience).await {
             Ok(Some(live)) if live.makes(told.reading.template) => {
                 let set = live.into();
                 stamp(&Found { set, ..told }, claim)
@@ -181,8 +179,11 @@ impl Door {
     ) -> Answer {
         let asked = readings.iter().take(READINGS).map(async |reading| {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
-            let set = self.live.get(&set, PATIENCE).await;
-            set.map(|set| set.and_then(|set| candidate(*reading, Arc::new(set))))
+            let live = self.live.get(&set, request.patience).await;
+            if let Err(error) = &live {
+                tracing::warn!(%set, %error, "not read live; the claim is not stamped for it");
+            }
+            live.map(|set| set.and_then(|set| candidate(*reading, Arc::new(set))))
         });
         let answers = join_all(asked).await;
         let sure = readings.len() <= READINGS && answers.iter().all(Result::is_ok);

@@ -4,6 +4,7 @@
 
 pub mod deployment;
 pub mod kustomization;
+pub mod patience;
 pub mod sets;
 
 use anyhow::{Context, Result, ensure};
@@ -30,11 +31,12 @@ pub async fn bare() -> Result<&'static Cluster> {
         .await
 }
 
-/// A cluster with the manifests applied and one Volume Warden that serves its webhooks and looks after everything.
+/// A cluster with the manifests applied and one Volume Warden that serves its webhooks, which are waited for, and looks after everything.
 pub async fn guarded() -> Result<&'static Cluster> {
     static GUARDED: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
     let start = || async {
         let cluster = installed("guarded", "manifests").await?;
+        patience::wait_for_webhooks(&cluster, None).await?;
         let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
         anyhow::Ok((cluster, warden))

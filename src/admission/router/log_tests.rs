@@ -1,4 +1,5 @@
 use super::*;
+use axum::body::Body;
 use crate::admission::Review;
 use serde_json::json;
 use std::sync::Mutex;

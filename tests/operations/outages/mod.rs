@@ -6,6 +6,7 @@ mod handover;
 mod latency;
 mod rolling;
 mod shipped;
+mod slow;
 mod stale;
 mod stand_in;
 mod swamped;

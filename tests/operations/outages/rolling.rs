@@ -1,8 +1,9 @@
 //! Both replicas are replaced, one after the other, while the API server goes on asking.
 
 use super::ward::SERVICE;
-use crate::support::{BINARY, claim, installed, webhooks_answer};
+use crate::support::{BINARY, claim, installed, patience::wait_for_webhooks, webhooks_answer};
 use anyhow::{Context, Result, ensure};
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, Client, api::PostParams};
 use serde_json::json;
@@ -13,7 +14,7 @@ use std::{
 use tokio::{
     sync::Semaphore,
     task::{JoinHandle, JoinSet},
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use volume_warden_controlplane::{Cluster, Component, Warden, Webhooks};
@@ -31,7 +32,7 @@ const PROPAGATION: Duration = Duration::from_secs(1);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_no_review() -> Result<()> {
     let cluster = installed("rolling", "manifests").await?;
-    take_your_time(&cluster).await?;
+    wait_for_webhooks(&cluster, None).await?;
     let replicas = Replicas::start(&cluster).await?;
     webhooks_answer(&cluster.client()).await?;
     let mark = cluster.audit().mark()?;
@@ -85,19 +86,6 @@ fn failed_open(cluster: &Cluster) -> String {
     last.join("\n")
 }
 
-/// What counts is whether a review is answered, and a busy machine takes its time over it.
-async fn take_your_time(cluster: &Cluster) -> Result<()> {
-    let patient = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]);
-    let configuration = [
-        "mutatingwebhookconfiguration",
-        "volume-warden-pvc-protection",
-    ];
-    let patch = ["patch", "--type=json", "-p", &patient.to_string()].map(str::to_owned);
-    let patch: Vec<_> = patch.iter().map(String::as_str).collect();
-    let arguments = [&patch[..1], &configuration[..], &patch[1..]].concat();
-    cluster.kubectl(&arguments).await.map(drop)
-}
-
 /// Two processes behind the Service.
 struct Replicas {
     running: Running,
@@ -148,13 +136,13 @@ async fn follow(webhooks: Webhooks, running: Running) {
     let mut tick = interval(PROPAGATION);
     loop {
         let replicas = lock(&running).clone();
-        let mut ready = Vec::new();
-        for replica in replicas {
-            if replica.ready().await {
-                ready.push(replica.webhook_port());
-            }
-        }
-        webhooks.serve(SERVICE, ready);
+        let asked = replicas.iter().map(async |replica| {
+            let ready = timeout(PROPAGATION, replica.ready()).await;
+            // A kubelet forgives one that takes its time, and it must not keep another, a lame duck by now, among the endpoints.
+            ready.unwrap_or(true).then(|| replica.webhook_port())
+        });
+        let ready = join_all(asked).await.into_iter().flatten();
+        webhooks.serve(SERVICE, ready.collect());
         tick.tick().await;
     }
 }

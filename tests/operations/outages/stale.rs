@@ -1,6 +1,7 @@
 //! The watches are open and tell nothing.
 
 use super::ward::Ward;
+use crate::support::patience::wait_for_webhooks;
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::Rule;
 
@@ -9,6 +10,7 @@ use volume_warden_controlplane::Rule;
 #[tokio::test]
 async fn its_feeds_are_stale() -> Result<()> {
     let ward = Ward::open("stale").await?;
+    wait_for_webhooks(ward.cluster, None).await?;
     let watches = Rule::on("GET").query_contains("watch=true");
     let frozen = ward.between.add(watches.freeze_stream());
     // Whatever was under way at the moment is told before.

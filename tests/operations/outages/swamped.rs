@@ -1,6 +1,7 @@
 //! More comes in than it takes.
 
 use super::ward::{SERVICE, Ward};
+use crate::support::patience::wait_for_webhooks;
 use anyhow::{Context, Result, ensure};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
@@ -8,19 +9,24 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
-use std::sync::Arc;
+use std::{io, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     task::JoinSet,
+    time::interval,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use volume_warden_controlplane::eventually;
 
 /// All it takes.
 const CONNECTIONS: usize = 512;
+/// Whoever asks nothing for two minutes is cut.
+const PAUSE: Duration = Duration::from_secs(30);
 /// Some of which wait for as long as a review may take to arrive, and the rest for those.
 const REVIEWS: usize = 256;
+/// Whose path they are sent to.
+const SWAMPED: &str = "claims.pvc-protection.volume-warden.dev";
 
 /// A client that holds every connection there is, each with one answered request, so that it may stay.
 #[tokio::test]
@@ -29,13 +35,16 @@ async fn by_connections() -> Result<()> {
     ward.kill()?;
     let healthy = ward.successor().start().await?;
     let hostile = Hostile::new(healthy.webhook_port());
-    let mut held = Vec::new();
+    let mut held = JoinSet::new();
     for _ in 0..CONNECTIONS {
         let mut connection = hostile.connect().await?;
-        let question = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-        connection.write_all(question).await?;
-        connection.read_exact(&mut [0; 16]).await?;
-        held.push(connection);
+        ask(&mut connection).await?;
+        held.spawn(async move {
+            let mut pause = interval(PAUSE);
+            while ask(&mut connection).await.is_ok() {
+                pause.tick().await;
+            }
+        });
     }
     let webhooks = ward.cluster.webhooks();
     webhooks.serve(SERVICE, vec![healthy.webhook_port()]);
@@ -44,10 +53,19 @@ async fn by_connections() -> Result<()> {
     ward.recovers().await
 }
 
+/// Something that is answered.
+async fn ask(connection: &mut TlsStream<TcpStream>) -> io::Result<()> {
+    let question = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    connection.write_all(question).await?;
+    connection.read_exact(&mut [0; 16]).await.map(drop)
+}
+
 /// Clients that hold every place for reviews of claims with reviews that never arrive, and come back when they are sent away.
 #[tokio::test]
 async fn by_reviews() -> Result<()> {
     let ward = Ward::open("reviews").await?;
+    // The others are looked at for whether they answer, while half of the machine is busy with the clients.
+    wait_for_webhooks(ward.cluster, Some(SWAMPED)).await?;
     let hostile = Arc::new(Hostile::new(ward.warden.webhook_port()));
     let mut clients = JoinSet::new();
     for _ in 0..REVIEWS {
@@ -71,7 +89,7 @@ async fn by_reviews() -> Result<()> {
     ward.nobody_answers().await?;
     ward.users.live().await?;
     let unasked = ward.unasked()?;
-    let claims = |webhook: &String| webhook == "claims.pvc-protection.volume-warden.dev";
+    let claims = |webhook: &String| webhook == SWAMPED;
     ensure!(
         unasked
             .iter()
