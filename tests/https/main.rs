@@ -44,7 +44,7 @@ async fn one_http2_connection_carries_reviews_at_once() {
 #[tokio::test]
 async fn who_never_shakes_hands_is_cut() {
     let (site, trust) = Site::open(Limits {
-        handshake: SHORT,
+        handshake: MODERATE,
         ..UNLIMITED
     })
     .await;

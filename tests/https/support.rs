@@ -24,7 +24,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// A limit that a test waits for.
 pub const SHORT: Duration = Duration::from_millis(200);
 /// A limit within which a test does something first.
-pub const MODERATE: Duration = Duration::from_secs(2);
+pub const MODERATE: Duration = Duration::from_secs(5);
 pub const HTTP1: &[u8] = b"http/1.1";
 pub const HTTP2: &[u8] = b"h2";
 

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long [`eventually`] waits: far longer than anything takes on a busy machine.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 

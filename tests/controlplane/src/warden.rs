@@ -18,9 +18,9 @@ use crate::util::{free_ports, on_core};
 const NAMESPACE: &str = "volume-warden";
 const SERVICE_ACCOUNT: &str = "volume-warden";
 const SERVICE: &str = "volume-warden";
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
+const HTTP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a [`Warden`].
 #[derive(Debug)]

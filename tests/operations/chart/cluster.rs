@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path};
-use volume_warden_controlplane::{Cluster, Helm, Warden};
+use volume_warden_controlplane::{Cluster, Helm, Warden, eventually};
 
 /// What it takes for the API server to take objects of cert-manager: there is no cert-manager behind them.
 const CERT_MANAGER: &str = "\
@@ -114,10 +114,14 @@ async fn the_chart_installs_upgrades_and_goes() -> Result<()> {
     cluster
         .kubectl(&["label", "namespace", NAMESPACE, enforced])
         .await?;
-    let create = ["create", "-n", NAMESPACE, "-f", "-"];
-    let refused = cluster.kubectl_with_stdin(&create, PRIVILEGED).await;
-    let refusal = format!("{:?}", refused.err());
-    ensure!(refusal.contains("violates PodSecurity"), "{refusal}");
+    eventually("Pod Security is enforced", async || {
+        let create = ["create", "--dry-run=server", "-n", NAMESPACE, "-f", "-"];
+        let refused = cluster.kubectl_with_stdin(&create, PRIVILEGED).await;
+        let refusal = format!("{:?}", refused.err());
+        ensure!(refusal.contains("violates PodSecurity"), "{refusal}");
+        Ok(())
+    })
+    .await?;
 
     let release = Release::new(&cluster, &json!({})).await?;
     release.put("install", &[]).await?;

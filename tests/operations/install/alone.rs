@@ -2,7 +2,7 @@
 
 use super::installed_in;
 use crate::support::{bare, repository};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
@@ -41,6 +41,19 @@ metadata:
 spec:
   containers: [{name: main, image: main}]
   volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
+"#;
+
+/// As a provisioner makes one.
+const VOLUME: &str = r#"
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: cache}
+spec:
+  accessModes: [ReadWriteOnce]
+  capacity: {storage: 1Gi}
+  persistentVolumeReclaimPolicy: Retain
+  hostPath: {path: /tmp/cache}
+  claimRef: {namespace: default, name: cache, uid: 00000000-0000-0000-0000-000000000000}
 "#;
 
 /// The objects of an overlay.
@@ -159,6 +172,16 @@ async fn pods_are_reviewed(cluster: &Cluster, warden: &Warden) -> Result<()> {
     .await
 }
 
+/// The same of a volume whose claim it was made for.
+async fn volumes_are_reviewed(cluster: &Cluster, warden: &Warden) -> Result<()> {
+    eventually("the API server sends volumes for review", async || {
+        let create = ["create", "--dry-run=server", "-f", "-"];
+        cluster.kubectl_with_stdin(&create, VOLUME).await?;
+        reviews(warden, "/pv-releaser/volumes").await
+    })
+    .await
+}
+
 async fn volume_is(cluster: &Cluster, phase: &str) -> Result<()> {
     eventually(
         &format!("there is one volume, and it is {phase}"),
@@ -198,18 +221,14 @@ async fn both_do_their_work_side_by_side() -> Result<()> {
         .await?;
     }
     pods_are_reviewed(&cluster, &provisioner).await?;
+    volumes_are_reviewed(&cluster, &releaser).await?;
     cluster
         .kubectl_with_stdin(&["create", "-f", "-"], CLASS)
         .await?;
     cluster
         .kubectl_with_stdin(&["create", "-f", "-"], POD)
         .await?;
-    cluster
-        .kubectl(&["get", "pvc", "cache", "-n", "default"])
-        .await
-        .context("the claim exists once the pod does")?;
     volume_is(&cluster, "Bound").await?;
-    reviews(&releaser, "/pv-releaser/volumes").await?;
     cluster
         .kubectl(&["delete", "pod", "build", "-n", "default", "--force"])
         .await?;

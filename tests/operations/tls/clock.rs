@@ -76,7 +76,12 @@ impl Replica {
             listener,
             service.certificate.clone(),
             axum::Router::new(),
-            Limits::default(),
+            // Servers and visitors share a thread, which others may keep from its work.
+            Limits {
+                handshake: PATIENCE,
+                first_request: PATIENCE,
+                ..Limits::default()
+            },
             metrics.clone(),
             stop.clone(),
         ));

@@ -129,17 +129,17 @@ async fn a_renewal_that_fails_is_told_and_repaired() -> Result<()> {
         .service_account_kubeconfig("volume-warden", "volume-warden", None)
         .await?;
     let between = Interposer::start(&cluster, account)?;
-    let refused = between.add(Rule::on("PUT").path_contains("/secrets/").respond(
-        403,
-        "Forbidden",
-        "not today",
-    ));
     let warden = Warden::builder(&cluster, BINARY)
         .kubeconfig(between.kubeconfig())
         .arg("--tls-ca-lifetime=90s")
         .arg("--tls-certificate-lifetime=30s")
         .start()
         .await?;
+    let refused = between.add(Rule::on("PUT").path_contains("/secrets/").respond(
+        403,
+        "Forbidden",
+        "not today",
+    ));
     eventually_within(PATIENCE, "it is told", async || {
         let told = told(&cluster).await?;
         let source = "the Secret volume-warden/volume-warden-tls";

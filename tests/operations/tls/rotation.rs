@@ -6,9 +6,13 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, api::PostParams};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
+use tokio::time::interval;
 use volume_warden::tls::Clock;
 use volume_warden_controlplane::{Cluster, Component, Warden};
+
+/// From one look to the next.
+const PACE: Duration = Duration::from_millis(100);
 
 /// Creates claims by dry run: each has its finalizer, or the API server did without the webhook.
 async fn claim_is_reviewed(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
@@ -36,8 +40,8 @@ async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
     let start = |name: &'static str| {
         Warden::builder(&cluster, BINARY)
             .name(name)
-            .arg("--tls-ca-lifetime=90s")
-            .arg("--tls-certificate-lifetime=30s")
+            .arg("--tls-ca-lifetime=135s")
+            .arg("--tls-certificate-lifetime=45s")
             .serving()
             .start()
     };
@@ -50,7 +54,9 @@ async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
         clock: Clock::system(),
     };
     let (mut authorities, mut leaves) = (BTreeSet::new(), BTreeSet::new());
+    let mut pace = interval(PACE);
     while authorities.len() < 3 {
+        pace.tick().await;
         authorities.extend(trust.secret("ca.crt").await?);
         for warden in [&first, &second] {
             let served = visitor.served(warden.webhook_port()).await;

@@ -25,6 +25,7 @@ pub(super) enum Action {
     },
     Answer(String),
     Hold,
+    Postpone,
     HoldResponse,
     FreezeStream,
     Delay(Duration),
@@ -82,9 +83,15 @@ impl Rule {
         self
     }
 
-    /// Holds the request back, and forwards it once released.
+    /// Holds the request back, and forwards it once released if its client still waits for the answer.
     pub fn hold(mut self) -> Self {
         self.action = Action::Hold;
+        self
+    }
+
+    /// Holds the request back, and forwards it once released, also if its client has given up by then: as a network may.
+    pub fn postpone(mut self) -> Self {
+        self.action = Action::Postpone;
         self
     }
 

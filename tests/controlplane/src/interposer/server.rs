@@ -117,6 +117,7 @@ impl Exchange {
     ) -> Result<Response<Body>> {
         let (parts, body) = request.into_parts();
         let body = to_bytes(Body::new(body), usize::MAX).await?;
+        let mut postponing = Vec::new();
         for active in self.rules(before_forwarding) {
             match &active.rule.action {
                 Action::Respond {
@@ -126,12 +127,18 @@ impl Exchange {
                 } => return status(*code, reason, message),
                 Action::Answer(body) => return json_body(200, body.clone()),
                 Action::Hold => active.hold().await,
+                Action::Postpone => postponing.push(active.clone()),
                 Action::Delay(time) => sleep(*time).await,
                 Action::Cut => match self.cut().await {},
                 Action::Pass | Action::HoldResponse | Action::FreezeStream => {}
             }
         }
-        let response = client.send(forwarded(parts, body.into())?).await?;
+        let request = forwarded(parts, body.into())?;
+        let response = if postponing.is_empty() {
+            client.send(request).await?
+        } else {
+            send_later(client, request, postponing).await?
+        };
         for active in self.rules(|action| matches!(action, Action::HoldResponse)) {
             active.hold().await;
         }
@@ -142,6 +149,21 @@ impl Exchange {
             Gate::new(self.clone(), body).into_body(),
         ))
     }
+}
+
+/// In a task of its own: what answers a client is dropped when that goes.
+async fn send_later(
+    client: kube::Client,
+    request: Request<kube::client::Body>,
+    postponing: Vec<Arc<ActiveRule>>,
+) -> Result<Response<kube::client::Body>> {
+    let sent = tokio::spawn(async move {
+        for active in postponing {
+            active.hold().await;
+        }
+        client.send(request).await
+    });
+    Ok(sent.await??)
 }
 
 fn before_forwarding(action: &Action) -> bool {

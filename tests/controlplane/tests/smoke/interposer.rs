@@ -35,6 +35,14 @@ async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
             &subject,
         ])
         .await?;
+    let user = format!("--as=system:serviceaccount:default:{account}");
+    eventually("the API server knows what it may", async || {
+        cluster
+            .kubectl(&["auth", "can-i", "*", "*", &user])
+            .await
+            .map(drop)
+    })
+    .await?;
     let kubeconfig = cluster
         .service_account_kubeconfig("default", account, None)
         .await?;
@@ -89,6 +97,20 @@ async fn the_interposer_fails_requests_as_told() -> Result<()> {
         held.release();
         get.await?;
     }
+    let postponed = interposer.add(Rule::on("POST").path_contains("/configmaps").postpone());
+    let late = config_map("postponed")?;
+    let post = PostParams::default();
+    tokio::select! {
+        _ = maps.create(&post, &late) => anyhow::bail!("it was not held"),
+        held = postponed.held(1) => held?,
+    }
+    // The client has given up.
+    drop(postponed);
+    eventually("it is forwarded all the same", async || {
+        maps.get_opt("postponed").await
+    })
+    .await?;
+    maps.get("refused").await?;
     let last = interposer.requests().pop().context("no requests")?;
     assert_eq!(
         (last.method.as_str(), last.path.as_str()),

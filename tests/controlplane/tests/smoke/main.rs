@@ -62,7 +62,12 @@ spec:
         "jsonpath={.status.phase} {.spec.storageClassName} {.metadata.finalizers}",
     ];
     // Without a finalizer: nothing in-tree is left that would protect it.
-    assert_eq!(cluster.kubectl(&claim).await?, "Bound standard ");
+    eventually("the claim is bound", async || {
+        let claim = cluster.kubectl(&claim).await?;
+        ensure!(claim == "Bound standard ", "{claim}");
+        Ok(())
+    })
+    .await?;
     let error = cluster
         .kubectl(&["get", "pod", "nobody"])
         .await

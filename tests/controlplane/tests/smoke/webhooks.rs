@@ -63,13 +63,12 @@ async fn webhooks_are_reached_by_their_service() -> Result<()> {
     })
     .await?;
     cluster.webhooks().serve("hook.default.svc", ports);
-    let error = post()
-        .await
-        .err()
-        .context("no one answered, and the webhook passed")?;
-    accepts
-        .accept()
-        .with_context(|| format!("the live backend was not connected to: {error}"))?;
+    eventually("the live backend is connected to", async || {
+        let error = post().await.err();
+        let error = error.context("no one answered, and the webhook passed")?;
+        accepts.accept().map(drop).context(error)
+    })
+    .await?;
     assert!(cluster.webhooks().connections() > before + 1);
     Ok(())
 }
