@@ -39,12 +39,14 @@ impl Secrets {
     }
 }
 
-/// What a client of that endpoint needs. It logs in as often as it likes.
+/// What a client of that endpoint needs. It logs in as often as it likes, and waits for answers as long as they take.
 pub fn options(endpoint: &str, secrets: &Secrets) -> Options {
     let endpoint = Endpoint::parse(endpoint, true).expect("an endpoint");
     Options {
         secrets: secrets.path().to_owned(),
         login_interval: Duration::ZERO,
+        request_limit: NEVER,
+        call_limit: NEVER,
         ..Options::new(endpoint)
     }
 }
@@ -71,6 +73,16 @@ impl Scene {
             client,
             secrets,
         }
+    }
+
+    /// Another client, which gives an answer little time. It has logged in, so that what it is asked for next is all that may be late.
+    pub async fn hurried(&self) -> StorageOs {
+        let client = StorageOs::new(Options {
+            request_limit: SHORT,
+            ..options(&self.fake.endpoint(), &self.secrets)
+        });
+        eventually("it has logged in", async || client.list().await.is_ok()).await;
+        client
     }
 
     /// A new namespace as it is listed.

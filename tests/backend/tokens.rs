@@ -97,12 +97,14 @@ async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
         fake.fault(Endpoint::Refresh, Fault::error(401, "dead"), FOR_EVER);
     });
     tended.calls(Endpoint::Login, 3).await;
-    let order: Vec<_> = tended
+    let mut order: Vec<_> = tended
         .fake
         .requests()
         .into_iter()
         .map(|each| each.endpoint)
         .collect();
+    // Where the login before is not long ago, there is another refresh first.
+    order.dedup_by(|next, one| next == one && *next == Endpoint::Refresh);
     assert_eq!(
         order[..4],
         [

@@ -14,11 +14,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::Path,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Arc, Mutex, mpsc},
     time::{Duration, SystemTime},
 };
 
@@ -241,18 +237,20 @@ async fn threads_that_hang_are_few() {
     let slow = Directory::at(disk.path(""), Duration::from_millis(20));
     let (release, hold) = mpsc::channel::<()>();
     let hold = Arc::new(Mutex::new(hold));
-    let started = Arc::new(AtomicUsize::new(0));
+    let (tell, told) = mpsc::channel();
     for _ in 0..super::HANDS * 3 {
-        let (hold, started) = (hold.clone(), started.clone());
+        let (hold, tell) = (hold.clone(), tell.clone());
         let hanging = slow.on_disk(move |_, _| {
-            started.fetch_add(1, Ordering::SeqCst);
+            let _ = tell.send(());
             let _ = hold.lock().expect("a lock").recv();
             Ok(())
         });
         hanging.await.expect_err("late");
     }
-    assert_eq!(started.load(Ordering::SeqCst), super::HANDS);
-    drop(release);
+    drop((release, tell));
+    // It ends with the last thread that was ever made: on a busy machine one may not have begun yet.
+    let started = tokio::task::spawn_blocking(move || told.iter().count());
+    assert_eq!(started.await.expect("ends"), super::HANDS);
 }
 
 #[tokio::test]

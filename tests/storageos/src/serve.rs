@@ -122,7 +122,9 @@ impl Site {
                 pending().await
             }
             Fault::SlowBody(status) => Ok(raw(*status, endless(SLOW, b" "))),
-            Fault::EndlessBody(status) => Ok(raw(*status, endless(Duration::ZERO, &[b' '; 4096]))),
+            Fault::EndlessBody(status) => {
+                Ok(raw(*status, endless(Duration::ZERO, &[b' '; 1 << 16])))
+            }
             Fault::Body(body) => Ok(raw(done().await.status().as_u16(), body.clone().into())),
         }
     }
