@@ -334,7 +334,7 @@ async fn a_namespace_with_used_claims_can_be_deleted() -> Result<()> {
     space.create_running_pod("user", "data").await?;
     space
         .cluster
-        .kubectl(&["delete", "namespace", &space.name, "--timeout=60s"])
+        .kubectl(&["delete", "namespace", &space.name, "--timeout=180s"])
         .await?;
     ensure!(space.claims.get_opt("data").await?.is_none());
     Ok(())

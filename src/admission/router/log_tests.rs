@@ -1,6 +1,6 @@
 use super::*;
-use axum::body::Body;
 use crate::admission::Review;
+use axum::body::Body;
 use serde_json::json;
 use std::sync::Mutex;
 use tower::ServiceExt;

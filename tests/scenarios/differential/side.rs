@@ -108,7 +108,7 @@ impl Side {
     }
 
     async fn delete_namespace(&self) -> Result<()> {
-        let delete = ["delete", "namespace", &self.space.name, "--timeout=60s"];
+        let delete = ["delete", "namespace", &self.space.name, "--timeout=180s"];
         self.space.cluster.kubectl(&delete).await.map(drop)
     }
 

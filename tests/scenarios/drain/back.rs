@@ -1,8 +1,9 @@
 //! Back to Kubernetes' own controllers.
 
-use super::support::CLAIM_FINALIZER;
+use super::support::{CLAIM_FINALIZER, drained};
 use crate::support::{BINARY, Space, in_tree};
 use anyhow::{Result, ensure};
+use tokio::process::Command;
 
 /// Finalizers are Kubernetes' own by now: its controllers take them away when it is time.
 #[tokio::test]
@@ -20,16 +21,15 @@ async fn back_in_tree_finalizers_stay_and_are_looked_after() -> Result<()> {
         "--lease-lock-namespace",
         &space.name,
     ];
-    let drained = tokio::process::Command::new(BINARY)
-        .args([
-            "drain",
-            "--kubeconfig",
-            &cluster.kubeconfig().to_string_lossy(),
-        ])
+    let mut drain = Command::new(BINARY);
+    drain
+        .arg("drain")
+        .arg("--kubeconfig")
+        .arg(cluster.kubeconfig())
         .args(flags)
-        .output()
-        .await?;
-    ensure!(drained.status.success(), "{drained:?}");
+        .kill_on_drop(true);
+    let drained = drained(drain).await?;
+    ensure!(drained.code == Some(0), "{drained:?}");
     assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
     space.delete_claim("data").await?;
     space.claim_is_gone("data").await

@@ -1,11 +1,11 @@
 //! What is being deleted and in use is held by nothing but its finalizer.
 
-use super::support::{CLAIM_FINALIZER, Stage, VOLUME_FINALIZER};
+use super::support::{CLAIM_FINALIZER, Drained, RUNS, Stage, VOLUME_FINALIZER};
 use crate::support::on_node;
-use anyhow::{Result, ensure};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use anyhow::{Result, bail, ensure};
+use kube::api::DeleteParams;
 use serde_json::json;
-use volume_warden_controlplane::eventually;
+use volume_warden_controlplane::{Rule, eventually};
 
 #[tokio::test]
 async fn what_is_in_use_is_left_until_it_is_not() -> Result<()> {
@@ -85,25 +85,32 @@ async fn what_is_written_anew_is_told_and_left() -> Result<()> {
     let stage = Stage::new("anew").await?;
     let space = &stage.space;
     stage.create_claim("data", json!({})).await?;
+    for _ in 0..RUNS {
+        let drained = written_anew(&stage).await?;
+        // Who waits too long for the answer does not know that it was there before, and takes it back like everything else.
+        if drained.code == Some(0) || drained.has_lost_a_lease() {
+            continue;
+        }
+        drained.failed("on 1 objects it was written anew")?;
+        stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
+        assert_eq!(space.finalizers("data").await?, [""; 0]);
+        return Ok(());
+    }
+    bail!("what was written anew is never told")
+}
+
+/// A drain of the protected claim `data`, which is protected again before the drain knows that it no longer is.
+async fn written_anew(stage: &Stage) -> Result<Drained> {
+    let space = &stage.space;
+    // As an older replica writes it, or Kubernetes' own controller.
+    let protected = json!({"metadata": {"finalizers": [CLAIM_FINALIZER]}});
+    space.patch_claim("data", protected.clone()).await?;
     let path = format!("/{}/persistentvolumeclaims/data", space.name);
-    let answer = volume_warden_controlplane::Rule::on("PATCH")
-        .path_contains(path)
-        .hold_response();
+    let answer = Rule::on("PATCH").path_contains(path).hold_response();
     let answer = stage.between.add(answer);
     let drain = tokio::spawn(stage.command(&["--in-tree=off"]).output());
     answer.held(1).await?;
-    // As an older replica would, or Kubernetes' own controller.
-    let again = Patch::Merge(json!({"metadata": {"finalizers": [CLAIM_FINALIZER]}}));
-    space
-        .claims
-        .patch("data", &PatchParams::default(), &again)
-        .await?;
+    space.patch_claim("data", protected).await?;
     answer.release();
-    let ended = drain.await??;
-    let told = String::from_utf8(ended.stderr)?;
-    assert_eq!(ended.status.code(), Some(1), "{told}");
-    ensure!(told.contains("on 1 objects it was written anew"), "{told}");
-    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
-    assert_eq!(space.finalizers("data").await?, [""; 0]);
-    Ok(())
+    Drained::of(drain.await??)
 }

@@ -1,6 +1,6 @@
 //! A drain that does not come to its end, by one of two thousand claims.
 
-use super::support::{CLAIM_FINALIZER, Stage};
+use super::support::{CLAIM_FINALIZER, Drained, RUNS, Stage};
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -52,7 +52,7 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
     ensure!(left.len() < MANY, "nothing was done before");
     tells_of_progress(&stage, &left).await?;
     // On a machine that is too busy to answer, a Lease may be lost, and then it is run again.
-    for _ in 0..5 {
+    for _ in 0..RUNS {
         let drained = stage.drain(&["--in-tree=off"]).await?;
         if drained.code == Some(0) {
             drained.left_nothing()?;
@@ -64,32 +64,50 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
     bail!("it comes to no end")
 }
 
-/// A drain that waits for one of these claims says how many of them are done. The Lease of its predecessor has to expire first.
+/// A drain that waits for one of these claims says how many of them are done.
 async fn tells_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
     // The last one's answer may still have come.
     let other = left.iter().find(|name| *name != "many-1000");
     let waited_for = held(stage, other.context("nothing was left")?);
+    for _ in 0..RUNS {
+        let (told, drained) = first_progress(stage, &waited_for).await?;
+        if let Some((done, total)) = told {
+            let known = left.len();
+            ensure!(total <= known, "{done} of {total}, {known}");
+            return Ok(());
+        }
+        // The Lease of its predecessor has to expire first, and may be lost again.
+        drained
+            .failed("run it again")
+            .or_else(|_| drained.failed("of waiting"))?;
+    }
+    bail!("it ends without a word about progress")
+}
+
+/// What a drain says first of how many are done, and of how many, while some are not. What is held is released then, so that it ends.
+async fn first_progress(
+    stage: &Stage,
+    waited_for: &RuleHandle,
+) -> Result<(Option<(usize, usize)>, Drained)> {
     let mut drain = stage.command(&["--in-tree=off"]);
-    let mut drain = drain.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let drain = drain.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut drain = drain.spawn()?;
     let mut lines = BufReader::new(drain.stdout.take().context("a pipe")?).lines();
     let mut told = None;
     while let Some(line) = lines.next_line().await? {
         let progress = line
             .strip_suffix(" done")
             .and_then(|line| line.split_once(" of "));
-        if let Some((done, total)) = progress {
-            told = Some((done.parse::<usize>()?, total.parse::<usize>()?));
+        let Some((done, total)) = progress else {
+            continue;
+        };
+        let (done, total) = (done.parse::<usize>()?, total.parse::<usize>()?);
+        if told.is_none() && done < total {
+            told = Some((done, total));
             waited_for.release();
         }
     }
-    let (done, total) = told.context("it ended without a word about progress")?;
-    ensure!(
-        done < total && total <= left.len(),
-        "{done} of {total}, {}",
-        left.len()
-    );
-    drain.wait().await?;
-    Ok(())
+    Ok((told, Drained::of(drain.wait_with_output().await?)?))
 }
 
 /// By whoever runs it, or by its Job.

@@ -6,7 +6,7 @@ use super::{
 };
 use anyhow::{Result, ensure};
 use serde_json::json;
-use volume_warden_controlplane::Rule;
+use volume_warden_controlplane::{Rule, eventually};
 use volume_warden_storageos::{Endpoint, Fault};
 
 /// NS-15, NS-18, NS-19, NS-24, NS-25: one collection, and none for an hour after it.
@@ -28,15 +28,18 @@ async fn orphans_go_at_once_and_one_that_is_full_when_it_is_empty() -> Result<()
     scene.storage.empty(&scene.of("full"));
     scene.is_removed("full").await?;
     scene.told("full", "NamespaceDeleted", 1).await?;
-    ensure!(runs(&warden, "Done").await? == 1);
+    let whole = collected(&warden).await?;
+    let ended = runs(&warden, "Done").await? + runs(&warden, "Incomplete").await?;
+    ensure!(ended == 1, "{ended}");
     let gauge = "volume_warden_gc_namespaces{verdict=\"Protected\"}";
     ensure!(metric(&warden, gauge).await? == 2);
     let gauge = "volume_warden_gc_skipped_entries";
     ensure!(metric(&warden, gauge).await? == 2);
 
     let deletions = ids.map(|id| scene.deletions_of(&id));
-    ensure!(deletions == [1, 2, 1], "{deletions:?}");
-    ensure!(scene.deletions() == 4, "{alive} {protected:?}");
+    ensure!(deletions == [1, 2, 1] || !whole, "{deletions:?}");
+    let all: usize = deletions.iter().sum();
+    ensure!(scene.deletions() == all, "{alive} {protected:?}");
     Ok(())
 }
 
@@ -74,11 +77,15 @@ async fn a_collection_takes_one_list_of_the_storage_and_two_of_kubernetes() -> R
     let warden = warden.start().await?;
     let lists = between.add(live_list());
     drop(waits);
-    collected(&warden).await?;
-    ensure!(scene.storage.names().is_empty());
-    let calls = (scene.lists(), lists.taken(), gets.taken());
-    ensure!(calls == (1, 2, 30), "{calls:?}");
-    ensure!(scene.deletions() == 30);
+    let whole = collected(&warden).await?;
+    eventually("the orphans are gone", async || {
+        scene.storage.names().is_empty()
+    })
+    .await?;
+    ensure!(lists.taken() == 2, "{}", lists.taken());
+    let calls = (scene.lists(), gets.taken(), scene.deletions());
+    // Whatever it could not do at once takes more of each.
+    ensure!(calls == (1, 30, 30) || !whole, "{calls:?}");
     Ok(())
 }
 
@@ -109,16 +116,22 @@ async fn there_is_a_limit_to_what_one_collection_takes() -> Result<()> {
         scene.store(name);
     }
     let capped = scene.warden().arg("--gc-max-deletions=2").start().await?;
-    collected(&capped).await?;
-    ensure!(scene.storage.names().len() == 3 && scene.deletions() == 2);
-    ensure!(capped.process().log().contains("TooManyOrphans"));
+    let whole = collected(&capped).await?;
+    eventually("two are gone", async || scene.storage.names().len() == 3).await?;
+    ensure!(scene.deletions() == 2 || !whole, "{}", scene.deletions());
+    eventually("it is told", async || {
+        capped.process().log().contains("TooManyOrphans")
+    })
+    .await?;
     drop(capped);
     let next = [OFTEN, "--gc-max-deletions=2"];
-    let _next = scene.warden().arg(next[0]).arg(next[1]).start().await?;
+    let next = scene.warden().arg(next[0]).arg(next[1]).start().await?;
     for name in names {
         scene.is_removed(name).await?;
     }
-    ensure!(scene.deletions() == 5);
+    more_runs(&next, "Done", 1).await?;
+    let whole = whole && runs(&next, "Incomplete").await? == 0;
+    ensure!(scene.deletions() == 5 || !whole, "{}", scene.deletions());
     Ok(())
 }
 
@@ -128,6 +141,7 @@ async fn without_an_interval_nothing_is_collected() -> Result<()> {
     let scene = Scene::quiet("off").await?;
     scene.store("orphan");
     let warden = scene.warden().arg(NO_GC).start().await?;
+    scene.leads("first").await?;
     scene.settled().await?;
     ensure!(scene.lists() == 1 && scene.deletions() == 1 && scene.is_stored("orphan"));
     ensure!(

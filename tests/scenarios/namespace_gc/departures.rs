@@ -64,6 +64,7 @@ async fn only_the_end_of_a_namespace_counts_and_takes_one_list_and_one_deletion(
 async fn one_with_volumes_waits_until_they_are_gone() -> Result<()> {
     let scene = Scene::new("full").await?;
     let warden = scene.warden().arg(NO_GC).start().await?;
+    scene.leads("first").await?;
     let id = scene.create_in_both("shop").await?;
     scene.storage.fill(&scene.of("shop"));
     scene.delete_wholly("shop").await?;
@@ -84,6 +85,7 @@ async fn one_with_volumes_waits_until_they_are_gone() -> Result<()> {
 async fn a_stale_version_is_listed_again_and_one_that_is_gone_is_gone() -> Result<()> {
     let scene = Scene::quiet("stale").await?;
     let warden = scene.warden().arg(NO_GC).start().await?;
+    scene.leads("first").await?;
     let id = scene.create_in_both("shop").await?;
     let stale = Fault::error(412, "the version is stale");
     scene.storage.fault(Endpoint::Delete, stale, 1);
@@ -108,6 +110,7 @@ async fn one_that_is_made_again_is_kept() -> Result<()> {
     let between = scene.interposer().await?;
     let warden = scene.warden().arg(NO_GC).kubeconfig(between.kubeconfig());
     let _warden = warden.start().await?;
+    scene.leads("first").await?;
     let id = scene.create_in_both("shop").await?;
     let held = between.add(live_get(&scene.of("shop")).hold());
     scene.delete_wholly("shop").await?;

@@ -23,9 +23,10 @@ async fn one_that_is_made_between_the_looks_is_kept() -> Result<()> {
     scene.create("new").await?;
     drop(first);
     scene.is_removed("orphan").await?;
-    collected(&warden).await?;
+    let whole = collected(&warden).await?;
     ensure!(scene.deletions_of(&id) == 0 && scene.is_stored("new"));
-    ensure!(scene.deletions_of(&orphan) == 1);
+    let deletions = scene.deletions_of(&orphan);
+    ensure!(deletions == 1 || !whole, "{deletions}");
     // Nobody had to ask for it by name any more.
     ensure!(asked.taken() == 0);
     Ok(())
@@ -117,6 +118,7 @@ async fn one_that_cannot_be_asked_for_is_kept() -> Result<()> {
     let refused = between.add(refused);
     let warden = scene.warden().arg(NO_GC).kubeconfig(between.kubeconfig());
     let warden = warden.start().await?;
+    scene.leads("first").await?;
     scene.delete_wholly("shop").await?;
     waiting(&warden, "Unconfirmed", 1).await?;
     ensure!(scene.deletions_of(&id) == 0 && scene.is_stored("shop"));

@@ -14,6 +14,7 @@ use volume_warden_storageos::{Endpoint, FOR_EVER, Fault, PASSWORD};
 async fn new_credentials_are_read_when_the_old_ones_do_not_do() -> Result<()> {
     let scene = Scene::new("rotated").await?;
     let _warden = scene.warden().arg(NO_GC).start().await?;
+    scene.leads("first").await?;
     ensure!(scene.storage.calls(Endpoint::Login) == 1);
     let id = scene.create_in_both("shop").await?;
     scene.storage.set_password("second-secret");
@@ -31,6 +32,7 @@ async fn new_credentials_are_read_when_the_old_ones_do_not_do() -> Result<()> {
 async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
     let scene = Scene::new("cut").await?;
     let warden = scene.warden().arg(NO_GC).start().await?;
+    scene.leads("first").await?;
     let faults = [
         Fault::CutBefore,
         Fault::error(503, "the store is away"),
@@ -88,6 +90,7 @@ async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
 async fn it_ends_when_asked_though_a_call_is_under_way() -> Result<()> {
     let scene = Scene::new("asked").await?;
     let warden = scene.warden().arg(NO_GC).start().await?;
+    scene.leads("first").await?;
     let id = scene.create_in_both("shop").await?;
     let storage = &scene.storage;
     storage.fault(Endpoint::Delete, Fault::Silence, FOR_EVER);

@@ -6,9 +6,12 @@ use super::{
 };
 use crate::support::bare;
 use anyhow::{Result, ensure};
-use std::fs;
-use volume_warden_controlplane::eventually;
+use std::{fs, time::Duration};
+use volume_warden_controlplane::{eventually, eventually_within};
 use volume_warden_storageos::{Endpoint, FOR_EVER, Fault, PASSWORD, USER};
+
+/// For what is tried again after pauses that double, and may have doubled often on a busy machine.
+const LONG: Duration = Duration::from_secs(600);
 
 /// Without a storage, and where it may look at one namespace only: it says so once, and asks for nothing.
 #[tokio::test]
@@ -37,7 +40,8 @@ async fn without_anything_to_do_it_says_so_and_watches_nothing() -> Result<()> {
 /// A storage that is down must not take webhooks down.
 #[tokio::test]
 async fn it_does_not_hold_back_the_webhooks_of_others() -> Result<()> {
-    let scene = Scene::new("beside").await?;
+    // Alone there, because it looks after the claims of all.
+    let scene = Scene::quiet("beside").await?;
     let storage = &scene.storage;
     storage.fault(Endpoint::Login, Fault::CutBefore, FOR_EVER);
     let warden = scene
@@ -62,6 +66,7 @@ async fn kept_out_it_waits_without_a_storm() -> Result<()> {
     let warden = scene.warden().arg(NO_GC).arg("--api-retry-interval=1s");
     // Ready, because it has webhooks to serve: it is to be asked meanwhile.
     let warden = warden.arg("--components=pvc-protection").start().await?;
+    scene.leads("first").await?;
     let id = scene.create_in_both("shop").await?;
     scene.delete_wholly("shop").await?;
     waiting(&warden, "Unauthorized", 1).await?;
@@ -70,7 +75,7 @@ async fn kept_out_it_waits_without_a_storm() -> Result<()> {
     storage.fault(Endpoint::List, Fault::error(401, "log in first"), FOR_EVER);
     fs::write(secrets.join("username"), format!("{USER}\n"))?;
     fs::write(secrets.join("password"), format!("{PASSWORD}\n"))?;
-    eventually("it logs in, and is refused", async || {
+    eventually_within(LONG, "it logs in, and is refused", async || {
         storage.calls(Endpoint::List) >= 4
     })
     .await?;
@@ -83,7 +88,7 @@ async fn kept_out_it_waits_without_a_storm() -> Result<()> {
 
     storage.heal();
     storage.fault(Endpoint::List, Fault::error(403, "not for you"), 1);
-    scene.is_removed("shop").await?;
+    eventually_within(LONG, "it is removed", async || !scene.is_stored("shop")).await?;
     ensure!(scene.deletions_of(&id) == 1 && warden.process().is_running());
     scene.told("shop", "NamespaceDeleteFailed", 1).await?;
     let log = warden.process().log();

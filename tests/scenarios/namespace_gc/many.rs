@@ -8,6 +8,7 @@ use super::{
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::time::Instant;
+use volume_warden_controlplane::eventually;
 use volume_warden_storageos::Endpoint;
 
 const STORED: usize = 2000;
@@ -29,18 +30,23 @@ async fn a_quarter_of_two_thousand_goes_with_three_lists() -> Result<()> {
     created.try_collect::<()>().await?;
     let began = Instant::now();
     let warden = scene.warden().arg("--gc-max-deletions=0").start().await?;
-    collected(&warden).await?;
+    let whole = collected(&warden).await?;
     println!(
         "{ORPHANS} of {STORED} namespaces collected in {:.2} s, the program's start included",
         began.elapsed().as_secs_f64()
     );
-    ensure!(scene.storage.names().len() == STORED - ORPHANS);
-    ensure!(scene.lists() == 1, "{}", scene.lists());
+    eventually("what is left is alive", async || {
+        scene.storage.names().len() == STORED - ORPHANS
+    })
+    .await?;
+    // Whatever it could not do at once takes more of each.
+    let calls = |calls: usize, least: usize| calls == least || !whole && calls > least;
+    ensure!(calls(scene.lists(), 1), "{}", scene.lists());
     let live = r#"volume_warden_live_lists_total{resource="namespaces"}"#;
     ensure!(metric(&warden, live).await? == 2);
-    let calls = ids.iter().map(|id| scene.deletions_of(id));
-    ensure!(calls.take(ORPHANS).all(|calls| calls == 1));
-    ensure!(scene.deletions() == ORPHANS);
+    let mut deletions = ids[..ORPHANS].iter().map(|id| scene.deletions_of(id));
+    ensure!(deletions.all(|deletions| calls(deletions, 1)));
+    ensure!(calls(scene.deletions(), ORPHANS));
     ensure!(scene.storage.calls(Endpoint::Login) == 1);
     Ok(())
 }

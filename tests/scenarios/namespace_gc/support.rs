@@ -200,19 +200,11 @@ impl Scene {
     }
 
     pub async fn leads(&self, id: &str) -> Result<()> {
-        eventually(&format!("{id} leads"), async || {
-            let holder = self.holder().await?;
-            ensure!(holder == id, "{holder:?}");
-            Ok(())
-        })
-        .await
+        leads(self.cluster, &self.name, id).await
     }
 
     pub async fn holder(&self) -> Result<String> {
-        let path = "jsonpath={.spec.holderIdentity}";
-        let lease = ["get", "lease", &self.name, "-n", SYSTEM];
-        let rest = ["--ignore-not-found", "-o", path];
-        self.cluster.kubectl(&[&lease[..], &rest].concat()).await
+        holder(self.cluster, &self.name).await
     }
 
     /// Users were told so many times of the namespace with this reason.
@@ -247,6 +239,23 @@ pub fn component<'a>(cluster: &'a Cluster, lease: &str, id: &str) -> WardenBuild
         .arg(format!("--lease-lock-id={id}"))
         .arg("--namespace-delete-gc-delay=0")
         .arg("--gc-confirm-after=0")
+}
+
+/// The one of that id has that Lease.
+pub async fn leads(cluster: &Cluster, lease: &str, id: &str) -> Result<()> {
+    eventually(&format!("{id} leads"), async || {
+        let holder = holder(cluster, lease).await?;
+        ensure!(holder == id, "{holder:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn holder(cluster: &Cluster, lease: &str) -> Result<String> {
+    let path = "jsonpath={.spec.holderIdentity}";
+    let lease = ["get", "lease", lease, "-n", SYSTEM];
+    let rest = ["--ignore-not-found", "-o", path];
+    cluster.kubectl(&[&lease[..], &rest].concat()).await
 }
 
 pub async fn interposer(cluster: &Cluster) -> Result<Interposer> {

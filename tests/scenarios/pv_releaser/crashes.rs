@@ -6,9 +6,10 @@ use super::{
 };
 use anyhow::Result;
 use serde_json::json;
-use volume_warden_controlplane::Rule;
+use volume_warden_controlplane::{Rule, eventually};
 
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// More than deaths, because more than one write may get through before a death.
+const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
 impl Patient {
     /// Killed before the next write of a volume has arrived, or after that but before its answer has.
@@ -82,12 +83,22 @@ async fn killed_in_the_middle_of_many_claims_ends_no_volume_stays_released() -> 
     drop(warden);
     for (round, names) in names.chunks(3).enumerate() {
         let at = [Rule::hold, Rule::hold_response][round % 2];
-        let held = patient.between.add(at(patient.write_of("")));
+        let writes = || {
+            let writes = names.iter().map(|name| patient.writes(name));
+            writes.collect::<Vec<_>>()
+        };
+        let before = writes();
+        let _held = patient.between.add(at(patient.write_of("")));
         let warden = patient.start().await?;
         for name in names {
             estate.space.delete_claim(name).await?;
         }
-        held.held(names.len()).await?;
+        // Not all of them need be held at the same time: each is given up some time.
+        eventually("the release of each is on its way", async || {
+            let writes = writes();
+            writes.iter().zip(&before).all(|(now, before)| now > before)
+        })
+        .await?;
         warden.process().kill()?;
     }
     let _successor = patient.start().await?;

@@ -12,6 +12,8 @@ async fn what_was_missed_is_caught_up_with() -> Result<()> {
     estate.pair("data", json!({PROVISIONER: id})).await?;
     let warden = patient.start().await?;
     estate.is_labelled("data", id).await?;
+    // Who ends tells nothing more.
+    estate.told("data", "Associated", 1).await?;
     warden.stop().await?;
     estate.space.delete_claim("data").await?;
     estate.is("data", "Released").await?;

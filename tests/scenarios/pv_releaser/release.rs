@@ -28,12 +28,14 @@ async fn a_release_is_one_write_that_touches_nothing_else() -> Result<()> {
         "{bound:?}"
     );
     let before = rest(&patient, "data").await?;
+    // It is told of when its answer has come, and then the audit log has it.
+    estate.told("data", "Associated", 1).await?;
     assert_eq!(patient.accepted("data")?, 1, "the label");
     estate.space.delete_claim("data").await?;
     estate.is_free("data").await?;
     assert_eq!(rest(&patient, "data").await?, before);
-    assert_eq!(patient.accepted("data")?, 2, "the label and the release");
     let message = estate.told("data", "Released", 1).await?;
+    assert_eq!(patient.accepted("data")?, 2, "the label and the release");
     let claim = format!("{}/data", estate.space.name);
     ensure!(message.contains(&claim), "{message}");
     Ok(())

@@ -104,17 +104,8 @@ async fn a_dry_run_makes_no_claim() -> Result<()> {
     }
     askers.settled().await?;
     ensure!(askers.claims().await?.is_empty());
-    let calls = askers
-        .space
-        .cluster
-        .audit()
-        .all()?
-        .by_user_agent("volume-warden/");
-    let mut made = calls.to_vec();
-    made.retain(|call| {
-        (&*call.verb, &*call.resource) == ("create", "persistentvolumeclaims")
-            && call.namespace == askers.space.name
-    });
+    let mut made = askers.creations()?;
+    made.retain(|code| *code == 201);
     ensure!(made.len() == 1, "beside the canary's: {made:?}");
     Ok(())
 }

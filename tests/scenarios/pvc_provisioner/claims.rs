@@ -74,7 +74,7 @@ async fn a_claim_that_somebody_makes_first_is_no_failure() -> Result<()> {
     let patient = Patient::new("first").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
-    let held = patient.between.add(claim_posts().times(1).hold());
+    let held = patient.between.add(claim_posts().hold());
     askers.ask("pod", "data", json!({})).await?;
     held.held(1).await?;
     let first = askers.create_claim("data", json!({})).await?;
@@ -83,7 +83,13 @@ async fn a_claim_that_somebody_makes_first_is_no_failure() -> Result<()> {
         .is_told("pod", "ClaimShared", "nobody owns it")
         .await?;
     askers.settled().await?;
-    assert_eq!((askers.told("pod").await?.len(), patient.posts()), (1, 2));
+    let mut told = askers.told("pod").await?;
+    // On a busy machine a POST that was held may have been given up before somebody else was faster.
+    told.retain(|(_, message)| !message.contains("the API server did not answer"));
+    assert_eq!(told.len(), 1, "{told:?}");
+    let mut codes = askers.creations()?;
+    codes.retain(|code| *code != 201);
+    ensure!(codes.is_empty() || codes == [409], "{codes:?}");
     assert_eq!(askers.claim("data").await?.uid(), first.uid());
     Ok(())
 }
@@ -142,7 +148,13 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
     askers.is_told("pod", "PVCProvisioned", "\"data\"").await?;
-    assert_eq!(patient.posts(), 1);
+    let answers = || {
+        let mut codes = askers.creations()?;
+        // Counting what there is may make for a conflict, after which it is asked again at once.
+        codes.retain(|code| *code != 409);
+        anyhow::Ok(codes)
+    };
+    assert_eq!(answers()?, [201]);
     for round in 0..3 {
         let condition = json!({"type": "Round", "status": "False", "message": round.to_string()});
         askers
@@ -161,7 +173,7 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     askers.heard().await?;
     quota.end().await?;
     askers.settled().await?;
-    assert_eq!(patient.posts(), 2, "the canary's");
+    assert_eq!(answers()?, [201, 201], "the canary's");
     assert_eq!(askers.told("pod").await?.len(), 1);
     Ok(())
 }

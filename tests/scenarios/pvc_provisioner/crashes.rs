@@ -18,6 +18,9 @@ async fn dies(patient: &Patient, at: Rule) -> Result<()> {
     Ok(())
 }
 
+/// Names of more claims than are written between the kills, also where a kill comes late.
+const MANY: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+
 async fn nothing_awaits_a_pod(patient: &Patient) -> Result<()> {
     let claims = &patient.askers.space.claims;
     for claim in claims.list_metadata(&ListParams::default()).await? {
@@ -68,9 +71,8 @@ async fn killed_while_claims_are_made() -> Result<()> {
 async fn killed_while_claims_are_given_to_their_pods() -> Result<()> {
     let patient = Patient::new("killed-giving").await?;
     let askers = &patient.askers;
-    let names = ["a", "b", "c", "d"];
     let (mut pods, mut uids) = (Vec::new(), Vec::new());
-    for name in names {
+    for name in MANY {
         uids.push(askers.create_claim(name, awaiting()).await?.uid());
         pods.push(askers.ask(name, name, json!({})).await?);
     }
@@ -83,7 +85,7 @@ async fn killed_while_claims_are_given_to_their_pods() -> Result<()> {
         dies(&patient, at(claim_write("PATCH", ""))).await?;
     }
     let _successor = patient.start().await?;
-    for ((name, pod), uid) in names.iter().zip(&pods).zip(uids) {
+    for ((name, pod), uid) in MANY.iter().zip(&pods).zip(uids) {
         ensure!(
             askers.belongs(name, pod).await?.uid() == uid,
             "{name} is another"
@@ -96,8 +98,7 @@ async fn killed_while_claims_are_given_to_their_pods() -> Result<()> {
 async fn killed_while_claims_are_collected() -> Result<()> {
     let patient = Patient::new("killed-collecting").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
-    let names = ["a", "b", "c", "d"];
-    for name in names {
+    for name in MANY {
         askers.create_claim(name, awaiting()).await?;
     }
     let kept = askers.create_claim("kept", json!({})).await?;
@@ -110,7 +111,7 @@ async fn killed_while_claims_are_collected() -> Result<()> {
         dies(&patient, at(claim_write("DELETE", ""))).await?;
     }
     let _successor = patient.start_impatient().await?;
-    for name in names {
+    for name in MANY {
         space.claim_is_gone(name).await?;
     }
     ensure!(askers.claim("kept").await?.uid() == kept.uid());

@@ -38,7 +38,19 @@ impl Confined {
         confined
             .role("lease", "--verb=get,create,update", leases)
             .await?;
+        confined.may_hold_its_lease().await?;
         Ok(confined)
+    }
+
+    /// The API server hears of bindings in their order, by a watch of its own: of this one, which was made last, it has heard.
+    async fn may_hold_its_lease(&self) -> Result<()> {
+        let account = format!("--as=system:serviceaccount:{}", self.account());
+        let right = "leases.coordination.k8s.io";
+        let question = ["auth", "can-i", "update", right, &account];
+        eventually("the account may hold its Lease", async || {
+            self.kubectl(&question).await
+        })
+        .await
     }
 
     /// Binds the role to the account.

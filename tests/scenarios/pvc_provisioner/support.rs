@@ -11,8 +11,11 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Map, Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use volume_warden_controlplane::{Cluster, eventually};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+use volume_warden_controlplane::{Cluster, DEFAULT_TIMEOUT, eventually, eventually_within};
 
 /// What the keys of the annotations begin with.
 pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
@@ -22,8 +25,14 @@ pub const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 pub const MARK: &str = "volume-warden.dev/awaiting-pod";
 /// The controller id where none is given.
 pub const ID: &str = "dynamic-reclaimable-pvc-controllers";
+/// What the names of canaries begin with.
+const CANARY: &str = "canary";
 /// As on a claim that was restored from a backup.
 pub const LONG_AGO: &str = "2020-01-01T00:00:00Z";
+
+/// Volume Warden gives an Event up that the API server does not take within a few seconds. What a canary was not told for so long it will
+/// not be told at all.
+const LOST: Duration = Duration::from_secs(60);
 
 /// A claim of a class that no volume has.
 pub const TEMPLATE: &str = "\
@@ -110,7 +119,7 @@ impl Askers {
             .list_metadata(&ListParams::default())
             .await?;
         let mut names: Vec<_> = claims.iter().map(ResourceExt::name_any).collect();
-        names.retain(|name| !name.starts_with("canary"));
+        names.retain(|name| !name.starts_with(CANARY));
         Ok(names)
     }
 
@@ -145,7 +154,19 @@ impl Askers {
 
     /// The pod comes to be told this, once; returns the message.
     pub async fn is_told(&self, pod: &str, reason: &str, part: &str) -> Result<String> {
-        eventually(&format!("{pod} is told {reason}: {part}"), async || {
+        self.is_told_within(DEFAULT_TIMEOUT, pod, reason, part)
+            .await
+    }
+
+    async fn is_told_within(
+        &self,
+        limit: Duration,
+        pod: &str,
+        reason: &str,
+        part: &str,
+    ) -> Result<String> {
+        let what = format!("{pod} is told {reason}: {part}");
+        eventually_within(limit, &what, async || {
             let told = self.told(pod).await?;
             let mut fitting = told
                 .iter()
@@ -157,29 +178,57 @@ impl Askers {
         .await
     }
 
-    /// Volume Warden has worked off everything before: a pod created now gets its claim, and is told of it.
+    /// What the API server answered so far to the claims that Volume Warden asked it to create.
+    pub fn creations(&self) -> Result<Vec<u16>> {
+        let calls = self.space.cluster.audit().all()?;
+        let calls = calls.by_user_agent("volume-warden/");
+        let creations = calls.iter().filter(|call| {
+            (&*call.verb, &*call.resource) == ("create", "persistentvolumeclaims")
+                && call.namespace == self.space.name
+        });
+        Ok(creations.map(|call| call.code).collect())
+    }
+
+    /// Volume Warden has worked off everything before: a pod created now gets its claim, and is told of it. It makes one claim, whatever
+    /// becomes of the Event: where that is lost, the next pod is told something else.
     pub async fn settled(&self) -> Result<()> {
         let canary = canary();
         self.ask(&canary, &canary, json!({})).await?;
-        self.is_told(&canary, "PVCProvisioned", &canary)
-            .await
-            .map(drop)
+        eventually("the canary owns its claim", async || {
+            let claim = self.claim(&canary).await?;
+            anyhow::Ok(!claim.owner_references().is_empty())
+        })
+        .await?;
+        let told = self.is_told_within(LOST, &canary, "PVCProvisioned", &canary);
+        match told.await {
+            Ok(_) => Ok(()),
+            Err(_) => self.heard().await,
+        }
     }
 
     /// Volume Warden has heard of everything before: a pod created now is told what is wrong with it. Needs no claim.
     pub async fn heard(&self) -> Result<()> {
-        let canary = canary();
         let wrong = annotations(&[("data.enabled", Some("perhaps"))]);
-        self.ask(&canary, &canary, wrong).await?;
-        self.is_told(&canary, "ErrInvalidAnnotation", "perhaps")
-            .await
-            .map(drop)
+        eventually("a canary is told what is wrong with it", async || {
+            let canary = canary();
+            self.ask(&canary, &canary, wrong.clone()).await?;
+            self.is_told_within(LOST, &canary, "ErrInvalidAnnotation", "perhaps")
+                .await
+                .map(drop)
+        })
+        .await
     }
 }
 
 fn canary() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("canary{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{CANARY}{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// It is about a pod of [`Askers::settled`] or [`Askers::heard`].
+pub fn is_of_canary(event: &Event) -> bool {
+    let name = event.involved_object.name.as_deref();
+    name.is_some_and(|name| name.starts_with(CANARY))
 }
 
 /// Volume Warden told it.

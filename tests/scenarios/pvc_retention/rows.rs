@@ -223,12 +223,11 @@ async fn without_the_field_nothing_is_done() -> Result<()> {
         claim.owner_references().is_empty() && claim.annotations().is_empty()
     };
     ensure!(found.len() == 2 && found.iter().all(untouched), "{found:?}");
-    let said = warden
-        .process()
-        .log()
-        .matches("drops spec.persistentVolumeClaimRetentionPolicy")
-        .count();
-    assert_eq!(said, 1);
+    let words = "drops spec.persistentVolumeClaimRetentionPolicy";
+    let said = || warden.process().log().matches(words).count();
+    // It is another watch that tells of sets.
+    eventually("it is said", async || said() > 0).await?;
+    assert_eq!(said(), 1);
     cluster.stop().await;
     Ok(())
 }

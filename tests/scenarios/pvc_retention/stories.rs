@@ -64,6 +64,11 @@ impl Story {
                 let (pods, how) = (Vec::from_iter(pods.split(',')), how.join(" "));
                 sets.replaced(&pods, Box::pin(self.step(&how))).await
             }
+            // Its own limit would be half a minute.
+            ["kubectl", "wait", ref arguments @ ..] => {
+                let arguments = [&["wait", "--timeout=180s"], arguments].concat();
+                self.kubectl(&arguments).await
+            }
             ["kubectl", ref arguments @ ..] => self.kubectl(arguments).await,
             ["told", reason, set, claim] => sets.told(reason, set, claim).await,
             [how, set, ref wanted @ ..] => self.claims(how, set, &wanted.join(" ")).await,

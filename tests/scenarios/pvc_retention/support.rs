@@ -17,6 +17,14 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 /// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is Delete.
 pub const MARK: &str = "volume-warden.dev/scaled-with";
 
+/// How many claims of the namespace are without stamps because Volume Warden, whose log this is, could not read their sets in time.
+pub fn unread(log: &str, namespace: &str) -> usize {
+    let words = "not read live; the claim is not stamped";
+    let place = format!("{namespace}/");
+    let told = |line: &&str| line.contains(words) && line.contains(&place);
+    log.lines().filter(told).count()
+}
+
 /// A namespace of one test, with its sets.
 pub struct SetSpace {
     pub space: Space,

@@ -153,16 +153,17 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
     tenant
         .arguments
         .retain(|argument| !argument.contains("authorize"));
-    let warden = tenant
-        .builder()
-        .arg("--orphan-grace-seconds=1")
-        .start()
-        .await?;
+    // The claim and its pod are there before it is: a claim that waits longer than that for its pod goes.
     let _refused = tenant.refuse_twice("persistentvolumeclaims/given");
     let mut awaiting_its_pod = awaiting();
     awaiting_its_pod["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
     askers.create_claim("given", awaiting_its_pod).await?;
     let given = askers.ask("given", "given", json!({})).await?;
+    let warden = tenant
+        .builder()
+        .arg("--orphan-grace-seconds=1")
+        .start()
+        .await?;
     askers.belongs("given", &given).await?;
     let pod = askers.ask("made", "made", json!({})).await?;
     askers.belongs("made", &pod).await?;

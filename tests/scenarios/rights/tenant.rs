@@ -2,6 +2,8 @@
 
 use crate::support::{BINARY, deployment::arguments, kustomization::Kustomization};
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::sync::OnceCell;
@@ -51,12 +53,44 @@ impl Tenant {
         let kustomization = Kustomization::of(components, &namespace)?;
         cluster.apply_kustomization(kustomization.path()).await?;
         let account = cluster.service_account_kubeconfig(&namespace, ACCOUNT, None);
-        Ok(Self {
+        let tenant = Self {
             arguments: arguments(cluster, &namespace).await?,
             between: Interposer::start(cluster, account.await?)?,
             cluster,
             namespace,
+        };
+        tenant.has_its_rights().await?;
+        Ok(tenant)
+    }
+
+    /// The API server hears of roles and bindings a little late, and until then it refuses.
+    async fn has_its_rights(&self) -> Result<()> {
+        let granted = self.granted().await?;
+        eventually("its rights count", async || {
+            for right in &granted {
+                ensure!(self.may(right).await?, "not yet: {right}");
+            }
+            Ok(())
         })
+        .await
+    }
+
+    /// Whether the API server decides by that right.
+    async fn may(&self, right: &str) -> Result<bool> {
+        let (verb, object) = right.split_once(' ').context("a verb")?;
+        let (kind, name) = object.split_once(' ').unwrap_or((object, ""));
+        let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let review = serde_json::from_value(json!({"metadata": {}, "spec": {
+            "user": self.user(),
+            "resourceAttributes": {
+                "verb": verb, "group": group, "resource": resource, "subresource": subresource, "name": name,
+                "namespace": self.namespace,
+            },
+        }}))?;
+        let reviews = Api::<SubjectAccessReview>::all(self.cluster.client());
+        let answer = reviews.create(&PostParams::default(), &review).await?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
     }
 
     /// Of one identity, so that no start has to wait for a Lease to expire.

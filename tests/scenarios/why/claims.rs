@@ -1,7 +1,7 @@
 //! Claims that do not go, and what is to become of those that live.
 
 use super::{
-    objects::bound,
+    objects::{bound, delete_claim},
     support::{Case, Fault, Stage},
 };
 use crate::support::{
@@ -50,7 +50,7 @@ fn used(_: &'static Stage, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("user", "data").await?;
-        space.delete_claim("data").await?;
+        delete_claim(&space, "data").await?;
         let command = format!("kubectl delete pod user -n {}", space.name);
         Ok(Case::new(&["pvc", "data", "-n", &space.name], &command))
     }
@@ -64,7 +64,7 @@ fn used_by_a_finished_pod(_: &'static Stage, space: Space) -> Seeded {
         space
             .patch_pod_status("user", json!({"phase": "Succeeded"}))
             .await?;
-        space.delete_claim("data").await?;
+        delete_claim(&space, "data").await?;
         let command = format!("kubectl delete pod user -n {}", space.name);
         Ok(Case::new(&["pvc", "data", "-n", &space.name], &command))
     }
@@ -75,6 +75,8 @@ fn used_by_a_finished_pod(_: &'static Stage, space: Space) -> Seeded {
 fn foreign_finalizer(_: &'static Stage, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
+        // What is written then is all of them.
+        space.claim_is_protected("data").await?;
         let finalizers = space.finalizers("data").await?;
         let all: Vec<String> = finalizers
             .into_iter()

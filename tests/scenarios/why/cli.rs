@@ -1,6 +1,9 @@
 //! The command line around the answer: how it is written, what code it ends with, and with whose rights it asks.
 
-use super::support::{Reader, Stage};
+use super::{
+    objects::delete_claim,
+    support::{Reader, Stage},
+};
 use crate::support::Space;
 use anyhow::{Context, Result, ensure};
 use std::process::Stdio;
@@ -30,7 +33,7 @@ async fn used(label: &str) -> Result<(&'static Stage, Space)> {
     let space = Space::new(stage.cluster, label).await?;
     space.create_claim("data").await?;
     space.create_running_pod("user", "data").await?;
-    space.delete_claim("data").await?;
+    delete_claim(&space, "data").await?;
     Ok((stage, space))
 }
 

@@ -2,7 +2,7 @@
 
 use super::support::{Case, Fault, Stage};
 use crate::{
-    namespace_gc::support::{NO_GC, SYSTEM, component},
+    namespace_gc::support::{NO_GC, SYSTEM, component, leads},
     support::{Space, on_node},
 };
 use anyhow::{Result, ensure};
@@ -85,6 +85,7 @@ fn backend(stage: &'static Stage, space: Space) -> LocalBoxFuture<'static, Resul
             .arg(format!("--api-secret-path={}", secrets.path().display()))
             .arg("--insecure-http");
         let _warden = warden.start().await?;
+        leads(stage.cluster, &lease, "only").await?;
         delete(&space).await?;
         let events: Api<Event> = Api::namespaced(stage.cluster.client(), SYSTEM);
         let about = format!("involvedObject.name={lease},reason=NamespaceNotEmpty");

@@ -48,6 +48,31 @@ pub async fn a_claim(space: &Space, name: &str, changes: Value) -> Result<()> {
     Ok(())
 }
 
+/// A claim that asks for no class, made when the API server gives it that one: it hears of default classes a little late.
+pub async fn classless(space: &Space, name: &str, class: Option<&str>) -> Result<()> {
+    let without = claim(name, json!({"spec": {"storageClassName": null}}))?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    eventually("the API server knows the default class", async || {
+        let given = space.claims.create(&dry_run, &without).await?;
+        let given = given.spec.and_then(|spec| spec.storage_class_name);
+        ensure!(given.as_deref() == class, "{given:?}");
+        Ok(())
+    })
+    .await?;
+    let claims = &space.claims;
+    claims.create(&PostParams::default(), &without).await?;
+    Ok(())
+}
+
+/// Deletes a claim that is protected by then. A webhook that answered too late left that to the background.
+pub async fn delete_claim(space: &Space, name: &str) -> Result<()> {
+    space.claim_is_protected(name).await?;
+    space.delete_claim(name).await
+}
+
 /// A claim that has a volume, whose name it returns.
 pub async fn bound(space: &Space, name: &str, changes: Value) -> Result<String> {
     let volume = a_volume(space, name, changes).await?;
@@ -88,8 +113,16 @@ pub async fn has_phase(volumes: &Api<PersistentVolume>, name: &str, wanted: &str
     .await
 }
 
-/// Deletes the volume, which something holds.
+/// Deletes the volume, which something holds and which is protected by then, as claims are.
 pub async fn delete_volume(space: &Space, name: &str) -> Result<()> {
+    eventually(&format!("volume {name} is protected"), async || {
+        let finalizers = space.volumes.get(name).await?.metadata.finalizers;
+        let finalizers = finalizers.unwrap_or_default();
+        let ours = |each: &String| each == "kubernetes.io/pv-protection";
+        ensure!(finalizers.iter().any(ours), "{finalizers:?}");
+        Ok(())
+    })
+    .await?;
     space.volumes.delete(name, &DeleteParams::default()).await?;
     Ok(())
 }

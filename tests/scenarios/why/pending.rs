@@ -1,10 +1,10 @@
 //! Claims that no volume is bound to.
 
 use super::{
-    objects::{a_claim, a_volume, class, delete_volume},
+    objects::{a_claim, a_volume, class, classless, delete_volume},
     support::{Case, Fault, Stage},
 };
-use crate::support::{Space, claim};
+use crate::support::Space;
 use anyhow::Result;
 use futures::{FutureExt, future::LocalBoxFuture};
 use kube::api::PostParams;
@@ -81,11 +81,7 @@ fn two_defaults(_: &'static Stage, space: Space) -> Seeded {
             json!({"metadata": {"annotations": default}}),
         )
         .await?;
-        let without = claim("data", json!({"spec": {"storageClassName": null}}))?;
-        space
-            .claims
-            .create(&PostParams::default(), &without)
-            .await?;
+        classless(&space, "data", Some(&space.name)).await?;
         Ok(asked(
             &space,
             &format!("kubectl annotate storageclass {}", space.name),

@@ -1,7 +1,7 @@
 //! Pods that do not run, or do not go.
 
 use super::{
-    objects::bound,
+    objects::{bound, delete_claim},
     support::{Case, Fault, Stage},
 };
 use crate::support::Space;
@@ -108,7 +108,7 @@ fn deleting(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<C
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("holder", "data").await?;
-        space.delete_claim("data").await?;
+        delete_claim(&space, "data").await?;
         space.create_pod("next", "data", nowhere()).await?;
         Ok(Case::new(
             &["pod", "next", "-n", &space.name],
@@ -146,7 +146,7 @@ fn given(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case
     async move {
         bound(&space, "data", json!({})).await?;
         space.create_pod("user", "data", elsewhere()).await?;
-        space.delete_claim("data").await?;
+        delete_claim(&space, "data").await?;
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
             &format!("kubectl describe pod user -n {}", space.name),

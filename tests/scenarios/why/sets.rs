@@ -1,6 +1,7 @@
 //! StatefulSets that have fewer pods than they are to have.
 
 use super::{
+    objects::delete_claim,
     pods::allow_claims,
     support::{Case, Fault, Stage},
 };
@@ -59,7 +60,7 @@ fn stale(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case
     async move {
         space.create_claim("data-web-0").await?;
         space.create_running_pod("holder", "data-web-0").await?;
-        space.delete_claim("data-web-0").await?;
+        delete_claim(&space, "data-web-0").await?;
         create(&space, 1, RETAIN_RETAIN, scheduled()).await?;
         Ok(Case::new(
             &["statefulset", "web", "-n", &space.name],

@@ -1,11 +1,11 @@
 //! Clusters where somebody who should be at work is not, or somebody is who should not.
 
 use super::{
-    objects::{bound, class},
+    objects::{bound, class, classless},
     support::{Case, READER, Reader},
 };
 use crate::support::{
-    BINARY, Space, claim, installed,
+    BINARY, Space, installed,
     sets::{DELETE_RETAIN, set},
     webhooks_answer,
 };
@@ -50,6 +50,7 @@ impl Silent {
         let warden = Warden::builder(cluster, BINARY).serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
         self.space.create_claim("held").await?;
+        self.space.claim_is_protected("held").await?;
         drop(warden);
         self.space.delete_claim("held").await?;
         self.explains(
@@ -123,11 +124,7 @@ impl Silent {
             .kubectl(&["delete", "storageclass", "standard"])
             .await?;
         class(&self.space, "fast", json!({})).await?;
-        let without = claim("classless", json!({"spec": {"storageClassName": null}}))?;
-        self.space
-            .claims
-            .create(&PostParams::default(), &without)
-            .await?;
+        classless(&self.space, "classless", None).await?;
         let command = "kubectl get storageclass";
         self.explains("no class", "classless", Code::NoClass, command)
             .await

@@ -48,12 +48,13 @@ pub struct Told {
 }
 
 impl Reader {
-    /// With the rights of that ClusterRole.
+    /// With the rights of that ClusterRole, which has to let it get claims.
     pub async fn new(cluster: &Cluster, name: &str, role: &str) -> Result<Self> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), role)?;
         let path = file.path().to_string_lossy();
         cluster.kubectl(&["apply", "-f", &path]).await?;
+        let user = format!("system:serviceaccount:default:{name}");
         let account = format!("default:{name}");
         cluster
             .kubectl(&["create", "serviceaccount", name, "-n", "default"])
@@ -65,6 +66,12 @@ impl Reader {
         cluster
             .kubectl(&["create", "clusterrolebinding", name, &role, &account])
             .await?;
+        let ask = ["auth", "can-i", "get", "pvc", "--as", &user];
+        eventually("the API server decides by its role", async || {
+            // kubectl fails where the answer is no.
+            cluster.kubectl(&ask).await.map(drop)
+        })
+        .await?;
         let kubeconfig = cluster
             .service_account_kubeconfig("default", name, None)
             .await?;

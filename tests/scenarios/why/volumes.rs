@@ -1,7 +1,7 @@
 //! Volumes that do not go, and that are nobody's.
 
 use super::{
-    objects::{a_claim, a_volume, bound, delete_volume, has_phase, released},
+    objects::{a_claim, a_volume, bound, delete_claim, delete_volume, has_phase, released},
     support::{Case, Fault, Stage},
 };
 use crate::support::Space;
@@ -71,7 +71,7 @@ fn volume_of_a_used_claim(_: &'static Stage, space: Space) -> Seeded {
     async move {
         let volume = bound(&space, "data", json!({})).await?;
         space.create_running_pod("user", "data").await?;
-        space.delete_claim("data").await?;
+        delete_claim(&space, "data").await?;
         delete_volume(&space, &volume).await?;
         let command = format!("kubectl delete pod user -n {}", space.name);
         Ok(Case::new(&["pv", &volume], &command))

@@ -151,7 +151,7 @@ async fn first<T>(
 }
 
 /// How often the API server has not waited for the webhook.
-async fn too_late(cluster: &Cluster) -> Result<String> {
+pub async fn too_late(cluster: &Cluster) -> Result<String> {
     let request = http::Request::get("/metrics").body(vec![])?;
     let metrics = cluster.client().request_text(request).await?;
     let ours = |line: &&str| {

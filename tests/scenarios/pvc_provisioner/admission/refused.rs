@@ -9,32 +9,20 @@ use crate::{
         refusals::Quota,
         support::{Askers, ID, LABEL, MARK, TEMPLATE, annotations, asking, is_made},
     },
-    support::guarded,
+    support::{guarded, pod},
 };
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::ResourceExt;
-use serde_json::json;
+use kube::{ResourceExt, api::PostParams};
+use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
 /// What Pod Security or the API's own validation refuses never gets to the webhook, and leaves nothing behind.
 #[tokio::test]
 async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
-    let cluster = guarded().await?;
-    let askers = Askers::new(cluster, "unfit").await?;
-    let enforce = async |level: &str| {
-        let label = format!("pod-security.kubernetes.io/enforce={level}");
-        let label = [
-            "label",
-            "--overwrite",
-            "namespace",
-            &askers.space.name,
-            &label,
-        ];
-        cluster.kubectl(&label).await
-    };
-    enforce("baseline").await?;
+    let askers = Askers::new(guarded().await?, "unfit").await?;
     let host = json!({"spec": {"hostNetwork": true}});
+    enforce(&askers, "baseline", &host, true).await?;
     let sometimes = json!({"spec": {"restartPolicy": "Sometimes"}});
     for (changes, code) in [(&host, 403), (&sometimes, 422)] {
         for _ in 0..3 {
@@ -48,8 +36,30 @@ async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
     }
     // Whatever was made would have been made before the answer.
     ensure!(askers.claims().await?.is_empty());
-    enforce("privileged").await?;
+    enforce(&askers, "privileged", &host, false).await?;
     has_its_claim(&askers, &asked(&askers, host, "").await?).await
+}
+
+/// Returns when a pod with these changes is refused, or is not: the API server hears of labels by a watch of its own.
+async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -> Result<()> {
+    let space = &askers.space;
+    let label = format!("pod-security.kubernetes.io/enforce={level}");
+    let label = ["label", "--overwrite", "namespace", &space.name, &label];
+    space.cluster.kubectl(&label).await?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let probe = pod("probe", "probe", changes.clone())?;
+    eventually(&format!("{level} is enforced"), async || {
+        let is_refused = match space.pods.create(&dry_run, &probe).await {
+            Ok(_) => false,
+            Err(kube::Error::Api(status)) if status.message.contains("PodSecurity") => true,
+            Err(error) => bail!(error),
+        };
+        anyhow::Ok(is_refused == refused)
+    })
+    .await
 }
 
 async fn has_its_claim(askers: &Askers, posted: &Posted) -> Result<()> {
@@ -77,7 +87,8 @@ async fn in_vain(askers: &Askers) -> Result<PersistentVolumeClaim> {
 /// What quota refuses was reviewed before: its claim awaits it in vain, and is collected after the grace. Nothing else is.
 #[tokio::test]
 async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
-    let ward = Ward::new("quota", &["--orphan-grace-seconds=4"]).await?;
+    // Longer than it takes to look at the claim.
+    let ward = Ward::new("quota", &["--orphan-grace-seconds=15"]).await?;
     let askers = &ward.askers;
     let pod = askers.ask("kept", "kept", json!({})).await?;
     let kept = askers.belongs("kept", &pod).await?;

@@ -17,13 +17,11 @@ async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start_impatient().await?;
     let names = ["unmarked", "replaced"];
-    let held: Vec<_> = names
-        .map(|name| {
-            patient
-                .between
-                .add(claim_write("DELETE", name).times(1).hold())
-        })
-        .into();
+    // Also what Volume Warden gives up meanwhile, to ask for it again, arrives in the end.
+    let held = names.map(|name| {
+        let deletion = claim_write("DELETE", name);
+        patient.between.add(deletion.postpone())
+    });
     for (name, held) in names.iter().zip(&held) {
         askers.create_claim(name, awaiting()).await?;
         held.held(1).await?;
@@ -39,17 +37,19 @@ async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
     askers.create_claim("replaced", json!({})).await?;
     let (audit, name) = (space.cluster.audit(), &space.name);
     let mark = audit.mark()?;
+    let late: usize = held.iter().map(|held| held.taken()).sum();
     drop(held);
-    let codes = eventually("both deletions were answered", async || {
+    let codes = || {
         let calls = audit.since(mark)?.by_user_agent("volume-warden/");
         let deletions = calls
             .iter()
             .filter(|call| call.verb == "delete" && call.namespace == *name);
-        let codes: Vec<_> = deletions.map(|call| call.code).collect();
-        anyhow::Ok(Some(codes).filter(|codes| codes.len() == 2))
+        anyhow::Ok(Vec::from_iter(deletions.map(|call| call.code)))
+    };
+    eventually("the late deletions were answered", async || {
+        anyhow::Ok(codes()?.len() >= late)
     })
     .await?;
-    assert_eq!(codes, [409, 409]);
     askers.settled().await?;
     for name in names {
         ensure!(
@@ -62,7 +62,8 @@ async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
             "{name}"
         );
     }
-    assert_eq!(patient.count("DELETE", "/persistentvolumeclaims/"), 2);
+    let codes = codes()?;
+    ensure!(codes.iter().all(|code| *code == 409), "{codes:?}");
     Ok(())
 }
 
@@ -72,7 +73,7 @@ async fn a_pod_that_is_gone_gets_nothing() -> Result<()> {
     let patient = Patient::new("gone-pod").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start_impatient().await?;
-    let post = patient.between.add(claim_posts().times(1).hold());
+    let post = patient.between.add(claim_posts().hold());
     askers.ask("pod", "data", json!({})).await?;
     post.held(1).await?;
     let frozen = patient.between.add(watch_of("pods").freeze_stream());

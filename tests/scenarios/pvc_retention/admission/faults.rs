@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     pvc_retention::support::{
-        DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, set,
+        DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, set,
     },
     support::claim,
 };
@@ -147,7 +147,7 @@ async fn what_the_controller_creates_is_born_stamped() -> Result<()> {
         ("dr", DELETE_RETAIN),
         ("dd", DELETE_DELETE),
     ] {
-        let (uid, claim) = reviewed_birth(&ward.births.0, name, policy).await?;
+        let (uid, claim) = reviewed_birth(&ward, name, policy).await?;
         let stamps = Stamps {
             owner: Some(uid.as_str()).filter(|_| policy.0 == "Delete"),
             mark: Some(uid.as_str()).filter(|_| policy.1 == "Delete"),
@@ -157,13 +157,16 @@ async fn what_the_controller_creates_is_born_stamped() -> Result<()> {
     Ok(())
 }
 
-/// The uid of a set and the claim of its one pod, which was reviewed: of a few sets, for on a busy machine one may slip by.
+/// The uid of a set and the claim of its one pod, which was reviewed by who knew the set: of a few sets, for on a busy machine one may slip
+/// by.
 async fn reviewed_birth(
-    sets: &SetSpace,
+    ward: &Ward,
     name: &str,
     policy: Policy,
 ) -> Result<(String, PersistentVolumeClaim)> {
+    let sets = &ward.births.0;
     for attempt in 0..5 {
+        let unread = ward.unread();
         let wanted = set(&format!("{name}{attempt}"), 1, policy, json!({}))?;
         let created = sets.sets.create(&PostParams::default(), &wanted).await?;
         let claim = eventually("the claim is there", async || {
@@ -173,7 +176,8 @@ async fn reviewed_birth(
                 .await
         })
         .await?;
-        if claim.metadata.finalizers.as_deref() == Some(&[PROTECTION.to_owned()]) {
+        let reviewed = claim.metadata.finalizers.as_deref() == Some(&[PROTECTION.to_owned()]);
+        if reviewed && ward.unread() == unread {
             return Ok((created.metadata.uid.context("a uid")?, claim));
         }
     }

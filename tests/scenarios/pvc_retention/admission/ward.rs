@@ -1,7 +1,10 @@
 //! A cluster's webhooks for one scenario alone.
 
 use super::births::Births;
-use crate::support::{BINARY, installed, webhooks_answer};
+use crate::{
+    pvc_retention::support::unread,
+    support::{BINARY, installed, webhooks_answer},
+};
 use anyhow::Result;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use volume_warden_controlplane::{Cluster, Interposer, Rule, RuleHandle, Warden};
@@ -59,6 +62,11 @@ impl Ward {
         let frozen = self.between.add(watch.freeze_stream());
         frozen.held(1).await?;
         Ok(frozen)
+    }
+
+    /// The claims in its namespace so far whose sets could not be read in time.
+    pub fn unread(&self) -> usize {
+        unread(&self.warden.process().log(), &self.births.0.space.name)
     }
 
     /// Reviews so far, on `path` and of `verdict` if it is not empty.

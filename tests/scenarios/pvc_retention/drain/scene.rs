@@ -34,11 +34,16 @@ impl Scene {
         Ok(Self { stage, patient })
     }
 
-    /// Of this component and this namespace.
+    /// Of this component and this namespace. A busy API server may give it no Lease in time, once.
     pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
         let namespace = &self.patient.sets.space.name;
         let only = ["--components=pvc-retention", "--namespace", namespace];
-        self.stage.drain(&[&only, arguments].concat()).await
+        let all = [&only, arguments].concat();
+        let drained = self.stage.drain(&all).await?;
+        if drained.stderr.contains("could not be had") {
+            return self.stage.drain(&all).await;
+        }
+        Ok(drained)
     }
 
     pub async fn claims(&self) -> Result<BTreeMap<String, Seen>> {

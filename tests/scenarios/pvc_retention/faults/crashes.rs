@@ -6,6 +6,7 @@ use crate::{
     support::installed,
 };
 use anyhow::Result;
+use kube::ResourceExt;
 use std::time::Duration;
 use volume_warden_controlplane::{Cluster, Component, Rule, eventually};
 
@@ -14,15 +15,34 @@ fn any_claim_write() -> Rule {
     Rule::on("*").path_contains("/persistentvolumeclaims/")
 }
 
-/// Killed before the next write has arrived, or after that but before its answer has.
-async fn dies(patient: &Patient, at: fn(Rule) -> Rule) -> Result<()> {
+/// Killed before the next write has arrived, or after that but before its answer has; or when claims and owners are these, for more than
+/// one write may arrive before a kill.
+async fn dies(patient: &Patient, at: fn(Rule) -> Rule, last: &[&str]) -> Result<()> {
     let held = patient.between.add(at(any_claim_write()));
     // One write at a time: there is no other on the way.
     let builder = patient.builder("warden").arg("--max-in-flight=1");
     let warden = builder.start().await?;
-    held.held(1).await?;
+    eventually("a write is held, or none is left", async || {
+        anyhow::Ok(held.taken() > 0 || owned(patient).await? == last)
+    })
+    .await?;
     warden.process().kill()?;
     Ok(())
+}
+
+/// All claims, each with the kinds of its owners.
+async fn owned(patient: &Patient) -> Result<Vec<String>> {
+    let claims = patient.sets.space.claims.list(&Default::default()).await?;
+    let mut owned: Vec<_> = claims
+        .iter()
+        .map(|claim| {
+            let owners = claim.owner_references().iter();
+            let kinds: Vec<_> = owners.map(|owner| &*owner.kind).collect();
+            format!("{} {}", claim.name_any(), kinds.join("+"))
+        })
+        .collect();
+    owned.sort();
+    Ok(owned)
 }
 
 /// A successor finds everything there is to do, and does nothing else. Four claims get owner and mark; of a scale-down's two one still
@@ -34,13 +54,19 @@ async fn killed_between_any_two_writes_everything_ends_right() -> Result<()> {
     let web = sets
         .create_with("web", 4, DELETE_DELETE, held_pods())
         .await?;
+    let stamped = [
+        "data-web-0 StatefulSet",
+        "data-web-1 StatefulSet",
+        "data-web-2 StatefulSet",
+        "data-web-3 StatefulSet",
+    ];
     for at in [
         Rule::hold,
         Rule::hold_response,
         Rule::hold_response,
         Rule::hold,
     ] {
-        dies(&patient, at).await?;
+        dies(&patient, at, &stamped).await?;
     }
     let successor = patient.start().await?;
     for claim in ["data-web-0", "data-web-1", "data-web-2", "data-web-3"] {
@@ -51,8 +77,13 @@ async fn killed_between_any_two_writes_everything_ends_right() -> Result<()> {
     drop(successor);
     sets.scale("web", 2).await?;
     patient.free("web-3").await?;
+    let scaled = [
+        "data-web-0 StatefulSet",
+        "data-web-1 StatefulSet",
+        "data-web-2 Pod",
+    ];
     for at in [Rule::hold, Rule::hold_response, Rule::hold] {
-        dies(&patient, at).await?;
+        dies(&patient, at, &scaled).await?;
     }
     let _successor = patient.start().await?;
     sets.space.claim_is_gone("data-web-3").await?;
