@@ -6,6 +6,7 @@ pub mod deployment;
 pub mod kustomization;
 pub mod patience;
 pub mod sets;
+pub mod turns;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};

@@ -1,17 +1,22 @@
-//! The cluster that the outages happen to, one after the other: a webhook configuration is the whole cluster's.
+//! The clusters that the outages happen to, one after the other: a webhook configuration is the whole cluster's.
 
 use super::{
     latency::Cost,
     users::{Users, dry_run},
 };
-use crate::support::{BINARY, Space, claim, installed, repository, webhooks_answer};
+use crate::support::{
+    BINARY, Space, claim, installed, repository,
+    turns::{Place, Turn, first_free},
+    webhooks_answer,
+};
 use anyhow::{Result, ensure};
 use serde_json::json;
 use std::collections::BTreeSet;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use volume_warden_controlplane::{Cluster, Interposer, Mark, Warden, WardenBuilder, eventually};
 
 pub const SERVICE: &str = "volume-warden.volume-warden.svc";
+/// An outage is a whole cluster's.
+static WARDS: [Place; 2] = [const { Place::new() }; 2];
 /// Whose volumes are kept and given back.
 pub const POOL: &str = "pool";
 
@@ -23,15 +28,13 @@ pub struct Ward {
     /// Between Volume Warden and the API server.
     pub between: Interposer,
     began: Mark,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Ward {
     /// In its turn, with Volume Warden at work and everything that users had before.
     pub async fn open(label: &str) -> Result<Self> {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        let turn = TURN.lock().await;
-        let cluster = cluster().await?;
+        let (cluster, turn) = first_free(&WARDS, "outages", start).await?;
         cluster.webhooks().serve(SERVICE, vec![]);
         // A Service that somebody deleted is there again; a caBundle is Volume Warden's to mend.
         let manifests = repository().join("manifests");
@@ -156,18 +159,14 @@ fn builder<'a>(cluster: &'a Cluster, between: &Interposer) -> WardenBuilder<'a> 
         .arg("--lease-lock-id=outages")
 }
 
-async fn cluster() -> Result<&'static Cluster> {
-    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    let start = || async {
-        let cluster = installed("outages", "manifests").await?;
-        let class = json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": POOL},
-            "provisioner": "kubernetes.io/host-path", "reclaimPolicy": "Retain",
-        });
-        cluster
-            .kubectl_with_stdin(&["apply", "-f", "-"], &class.to_string())
-            .await?;
-        anyhow::Ok(cluster)
-    };
-    CLUSTER.get_or_try_init(start).await
+async fn start(name: &str) -> Result<Cluster> {
+    let cluster = installed(name, "manifests").await?;
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": POOL},
+        "provisioner": "kubernetes.io/host-path", "reclaimPolicy": "Retain",
+    });
+    cluster
+        .kubectl_with_stdin(&["apply", "-f", "-"], &class.to_string())
+        .await?;
+    Ok(cluster)
 }

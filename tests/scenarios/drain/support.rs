@@ -1,15 +1,15 @@
-//! The stage of the drains: a cluster on which nothing in-tree protects or retains, and a drain that is taken in hand.
+//! The stages of the drains: clusters on which nothing in-tree protects or retains, and a drain that is taken in hand.
 
-use crate::support::{BINARY, Space, claim, repository, volume};
+use crate::support::{
+    BINARY, Space, claim, repository,
+    turns::{Place, Turn, first_free},
+    volume,
+};
 use anyhow::{Context, Result, bail, ensure};
 use kube::{api::PostParams, core::ObjectMeta};
 use serde_json::{Value, json};
 use std::process::Output;
-use tokio::{
-    process::Command,
-    sync::{Mutex, MutexGuard, OnceCell},
-    time::timeout,
-};
+use tokio::{process::Command, time::timeout};
 use volume_warden_controlplane::{Calls, Cluster, DEFAULT_TIMEOUT, Interposer, Mark, eventually};
 
 pub const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -22,13 +22,16 @@ pub const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden-dra
 /// So often a drain is run again that was told to be.
 pub const RUNS: usize = 5;
 
-/// A namespace on the stage, which nobody else has meanwhile.
+/// A drain is a whole cluster's.
+static STAGES: [Place; 3] = [const { Place::new() }; 3];
+
+/// A namespace on a stage, which nobody else has meanwhile.
 pub struct Stage {
     pub space: Space,
     /// Between a drain and the API server.
     pub between: Interposer,
     begun: Mark,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 /// How a drain ended.
@@ -96,11 +99,8 @@ pub async fn drained(mut drain: Command) -> Result<Drained> {
 impl Stage {
     /// Waits for its turn. What is shipped is installed, whatever the one before took away.
     pub async fn new(label: &str) -> Result<Self> {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-        let turn = TURN.lock().await;
-        let start = || Cluster::ours().name("drained").start();
-        let cluster = CLUSTER.get_or_try_init(start).await?;
+        let start = async |name: &str| Cluster::ours().name(name).start().await;
+        let (cluster, turn) = first_free(&STAGES, "drained", start).await?;
         for kustomization in ["manifests", "manifests/drain/in-tree-off"] {
             let directory = repository().join(kustomization);
             // The namespace may still be on its way out.
