@@ -1,6 +1,6 @@
 //! Volumes, from birth to the end, on the real control plane. Rows PV-* of upstream's tables.
 
-use crate::support::{Space, claim, guarded, volume};
+use crate::support::{Space, claim, dry_run, guarded, volume};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -142,10 +142,6 @@ impl Pair {
 #[tokio::test]
 async fn admission_appends_the_finalizer_once() -> Result<()> {
     let pair = Pair::new("pv-admit").await?;
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
     for (before, after) in [
         (json!(null), vec![PROTECTION]),
         (json!([FOREIGN]), vec![FOREIGN, PROTECTION]),
@@ -154,7 +150,7 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
         let wanted = volume(&pair.volume, json!({"metadata": {"finalizers": before}}))?;
         // On a busy machine the webhook may be too late once; then the volume passes as it is.
         eventually("admission does its part", async || {
-            let created = pair.space.volumes.create(&dry_run, &wanted).await?;
+            let created = pair.space.volumes.create(&dry_run(), &wanted).await?;
             let finalizers = created.metadata.finalizers.unwrap_or_default();
             ensure!(finalizers == after, "{finalizers:?}");
             anyhow::Ok(())

@@ -1,6 +1,6 @@
 //! Claims, from birth to the end, on the real control plane. Rows PVC-* of upstream's tables.
 
-use crate::support::{Space, claim, guarded, on_node, pod, refusal, repository};
+use crate::support::{Space, claim, dry_run, guarded, on_node, pod, refusal, repository};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -12,10 +12,6 @@ const PROTECTION: &str = "kubernetes.io/pvc-protection";
 #[tokio::test]
 async fn admission_appends_the_finalizer_once() -> Result<()> {
     let space = Space::new(guarded().await?, "admit").await?;
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
     for (before, after) in [
         (json!(null), vec![PROTECTION]),
         (json!(["example.com/a"]), vec!["example.com/a", PROTECTION]),
@@ -27,7 +23,7 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
         let wanted = claim("new", json!({"metadata": {"finalizers": before}}))?;
         // On a busy machine the webhook may be too late once; then the claim passes as it is.
         eventually("admission does its part", async || {
-            let created = space.claims.create(&dry_run, &wanted).await?;
+            let created = space.claims.create(&dry_run(), &wanted).await?;
             let finalizers = created.metadata.finalizers.unwrap_or_default();
             ensure!(finalizers == after, "{finalizers:?}");
             anyhow::Ok(())
@@ -236,14 +232,10 @@ async fn late_users_are_refused() -> Result<()> {
 
     // The guard decides from its watch, so it may take a moment to hear of the deletion.
     eventually("the guard refuses a pod with a node", async || {
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
         anyhow::Ok(
             space
                 .pods
-                .create(&dry_run, &pod("direct", "data", on_node())?)
+                .create(&dry_run(), &pod("direct", "data", on_node())?)
                 .await
                 .is_err(),
         )
@@ -308,11 +300,7 @@ async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<(
     space.claim_is_held("data").await?;
     // The caBundle of a configuration that came later is filled in within half a minute.
     let message = eventually("the binding is refused", async || {
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        anyhow::Ok(refusal(space.bind("pods/late/binding", "late", &dry_run).await).ok())
+        anyhow::Ok(refusal(space.bind("pods/late/binding", "late", &dry_run()).await).ok())
     })
     .await?;
     ensure!(

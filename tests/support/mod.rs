@@ -70,15 +70,21 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Everything happens but the storing.
+pub fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    }
+}
+
 /// Waits until the API server has heard of the webhooks and their CA.
 pub async fn webhooks_answer(client: &Client) -> Result<()> {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
     eventually("the claim webhook answers", async || {
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        let created = claims.create(&dry_run, &claim("probe", json!({}))?).await?;
+        let created = claims
+            .create(&dry_run(), &claim("probe", json!({}))?)
+            .await?;
         anyhow::Ok(created.metadata.finalizers.is_some())
     })
     .await

@@ -1,7 +1,7 @@
 //! The API server takes its time to answer Volume Warden.
 
-use super::{users::dry_run, ward::Ward};
-use crate::support::{on_node, patience::wait_for_webhooks, pod, refusal};
+use super::ward::Ward;
+use crate::support::{dry_run, on_node, patience::wait_for_webhooks, pod, refusal};
 use anyhow::{Result, ensure};
 use std::time::Duration;
 use volume_warden_controlplane::{Rule, eventually};

@@ -1,11 +1,8 @@
 //! The clusters that the outages happen to, one after the other: a webhook configuration is the whole cluster's.
 
-use super::{
-    latency::Cost,
-    users::{Users, dry_run},
-};
+use super::{latency::Cost, users::Users};
 use crate::support::{
-    BINARY, Space, claim, installed, repository,
+    BINARY, Space, claim, dry_run, installed, repository,
     turns::{Place, Turn, first_free},
     webhooks_answer,
 };

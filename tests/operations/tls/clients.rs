@@ -1,7 +1,7 @@
 //! The API server shows a client certificate, configured as certs/README.md says.
 
 use super::visitor::Visitor;
-use crate::support::{BINARY, repository, webhooks_answer};
+use crate::support::{BINARY, dry_run, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -97,11 +97,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
         let claim = crate::support::claim("probe", json!({}))?;
         let claims: kube::Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> =
             kube::Api::namespaced(cluster.client(), "default");
-        let dry_run = kube::api::PostParams {
-            dry_run: true,
-            ..Default::default()
-        };
-        let created = claims.create(&dry_run, &claim).await?;
+        let created = claims.create(&dry_run(), &claim).await?;
         ensure!(created.metadata.finalizers.is_none(), "it was reviewed");
         let log = warden.process().log();
         ensure!(log.contains("kube-apiserver") && log.contains("--client-allowed-name"));

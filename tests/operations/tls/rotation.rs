@@ -1,10 +1,10 @@
 //! Certificates that live for seconds, in the program itself, with two replicas and the API server as their client.
 
 use super::{Trust, visitor::Visitor};
-use crate::support::{BINARY, claim, installed, webhooks_answer};
+use crate::support::{BINARY, claim, dry_run, installed, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Api, api::PostParams};
+use kube::Api;
 use serde_json::json;
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::interval;
@@ -16,11 +16,9 @@ const PACE: Duration = Duration::from_millis(100);
 
 /// Creates claims by dry run: each has its finalizer, or the API server did without the webhook.
 async fn claim_is_reviewed(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    claims.create(&dry_run, &claim("probe", json!({}))?).await?;
+    claims
+        .create(&dry_run(), &claim("probe", json!({}))?)
+        .await?;
     Ok(())
 }
 

@@ -4,11 +4,11 @@ use super::{
     directories::is_free,
     support::{DEFAULT_ID, Estate, LABEL, PROVISIONER, orphans},
 };
-use crate::support::{bare, guarded, volume};
+use crate::support::{bare, dry_run, guarded, volume};
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::PersistentVolume;
-use kube::{ResourceExt, api::PostParams};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::Duration;
 use volume_warden_controlplane::eventually;
@@ -22,12 +22,8 @@ impl Estate {
         let claim_ref = json!({"namespace": self.space.name, "name": claim, "uid": uid});
         let mut wanted = json!({"spec": {"claimRef": claim_ref}});
         json_patch::merge(&mut wanted, &changes);
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
         let wanted = volume(&self.pv(claim), wanted)?;
-        Ok(self.space.volumes.create(&dry_run, &wanted).await?)
+        Ok(self.space.volumes.create(&dry_run(), &wanted).await?)
     }
 }
 

@@ -11,7 +11,7 @@ mod warnings;
 use super::support::{
     Askers, ID, LABEL, LONG_AGO, MARK, TEMPLATE, annotations, asking, is_given, is_made, marked,
 };
-use crate::support::{claim, guarded};
+use crate::support::{claim, dry_run, guarded};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
@@ -127,12 +127,8 @@ async fn a_copied_claim_does_not_keep_the_mark() -> Result<()> {
 
 async fn created_without_mark(askers: &Askers, metadata: Value) -> Result<PersistentVolumeClaim> {
     let copy = claim("copy", metadata)?;
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
     eventually("the webhook is heard in time", async || {
-        let created = askers.space.claims.create(&dry_run, &copy).await?;
+        let created = askers.space.claims.create(&dry_run(), &copy).await?;
         ensure!(
             !created.annotations().contains_key(MARK),
             "{:?}",

@@ -2,6 +2,7 @@
 
 use super::patient::{Patient, claim_posts};
 use super::support::{Askers, TEMPLATE, annotations, mount};
+use crate::support::dry_run;
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{ResourceQuota, Secret};
 use kube::{
@@ -52,13 +53,9 @@ impl Quota {
 
     /// The API server hears of quotas by a watch of its own, and refuses a Secret or takes it from then on. None is stored.
     async fn is_heeded(&self, heeded: bool) -> Result<()> {
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
         let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "probe"}}))?;
         eventually("the API server has heard of the quota", async || {
-            let refused = match self.secrets.create(&dry_run, &secret).await {
+            let refused = match self.secrets.create(&dry_run(), &secret).await {
                 Ok(_) => false,
                 Err(kube::Error::Api(status)) if status.message.contains("exceeded quota") => true,
                 Err(error) => bail!(error),

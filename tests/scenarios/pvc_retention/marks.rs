@@ -1,9 +1,8 @@
 //! Our mark does not travel.
 
 use super::support::{MARK, RETAIN_DELETE, SetSpace};
-use crate::support::{claim, guarded};
+use crate::support::{claim, dry_run, guarded};
 use anyhow::{Result, ensure};
-use kube::api::PostParams;
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
@@ -19,13 +18,9 @@ async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
         "data-web-5",
         json!({"metadata": {"annotations": annotations}}),
     )?;
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
     // On a busy machine the webhook may be too late once.
     eventually("the copy is born without the mark", async || {
-        let born = sets.space.claims.create(&dry_run, &copy).await?;
+        let born = sets.space.claims.create(&dry_run(), &copy).await?;
         let annotations = born.metadata.annotations.unwrap_or_default();
         ensure!(annotations.contains_key("example.com/kept"));
         ensure!(!annotations.contains_key(MARK), "{annotations:?}");

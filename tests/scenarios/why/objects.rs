@@ -1,6 +1,6 @@
 //! What the faults are made of.
 
-use crate::support::{Space, claim, volume};
+use crate::support::{Space, claim, dry_run, volume};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::StorageClass};
 use kube::{
@@ -51,12 +51,8 @@ pub async fn a_claim(space: &Space, name: &str, changes: Value) -> Result<()> {
 /// A claim that asks for no class, made when the API server gives it that one: it hears of default classes a little late.
 pub async fn classless(space: &Space, name: &str, class: Option<&str>) -> Result<()> {
     let without = claim(name, json!({"spec": {"storageClassName": null}}))?;
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
     eventually("the API server knows the default class", async || {
-        let given = space.claims.create(&dry_run, &without).await?;
+        let given = space.claims.create(&dry_run(), &without).await?;
         let given = given.spec.and_then(|spec| spec.storage_class_name);
         ensure!(given.as_deref() == class, "{given:?}");
         Ok(())

@@ -1,7 +1,7 @@
 //! What users have before anything goes wrong.
 
 use super::Users;
-use crate::support::{Space, claim, on_node, volume};
+use crate::support::{Space, claim, dry_run, on_node, volume};
 use anyhow::Result;
 use kube::{
     Api,
@@ -53,7 +53,7 @@ impl Users {
         space.delete_claim("renewed").await?;
         eventually("a pod is refused the claim", async || {
             let late = crate::support::pod("late", "renewed", on_node())?;
-            let answer = space.pods.create(&super::dry_run(), &late).await;
+            let answer = space.pods.create(&dry_run(), &late).await;
             anyhow::Ok(answer.is_err())
         })
         .await

@@ -1,7 +1,10 @@
 //! What users do with claims.
 
-use super::{Users, change, delete_all, dry_run};
-use crate::{outages::ward::POOL, support::claim};
+use super::{Users, change, delete_all};
+use crate::{
+    outages::ward::POOL,
+    support::{claim, dry_run},
+};
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
 use kube::api::PostParams;

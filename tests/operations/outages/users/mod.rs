@@ -45,13 +45,6 @@ impl Users {
     }
 }
 
-pub fn dry_run() -> PostParams {
-    PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    }
-}
-
 /// Everything that is done to an object that exists, but for its deletion: a patch, and an update as an editor does it.
 async fn change<K>(api: &Api<K>, name: &str) -> Result<()>
 where

@@ -1,7 +1,7 @@
 //! What users do with pods.
 
-use super::{Users, change, delete_all, dry_run};
-use crate::support::{on_node, pod};
+use super::{Users, change, delete_all};
+use crate::support::{dry_run, on_node, pod};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{

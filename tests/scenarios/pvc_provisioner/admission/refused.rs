@@ -9,11 +9,11 @@ use crate::{
         refusals::Quota,
         support::{Askers, ID, LABEL, MARK, TEMPLATE, annotations, asking, is_made},
     },
-    support::{guarded, pod},
+    support::{dry_run, guarded, pod},
 };
 use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::{ResourceExt, api::PostParams};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
@@ -46,13 +46,9 @@ async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -
     let label = format!("pod-security.kubernetes.io/enforce={level}");
     let label = ["label", "--overwrite", "namespace", &space.name, &label];
     space.cluster.kubectl(&label).await?;
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
     let probe = pod("probe", "probe", changes.clone())?;
     eventually(&format!("{level} is enforced"), async || {
-        let is_refused = match space.pods.create(&dry_run, &probe).await {
+        let is_refused = match space.pods.create(&dry_run(), &probe).await {
             Ok(_) => false,
             Err(kube::Error::Api(status)) if status.message.contains("PodSecurity") => true,
             Err(error) => bail!(error),
