@@ -6,6 +6,7 @@ use crate::{
     cluster::{Feed, LiveGet},
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };
+use futures::future::join_all;
 use std::sync::Arc;
 
 /// The webhooks of this component. `exempt` namespaces are never refused anything.
@@ -131,18 +132,23 @@ impl Guard {
     }
 
     async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod) -> Answer {
-        for claim in self.suspects(&request.namespace, pod) {
+        let suspects = self.suspects(&request.namespace, pod);
+        // All at once, for there is only so much time.
+        let looks = suspects.iter().map(async |claim| {
             // What could not be read is not refused either.
-            let live = self.live.get(&claim, request.patience).await.ok().flatten();
-            if live.is_some_and(|live| is_in_the_way(&live, pod, &claim.name)) {
-                return Answer::deny(format!(
-                    "persistentvolumeclaim \"{}\" is being deleted. Create the pod again once the claim is gone and has been created \
-                     anew, or let the pod use another claim.",
-                    claim.name
-                ));
-            }
-        }
-        Answer::Allow
+            let live = self.live.get(claim, request.patience).await.ok().flatten();
+            live.is_some_and(|live| is_in_the_way(&live, pod, &claim.name))
+        });
+        let looks = join_all(looks).await;
+        let mut in_the_way = suspects.iter().zip(looks).filter(|(_, is)| *is);
+        let Some((claim, _)) = in_the_way.next() else {
+            return Answer::Allow;
+        };
+        Answer::deny(format!(
+            "persistentvolumeclaim \"{}\" is being deleted. Create the pod again once the claim is gone and has been created \
+             anew, or let the pod use another claim.",
+            claim.name
+        ))
     }
 
     /// The claims of the pod that are being deleted, as far as the watch told.

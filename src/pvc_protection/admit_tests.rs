@@ -131,8 +131,17 @@ async fn asked_before(
     pods: &Arc<Feed<Pod>>,
     request: &Request,
 ) -> Answer {
+    asked_by(&api(live), claims, pods, request).await
+}
+
+async fn asked_by(
+    client: &Client,
+    claims: &Arc<Feed<Claim>>,
+    pods: &Arc<Feed<Pod>>,
+    request: &Request,
+) -> Answer {
     let exempt = ["kube-system".to_owned(), SYSTEM.to_owned()];
-    let live = LiveGet::namespaced(Arc::new(Metrics::new()), &api(live));
+    let live = LiveGet::namespaced(Arc::new(Metrics::new()), client);
     let hooks = hooks(claims, &live, pods, &exempt);
     let mut responsible = hooks
         .iter()
@@ -156,6 +165,21 @@ fn created(namespace: &str, pod: Value) -> Answer {
     let request = review("pods", "", namespace, pod);
     // A pod that is being created is in no watch yet.
     asked(&claims(), &Feed::filled(Vec::new()), &request)
+}
+
+/// However many claims there are to look at.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_silent_is_waited_for_once() {
+    let silent = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<std::io::Result<http::Response<Body>>>()
+    });
+    let pod = pod("pod", &[explicit("gone"), ephemeral()], on_a_node());
+    let request = review("pods", "", "ns", pod);
+    let (claims, pods) = (claims(), Feed::filled(Vec::new()));
+    let client = Client::new(silent, "default");
+    let asked = asked_by(&client, &claims, &pods, &request);
+    let answer = tokio::time::timeout(request.patience * 3 / 2, asked).await;
+    assert!(matches!(answer, Ok(Answer::Allow)), "{answer:?}");
 }
 
 #[test]
