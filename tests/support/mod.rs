@@ -330,6 +330,15 @@ impl Space {
     }
 }
 
+/// Whether it was refused in these words. To fail in another way is no answer.
+pub fn is_refused<K>(result: kube::Result<K>, words: &str) -> Result<bool> {
+    match result {
+        Ok(_) => Ok(false),
+        Err(kube::Error::Api(status)) if status.message.contains(words) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The message of an API error.
 pub fn refusal<K>(result: kube::Result<K>) -> Result<String> {
     match result {

@@ -162,22 +162,12 @@ async fn reviews(warden: &Warden, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A pod's dry run changes nothing, and is reviewed: from then on the API server knows the webhook and its CA.
-async fn pods_are_reviewed(cluster: &Cluster, warden: &Warden) -> Result<()> {
-    eventually("the API server sends pods for review", async || {
+/// An object's dry run changes nothing, and is reviewed: from then on the API server knows the webhook of that path and its CA.
+async fn is_reviewed(cluster: &Cluster, object: &str, warden: &Warden, path: &str) -> Result<()> {
+    eventually(&format!("{path} is called"), async || {
         let create = ["create", "--dry-run=server", "-f", "-"];
-        cluster.kubectl_with_stdin(&create, POD).await?;
-        reviews(warden, "/pvc-provisioner/pods").await
-    })
-    .await
-}
-
-/// The same of a volume whose claim it was made for.
-async fn volumes_are_reviewed(cluster: &Cluster, warden: &Warden) -> Result<()> {
-    eventually("the API server sends volumes for review", async || {
-        let create = ["create", "--dry-run=server", "-f", "-"];
-        cluster.kubectl_with_stdin(&create, VOLUME).await?;
-        reviews(warden, "/pv-releaser/volumes").await
+        cluster.kubectl_with_stdin(&create, object).await?;
+        reviews(warden, path).await
     })
     .await
 }
@@ -220,8 +210,8 @@ async fn both_do_their_work_side_by_side() -> Result<()> {
         })
         .await?;
     }
-    pods_are_reviewed(&cluster, &provisioner).await?;
-    volumes_are_reviewed(&cluster, &releaser).await?;
+    is_reviewed(&cluster, POD, &provisioner, "/pvc-provisioner/pods").await?;
+    is_reviewed(&cluster, VOLUME, &releaser, "/pv-releaser/volumes").await?;
     cluster
         .kubectl_with_stdin(&["create", "-f", "-"], CLASS)
         .await?;

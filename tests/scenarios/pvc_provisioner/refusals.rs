@@ -2,8 +2,8 @@
 
 use super::patient::{Patient, claim_posts};
 use super::support::{Askers, TEMPLATE, annotations, mount};
-use crate::support::dry_run;
-use anyhow::{Context, Result, bail, ensure};
+use crate::support::{dry_run, is_refused};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{ResourceQuota, Secret};
 use kube::{
     Api,
@@ -55,12 +55,8 @@ impl Quota {
     async fn is_heeded(&self, heeded: bool) -> Result<()> {
         let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "probe"}}))?;
         eventually("the API server has heard of the quota", async || {
-            let refused = match self.secrets.create(&dry_run(), &secret).await {
-                Ok(_) => false,
-                Err(kube::Error::Api(status)) if status.message.contains("exceeded quota") => true,
-                Err(error) => bail!(error),
-            };
-            anyhow::Ok(refused == heeded)
+            let answer = self.secrets.create(&dry_run(), &secret).await;
+            anyhow::Ok(is_refused(answer, "exceeded quota")? == heeded)
         })
         .await
     }

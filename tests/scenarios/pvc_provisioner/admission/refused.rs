@@ -9,9 +9,9 @@ use crate::{
         refusals::Quota,
         support::{Askers, ID, LABEL, MARK, TEMPLATE, annotations, asking, is_made},
     },
-    support::{dry_run, guarded, pod},
+    support::{dry_run, guarded, is_refused, pod},
 };
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -48,12 +48,8 @@ async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -
     space.cluster.kubectl(&label).await?;
     let probe = pod("probe", "probe", changes.clone())?;
     eventually(&format!("{level} is enforced"), async || {
-        let is_refused = match space.pods.create(&dry_run(), &probe).await {
-            Ok(_) => false,
-            Err(kube::Error::Api(status)) if status.message.contains("PodSecurity") => true,
-            Err(error) => bail!(error),
-        };
-        anyhow::Ok(is_refused == refused)
+        let answer = space.pods.create(&dry_run(), &probe).await;
+        anyhow::Ok(is_refused(answer, "PodSecurity")? == refused)
     })
     .await
 }
