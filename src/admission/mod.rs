@@ -7,10 +7,12 @@ mod hook;
 mod patience;
 mod request;
 mod router;
+mod secret_paths;
 mod server;
 
 pub use answer::Answer;
 pub use hook::{Hook, Review, Rule};
 pub use request::{Request, UserInfo};
 pub use router::{Options, router};
+pub use secret_paths::{PathSecret, SecretPaths};
 pub use server::{Certificate, Limits, serve};
