@@ -1,45 +1,86 @@
-//! A TCP listener that takes no more than so many connections at once.
+//! A TCP listener whose clients have yet to show that they are not strangers.
+//!
+//! It never stops accepting: when its places are full, an older connection is closed. See [`places`].
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+mod places;
+
+use places::Places;
+use std::{
+    io::{self, ErrorKind},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::Semaphore,
+    time::sleep,
 };
 
-/// See the module. Further connections wait in the kernel's backlog.
+pub use places::Place;
+
+/// Connections that the kernel completes ahead of `accept`, as far as `net.core.somaxconn`
+/// allows. Behind a full queue the SYN of the API server is dropped, and repeated after 1 s.
+const BACKLOG: u32 = 4096;
+/// After an error that is not about one connection, such as too few file descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// See the module.
 pub struct Listener {
     tcp: TcpListener,
-    permits: Arc<Semaphore>,
+    places: Arc<Places>,
+    /// One for each connection with a place and as many for those that were evicted and are
+    /// still being closed: sockets and memory are bounded even if closing is slower than accepting.
+    sockets: Arc<Semaphore>,
 }
 
 impl Listener {
-    /// Takes at most `connections` at once.
-    pub fn new(tcp: TcpListener, connections: usize) -> Self {
-        let permits = Arc::new(Semaphore::new(connections));
-        Self { tcp, permits }
+    /// Gives places to at most `strangers` connections at once, at least one.
+    pub fn new(tcp: TcpListener, strangers: usize) -> Self {
+        let strangers = strangers.max(1);
+        Self {
+            tcp,
+            places: Arc::new(Places::new(strangers)),
+            sockets: Arc::new(Semaphore::new(2 * strangers)),
+        }
     }
 
-    /// Listens there.
-    ///
-    /// # Errors
-    /// When the address cannot be had.
-    pub async fn bind(address: SocketAddr, connections: usize) -> io::Result<Self> {
-        Ok(Self::new(TcpListener::bind(address).await?, connections))
-    }
-
-    /// The next connection, and the permit to keep for as long as it lasts.
-    pub async fn accept(&self) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-        // The semaphore is never closed.
-        let permit = self.permits.clone().acquire_owned().await.ok();
+    /// The next connection and its place.
+    pub async fn accept(&self) -> (TcpStream, Place) {
         loop {
+            // The semaphore is never closed.
+            let socket = self.sockets.clone().acquire_owned().await.ok();
             match self.tcp.accept().await {
-                Ok((tcp, _)) => return (tcp, permit),
+                Ok((tcp, peer)) => return (tcp, self.places.admit(peer.ip(), socket)),
+                // The client has closed its connection already.
+                Err(error) if is_about_one(&error) => {}
                 Err(error) => {
-                    // Out of file descriptors, most likely: a moment, or this would be a busy loop.
-                    tracing::warn!(%error, "accept");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tracing::warn!(%error, "cannot accept connections");
+                    sleep(PAUSE).await;
                 }
             }
         }
     }
+}
+
+/// Listens on `address` with a long queue of connections that are not accepted yet.
+///
+/// # Errors
+/// When the address is in use or not one of this machine.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // Connections of the process before this one do not keep the port.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn is_about_one(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
 }

@@ -1,14 +1,19 @@
 //! The HTTPS side: takes admission reviews, asks a component's hook, answers. Knows no component.
 
 mod answer;
+mod connection;
 mod decision;
 mod envelope;
+mod gate;
 mod hook;
+mod metered;
 mod patience;
 mod request;
 mod router;
+mod seats;
 mod secret_paths;
 mod server;
+mod visitor;
 
 pub use answer::Answer;
 pub use hook::{Hook, Review, Rule};

@@ -2,11 +2,11 @@
 
 use super::{certificate::Serving, options::RunOptions, signals::Signals, tasks::Tasks};
 use crate::{
-    admission::{self, Limits},
+    admission::{self, Limits, SecretPaths},
     assembly::{Assembly, Context},
     cluster::{Apply, Elector, LeaseName},
     components::Component,
-    listener::Listener,
+    listener::{self, Listener},
     namespace_gc::Collecting,
     telemetry::{Metrics, health},
     tls::{Configuration, Service, install_crypto},
@@ -174,14 +174,13 @@ impl Process {
         let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
         let (https, http) = (server.webhook_address, server.metrics_address);
         let https = match !self.configurations().is_empty() {
-            true => Some(TcpListener::bind(https).await.with_context(cannot(https))?),
+            true => Some(listener::bind(https).with_context(cannot(https))?),
             false => None,
         };
+        let http = listener::bind(http).with_context(cannot(http))?;
         Ok(Sockets {
             https,
-            http: Listener::bind(http, health::CONNECTIONS)
-                .await
-                .with_context(cannot(http))?,
+            http: Listener::new(http, health::CONNECTIONS),
         })
     }
 
@@ -198,7 +197,9 @@ impl Process {
         let needed = limits.lame_duck;
         if let Some((https, service)) = sockets.https.zip(service) {
             let (metrics, certificate) = (metrics.clone(), service.certificate);
-            let server = admission::serve(https, certificate, router, limits, metrics, stop);
+            let paths = SecretPaths::default();
+            paths.accept(Vec::new(), true);
+            let server = admission::serve(https, certificate, router, paths, limits, metrics, stop);
             self.tasks.spawn("the webhook server", server);
         }
         for (kind, watch) in assembly.watches() {

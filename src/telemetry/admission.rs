@@ -2,7 +2,7 @@
 
 use super::{
     Metrics,
-    labels::{Buckets, Count, Durations, Path, Reviewed},
+    labels::{Buckets, Count, Durations, Outcome, Path, Reviewed},
 };
 use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
@@ -15,6 +15,7 @@ pub(super) struct AdmissionMetrics {
     reviews: Count<Reviewed>,
     durations: Durations<Path>,
     connections: Gauge,
+    strangers: Count<Outcome>,
 }
 
 impl Default for AdmissionMetrics {
@@ -23,6 +24,7 @@ impl Default for AdmissionMetrics {
             reviews: Family::default(),
             durations: Family::new_with_constructor(Buckets),
             connections: Gauge::default(),
+            strangers: Family::default(),
         }
     }
 }
@@ -39,8 +41,13 @@ impl AdmissionMetrics {
         registry.register_with_unit("admission_duration", help, Unit::Seconds, durations);
         registry.register(
             "admission_connections",
-            "Open connections of the webhook server",
+            "Open connections of the webhook server that have shown a secret path",
             self.connections.clone(),
+        );
+        registry.register(
+            "admission_unauthenticated_connections",
+            "Connections that ended without having shown a secret path, by how they ended",
+            self.strangers.clone(),
         );
     }
 }
@@ -54,8 +61,14 @@ impl Metrics {
         durations.observe(took.as_secs_f64());
     }
 
-    /// A connection opened (1) or closed (-1).
+    /// A connection has shown a secret path (1), or one that had is closed (-1).
     pub fn connected(&self, change: i64) {
         self.admission.connections.inc_by(change);
+    }
+
+    /// A connection that has not shown a secret path is closed.
+    pub fn stranger_left(&self, outcome: &'static str) {
+        let outcome = Outcome { outcome };
+        self.admission.strangers.get_or_create(&outcome).inc();
     }
 }

@@ -1,6 +1,6 @@
 //! What namespace-gc counts: calls of the storage backend, namespaces that wait, and collections.
 
-use super::labels::{Buckets, Call, Operation, Reason, RunOutcome, State, Verdict};
+use super::labels::{Buckets, Call, Operation, Outcome, Reason, State, Verdict};
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
@@ -14,7 +14,7 @@ pub struct BackendMetrics {
     durations: Family<Operation, Histogram, Buckets>,
     waiting: Family<Reason, Gauge>,
     waiting_oldest: Family<Reason, Gauge>,
-    runs: Family<RunOutcome, Counter>,
+    runs: Family<Outcome, Counter>,
     last_success: Gauge,
     verdicts: Family<Verdict, Gauge>,
     skipped: Gauge,
@@ -111,7 +111,7 @@ impl BackendMetrics {
 
     /// A collection ended.
     pub fn ran(&self, outcome: &'static str) {
-        self.runs.get_or_create(&RunOutcome { outcome }).inc();
+        self.runs.get_or_create(&Outcome { outcome }).inc();
     }
 
     /// A collection ran to its end then.

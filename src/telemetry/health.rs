@@ -34,15 +34,14 @@ pub async fn serve(listener: Listener, metrics: Arc<Metrics>, missing: Missing) 
     metrics.before_scrape(move |metrics| metrics.ready(readiness().is_empty()));
     let app = router(metrics, missing);
     loop {
-        let (tcp, permit) = listener.accept().await;
+        let (tcp, place) = listener.accept().await;
         let service = TowerToHyperService::new(app.clone());
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
         let connection = builder.serve_connection(TokioIo::new(tcp), service);
         tokio::spawn(async move {
-            let _permit = permit;
             // However it ended, it was its client's business.
-            let _ = connection.await;
+            tokio::select! { _ = connection => {}, () = place.evicted() => {} }
         });
     }
 }

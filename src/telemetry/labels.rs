@@ -94,7 +94,7 @@ pub(super) struct Reason {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct RunOutcome {
+pub(super) struct Outcome {
     pub(super) outcome: &'static str,
 }
 

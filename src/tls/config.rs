@@ -35,17 +35,16 @@ pub fn server_config(
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_details(provider, Arc::new(clock.clone()))
         .with_safe_default_protocol_versions()?;
-    let checks = clients.is_some();
     let mut config = builder
         .with_client_cert_verifier(clients.unwrap_or_else(|| Arc::new(NoClientAuth)))
         .with_single_cert(chain, key)
         .context("the certificate cannot be used with this key")?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    if checks {
-        // A resumed session is not checked again.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-    }
+    // The API server speaks HTTP/1.1 to a Service. HTTP/2 would only give clients more to hold.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Nothing is kept for clients that have shown nothing. And a resumed session would not be
+    // checked again for its client certificate.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 

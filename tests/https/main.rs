@@ -3,11 +3,12 @@
 //! Where a test waits for one limit, the others are out of reach, so that nothing else can have ended the connection.
 
 mod clients;
+mod connections;
+mod strangers;
 mod support;
 
-use hyper::{Response, StatusCode, body::Bytes, client::conn::http2, header::CONNECTION};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::{io, sync::Arc};
+use hyper::{Response, StatusCode, body::Bytes, header::CONNECTION};
+use std::io;
 use support::*;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -25,50 +26,6 @@ async fn one_http1_connection_carries_many_reviews() {
 }
 
 #[tokio::test]
-async fn one_http2_connection_carries_reviews_at_once() {
-    let (site, trust) = Site::open(UNLIMITED).await;
-    let tls = site.tls(&trust, HTTP2).await.expect("shakes hands");
-    let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(tls));
-    let (sender, connection) = handshake.await.expect("speaks");
-    tokio::spawn(connection);
-    let reviews = (0..5).map(|_| {
-        let request = post("https://localhost/allow", review());
-        sender.clone().send_request(request)
-    });
-    for answer in soon(futures::future::join_all(reviews)).await {
-        let answer = whole(answer.expect("is answered")).await;
-        assert_eq!(response_of(&answer)["allowed"], true);
-    }
-}
-
-#[tokio::test]
-async fn who_never_shakes_hands_is_cut() {
-    let (site, trust) = Site::open(Limits {
-        handshake: MODERATE,
-        ..UNLIMITED
-    })
-    .await;
-    cut(site.tcp().await.expect("connects")).await;
-    site.client(&trust).await.review().await;
-}
-
-#[tokio::test]
-async fn who_asks_nothing_is_cut_and_who_asked_is_not() {
-    let (site, trust) = Site::open(Limits {
-        first_request: MODERATE,
-        ..UNLIMITED
-    })
-    .await;
-    let mut talker = site.client(&trust).await;
-    talker.review().await;
-    for protocol in [HTTP1, HTTP2] {
-        cut(site.tls(&trust, protocol).await.expect("shakes hands")).await;
-    }
-    // It is older than those that were cut.
-    talker.review().await;
-}
-
-#[tokio::test]
 async fn an_idle_connection_is_cut() {
     let (site, trust) = Site::open(Limits {
         idle: MODERATE,
@@ -79,26 +36,6 @@ async fn an_idle_connection_is_cut() {
     client.review().await;
     client.review().await;
     client.closed().await;
-}
-
-#[tokio::test]
-async fn further_connections_wait_for_a_place() {
-    let (site, trust) = Site::open(Limits {
-        connections: 1,
-        ..UNLIMITED
-    })
-    .await;
-    let site = Arc::new(site);
-    let mut first = site.client(&trust).await;
-    first.review().await;
-    let (their_site, their_trust) = (site.clone(), trust.clone());
-    let second = tokio::spawn(async move { their_site.client(&their_trust).await.review().await });
-    for _ in 0..100 {
-        first.review().await;
-    }
-    assert!(!second.is_finished(), "there is one place");
-    drop(first);
-    soon(second).await.expect("is served");
 }
 
 #[tokio::test]

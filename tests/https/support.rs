@@ -5,16 +5,21 @@ use hyper::{Request, Response, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::{Value, json};
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinHandle,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
-    admission::{self, Answer, Hook, Limits, Review, Rule},
+    admission::{self, Answer, Hook, Limits, PathSecret, Review, Rule, SecretPaths},
     telemetry::Metrics,
     tls::{Clock, Mounted, Service, Source, install_crypto},
 };
@@ -26,12 +31,14 @@ pub const SHORT: Duration = Duration::from_millis(200);
 /// A limit within which a test does something first.
 pub const MODERATE: Duration = Duration::from_secs(5);
 pub const HTTP1: &[u8] = b"http/1.1";
-pub const HTTP2: &[u8] = b"h2";
+/// The address that clients connect from unless they say otherwise.
+pub const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 pub const UNLIMITED: Limits = Limits {
     connections: 16,
-    handshake: NEVER,
-    first_request: NEVER,
+    strangers: 16,
+    stranger_time: NEVER,
+    stranger_bytes: usize::MAX,
     idle: NEVER,
     lame_duck: Duration::ZERO,
     drain: NEVER,
@@ -47,6 +54,10 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
 pub struct Site {
     pub address: SocketAddr,
     pub service: Service,
+    pub metrics: Arc<Metrics>,
+    /// Of the published paths.
+    pub secret: PathSecret,
+    pub paths: SecretPaths,
     pub stop: CancellationToken,
     pub ended: JoinHandle<()>,
 }
@@ -63,17 +74,24 @@ impl Site {
             metrics: metrics.clone(),
         };
         let app = admission::router(vec![hook("/allow"), hook("/panic")], &options);
+        let secret = PathSecret::generate().expect("random numbers");
+        let paths = SecretPaths::default();
+        paths.accept(vec![secret.clone()], false);
         let server = admission::serve(
             listener,
             service.certificate.clone(),
             app,
+            paths.clone(),
             limits,
-            metrics,
+            metrics.clone(),
             stop.clone(),
         );
         Self {
             address,
             service,
+            metrics,
+            secret,
+            paths,
             stop,
             ended: tokio::spawn(server),
         }
@@ -105,17 +123,51 @@ impl Site {
     }
 
     pub async fn tcp(&self) -> io::Result<TcpStream> {
-        soon(TcpStream::connect(self.address)).await
+        self.tcp_from(LOCALHOST).await
+    }
+
+    /// From any address of the loopback interface.
+    pub async fn tcp_from(&self, address: Ipv4Addr) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((address, 0).into())?;
+        soon(socket.connect(self.address)).await
     }
 
     pub async fn tls(&self, trust: &ClientConfig, protocol: &[u8]) -> io::Result<Tls> {
+        self.tls_over(self.tcp().await?, trust, protocol).await
+    }
+
+    pub async fn tls_over(
+        &self,
+        tcp: TcpStream,
+        trust: &ClientConfig,
+        protocol: &[u8],
+    ) -> io::Result<Tls> {
         let mut config = trust.clone();
         config.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::try_from("localhost").expect("a name");
         let connector = TlsConnector::from(Arc::new(config));
-        let tls = soon(connector.connect(name, self.tcp().await?)).await?;
+        let tls = soon(connector.connect(name, tcp)).await?;
         assert_eq!(tls.get_ref().1.alpn_protocol(), Some(protocol));
         Ok(tls)
+    }
+
+    /// Waits for a connection without a secret path to be counted, and says how many ended so.
+    pub async fn ended_as(&self, outcome: &str) -> u64 {
+        let line = format!(
+            "volume_warden_admission_unauthenticated_connections_total{{outcome=\"{outcome}\"}} "
+        );
+        soon(async {
+            loop {
+                let text = self.metrics.text();
+                let mut counts = text.lines().filter_map(|each| each.strip_prefix(&line));
+                if let Some(count) = counts.next() {
+                    return count.parse().expect("a number");
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
     }
 
     /// Whether a review is answered. With TLS 1.3 a client hears only after the handshake that it was refused.
@@ -125,7 +177,8 @@ impl Site {
         };
         let (body, mut answer) = (review(), Vec::new());
         let head = format!(
-            "POST /allow HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            "POST {} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            self.secret.path("/allow"),
             body.len()
         );
         let written = tls.write_all(&[head.as_bytes(), &body].concat()).await;
@@ -137,7 +190,11 @@ impl Site {
         let tls = self.tls(trust, HTTP1).await.expect("shakes hands");
         let (sender, connection) = http1::handshake(TokioIo::new(tls)).await.expect("speaks");
         let closed = tokio::spawn(async move { drop(connection.await) });
-        Client { sender, closed }
+        Client {
+            sender,
+            closed,
+            secret: self.secret.clone(),
+        }
     }
 }
 
@@ -163,12 +220,14 @@ fn hook(path: &'static str) -> Hook {
 pub struct Client {
     sender: http1::SendRequest<Full<Bytes>>,
     closed: JoinHandle<()>,
+    secret: PathSecret,
 }
 
 impl Client {
-    pub async fn post(&mut self, path: &str, body: Bytes) -> Response<Bytes> {
+    pub async fn post(&mut self, hook: &str, body: Bytes) -> Response<Bytes> {
         soon(self.sender.ready()).await.expect("is open");
-        let answer = soon(self.sender.send_request(post(path, body))).await;
+        let request = post(&self.secret.path(hook), body);
+        let answer = soon(self.sender.send_request(request)).await;
         whole(answer.expect("is answered")).await
     }
 
@@ -219,7 +278,8 @@ pub async fn cut(mut connection: impl AsyncReadExt + Unpin) {
 pub async fn half_sent_review(site: &Site, trust: &ClientConfig) -> Tls {
     let mut tls = site.tls(trust, HTTP1).await.expect("shakes hands");
     let head = format!(
-        "POST /allow HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        "POST {} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        site.secret.path("/allow"),
         review().len()
     );
     tls.write_all(head.as_bytes()).await.expect("writes");
@@ -227,4 +287,16 @@ pub async fn half_sent_review(site: &Site, trust: &ClientConfig) -> Tls {
     soon(tls.read_exact(&mut go_on)).await.expect("reads");
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
     tls
+}
+
+/// The head of a review, of which so many bytes are to follow.
+pub fn head(path: &str, length: usize) -> Vec<u8> {
+    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n").into()
+}
+
+/// What else the server sends before it closes the connection.
+pub async fn rest(mut connection: impl AsyncReadExt + Unpin) -> String {
+    let mut rest = Vec::new();
+    let _ = soon(connection.read_to_end(&mut rest)).await;
+    String::from_utf8(rest).expect("text")
 }

@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 use tokio::{net::TcpListener, sync::Mutex};
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
-    admission::{self, Limits},
+    admission::{self, Limits, SecretPaths},
     cluster::{Apply, Elector, LeaseName, LeaseObject, connect},
     components::Component,
     telemetry::Metrics,
@@ -76,10 +76,10 @@ impl Replica {
             listener,
             service.certificate.clone(),
             axum::Router::new(),
+            SecretPaths::default(),
             // Servers and visitors share a thread, which others may keep from its work.
             Limits {
-                handshake: PATIENCE,
-                first_request: PATIENCE,
+                stranger_time: PATIENCE,
                 ..Limits::default()
             },
             metrics.clone(),

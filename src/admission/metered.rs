@@ -1,0 +1,81 @@
+//! How much a client may send before it has shown a secret path.
+
+use super::visitor::Visitor;
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A connection of which at most so many bytes are read while its client is a stranger. A read
+/// beyond them fails.
+pub(super) struct Metered<S> {
+    stream: S,
+    left: usize,
+    visitor: Arc<Visitor>,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S, left: usize, visitor: Arc<Visitor>) -> Self {
+        Self {
+            stream,
+            left,
+            visitor,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.visitor.is_authenticated() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        if self.left == 0 {
+            let error = "no secret path within the bytes that a stranger may send";
+            return Poll::Ready(Err(io::Error::other(error)));
+        }
+        let room = buffer.remaining().min(self.left);
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(room));
+        std::task::ready!(Pin::new(&mut self.stream).poll_read(context, &mut part))?;
+        let read = part.filled().len();
+        buffer.advance(read);
+        self.left -= read;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

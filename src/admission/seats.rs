@@ -1,0 +1,142 @@
+//! The connections of clients that have shown a secret path: the API servers.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// At most so many connections. When they are all taken, a new one takes the place of the one that
+/// has been idle for longest: API servers keep idle connections for 90 s, use the last one first,
+/// and so need the longest idle one least. To let the new one wait instead would keep its review
+/// waiting for up to those 90 s.
+pub(super) struct Seats {
+    limit: usize,
+    /// Counts what happens, as a clock that never shows the same twice.
+    ticks: AtomicU64,
+    state: Mutex<BTreeMap<u64, Arc<Taken>>>,
+}
+
+struct Taken {
+    /// The tick since which no request is under way; [`BUSY`] while one is.
+    idle_since: AtomicU64,
+    close: CancellationToken,
+}
+
+const BUSY: u64 = u64::MAX;
+
+impl Seats {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            ticks: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// A place for a connection on which a request is under way. None while that is so on all the
+    /// others, too.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Seat> {
+        let mut state = self.lock();
+        if state.len() >= self.limit {
+            let idle = |(_, taken): &(&u64, &Arc<Taken>)| taken.idle_since.load(Ordering::Relaxed);
+            let (number, taken) = state.iter().min_by_key(idle)?;
+            if taken.idle_since.load(Ordering::Relaxed) == BUSY {
+                return None;
+            }
+            taken.close.cancel();
+            let number = *number;
+            state.remove(&number);
+        }
+        let number = self.tick();
+        let taken = Arc::new(Taken {
+            idle_since: AtomicU64::new(BUSY),
+            close: CancellationToken::new(),
+        });
+        state.insert(number, taken.clone());
+        Some(Seat {
+            seats: self.clone(),
+            number,
+            taken,
+        })
+    }
+
+    fn tick(&self) -> u64 {
+        self.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Taken>>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one connection, given up when dropped.
+pub(super) struct Seat {
+    seats: Arc<Seats>,
+    number: u64,
+    taken: Arc<Taken>,
+}
+
+impl Seat {
+    /// A request is under way from now on.
+    pub(super) fn busy(&self) {
+        self.taken.idle_since.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// No request is under way from now on. HTTP/1.1 has one at a time.
+    pub(super) fn idle(&self) {
+        let now = self.seats.tick();
+        self.taken.idle_since.store(now, Ordering::Relaxed);
+    }
+
+    /// Completes when the connection has to be closed, after the request under way.
+    pub(super) fn closing(&self) -> WaitForCancellationFutureOwned {
+        self.taken.close.clone().cancelled_owned()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_closing(seat: &Seat) -> bool {
+        seat.taken.close.is_cancelled()
+    }
+
+    #[test]
+    fn the_longest_idle_connection_gives_way() {
+        let seats = Arc::new(Seats::new(3));
+        let taken = [0; 3].map(|_| seats.take().expect("a free one"));
+        taken[0].idle();
+        taken[1].idle();
+        taken[0].busy();
+        taken[0].idle();
+        let fourth = seats.take().expect("an idle one's");
+        assert_eq!(
+            [&taken[0], &taken[1], &taken[2]].map(is_closing),
+            [false, true, false]
+        );
+        assert!(!is_closing(&fourth));
+        drop(taken);
+        assert_eq!(seats.lock().len(), 1, "the first two are not removed twice");
+    }
+
+    #[test]
+    fn while_all_are_busy_there_is_no_place() {
+        let seats = Arc::new(Seats::new(2));
+        let [first, _second] = [0; 2].map(|_| seats.take().expect("a free one"));
+        assert!(seats.take().is_none());
+        first.idle();
+        assert!(seats.take().is_some());
+        assert!(is_closing(&first));
+    }
+}
