@@ -1,8 +1,8 @@
 //! The table of components.
 
 use crate::{
-    namespace_gc, objects::Kind, pv_protection, pv_releaser, pvc_protection, pvc_provisioner,
-    pvc_retention, tls::Configuration,
+    cluster::Configuration, namespace_gc, objects::Kind, pv_protection, pv_releaser,
+    pvc_protection, pvc_provisioner, pvc_retention,
 };
 use std::{collections::BTreeMap, fmt, str::FromStr};
 

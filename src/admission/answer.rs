@@ -105,7 +105,7 @@ impl Answer {
     }
 
     /// For the metrics.
-    pub(super) fn verdict(&self) -> &'static str {
+    pub(crate) fn verdict(&self) -> &'static str {
         match self {
             Self::Allow => "Allowed",
             Self::Warn(_) => "Warned",

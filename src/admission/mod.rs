@@ -8,6 +8,7 @@ mod gate;
 mod hook;
 mod metered;
 mod patience;
+mod published_path;
 mod request;
 mod router;
 mod seats;
@@ -17,6 +18,7 @@ mod visitor;
 
 pub use answer::Answer;
 pub use hook::{Hook, Review, Rule};
+pub use published_path::{PathPublisher, Rotation, Settings as PathSettings};
 pub use request::{Request, UserInfo};
 pub use router::{Options, router};
 pub use secret_paths::{PathSecret, SecretPaths};

@@ -1,24 +1,45 @@
-//! The certificate of this process: loaded before anything is served, and followed from then on.
+//! What this process serves the webhooks by: its certificate, loaded before anything is served and followed from then on, and the
+//! secret path.
 
 use super::{tasks::Tasks, tls::TlsOptions};
 use crate::{
-    cluster::{Apply, LeaseName, LeaseObject},
+    admission::{PathPublisher, PathSettings, SecretPaths},
+    cluster::{Apply, Configuration, Configurations, LeaseName, LeaseObject, ServiceName},
     telemetry::Metrics,
     tls::{
-        Clients, Clock, Configuration, Loaded, Mounted, SelfSigned, Service, Settings, Source as _,
-        Warnings, judge,
+        Clients, Clock, Loaded, Mounted, SelfSigned, Service, Settings, Source as _, Warnings,
+        judge,
     },
 };
 use kube::Client;
 use std::sync::Arc;
 
+/// What the webhook server serves by, kept in order by tasks.
+#[derive(Clone)]
+pub(super) struct Front {
+    pub(super) service: Service,
+    /// What authenticates a review.
+    pub(super) paths: SecretPaths,
+    path_is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Front {
+    /// What keeps this replica from being ready.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let mut missing = self.service.missing();
+        if !(self.path_is_ready)() {
+            missing.push("the path of the webhooks is not known yet".to_owned());
+        }
+        missing
+    }
+}
+
 /// See the module.
 pub(super) struct Serving {
-    pub(super) service: Service,
+    service: Service,
     source: Source,
     clients: Option<Loaded<Clients>>,
-    client: Client,
-    configurations: Vec<Configuration>,
+    path: PathSettings,
 }
 
 enum Source {
@@ -32,19 +53,27 @@ impl Serving {
         options: &TlsOptions,
         (client, namespace): (&Client, &str),
         configurations: Vec<Configuration>,
-        metrics: &Metrics,
+        metrics: &Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let service = Service::new(metrics, Clock::system());
+        let path = PathSettings {
+            client: client.clone(),
+            secret: options.webhook_path_secret.clone(),
+            service: ServiceName {
+                namespace: namespace.to_owned(),
+                name: options.service_name.clone(),
+            },
+            configurations,
+            rotation: options.rotation(),
+            metrics: metrics.clone(),
+        };
         let source = match options.mounted() {
             Some(files) => Source::Mounted(files.load(&service).await?),
             None => Source::SelfSigned(Settings {
                 client: client.clone(),
-                namespace: namespace.to_owned(),
                 secret: options.tls_secret_name.clone(),
-                dns_names: ["", ".cluster.local"]
-                    .map(|domain| format!("{}.{namespace}.svc{domain}", options.service_name))
-                    .to_vec(),
-                configurations: configurations.clone(),
+                service: path.service.clone(),
+                configurations: path.configurations.clone(),
                 lifetimes: options.lifetimes()?,
             }),
         };
@@ -56,34 +85,55 @@ impl Serving {
             service,
             source,
             clients,
-            client: client.clone(),
-            configurations,
+            path,
         })
     }
 
-    /// Keeps it in order, and tells through `apply` of what is not.
-    pub(super) fn follow(self, tasks: &mut Tasks, apply: Arc<Apply>, lease: LeaseName) {
+    /// Starts the tasks that keep it in order, and that report through `apply` what is not.
+    pub(super) fn follow(self, tasks: &mut Tasks, apply: Arc<Apply>, lease: LeaseName) -> Front {
         let (service, stop) = (self.service, tasks.stop.clone());
         if let Some(clients) = self.clients {
             let follow = clients.follow(service.clone(), stop.clone());
             tasks.spawn("the CAs of clients", follow);
         }
-        let lease = LeaseObject::new(self.client.clone(), lease);
+        let path = self.path;
+        let (client, namespace) = (path.client.clone(), path.service.namespace.clone());
+        let configurations = Configurations::new(
+            client.clone(),
+            path.configurations.clone(),
+            path.service.clone(),
+        );
+        let paths = SecretPaths::default();
+        // Where no component has a webhook, the certificate is for the metrics alone.
+        let publisher =
+            (!path.configurations.is_empty()).then(|| PathPublisher::new(path, paths.clone()));
+        let front = Front {
+            service: service.clone(),
+            paths,
+            path_is_ready: match &publisher {
+                Some(publisher) => Arc::new(publisher.readiness()),
+                None => Arc::new(|| true),
+            },
+        };
+        if let Some(publisher) = publisher {
+            tasks.spawn("webhook path", publisher.follow(stop.clone()));
+        }
+        let lease = LeaseObject::new(client, lease);
         match self.source {
             Source::Mounted(files) => {
                 let source = files.file().display().to_string();
                 let warnings = Warnings::new(apply, lease, &source);
                 let follow = files.follow(service.clone(), stop.clone());
                 tasks.spawn("certificate", follow);
-                let published = (self.client, self.configurations);
-                tasks.spawn("caBundle", judge(service, published, warnings, stop));
+                tasks.spawn("caBundle", judge(service, configurations, warnings, stop));
             }
             Source::SelfSigned(settings) => {
-                let source = format!("the Secret {}/{}", settings.namespace, settings.secret);
+                let source = format!("the Secret {namespace}/{}", settings.secret);
                 let warnings = Warnings::new(apply, lease, &source);
                 let follow = SelfSigned::new(settings, service).follow(warnings, stop);
                 tasks.spawn("certificate", follow);
             }
         }
+        front
     }
 }

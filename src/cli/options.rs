@@ -32,8 +32,8 @@ pub struct RunOptions {
     )]
     components: Vec<Component>,
 
-    /// Decide and log, but write nothing except the Lease, the certificate's Secret and the caBundle. Admission allows
-    /// everything unchanged and says as a warning what it would do.
+    /// Decide and log, but write nothing except the Lease, the Secrets of certificate and webhook path, and caBundle and path in
+    /// the webhook configurations. Admission allows everything unchanged and says as a warning what it would do.
     #[arg(long, env = "VOLUME_WARDEN_DRY_RUN", default_value_t)]
     pub dry_run: bool,
 

@@ -1,15 +1,20 @@
 //! `volume-warden run`: starts everything, watches over it, ends it in order.
 
-use super::{certificate::Serving, options::RunOptions, signals::Signals, tasks::Tasks};
+use super::{
+    certificate::{Front, Serving},
+    options::RunOptions,
+    signals::Signals,
+    tasks::Tasks,
+};
 use crate::{
-    admission::{self, Limits, SecretPaths},
+    admission::{self, Limits},
     assembly::{Assembly, Context},
-    cluster::{Apply, Elector, LeaseName},
+    cluster::{Apply, Configuration, Elector, LeaseName},
     components::Component,
     listener::{self, Listener},
     namespace_gc::Collecting,
     telemetry::{Metrics, health},
-    tls::{Configuration, Service, install_crypto},
+    tls::install_crypto,
     version,
 };
 use anyhow::Context as _;
@@ -88,12 +93,9 @@ impl Process {
         // From the first task on, none of them ends without a goodbye: the Lease would stay held.
         let signals = Signals::new()?;
         let assembly = self.components(&client, collecting);
-        let service = serving.map(|serving| {
-            let (service, apply) = (serving.service.clone(), assembly.apply());
-            serving.follow(&mut self.tasks, apply, self.lease.clone());
-            service
-        });
-        self.serve(sockets, assembly, service);
+        let front = serving
+            .map(|serving| serving.follow(&mut self.tasks, assembly.apply(), self.lease.clone()));
+        self.serve(sockets, assembly, front);
         let limits = Limits::default();
         self.tasks
             .watch_over(signals, limits.lame_duck + limits.drain + LAST_CALL)
@@ -184,8 +186,8 @@ impl Process {
         })
     }
 
-    fn serve(&mut self, sockets: Sockets, mut assembly: Assembly, service: Option<Service>) {
-        let missing = self.missing(&assembly, service.clone());
+    fn serve(&mut self, sockets: Sockets, mut assembly: Assembly, front: Option<Front>) {
+        let missing = self.missing(&assembly, front.clone());
         let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
         let options = admission::Options {
             dry_run: self.options.dry_run,
@@ -195,10 +197,9 @@ impl Process {
         let limits = Limits::default();
         // The webhooks are answered from the watches, and probed, to the end of their lame duck.
         let needed = limits.lame_duck;
-        if let Some((https, service)) = sockets.https.zip(service) {
-            let (metrics, certificate) = (metrics.clone(), service.certificate);
-            let paths = SecretPaths::default();
-            paths.accept(Vec::new(), true);
+        if let Some((https, front)) = sockets.https.zip(front) {
+            let (certificate, paths) = (front.service.certificate, front.paths);
+            let metrics = metrics.clone();
             let server = admission::serve(https, certificate, router, paths, limits, metrics, stop);
             self.tasks.spawn("the webhook server", server);
         }
@@ -214,11 +215,11 @@ impl Process {
     }
 
     /// What keeps this replica from being ready.
-    fn missing(&self, assembly: &Assembly, service: Option<Service>) -> health::Missing {
+    fn missing(&self, assembly: &Assembly, front: Option<Front>) -> health::Missing {
         let (unlisted, stop) = (assembly.missing(), self.tasks.stop.clone());
         Arc::new(move || {
             let mut missing = unlisted();
-            missing.extend(service.iter().flat_map(Service::missing));
+            missing.extend(front.iter().flat_map(Front::missing));
             missing.extend(stop.is_cancelled().then(|| "stopping".to_owned()));
             missing
         })

@@ -1,7 +1,10 @@
 //! The flags of the certificate, and of who may call.
 
 use super::{Cli, go_duration};
-use crate::tls::{Clients, Lifetimes, Mounted};
+use crate::{
+    admission::Rotation,
+    tls::{Clients, Lifetimes, Mounted},
+};
 use clap::{Args, CommandFactory, error::ErrorKind};
 use std::{path::PathBuf, time::Duration};
 
@@ -45,6 +48,25 @@ pub(super) struct TlsOptions {
     )]
     pub(super) service_name: String,
 
+    /// Secret that stores the path of the webhooks. The API server is the only client that learns this path.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_WEBHOOK_PATH_SECRET",
+        default_value = "volume-warden-serving",
+        value_name = "NAME"
+    )]
+    pub(super) webhook_path_secret: String,
+
+    /// Age at which the path of the webhooks is replaced, at least 10s. The path before it is accepted for another hour.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_WEBHOOK_PATH_ROTATION",
+        default_value = "720h",
+        value_parser = rotation,
+        value_name = "DURATION"
+    )]
+    webhook_path_rotation: Duration,
+
     /// For how long a self-made CA is valid. It is replaced at two thirds of that.
     #[arg(
         long,
@@ -86,7 +108,23 @@ pub(super) struct TlsOptions {
     client_allowed_name: Vec<String>,
 }
 
+/// Replicas read the Secret several times before a new path is published.
+fn rotation(text: &str) -> Result<Duration, String> {
+    let every = go_duration::parse(text)?;
+    if every < Duration::from_secs(10) {
+        return Err("must be at least 10s".to_owned());
+    }
+    Ok(every)
+}
+
 impl TlsOptions {
+    /// How often the path of the webhooks is replaced.
+    pub(super) fn rotation(&self) -> Rotation {
+        Rotation {
+            every: self.webhook_path_rotation,
+        }
+    }
+
     /// Of certificates that are made here.
     ///
     /// # Errors

@@ -1,9 +1,8 @@
 //! The webhook configurations, which go first.
 
 use crate::{
-    cluster::{Applied, Apply, UNHURRIED, within},
+    cluster::{Applied, Apply, Configuration, UNHURRIED, within},
     components::Component,
-    tls::Configuration,
 };
 use anyhow::{Context as _, bail};
 use kube::{

@@ -22,6 +22,10 @@ pub fn hooks(
         live: live.clone(),
         namespace: namespace.map(str::to_owned),
     });
+    let review = Review::Asking(Arc::new(move |request| {
+        let guard = guard.clone();
+        Box::pin(async move { guard.review(&request).await })
+    }));
     vec![
         Hook {
             path: "/pv-protection/volumes",
@@ -34,6 +38,7 @@ pub fn hooks(
         },
         Hook {
             path: "/pv-protection/bind",
+            // Version 0.1.0's configuration sends the status here too.
             rules: &[
                 Rule {
                     operation: "UPDATE",
@@ -46,10 +51,16 @@ pub fn hooks(
                     subresource: "status",
                 },
             ],
-            review: Review::Asking(Arc::new(move |request| {
-                let guard = guard.clone();
-                Box::pin(async move { guard.review(&request).await })
-            })),
+            review: review.clone(),
+        },
+        Hook {
+            path: "/pv-protection/phase",
+            rules: &[Rule {
+                operation: "UPDATE",
+                resource: "persistentvolumes",
+                subresource: "status",
+            }],
+            review,
         },
     ]
 }

@@ -1,4 +1,4 @@
-//! Certificates.
+//! Certificates, and what the webhook configurations say.
 
 use super::{Metrics, labels::Certificate};
 use prometheus_client::{
@@ -11,6 +11,7 @@ pub(super) struct CertificateMetrics {
     expiry: Family<Certificate, Gauge>,
     lifetime: Family<Certificate, Gauge>,
     distrusting: Gauge,
+    path_mismatch: Gauge,
 }
 
 impl CertificateMetrics {
@@ -24,6 +25,8 @@ impl CertificateMetrics {
         let help =
             "Webhooks of the running components whose caBundle does not fit the served certificate";
         registry.register("webhooks_distrusting", help, self.distrusting.clone());
+        let help = "Webhooks of the running components whose path another writer has set";
+        registry.register("webhooks_path_mismatch", help, self.path_mismatch.clone());
     }
 }
 
@@ -41,6 +44,12 @@ impl Metrics {
         };
         expiry.get_or_create(&certificate).set(left);
         lifetime.get_or_create(&certificate).set(whole);
+    }
+
+    /// So many webhooks carry a path that is not this installation's.
+    pub fn webhooks_path_mismatch(&self, webhooks: usize) {
+        let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
+        self.certificate.path_mismatch.set(webhooks);
     }
 
     /// So many webhooks do not trust the served certificate.

@@ -10,7 +10,6 @@ mod files;
 mod lifetimes;
 mod material;
 mod mounted;
-mod pace;
 mod pki;
 mod secret;
 mod self_signed;
@@ -20,7 +19,6 @@ mod test_api;
 mod trust;
 mod warnings;
 
-pub use ca_bundle::Configuration;
 pub use clients::Clients;
 pub use clock::Clock;
 pub use files::{Loaded, Source};

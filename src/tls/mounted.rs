@@ -2,12 +2,10 @@
 
 use super::{
     Service, Warnings,
-    ca_bundle::{Configuration, Configurations},
     config::Pair,
     files::{Source, read},
-    pace::{FIRST, Pace},
 };
-use kube::Client;
+use crate::cluster::{Configurations, FIRST_RETRY, Pace};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -49,14 +47,13 @@ impl Source for Mounted {
     }
 }
 
-/// Judges until `stop` what is served by what somebody else has published. If that cannot be read, the last judgement stays.
+/// Judges until `stop` whether the published caBundles fit what is served. If they cannot be read, the last judgement stays.
 pub async fn judge(
     service: Service,
-    (client, configurations): (Client, Vec<Configuration>),
+    mut configurations: Configurations,
     warnings: Warnings,
     stop: CancellationToken,
 ) {
-    let mut configurations = Configurations::new(client, configurations);
     let mut pace = Pace::new(LOOK);
     loop {
         let certificate = service.certificate.load_full();
@@ -74,10 +71,10 @@ pub async fn judge(
         warnings.look(&service);
         let (looked, pause) = (Instant::now(), pace.after(well));
         while looked.elapsed() < pause && same() {
-            tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(FIRST) => {} }
+            tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(FIRST_RETRY) => {} }
         }
         if !same() {
-            pace.begin_anew();
+            pace.reset();
         }
     }
 }

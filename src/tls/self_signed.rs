@@ -6,11 +6,11 @@
 
 use super::{
     Lifetimes, Service, Warnings,
-    ca_bundle::{Configuration, Configurations, Found},
+    ca_bundle::{is_published, publish},
     material::{Material, Scene},
-    pace::Pace,
     secret::{self, Shared},
 };
+use crate::cluster::{Configuration, Configurations, Found, Pace, ServiceName};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::time::Duration;
@@ -27,12 +27,10 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// The client.
     pub client: Client,
-    /// Namespace of the Secret.
-    pub namespace: String,
-    /// Name of the Secret.
+    /// Name of the Secret, in the Service's namespace.
     pub secret: String,
-    /// DNS names of the Service.
-    pub dns_names: Vec<String>,
+    /// The Service that the certificate is for.
+    pub service: ServiceName,
     /// The configurations whose webhooks get the caBundle.
     pub configurations: Vec<Configuration>,
     /// For how long certificates are made.
@@ -55,12 +53,18 @@ pub struct SelfSigned {
 impl SelfSigned {
     /// Nothing is done yet.
     pub fn new(settings: Settings, service: Service) -> Self {
-        let api: Api<Secret> = Api::namespaced(settings.client.clone(), &settings.namespace);
-        let name = settings.secret;
+        let (client, name) = (settings.client, settings.secret);
+        let host = format!(
+            "{}.{}.svc",
+            settings.service.name, settings.service.namespace
+        );
+        let api: Api<Secret> = Api::namespaced(client.clone(), &settings.service.namespace);
         Self {
             shared: Shared { api, name },
-            configurations: Configurations::new(settings.client, settings.configurations),
-            dns_names: settings.dns_names,
+            configurations: Configurations::new(client, settings.configurations, settings.service),
+            dns_names: ["", ".cluster.local"]
+                .map(|domain| format!("{host}{domain}"))
+                .to_vec(),
             lifetimes: settings.lifetimes,
             service,
             known: None,
@@ -80,7 +84,7 @@ impl SelfSigned {
             }
             if self.known != before {
                 // A step was taken, and the next may be due.
-                pace.begin_anew();
+                pace.reset();
             }
             warnings.look(&self.service);
             let overdue = self.is_overdue();
@@ -127,7 +131,7 @@ impl SelfSigned {
     async fn renew(&mut self, found: &mut [Found]) -> anyhow::Result<()> {
         let material = self.share(found).await?;
         let bundle = material.trusted();
-        let published = self.configurations.publish(found, &bundle).await;
+        let published = publish(self.configurations.client(), found, &bundle).await;
         self.serve(material, found)?;
         Ok(published?)
     }
@@ -147,7 +151,7 @@ impl SelfSigned {
         let material = match shared.as_ref().or(self.known.as_ref()) {
             Some(known) => {
                 let bundle = known.trusted();
-                let published = found.iter().all(|found| found.has(&bundle));
+                let published = found.iter().all(|found| is_published(found, &bundle));
                 known.renewed(published, scene)?
             }
             None => Material::generate(&bundles(found), scene)?,
@@ -182,8 +186,8 @@ impl SelfSigned {
 fn bundles(found: &[Found]) -> String {
     let mut bundles: Vec<_> = found
         .iter()
-        .flat_map(Found::called)
-        .map(|called| called.bundle)
+        .flat_map(Found::webhooks)
+        .map(|webhook| webhook.bundle())
         .collect();
     bundles.sort();
     bundles.dedup();

@@ -2,11 +2,10 @@
 
 use super::{
     Clock,
-    ca_bundle::Found,
     config::{Pair, Validity, server_config},
     trust::{Trust, trust},
 };
-use crate::{admission::Certificate, telemetry::Metrics};
+use crate::{admission::Certificate, cluster::Found, telemetry::Metrics};
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -119,23 +118,22 @@ impl Service {
     ) -> (Judgement, Option<Validity>) {
         let (now, mut authority) = (self.clock.now(), None::<Validity>);
         let mut judgement = Judgement::default();
-        for (configuration, called) in found
+        for (found, webhook) in found
             .iter()
-            .flat_map(|found| found.called().map(|called| (found.configuration, called)))
+            .flat_map(|found| found.webhooks().map(move |webhook| (found, webhook)))
         {
-            let host = called.host.as_deref();
             judgement.webhooks += 1;
-            match trust(certificate, &called.bundle, host, now) {
+            match trust(certificate, &webhook.bundle(), Some(&found.host()), now) {
                 Trust::Until(end) => {
                     authority = Some(authority.map_or(end, |known| known.min(end)));
                 }
                 Trust::Refused(why) => judgement.doubts.push(format!(
                     "the API server will not trust the certificate for webhook {} of {}: {why}",
-                    called.webhook,
-                    configuration.name()
+                    webhook.name,
+                    found.configuration.name()
                 )),
                 Trust::Unknown(why) => {
-                    tracing::debug!(webhook = called.webhook, why, "trust cannot be judged");
+                    tracing::debug!(webhook = webhook.name, why, "trust cannot be judged");
                 }
             }
         }

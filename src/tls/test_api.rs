@@ -1,8 +1,8 @@
 //! An API server with one Secret and one webhook configuration, whose caBundle somebody reverts at once.
 
-use super::{Configuration, Warnings};
+use super::Warnings;
 use crate::{
-    cluster::{Apply, Elector, LeaseName, LeaseObject},
+    cluster::{Apply, Configuration, Elector, LeaseName, LeaseObject, ServiceName},
     telemetry::Metrics,
 };
 use http::{Method, Request, Response};
@@ -11,6 +11,14 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
 pub(super) const WEBHOOKS: Configuration = Configuration::Mutating("webhooks");
+
+/// The Service that the webhook calls.
+pub(super) fn service_name() -> ServiceName {
+    ServiceName {
+        namespace: "b".to_owned(),
+        name: "a".to_owned(),
+    }
+}
 
 /// See the module.
 #[derive(Clone, Default)]

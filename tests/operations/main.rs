@@ -1,6 +1,7 @@
 //! What an operator of Volume Warden lives through, on real control planes: installing it, running it through outages, rotations and
 //! restarts, and taking it away. Apart from the scenarios so that their clusters have ended before these start.
 
+mod authentication;
 mod chart;
 mod install;
 mod outages;

@@ -5,7 +5,7 @@ mod clients;
 mod clock;
 mod expiry;
 mod rotation;
-mod visitor;
+pub mod visitor;
 
 use self::visitor::{CONFIGURATION, bundle};
 use crate::support::{BINARY, installed, webhooks_answer};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 
 /// Twice as long as usual: files and configurations are looked at every so many seconds only.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The certificate's Secret and the caBundle that the API server trusts.
 struct Trust {

@@ -5,7 +5,7 @@ use crate::{
         Clock,
         files::POLL,
         pki::Authority,
-        test_api::{Fake, WEBHOOKS},
+        test_api::{Fake, WEBHOOKS, service_name},
     },
 };
 use std::{os::unix::fs::symlink, sync::Arc};
@@ -116,7 +116,7 @@ async fn looks(api: &Fake, seconds: u64) -> usize {
     let service = Service::new(&Metrics::new(), Clock::system());
     service.put(&pair()).expect("serves");
     let (client, stop) = (api.client(), CancellationToken::new());
-    let read = (client.clone(), vec![WEBHOOKS]);
+    let read = Configurations::new(client, vec![WEBHOOKS], service_name());
     tokio::spawn(judge(service, read, api.warnings(), stop.clone()));
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     stop.cancel();

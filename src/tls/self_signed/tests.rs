@@ -3,7 +3,7 @@ use crate::{
     telemetry::Metrics,
     tls::{
         Clock,
-        test_api::{Fake, WEBHOOKS},
+        test_api::{Fake, WEBHOOKS, service_name},
     },
 };
 use std::sync::{
@@ -26,9 +26,8 @@ fn begin(api: &Fake) -> Arc<AtomicI64> {
     });
     let settings = Settings {
         client: api.client(),
-        namespace: "ns".to_owned(),
         secret: "tls".to_owned(),
-        dns_names: vec!["a.b.svc".to_owned()],
+        service: service_name(),
         configurations: vec![WEBHOOKS],
         lifetimes: Lifetimes::new(days(365), days(90)).expect("lifetimes"),
     };

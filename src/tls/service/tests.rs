@@ -1,5 +1,8 @@
 use super::*;
-use crate::tls::{ca_bundle::Configuration, pki::Authority};
+use crate::{
+    cluster::Configuration,
+    tls::{pki::Authority, test_api::service_name},
+};
 use kube::api::{ApiResource, DynamicObject};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
@@ -17,6 +20,7 @@ fn found(name: &'static str, bundle: &str) -> Found {
     let webhooks = json!({"webhooks": [webhook("one"), webhook("two")]});
     Found {
         configuration,
+        service: service_name(),
         object: DynamicObject::new(name, &resource).data(webhooks),
     }
 }

@@ -147,12 +147,14 @@ impl Cluster {
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 
+    pub(crate) fn command(&self, component: Component) -> Result<Command> {
+        let command = self.commands.get(&component);
+        let command = command.context("every component has a command line")?;
+        Ok(command.command())
+    }
+
     pub(crate) fn launch(&self, component: Component) -> Result<()> {
-        let command = self
-            .commands
-            .get(&component)
-            .context("every component has a command line")?;
-        let process = self.spawn(component.name(), command.command())?;
+        let process = self.spawn(component.name(), self.command(component)?)?;
         lock(&self.components).insert(component, Arc::new(process));
         Ok(())
     }

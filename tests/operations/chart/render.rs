@@ -159,6 +159,10 @@ async fn each_option_is_the_same() -> Result<()> {
             json!({"components": {"namespace-gc": {"storageBackend": "directory"}}}),
         ),
         (
+            "client-ca",
+            json!({"tls": {"clientCA": {"configMapName": "volume-warden-client-ca"}}}),
+        ),
+        (
             "network-policy",
             json!({"networkPolicy": {"enabled": true}}),
         ),

@@ -18,7 +18,7 @@ use tokio::{net::TcpListener, sync::Mutex};
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission::{self, Limits, SecretPaths},
-    cluster::{Apply, Elector, LeaseName, LeaseObject, connect},
+    cluster::{Apply, Elector, LeaseName, LeaseObject, ServiceName, connect},
     components::Component,
     telemetry::Metrics,
     tls::{Clock, Lifetimes, SelfSigned, Service, Settings, Warnings},
@@ -136,9 +136,11 @@ fn settings(client: &Client) -> Result<Settings> {
     let days = |days: u64| Duration::from_secs(days * 86_400);
     Ok(Settings {
         client: client.clone(),
-        namespace: "volume-warden".to_owned(),
         secret: "volume-warden-tls".to_owned(),
-        dns_names: vec!["volume-warden.volume-warden.svc".to_owned()],
+        service: ServiceName {
+            namespace: "volume-warden".to_owned(),
+            name: "volume-warden".to_owned(),
+        },
         configurations: Component::ALL
             .iter()
             .flat_map(|component| component.webhook_configurations())

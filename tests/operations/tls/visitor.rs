@@ -53,6 +53,16 @@ impl Visitor {
         Ok(())
     }
 
+    /// Sends this text as a request, and returns everything that is answered until the connection ends.
+    pub async fn ask(&self, port: u16, request: &str) -> Result<String> {
+        let mut tls = self.shake_hands(port).await?;
+        tls.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        // A server that closes at once may do without TLS' own farewell.
+        let _ = tls.read_to_end(&mut answer).await;
+        Ok(String::from_utf8(answer)?)
+    }
+
     /// The certificate that is served there.
     pub async fn served(&self, port: u16) -> Result<Vec<u8>> {
         let tls = self.shake_hands(port).await?;

@@ -87,6 +87,30 @@ env:
 {{- end }}
 {{- end }}
 
+{{- /* The part of the pod that restricts the clients of the webhooks, in the same shape. */}}
+{{- define "volume-warden.clientCA" -}}
+{{- $clients := .Values.tls.clientCA }}
+{{- if and $clients.configMapName (include "volume-warden.tlsMode" .) }}
+env:
+- name: VOLUME_WARDEN_CLIENT_CA_FILE
+  value: /etc/volume-warden/client-ca/ca.crt
+{{- with $clients.allowedNames }}
+- name: VOLUME_WARDEN_CLIENT_ALLOWED_NAME
+  value: {{ join "," . | quote }}
+{{- end }}
+volumeMounts:
+- name: client-ca
+  mountPath: /etc/volume-warden/client-ca
+  readOnly: true
+volumes:
+- name: client-ca
+  configMap:
+    name: {{ $clients.configMapName }}
+{{- else }}
+{}
+{{- end }}
+{{- end }}
+
 {{- /* The certificate's part of the pod, in the same shape. */}}
 {{- define "volume-warden.tls" -}}
 {{- $mode := include "volume-warden.tlsMode" . }}

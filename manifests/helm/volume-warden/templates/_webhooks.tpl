@@ -11,17 +11,15 @@ metadata:
   {{- end }}
 {{- end }}
 
-{{- /* Takes the root and the path. Whose the caBundle is, is a matter of tls.mode. */}}
+{{- /* Takes the root. Volume Warden publishes the path; who publishes the caBundle depends on tls.mode. */}}
 {{- define "volume-warden.clientConfig" -}}
-{{- $root := index . 0 -}}
 clientConfig:
   service:
     name: volume-warden
-    namespace: {{ $root.Release.Namespace }}
-    path: {{ index . 1 }}
+    namespace: {{ .Release.Namespace }}
     port: 443
-  {{- if eq $root.Values.tls.mode "secret" }}
-  {{- with $root.Values.tls.secret.ca }}
+  {{- if eq .Values.tls.mode "secret" }}
+  {{- with .Values.tls.secret.ca }}
   caBundle: {{ b64enc . }}
   {{- end }}
   {{- end }}

@@ -1,38 +1,38 @@
-//! How soon one looks again at what may not be well.
+//! The pause between two rounds of a task that keeps something in order.
 
-use crate::cluster::doubling;
+use super::doubling;
 use std::time::Duration;
 
-/// After the first look that was not well, and twice as long after each more.
-pub(super) const FIRST: Duration = Duration::from_secs(2);
-/// It may never be well: nobody else's API server is to pay for that.
+/// Pause after the first failed round; it doubles with each further failure.
+pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(2);
+/// A round may fail for ever, and must not load the API server.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// See the module.
-pub(super) struct Pace {
-    /// While all is well.
+pub(crate) struct Pace {
+    /// Pause after a round that succeeded.
     usual: Duration,
-    /// Looks in a row that were not well.
+    /// Failed rounds in a row.
     failures: u32,
 }
 
 impl Pace {
-    pub(super) fn new(usual: Duration) -> Self {
+    pub(crate) fn new(usual: Duration) -> Self {
         Self { usual, failures: 0 }
     }
 
-    /// The pause after a look.
-    pub(super) fn after(&mut self, well: bool) -> Duration {
+    /// The pause after a round.
+    pub(crate) fn after(&mut self, well: bool) -> Duration {
         if well {
             self.failures = 0;
             return self.usual;
         }
         self.failures = self.failures.saturating_add(1);
-        doubling(FIRST, LONGEST, self.failures)
+        doubling(FIRST_RETRY, LONGEST, self.failures)
     }
 
-    /// Something is other than it was, so it may be well now.
-    pub(super) fn begin_anew(&mut self) {
+    /// Forgets failures: something changed, so the next round may succeed.
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 }
@@ -53,7 +53,7 @@ mod tests {
             pauses([false, true, false, false, true, false]),
             [30, 60, 2, 4, 60, 2]
         );
-        pace.begin_anew();
-        assert_eq!(pace.after(false), FIRST);
+        pace.reset();
+        assert_eq!(pace.after(false), FIRST_RETRY);
     }
 }

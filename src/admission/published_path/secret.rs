@@ -1,0 +1,134 @@
+//! The Secret that stores the path.
+
+use super::state::State;
+use crate::{
+    admission::PathSecret,
+    cluster::{UNHURRIED, within},
+};
+use k8s_openapi::{ByteString, api::core::v1::Secret, jiff::Timestamp};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use std::collections::BTreeMap;
+
+const PATH: &str = "path";
+const SINCE: &str = "path-since";
+const NEXT: &str = "next-path";
+const PREVIOUS: &str = "previous-path";
+const PREVIOUS_UNTIL: &str = "previous-path-until";
+const PUBLISHED: &str = "published";
+
+/// The Secret of that name. All replicas share it.
+pub(super) struct Store {
+    pub(super) api: Api<Secret>,
+    pub(super) name: String,
+}
+
+impl Store {
+    pub(super) async fn read(&self) -> kube::Result<Option<Secret>> {
+        within(UNHURRIED, self.api.get_opt(&self.name)).await
+    }
+
+    /// Compare-and-swap: fails if another replica wrote meanwhile.
+    pub(super) async fn write(&self, found: Option<Secret>, state: &State) -> kube::Result<()> {
+        let parameters = PostParams::default();
+        if let Some(mut secret) = found {
+            secret.data = Some(encode(state));
+            let replace = self.api.replace(&self.name, &parameters, &secret);
+            return within(UNHURRIED, replace).await.map(drop);
+        }
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            },
+            type_: Some("Opaque".to_owned()),
+            data: Some(encode(state)),
+            ..Secret::default()
+        };
+        let create = self.api.create(&parameters, &secret);
+        within(UNHURRIED, create).await.map(drop)
+    }
+}
+
+/// What the Secret holds; nothing where it has no valid path, as when it is new. A time that cannot be read counts as long past:
+/// so an administrator replaces the path at once by writing `now` into `path-since`.
+pub(super) fn decode(secret: &Secret) -> Option<State> {
+    let data = secret.data.as_ref()?;
+    let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();
+    let path = |key: &str| PathSecret::parse(text(key)?);
+    let time = |key: &str| text(key).and_then(|text| text.parse::<Timestamp>().ok());
+    Some(State {
+        current: path(PATH)?,
+        since: time(SINCE).unwrap_or(Timestamp::UNIX_EPOCH),
+        next: path(NEXT),
+        previous: path(PREVIOUS).zip(time(PREVIOUS_UNTIL)),
+        published: text(PUBLISHED) == Some("true"),
+    })
+}
+
+fn encode(state: &State) -> BTreeMap<String, ByteString> {
+    let mut entries = vec![
+        (PATH, state.current.expose().to_owned()),
+        (SINCE, state.since.to_string()),
+        (PUBLISHED, state.published.to_string()),
+    ];
+    if let Some(next) = &state.next {
+        entries.push((NEXT, next.expose().to_owned()));
+    }
+    if let Some((previous, until)) = &state.previous {
+        entries.push((PREVIOUS, previous.expose().to_owned()));
+        entries.push((PREVIOUS_UNTIL, until.to_string()));
+    }
+    let entries = entries.into_iter();
+    entries
+        .map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(state: &State) -> Secret {
+        Secret {
+            data: Some(encode(state)),
+            ..Secret::default()
+        }
+    }
+
+    #[test]
+    fn a_state_is_read_as_written() {
+        let now = Timestamp::now();
+        let plain = State::generate(now).expect("generates");
+        let path = || PathSecret::generate().expect("generates");
+        let full = State {
+            next: Some(path()),
+            previous: Some((path(), now)),
+            published: true,
+            ..plain.clone()
+        };
+        for state in [plain, full] {
+            assert_eq!(decode(&secret(&state)), Some(state));
+        }
+    }
+
+    #[test]
+    fn an_empty_or_damaged_secret_holds_no_path() {
+        assert_eq!(decode(&Secret::default()), None);
+        let mut damaged = secret(&State::generate(Timestamp::now()).expect("generates"));
+        let data = damaged.data.as_mut().expect("data");
+        data.insert(PATH.to_owned(), ByteString(b"junk".to_vec()));
+        assert_eq!(decode(&damaged), None);
+    }
+
+    #[test]
+    fn an_unreadable_time_makes_the_path_old() {
+        let mut forced = secret(&State::generate(Timestamp::now()).expect("generates"));
+        let data = forced.data.as_mut().expect("data");
+        data.insert(SINCE.to_owned(), ByteString(b"now".to_vec()));
+        let state = decode(&forced).expect("a path");
+        assert_eq!(state.since, Timestamp::UNIX_EPOCH);
+    }
+}

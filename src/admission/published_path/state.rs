@@ -1,0 +1,195 @@
+//! What the Secret of the path holds, and how it is renewed: pure functions of it and the time.
+//!
+//! A path is replaced in two steps. The next one is stored, so that every replica accepts it; after a while that each replica
+//! measures by its own monotonic clock it is published. The path before it is accepted for another hour, because API servers
+//! learn of the change by a watch.
+
+use crate::admission::PathSecret;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+/// Longest time for which a new path is stored before it is published. Replicas read the Secret three times in it.
+const ANNOUNCED: Duration = Duration::from_secs(150);
+/// Longest time for which a replaced path is still accepted.
+const GRACE: Duration = Duration::from_secs(3600);
+
+/// How often the path is replaced.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// Age at which a path is replaced.
+    pub every: Duration,
+}
+
+impl Rotation {
+    /// Time between storing a path and publishing it.
+    pub(super) fn announced(self) -> Duration {
+        ANNOUNCED.min(self.every / 4)
+    }
+
+    /// Time between two looks at the Secret and the webhook configurations, of a replica that has nothing to do.
+    pub(super) fn round(self) -> Duration {
+        self.announced() / 3
+    }
+
+    fn grace(self) -> SignedDuration {
+        signed(GRACE.min(self.every))
+    }
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// The content of the Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// The published path.
+    pub(super) current: PathSecret,
+    /// When it became the published one.
+    pub(super) since: Timestamp,
+    /// The path that is published next; every replica accepts it first.
+    pub(super) next: Option<PathSecret>,
+    /// The path before, and until when it is accepted.
+    pub(super) previous: Option<(PathSecret, Timestamp)>,
+    /// This installation has published a path of its own: the fixed paths of version 0.1.0 are never accepted again.
+    pub(super) published: bool,
+}
+
+/// What a replica observed before a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observed {
+    pub(super) now: Timestamp,
+    /// How long this replica has known the stored `next` path.
+    pub(super) next_known_for: Duration,
+    /// The webhook configurations carry a path of this installation, and none carries one of version 0.1.0.
+    pub(super) published: bool,
+}
+
+impl State {
+    /// A first path.
+    ///
+    /// # Errors
+    /// When the operating system has no random numbers.
+    pub(super) fn generate(now: Timestamp) -> anyhow::Result<Self> {
+        Ok(Self {
+            current: PathSecret::generate()?,
+            since: now,
+            next: None,
+            previous: None,
+            published: false,
+        })
+    }
+
+    /// The state after the step that is due, if one is.
+    ///
+    /// # Errors
+    /// When the operating system has no random numbers.
+    pub(super) fn renewed(&self, rotation: Rotation, observed: Observed) -> anyhow::Result<Self> {
+        let mut state = self.clone();
+        state.published |= observed.published;
+        state.previous = state.previous.filter(|(_, until)| *until > observed.now);
+        match &self.next {
+            Some(next) if observed.next_known_for >= rotation.announced() => {
+                let until = observed.now.saturating_add(rotation.grace());
+                state.previous = until.ok().map(|until| (self.current.clone(), until));
+                state.current = next.clone();
+                state.since = observed.now;
+                state.next = None;
+            }
+            None if observed.now.duration_since(self.since) >= signed(rotation.every) => {
+                state.next = Some(PathSecret::generate()?);
+            }
+            _ => {}
+        }
+        Ok(state)
+    }
+
+    /// Every path that a replica accepts.
+    pub(super) fn accepted(&self) -> Vec<PathSecret> {
+        let previous = self.previous.iter().map(|(path, _)| path);
+        let others = self.next.iter().chain(previous).cloned();
+        std::iter::once(self.current.clone())
+            .chain(others)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+    const ROTATION: Rotation = Rotation {
+        every: Duration::from_secs(30 * 86_400),
+    };
+
+    fn at(days: u64) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+            .checked_add(signed(DAY * days as u32))
+            .expect("in range")
+    }
+
+    fn observed(now: Timestamp) -> Observed {
+        Observed {
+            now,
+            next_known_for: Duration::ZERO,
+            published: false,
+        }
+    }
+
+    #[test]
+    fn a_path_is_stored_before_it_is_published_and_accepted_after_it_is_replaced() {
+        let first = State::generate(at(0)).expect("generates");
+        let young = first.renewed(ROTATION, observed(at(29))).expect("renews");
+        assert_eq!(young, first);
+        let announced = first.renewed(ROTATION, observed(at(30))).expect("renews");
+        assert_eq!(announced.current, first.current, "not published yet");
+        let next = announced.next.clone().expect("a next path");
+        assert_eq!(announced.accepted(), [first.current.clone(), next.clone()]);
+        // However old it is by the wall clock, each replica has to have known it for a while.
+        let early = Observed {
+            next_known_for: ANNOUNCED - Duration::from_secs(1),
+            ..observed(at(90))
+        };
+        assert_eq!(
+            announced.renewed(ROTATION, early).expect("renews"),
+            announced
+        );
+        let known = Observed {
+            next_known_for: ANNOUNCED,
+            ..observed(at(31))
+        };
+        let switched = announced.renewed(ROTATION, known).expect("renews");
+        assert_eq!((&switched.current, switched.since), (&next, at(31)));
+        assert_eq!(switched.accepted(), [next, first.current]);
+        let minutes = |minutes| at(31) + SignedDuration::from_mins(minutes);
+        let late = switched.renewed(ROTATION, observed(minutes(59)));
+        assert_eq!(late.expect("renews"), switched);
+        let over = switched.renewed(ROTATION, observed(minutes(60)));
+        assert_eq!(over.expect("renews").accepted(), [switched.current]);
+    }
+
+    #[test]
+    fn publication_is_recorded_for_good() {
+        let first = State::generate(at(0)).expect("generates");
+        let published = Observed {
+            published: true,
+            ..observed(at(1))
+        };
+        let recorded = first.renewed(ROTATION, published).expect("renews");
+        assert!(recorded.published);
+        let later = recorded.renewed(ROTATION, observed(at(2))).expect("renews");
+        assert!(later.published, "a restart does not forget it");
+    }
+
+    /// A replica reads the Secret more often than a path is stored before its publication.
+    #[test]
+    fn every_replica_sees_a_path_before_it_is_published() {
+        for seconds in [10, 60, 86_400, 30 * 86_400] {
+            let every = Duration::from_secs(seconds);
+            let rotation = Rotation { every };
+            assert!(rotation.round() * 3 <= rotation.announced());
+            assert!(rotation.announced() < every);
+        }
+    }
+}

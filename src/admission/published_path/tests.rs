@@ -1,0 +1,299 @@
+use super::*;
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+const WEBHOOKS: Configuration = Configuration::Mutating("webhooks");
+const NAME: &str = "claims.pvc-protection.volume-warden.dev";
+const HOOK: &str = "/pvc-protection/claims";
+const ROTATION: Rotation = Rotation {
+    every: Duration::from_secs(1200),
+};
+
+/// An API server with one Secret and one webhook configuration.
+#[derive(Clone)]
+struct Fake {
+    state: Arc<Mutex<Stored>>,
+}
+
+struct Stored {
+    secret: Option<Value>,
+    configuration: Value,
+    secrets_fail: bool,
+    configurations_code: u16,
+    version: u64,
+}
+
+impl Fake {
+    /// With this path in the configuration.
+    fn new(path: Option<&str>) -> Self {
+        let service = json!({"name": "a", "namespace": "b", "path": path});
+        let webhook = json!({"name": NAME, "clientConfig": {"service": service}});
+        let state = Stored {
+            secret: None,
+            configuration: json!({"metadata": {"name": "webhooks"}, "webhooks": [webhook]}),
+            secrets_fail: false,
+            configurations_code: 200,
+            version: 0,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn edit<T>(&self, edit: impl FnOnce(&mut Stored) -> T) -> T {
+        edit(&mut self.state.lock().expect("no panic"))
+    }
+
+    /// A replica, and what it accepts.
+    fn replica(&self) -> (PathPublisher, SecretPaths) {
+        let (api, paths) = (self.clone(), SecretPaths::default());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let api = api.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await.expect("a body");
+                let (code, answer) =
+                    api.edit(|state| state.answer(&head.method, head.uri.path(), &body));
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, std::io::Error>(
+                    Response::builder()
+                        .status(code)
+                        .body(body)
+                        .expect("a response"),
+                )
+            }
+        });
+        let settings = Settings {
+            client: Client::new(service, "default"),
+            secret: "serving".to_owned(),
+            service: ServiceName {
+                namespace: "b".to_owned(),
+                name: "a".to_owned(),
+            },
+            configurations: vec![WEBHOOKS],
+            rotation: ROTATION,
+            metrics: Arc::new(Metrics::new()),
+        };
+        (PathPublisher::new(settings, paths.clone()), paths)
+    }
+
+    fn path(&self) -> Option<String> {
+        self.edit(|state| state.service()["path"].as_str().map(str::to_owned))
+    }
+
+    fn set_path(&self, path: Option<&str>) {
+        self.edit(|state| state.service()["path"] = json!(path));
+    }
+
+    fn expire(&self) {
+        self.edit(|state| {
+            let secret = state.secret.as_mut().expect("a Secret");
+            secret["data"]["path-since"] = json!("bm93");
+        });
+    }
+}
+
+impl Stored {
+    fn service(&mut self) -> &mut Value {
+        &mut self.configuration["webhooks"][0]["clientConfig"]["service"]
+    }
+
+    fn answer(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+        self.version += 1;
+        let version = self.version.to_string();
+        if path.contains("webhookconfigurations") {
+            match self.configurations_code {
+                403 => return status(403, "Forbidden"),
+                404 => return status(404, "NotFound"),
+                _ => {}
+            }
+            if method == Method::PATCH {
+                let patch: json_patch::Patch = serde_json::from_slice(body).expect("a patch");
+                if json_patch::patch(&mut self.configuration, &patch).is_err() {
+                    return status(422, "Invalid");
+                }
+            }
+            return (200, self.configuration.clone());
+        }
+        if self.secrets_fail {
+            return status(500, "InternalError");
+        }
+        if method != Method::GET {
+            let sent: Value = serde_json::from_slice(body).expect("a Secret");
+            let known = self
+                .secret
+                .as_ref()
+                .map(|secret| &secret["metadata"]["resourceVersion"]);
+            if known.is_some_and(|known| sent["metadata"]["resourceVersion"] != *known) {
+                return status(409, "Conflict");
+            }
+            let mut secret = sent;
+            secret["metadata"]["resourceVersion"] = json!(version);
+            self.secret = Some(secret);
+        }
+        match &self.secret {
+            Some(secret) => (200, secret.clone()),
+            None => status(404, "NotFound"),
+        }
+    }
+}
+
+fn status(code: u16, reason: &str) -> (u16, Value) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason});
+    (code, status)
+}
+
+async fn round(replica: &mut PathPublisher) {
+    replica.round().await.expect("a round");
+}
+
+#[tokio::test]
+async fn the_path_is_stored_accepted_and_published_once() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (mut replica, paths) = api.replica();
+    let ready = replica.readiness();
+    assert!(!ready());
+    round(&mut replica).await;
+    assert!(ready());
+    let path = api.path().expect("is published");
+    assert_eq!(paths.authenticate(&path), Some(HOOK));
+    assert_eq!(paths.authenticate(HOOK), None);
+    let (mut other, others) = api.replica();
+    round(&mut other).await;
+    assert_eq!(others.authenticate(&path), Some(HOOK), "replicas share it");
+    api.set_path(None);
+    round(&mut other).await;
+    assert_eq!(
+        api.path(),
+        Some(path.clone()),
+        "a reset path is published again"
+    );
+    // A Secret that is emptied gets back what the replicas know.
+    api.edit(|state| state.secret.as_mut().expect("a Secret")["data"] = json!(null));
+    round(&mut replica).await;
+    api.set_path(None);
+    round(&mut other).await;
+    assert_eq!(api.path(), Some(path));
+}
+
+#[tokio::test]
+async fn fixed_paths_are_accepted_only_before_the_first_publication() {
+    crate::tls::install_crypto();
+    let api = Fake::new(Some(HOOK));
+    let (mut replica, paths) = api.replica();
+    round(&mut replica).await;
+    assert_eq!(
+        paths.authenticate(HOOK),
+        Some(HOOK),
+        "the API server may still use it"
+    );
+    assert_ne!(api.path().as_deref(), Some(HOOK));
+    round(&mut replica).await;
+    assert_eq!(paths.authenticate(HOOK), None);
+    // Neither a restart nor a configuration that is rolled back reopens it.
+    api.set_path(Some(HOOK));
+    let (mut restarted, paths) = api.replica();
+    round(&mut restarted).await;
+    assert_eq!(paths.authenticate(HOOK), None);
+}
+
+#[tokio::test]
+async fn a_foreign_path_is_left_unchanged() {
+    crate::tls::install_crypto();
+    let api = Fake::new(Some("/proxy/pvc-protection/claims"));
+    let (mut replica, _) = api.replica();
+    round(&mut replica).await;
+    assert_eq!(api.path().as_deref(), Some("/proxy/pvc-protection/claims"));
+    let metrics = replica.metrics.text();
+    assert!(metrics.contains("volume_warden_webhooks_path_mismatch 1\n"));
+    api.set_path(None);
+    round(&mut replica).await;
+    assert!(api.path().is_some());
+    let metrics = replica.metrics.text();
+    let path_is_left = metrics.contains("volume_warden_webhooks_path_mismatch 0\n");
+    assert!(path_is_left, "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotation_is_accepted_by_all_before_it_is_published() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let ((mut first, firsts), (mut second, seconds)) = (api.replica(), api.replica());
+    round(&mut first).await;
+    round(&mut second).await;
+    let old = api.path().expect("is published");
+    api.expire();
+    round(&mut first).await;
+    tokio::time::advance(ROTATION.round()).await;
+    round(&mut second).await;
+    let next = first.known.as_ref().and_then(|state| state.next.clone());
+    let next = next.expect("a next path").path(HOOK);
+    assert_eq!(api.path(), Some(old.clone()), "not published yet");
+    for paths in [&firsts, &seconds] {
+        assert_eq!(paths.authenticate(&next), Some(HOOK));
+    }
+    tokio::time::advance(ROTATION.announced()).await;
+    round(&mut first).await;
+    assert_eq!(api.path(), Some(next));
+    round(&mut second).await;
+    for paths in [&firsts, &seconds] {
+        assert_eq!(
+            paths.authenticate(&old),
+            Some(HOOK),
+            "API servers learn late"
+        );
+    }
+}
+
+/// Without webhooks that call it a replica is ready; without rights it asks for no Secret.
+#[tokio::test]
+async fn configurations_that_are_absent_or_unreadable_do_not_count() {
+    crate::tls::install_crypto();
+    for (code, stored) in [(404, true), (403, false)] {
+        let api = Fake::new(None);
+        let (mut replica, _) = api.replica();
+        let ready = replica.readiness();
+        api.edit(|state| state.configurations_code = code);
+        round(&mut replica).await;
+        assert!(ready(), "{code}");
+        assert_eq!(api.edit(|state| state.secret.is_some()), stored, "{code}");
+    }
+}
+
+/// A replica that cannot read the Secret may know an older path only, and must not publish it.
+#[tokio::test]
+async fn nothing_is_published_without_the_secret() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (mut replica, _) = api.replica();
+    api.edit(|state| state.secrets_fail = true);
+    replica
+        .round()
+        .await
+        .expect_err("the Secret cannot be read");
+    assert_eq!(api.path(), None);
+    api.edit(|state| state.secrets_fail = false);
+    round(&mut replica).await;
+    api.set_path(None);
+    api.edit(|state| state.secrets_fail = true);
+    replica
+        .round()
+        .await
+        .expect_err("the Secret cannot be read");
+    assert_eq!(api.path(), None);
+}
+
+#[tokio::test]
+async fn errors_do_not_quote_the_path() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (mut replica, _) = api.replica();
+    round(&mut replica).await;
+    let path = api.path().expect("is published");
+    let error = anyhow::anyhow!("invalid value: {path:?}");
+    let text = replica.redacted(&error);
+    assert_eq!(text, format!("invalid value: \"/…{HOOK}\""));
+}

@@ -1,0 +1,94 @@
+//! Reviews are authenticated by a secret path.
+
+use crate::{
+    support::{BINARY, claim, dry_run, installed, repository, webhooks_answer},
+    tls::visitor::Visitor,
+};
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use volume_warden::tls::Clock;
+use volume_warden_controlplane::{Cluster, SecondApiserver, Warden, eventually, eventually_within};
+
+mod published;
+mod rotation;
+mod strangers;
+
+/// The Secret of the path.
+const SECRET: &str = "volume-warden-serving";
+/// Both kinds.
+const CONFIGURATIONS: &str = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
+
+/// What authenticates, in the Secret.
+async fn path_secret(cluster: &Cluster) -> Result<Option<String>> {
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), "volume-warden");
+    let data = secrets.get(SECRET).await?.data.unwrap_or_default();
+    let path = data.get("path").map(|path| path.0.clone());
+    Ok(path.map(String::from_utf8).transpose()?)
+}
+
+/// The path and the caBundle of each webhook, by its name.
+async fn published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
+    let text = cluster
+        .kubectl(&["get", CONFIGURATIONS, "-o", "json"])
+        .await?;
+    let list: Value = serde_json::from_str(&text)?;
+    let configurations = list["items"].as_array().context("a list")?;
+    let ours = |each: &&Value| {
+        let name = each["metadata"]["name"].as_str();
+        name.is_some_and(|name| name.starts_with("volume-warden"))
+    };
+    let webhooks = configurations.iter().filter(ours);
+    let webhooks = webhooks.flat_map(|each| each["webhooks"].as_array().into_iter().flatten());
+    let webhooks = webhooks.map(|webhook| {
+        let name = webhook["name"].as_str().unwrap_or_default().to_owned();
+        let config = &webhook["clientConfig"];
+        (
+            name,
+            (
+                config["service"]["path"].clone(),
+                config["caBundle"].clone(),
+            ),
+        )
+    });
+    Ok(webhooks.collect())
+}
+
+/// The hook that a webhook of this name calls.
+fn hook(webhook: &str) -> Result<String> {
+    let name = webhook.strip_suffix(".volume-warden.dev");
+    let (hook, component) = name
+        .and_then(|name| name.split_once('.'))
+        .context("a name")?;
+    Ok(format!("/{component}/{hook}"))
+}
+
+/// Waits until every webhook has this installation's path.
+async fn all_published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
+    eventually_within(
+        crate::tls::PATIENCE,
+        "every path is published",
+        async || {
+            let (published, secret) = (published(cluster).await?, path_secret(cluster).await?);
+            let secret = secret.context("no path yet")?;
+            for (webhook, (path, bundle)) in &published {
+                let wanted = format!("/{secret}{}", hook(webhook)?);
+                ensure!(*path == wanted, "the path of {webhook} is not published");
+                ensure!(bundle.is_string(), "{webhook} has no caBundle");
+            }
+            ensure!(published.len() > 9, "{} webhooks", published.len());
+            anyhow::Ok(Some(published))
+        },
+    )
+    .await
+}
+
+fn visitor(cluster: &Cluster) -> Visitor {
+    Visitor {
+        client: cluster.client(),
+        clock: Clock::system(),
+    }
+}

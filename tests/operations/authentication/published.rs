@@ -1,0 +1,120 @@
+//! The path in the webhook configurations, through what users do to them.
+
+use super::*;
+
+async fn set_paths(cluster: &Cluster, path: impl Fn(&str) -> Result<Value>) -> Result<()> {
+    let text = cluster
+        .kubectl(&["get", CONFIGURATIONS, "-o", "json"])
+        .await?;
+    let list: Value = serde_json::from_str(&text)?;
+    for configuration in list["items"].as_array().context("a list")? {
+        let metadata = &configuration["metadata"];
+        let name = metadata["name"].as_str().context("a name")?;
+        let webhooks = configuration["webhooks"].as_array().context("webhooks")?;
+        let mut operations = Vec::new();
+        for (index, webhook) in webhooks.iter().enumerate() {
+            let path = path(webhook["name"].as_str().context("a name")?)?;
+            let at = format!("/webhooks/{index}/clientConfig/service/path");
+            operations.push(json!({"op": "add", "path": at, "value": path}));
+        }
+        let kind = configuration["kind"].as_str().context("a kind")?;
+        let patch = json!(operations).to_string();
+        cluster
+            .kubectl(&["patch", kind, name, "--type=json", "-p", &patch])
+            .await?;
+    }
+    Ok(())
+}
+
+/// What version 0.1.0 published.
+fn unprefixed(webhook: &str) -> Result<Value> {
+    Ok(match webhook {
+        "phase.pv-protection.volume-warden.dev" => json!("/pv-protection/bind"),
+        _ => json!(hook(webhook)?),
+    })
+}
+
+async fn answers(visitor: &Visitor, warden: &Warden, path: &str) -> Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let answer = visitor.ask(warden.webhook_port(), &request).await?;
+    let status = answer.split(' ').nth(1).context("a status")?;
+    Ok(status.to_owned())
+}
+
+/// Path and caBundle stay in place when the manifests are applied again, by either way of `kubectl apply`; `kubectl replace` resets them,
+/// and they are published again.
+#[tokio::test]
+async fn it_survives_apply_and_returns_after_replace() -> Result<()> {
+    let cluster = installed("applied", "manifests").await?;
+    let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    let before = all_published(&cluster).await?;
+    let manifests = repository().join("manifests");
+    let manifests = manifests.to_string_lossy();
+    cluster.kubectl(&["apply", "-k", &manifests]).await?;
+    assert_eq!(published(&cluster).await?, before);
+    let server_side = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "-k",
+        &manifests,
+    ];
+    cluster.kubectl(&server_side).await?;
+    assert_eq!(published(&cluster).await?, before);
+    cluster.kubectl(&["replace", "-k", &manifests]).await?;
+    let reset = published(&cluster).await?;
+    ensure!(
+        reset != before,
+        "replace resets what is not in the manifests"
+    );
+    // Replacing empties the Secret too: it gets back what the replica knows.
+    let after = eventually_within(crate::tls::PATIENCE, "all is as before", async || {
+        let now = published(&cluster).await?;
+        ensure!(now == before, "{:?}", now.keys());
+        anyhow::Ok(Some(now))
+    })
+    .await?;
+    assert_eq!(all_published(&cluster).await?, after);
+    webhooks_answer(&cluster.client()).await?;
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}
+
+/// The fixed paths of version 0.1.0 are accepted until this installation has published its own, and never again: neither after a
+/// restart, nor where somebody brings them back.
+#[tokio::test]
+async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
+    let cluster = installed("fixed-paths", "manifests").await?;
+    set_paths(&cluster, unprefixed).await?;
+    let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    all_published(&cluster).await?;
+    let visitor = visitor(&cluster);
+    let closed = async |warden: &Warden| {
+        eventually("fixed paths are not accepted", async || {
+            let status = answers(&visitor, warden, "/pvc-protection/claims").await?;
+            ensure!(status == "404", "{status}");
+            Ok(())
+        })
+        .await
+    };
+    closed(&warden).await?;
+    webhooks_answer(&cluster.client()).await?;
+    warden.stop().await?;
+    set_paths(&cluster, unprefixed).await?;
+    let restarted = Warden::builder(&cluster, BINARY)
+        .name("restarted")
+        .serving()
+        .start()
+        .await?;
+    // It is ready, so it has read everything once.
+    assert_eq!(
+        answers(&visitor, &restarted, "/pvc-protection/claims").await?,
+        "404"
+    );
+    all_published(&cluster).await?;
+    webhooks_answer(&cluster.client()).await?;
+    drop(restarted);
+    cluster.stop().await;
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The path is replaced under load.
+
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const CLIENTS: usize = 16;
+
+/// Creates claims until `stop`; each has its finalizer, or its review was missed.
+async fn create(client: Client, reviewed: &AtomicUsize, stop: &AtomicBool) -> Result<()> {
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, "default");
+    let claim = claim("probe", json!({}))?;
+    while !stop.load(Ordering::Relaxed) {
+        let created = claims.create(&dry_run(), &claim).await?;
+        ensure!(created.metadata.finalizers.is_some(), "a review was missed");
+        reviewed.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Everything that the installation says where others can read it.
+async fn said(cluster: &Cluster, wardens: &[&Warden]) -> Result<String> {
+    let mut said = cluster
+        .kubectl(&["get", "events", "-A", "-o", "json"])
+        .await?;
+    for warden in wardens {
+        said += &warden.process().log();
+        said += &warden.metrics().await?;
+    }
+    Ok(said)
+}
+
+/// Two API servers, two replicas, 16 clients and a new path: no review is missed, and no path is ever logged.
+#[tokio::test]
+async fn no_review_is_missed() -> Result<()> {
+    let cluster = installed("path-rotation", "manifests").await?;
+    crate::support::patience::wait_for_webhooks(&cluster, None).await?;
+    let second = SecondApiserver::start(&cluster).await?;
+    let start = |name: &'static str| {
+        let warden = Warden::builder(&cluster, BINARY).name(name);
+        warden.arg("--webhook-path-rotation=40s").serving().start()
+    };
+    let wardens = tokio::try_join!(start("first"), start("second"))?;
+    for client in [cluster.client(), second.client()?] {
+        webhooks_answer(&client).await?;
+    }
+    let (reviewed, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let clients = (0..CLIENTS).map(async |number| {
+        let client = match number % 2 {
+            0 => cluster.client(),
+            _ => second.client()?,
+        };
+        create(client, &reviewed, &stop).await
+    });
+    let watch = async {
+        let mut paths = BTreeSet::new();
+        let rotated = eventually_within(crate::tls::PATIENCE, "a new path", async || {
+            paths.extend(path_secret(&cluster).await?);
+            ensure!(paths.len() >= 2, "{} paths", paths.len());
+            anyhow::Ok(Some(paths.clone()))
+        })
+        .await;
+        // The API servers learn of the last one by a watch.
+        let before = reviewed.load(Ordering::Relaxed);
+        let more = eventually("clients go on", async || {
+            let reviewed = reviewed.load(Ordering::Relaxed);
+            ensure!(reviewed > before + 20 * CLIENTS, "{reviewed}");
+            Ok(())
+        })
+        .await;
+        stop.store(true, Ordering::Relaxed);
+        more?;
+        rotated
+    };
+    let (_, paths) = tokio::try_join!(try_join_all(clients), watch)?;
+    let said = said(&cluster, &[&wardens.0, &wardens.1]).await?;
+    for path in paths {
+        ensure!(!said.contains(&path), "a path was logged");
+    }
+    ensure!(said.contains("path published"), "it logs what it does");
+    drop((wardens, second));
+    cluster.stop().await;
+    Ok(())
+}

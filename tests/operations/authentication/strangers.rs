@@ -1,0 +1,77 @@
+//! Clients that do not know the path.
+
+use super::*;
+
+/// A genuine review: a pod that asks for a claim.
+fn review() -> String {
+    let prefix = "dynamic-pvc-provisioner.kubernetes.io";
+    let template = "{apiVersion: v1, kind: PersistentVolumeClaim, \
+                    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}";
+    let annotations =
+        json!({format!("{prefix}/v.enabled"): "true", format!("{prefix}/v.pvc"): template});
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "stolen"}});
+    let pod = json!({
+        "metadata": {"name": "p", "namespace": "default", "annotations": annotations},
+        "spec": {"volumes": [volume], "containers": []},
+    });
+    let request = json!({
+        "uid": "1", "operation": "CREATE", "namespace": "default", "name": "p", "object": pod,
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "userInfo": {"username": "x"},
+    });
+    let review =
+        json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request});
+    review.to_string()
+}
+
+fn post(path: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {path}?timeout=10s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+/// Without the path a review is answered 404, on every path and before its body is read, and nothing is written. The same review
+/// with the path creates the claim.
+#[tokio::test]
+async fn only_the_path_authenticates() -> Result<()> {
+    let cluster = installed("strangers", "manifests").await?;
+    let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    webhooks_answer(&cluster.client()).await?;
+    let (published, visitor) = (all_published(&cluster).await?, visitor(&cluster));
+    let (port, secret) = (warden.webhook_port(), "0123456789abcdef".repeat(4));
+    let real = path_secret(&cluster).await?.context("a path")?;
+    let mut paths = vec![
+        "/".to_owned(),
+        format!("/{real}"),
+        format!("/{real}/"),
+        "/livez".to_owned(),
+    ];
+    for webhook in published.keys() {
+        let hook = hook(webhook)?;
+        paths.extend([
+            format!("/{secret}{hook}"),
+            format!("/{}{hook}", real.to_uppercase()),
+            hook,
+        ]);
+    }
+    for path in paths {
+        let answer = visitor.ask(port, &post(&path, &review())).await?;
+        ensure!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
+        // Of this one the body never arrives.
+        let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 9000000\r\n\r\n");
+        let answer = visitor.ask(port, &head).await?;
+        ensure!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
+    }
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
+    let created = claims.get_opt("stolen").await?;
+    ensure!(created.is_none(), "a claim was created");
+    let genuine = post(&format!("/{real}/pvc-provisioner/pods"), &review());
+    let answer = visitor.ask(port, &genuine).await?;
+    ensure!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let created = claims.get_opt("stolen").await?;
+    ensure!(created.is_some(), "the review was genuine: {answer}");
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}
