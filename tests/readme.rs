@@ -76,6 +76,7 @@ fn with_every_series() -> Metrics {
     metrics.claims("f", 0);
     metrics.certificate("c", Some((0, 0)));
     metrics.reviewed("/p", "v", Duration::ZERO);
+    metrics.stranger_left("o");
     let backend = &metrics.backend;
     backend.called("o", "o", Duration::ZERO);
     backend.waiting("r", 0, Duration::ZERO);

@@ -2,7 +2,7 @@
 
 use super::{answer::Answer, request::Request};
 use futures::future::BoxFuture;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// One webhook.
 #[derive(Clone)]
@@ -11,6 +11,9 @@ pub struct Hook {
     pub path: &'static str,
     /// What may be sent there. Anything else is a webhook configuration gone wrong, and is said to be.
     pub rules: &'static [Rule],
+    /// `timeoutSeconds` of its webhook in `manifests/`. No review takes longer, whatever the client
+    /// announces.
+    pub timeout: Duration,
     /// The review.
     pub review: Review,
 }

@@ -1,6 +1,7 @@
 //! The HTTPS side: takes admission reviews, asks a component's hook, answers. Knows no component.
 
 mod answer;
+mod body_budget;
 mod connection;
 mod decision;
 mod envelope;

@@ -1,29 +1,37 @@
 //! From HTTP to a hook and back: bounds, deadlines, panics.
 
-use super::{answer::Answer, decision, envelope, hook::Hook, patience, request::Request};
+use super::{
+    answer::Answer,
+    body_budget::{self, Grant, Share},
+    decision, envelope,
+    hook::Hook,
+    patience,
+    request::Request,
+};
 use crate::telemetry::{Metrics, Sparse};
 use axum::{
     Router,
-    body::to_bytes,
+    body::Body,
     extract::Request as HttpRequest,
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::post,
 };
-use futures::FutureExt;
+use futures::{FutureExt, TryStreamExt};
+use hyper::body::Body as _;
 use std::{
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::time::timeout;
-use tower::limit::GlobalConcurrencyLimitLayer;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout_at,
+};
 use tracing::Instrument;
 
 /// Two objects of the API server's limit of 3 MiB each, and some room.
 const BODY_LIMIT: usize = 8 << 20;
-/// For a review's body to arrive. The API server sends it with the head; whoever stalls would keep a place for ever.
-const BODY_DEADLINE: Duration = Duration::from_secs(5);
 /// Reviews under way at once on one path. A review from memory takes a fraction of a millisecond, so this bounds memory, not speed;
 /// one that asks the API server takes as long as that. A path that is swamped leaves the others alone.
 const CONCURRENT_REVIEWS: usize = 64;
@@ -33,6 +41,8 @@ const CONCURRENT_REVIEWS: usize = 64;
 pub struct Options {
     /// Allow everything and say as a warning what would be done.
     pub dry_run: bool,
+    /// The longest time that a client may announce, instead of each hook's own.
+    pub longest_timeout: Option<Duration>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
 }
@@ -40,82 +50,154 @@ pub struct Options {
 /// A route for each hook.
 pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
     let mut router = Router::new();
-    for hook in hooks {
+    let shares = body_budget::shares(hooks.len());
+    for (hook, bodies) in hooks.into_iter().zip(shares) {
         let path = hook.path;
-        let door = Arc::new(Door {
+        let route = Arc::new(Route {
             hook,
             options: options.clone(),
+            places: Semaphore::new(CONCURRENT_REVIEWS),
+            bodies,
             unreadable: Sparse::default(),
             unavailable: Sparse::default(),
         });
-        let limit = GlobalConcurrencyLimitLayer::new(CONCURRENT_REVIEWS);
-        let handler = move |request: HttpRequest| review(door.clone(), request);
-        router = router.route(path, post(handler).layer(limit));
+        let handler = move |request: HttpRequest| review(route.clone(), request);
+        router = router.route(path, post(handler));
     }
     router
 }
 
 /// One path.
-struct Door {
+struct Route {
     hook: Hook,
     options: Options,
+    places: Semaphore,
+    bodies: Share,
     /// Lines about what anybody may send, or an API server that is cut off.
     unreadable: Sparse,
     /// Lines about what holds for every review until it ends.
     unavailable: Sparse,
 }
 
-async fn review(door: Arc<Door>, request: HttpRequest) -> Response {
+/// Answers within the time that the client announces, up to the hook's own: by then the API server
+/// has given up.
+async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     let started = Instant::now();
-    let patience = patience::told(request.uri());
-    let body = request.into_body();
-    let (response, verdict) = match timeout(BODY_DEADLINE, to_bytes(body, BODY_LIMIT)).await {
-        Ok(Ok(body)) => answer(&door, &body, patience, started).await,
-        Ok(Err(_)) => {
-            let sentence =
-                format!("the body could not be read, or is larger than {BODY_LIMIT} bytes");
-            unreadable(&door, StatusCode::PAYLOAD_TOO_LARGE, sentence)
-        }
-        Err(_) => {
-            let sentence = format!("the body did not arrive within {BODY_DEADLINE:?}");
-            unreadable(&door, StatusCode::REQUEST_TIMEOUT, sentence)
-        }
+    let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
+    let time = patience::announced(request.uri(), limit);
+    let (response, verdict) = match receive(&route, request.into_body(), time).await {
+        Ok(received) => answer(&route, received, patience::for_questions(time), started).await,
+        Err(refusal) => refusal,
     };
-    let metrics = &door.options.metrics;
-    metrics.reviewed(door.hook.path, verdict, started.elapsed());
+    let metrics = &route.options.metrics;
+    metrics.reviewed(route.hook.path, verdict, started.elapsed());
     response
 }
 
+/// The body of a review, and what it holds of the limits until it is answered.
+struct Received<'a> {
+    body: Vec<u8>,
+    place: (SemaphorePermit<'a>, Grant),
+}
+
+type Refusal = (Response, &'static str);
+
+/// Reads the body within that time, once there is a place for the review and room for the body.
+async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'_>, Refusal> {
+    let deadline = tokio::time::Instant::now() + time;
+    let length = body.size_hint();
+    let length = length.exact().map_or(BODY_LIMIT, |length| {
+        usize::try_from(length).unwrap_or(usize::MAX)
+    });
+    if length > BODY_LIMIT {
+        return Err(too_large(route));
+    }
+    let place = async {
+        // The semaphore is never closed.
+        let place = route.places.acquire().await.ok()?;
+        Some((place, route.bodies.acquire(length).await))
+    };
+    let Ok(Some(place)) = timeout_at(deadline, place).await else {
+        return Err(overloaded(route, time));
+    };
+    match timeout_at(deadline, read(body, length)).await {
+        Ok(Ok(Some(body))) => Ok(Received { body, place }),
+        Ok(Ok(None)) => Err(too_large(route)),
+        Ok(Err(_)) => {
+            let sentence = "the body could not be read".to_owned();
+            Err(unreadable(route, StatusCode::BAD_REQUEST, sentence))
+        }
+        Err(_) => {
+            let sentence = format!("the body did not arrive within {time:?}");
+            Err(unreadable(route, StatusCode::REQUEST_TIMEOUT, sentence))
+        }
+    }
+}
+
+/// The body, unless it is larger than `length`. Memory is only touched as far as something arrives.
+async fn read(body: Body, length: usize) -> Result<Option<Vec<u8>>, axum::Error> {
+    let (mut bytes, mut parts) = (Vec::with_capacity(length), body.into_data_stream());
+    while let Some(part) = parts.try_next().await? {
+        if bytes.len() + part.len() > length {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(Some(bytes))
+}
+
+fn too_large(route: &Route) -> Refusal {
+    let sentence = format!("the body is larger than {BODY_LIMIT} bytes");
+    unreadable(route, StatusCode::PAYLOAD_TOO_LARGE, sentence)
+}
+
 /// No review, so no uid to answer to: plain HTTP.
-fn unreadable(door: &Door, status: StatusCode, sentence: String) -> (Response, &'static str) {
-    let (verdict, path) = ("Unreadable", door.hook.path);
-    if let Some(left_out) = door.unreadable.due() {
+fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
+    let (verdict, path) = ("Unreadable", route.hook.path);
+    if let Some(left_out) = route.unreadable.due() {
         tracing::info!(verdict, path, why = sentence, left_out, "review");
     }
     ((status, sentence + "\n").into_response(), verdict)
 }
 
+/// A failed call, as soon as the API server has given up at the latest.
+fn overloaded(route: &Route, time: Duration) -> Refusal {
+    let (verdict, path) = ("Unavailable", route.hook.path);
+    let why = format!("too many or too large reviews at once: no room within {time:?}");
+    if let Some(left_out) = route.unavailable.due() {
+        tracing::warn!(verdict, path, why, left_out, "review");
+    }
+    let response = (StatusCode::SERVICE_UNAVAILABLE, why + "\n");
+    (response.into_response(), verdict)
+}
+
 async fn answer(
-    door: &Door,
-    body: &[u8],
+    route: &Route,
+    received: Received<'_>,
     patience: Duration,
     started: Instant,
 ) -> (Response, &'static str) {
-    let hook = &door.hook;
-    let request = match envelope::decode(body) {
+    let hook = &route.hook;
+    let Received {
+        body,
+        place: _until_answered,
+    } = received;
+    let request = match envelope::decode(&body) {
         Ok(mut request) => {
             request.patience = patience;
             Arc::new(request)
         }
-        Err(sentence) => return unreadable(door, StatusCode::BAD_REQUEST, sentence),
+        Err(sentence) => return unreadable(route, StatusCode::BAD_REQUEST, sentence),
     };
+    // The request holds copies of the objects.
+    drop(body);
     let span = decision::span(hook.path, &request);
     let answer = ask(hook, request.clone()).instrument(span.clone()).await;
     let verdict = answer.verdict();
     span.record("verdict", verdict);
     let log = decision::Log {
         path: hook.path,
-        unavailable: &door.unavailable,
+        unavailable: &route.unavailable,
     };
     log.tell(&request, &answer, started.elapsed());
     if let Answer::Unavailable(why) = answer {
@@ -124,7 +206,7 @@ async fn answer(
             verdict,
         );
     }
-    let body = envelope::encode(&request.uid, answer, door.options.dry_run);
+    let body = envelope::encode(&request.uid, answer, route.options.dry_run);
     (
         ([(CONTENT_TYPE, "application/json")], body).into_response(),
         verdict,
@@ -155,243 +237,4 @@ async fn ask(hook: &Hook, request: Arc<Request>) -> Answer {
 mod log_tests;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::admission::{Review, Rule};
-    use axum::body::Body;
-    use serde_json::{Value, json};
-    use tower::ServiceExt;
-
-    fn hook(review: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Hook {
-        let rules = &[Rule {
-            operation: "CREATE",
-            resource: "pods",
-            subresource: "",
-        }];
-        Hook {
-            path: "/hook",
-            rules,
-            review: Review::from_memory(review),
-        }
-    }
-
-    async fn post_to(hook: Hook, dry_run: bool, body: Vec<u8>) -> (StatusCode, String) {
-        let options = Options {
-            dry_run,
-            metrics: Arc::new(Metrics::new()),
-        };
-        let request = HttpRequest::post("/hook")
-            .body(Body::from(body))
-            .expect("request");
-        let response = router(vec![hook], &options)
-            .oneshot(request)
-            .await
-            .expect("answers");
-        let status = response.status();
-        let body = to_bytes(response.into_body(), usize::MAX)
-            .await
-            .expect("body");
-        (status, String::from_utf8(body.to_vec()).expect("text"))
-    }
-
-    fn pod_review() -> Value {
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-            "uid": "u-1", "operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"},
-            "namespace": "ns", "name": "p", "object": {"metadata": {"name": "p"}}}})
-    }
-
-    async fn reviewed(hook: Hook, dry_run: bool, review: Value) -> Value {
-        let (status, body) = post_to(hook, dry_run, review.to_string().into_bytes()).await;
-        assert_eq!(status, StatusCode::OK, "{body}");
-        let answer: Value = serde_json::from_str(&body).expect("json");
-        assert_eq!(
-            answer["response"]["uid"], "u-1",
-            "the uid is echoed whatever the answer"
-        );
-        answer["response"].clone()
-    }
-
-    fn patch() -> Answer {
-        let operations = vec![crate::objects::finalizers::append(&[], "f")];
-        Answer::Patch {
-            operations,
-            what: "add f".into(),
-        }
-    }
-
-    #[tokio::test]
-    async fn patches_are_base64() {
-        let response = reviewed(hook(|_| patch()), false, pod_review()).await;
-        assert_eq!(
-            (&response["allowed"], &response["patchType"]),
-            (&json!(true), &json!("JSONPatch"))
-        );
-        let encoded: k8s_openapi::ByteString =
-            serde_json::from_value(response["patch"].clone()).expect("base64");
-        let decoded: Value = serde_json::from_slice(&encoded.0).expect("json");
-        assert_eq!(
-            decoded,
-            json!([{"op": "add", "path": "/metadata/finalizers", "value": ["f"]}])
-        );
-    }
-
-    #[tokio::test]
-    async fn a_dry_run_only_says_what_it_would_do() {
-        let patched = reviewed(hook(|_| patch()), true, pod_review()).await;
-        assert_eq!(
-            patched,
-            json!({"uid": "u-1", "allowed": true, "warnings": ["volume-warden (dry run) would add f"]})
-        );
-        let denied = reviewed(hook(|_| Answer::deny("no".into())), true, pod_review()).await;
-        assert_eq!(denied["allowed"], true);
-        assert_eq!(
-            denied["warnings"][0],
-            "volume-warden (dry run) would refuse this: no"
-        );
-    }
-
-    /// The failed call that `failurePolicy` lets pass, and no refusal.
-    async fn unanswered(hook: Hook, review: Value) -> String {
-        let (status, why) = post_to(hook, false, review.to_string().into_bytes()).await;
-        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{why}");
-        why
-    }
-
-    #[tokio::test]
-    async fn a_panic_is_a_failed_call() {
-        let why = unanswered(hook(|_| unreachable!("on purpose")), pod_review()).await;
-        assert!(why.contains("panicked in /hook"), "{why}");
-    }
-
-    /// Also one that began after it was waiting for somebody.
-    #[tokio::test]
-    async fn a_panic_of_a_review_that_asks_is_one_too() {
-        let mut asking = hook(|_| Answer::Allow);
-        asking.review = Review::Asking(Arc::new(|_| {
-            Box::pin(async {
-                tokio::task::yield_now().await;
-                unreachable!("on purpose")
-            })
-        }));
-        let why = unanswered(asking, pod_review()).await;
-        assert!(why.contains("panicked in /hook"), "{why}");
-    }
-
-    #[tokio::test]
-    async fn what_the_hook_does_not_review_is_a_failed_call() {
-        for (field, value) in [
-            ("operation", json!("DELETE")),
-            ("subResource", json!("status")),
-            ("resource", json!({"resource": "nodes"})),
-        ] {
-            let mut review = pod_review();
-            review["request"][field] = value;
-            let why = unanswered(hook(|_| Answer::Allow), review).await;
-            assert!(why.contains("configuration is wrong"), "{field}: {why}");
-        }
-    }
-
-    #[tokio::test]
-    async fn an_object_that_cannot_be_read_is_a_failed_call() {
-        let read = |request: &Request| match request.object::<crate::objects::pod::PodWire>() {
-            Ok(_) => Answer::Allow,
-            Err(unreadable) => unreadable,
-        };
-        for object in [
-            json!(null),
-            json!("pod"),
-            json!({"metadata": {"finalizers": 3}}),
-        ] {
-            let mut review = pod_review();
-            review["request"]["object"] = object;
-            let why = unanswered(hook(read), review).await;
-            assert!(why.contains("object"), "{why}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_is_no_review_is_a_bad_request() {
-        let mut without_uid = pod_review();
-        without_uid["request"]["uid"] = json!("");
-        let bodies: Vec<Vec<u8>> = vec![
-            b"".to_vec(),
-            b"{".to_vec(),
-            b"[]".to_vec(),
-            b"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\"}".to_vec(),
-            b"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1beta1\"}".to_vec(),
-            b"\xff\xfe".to_vec(),
-            without_uid.to_string().into_bytes(),
-            vec![b'['; 100_000],
-        ];
-        for body in bodies {
-            let (status, sentence) = post_to(hook(|_| Answer::Allow), false, body).await;
-            assert_eq!(status, StatusCode::BAD_REQUEST);
-            assert!(sentence.len() > 10, "{sentence}");
-        }
-    }
-
-    #[tokio::test]
-    async fn bodies_are_bounded() {
-        let (status, _) = post_to(hook(|_| Answer::Allow), false, vec![b' '; BODY_LIMIT + 1]).await;
-        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_body_that_never_comes_is_given_up() {
-        let options = Options {
-            dry_run: false,
-            metrics: Arc::new(Metrics::new()),
-        };
-        let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-        let request = HttpRequest::post("/hook")
-            .body(Body::from_stream(silence))
-            .expect("request");
-        let router = router(vec![hook(|_| Answer::Allow)], &options);
-        let response = router.oneshot(request).await.expect("answers");
-        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
-    }
-
-    /// Reviews that hold all places of one path, by bodies that do not come, cost another path nothing.
-    #[tokio::test(start_paused = true)]
-    async fn a_swamped_path_leaves_the_others_alone() {
-        let options = Options {
-            dry_run: false,
-            metrics: Arc::new(Metrics::new()),
-        };
-        let mut other = hook(|_| Answer::Allow);
-        other.path = "/other";
-        let router = router(vec![hook(|_| Answer::Allow), other], &options);
-        let send = |path: &str, body: Body| {
-            let request = HttpRequest::post(path).body(body).expect("request");
-            tokio::spawn(router.clone().oneshot(request))
-        };
-        for _ in 0..CONCURRENT_REVIEWS {
-            let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-            send("/hook", Body::from_stream(silence));
-        }
-        tokio::time::sleep(BODY_DEADLINE / 2).await;
-        let review = pod_review().to_string();
-        let (swamped, free) = (
-            send("/hook", review.clone().into()),
-            send("/other", review.into()),
-        );
-        tokio::time::sleep(BODY_DEADLINE / 4).await;
-        assert!(free.is_finished() && !swamped.is_finished());
-        let answer = swamped.await.expect("ends").expect("answers");
-        assert_eq!(answer.status(), StatusCode::OK, "once there is a place");
-    }
-
-    #[tokio::test]
-    async fn not_ready_is_a_failed_call() {
-        let (status, why) = post_to(
-            hook(|_| Answer::unavailable("no list yet")),
-            false,
-            pod_review().to_string().into_bytes(),
-        )
-        .await;
-        assert_eq!(
-            (status, why.as_str()),
-            (StatusCode::SERVICE_UNAVAILABLE, "no list yet\n")
-        );
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use super::{
     backend::BackendOptions,
     collecting::{CollectingOptions, PeriodOptions},
+    go_duration,
     provisioner::ProvisionerOptions,
     releaser::ReleaserOptions,
     tls::TlsOptions,
@@ -12,7 +13,7 @@ use crate::{
     telemetry::logs::Format,
 };
 use clap::Args;
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Those components, or all where none is named, each once and in the order of the table.
 pub(super) fn in_order(components: &[Component]) -> Vec<Component> {
@@ -138,6 +139,16 @@ pub(super) struct ServerOptions {
         value_name = "IP:PORT"
     )]
     pub(super) webhook_address: SocketAddr,
+
+    /// Longest time that a review may take, where its webhook has a longer timeoutSeconds than the manifests give it
+    /// [default: the timeoutSeconds of each webhook in the manifests]
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_MAX_WEBHOOK_TIMEOUT",
+        value_parser = go_duration::parse,
+        value_name = "DURATION"
+    )]
+    pub(super) max_webhook_timeout: Option<Duration>,
 
     /// Where /metrics, /livez and /readyz are served, over plain HTTP.
     #[arg(

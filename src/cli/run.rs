@@ -191,6 +191,7 @@ impl Process {
         let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
         let options = admission::Options {
             dry_run: self.options.dry_run,
+            longest_timeout: self.options.server.max_webhook_timeout,
             metrics: metrics.clone(),
         };
         let router = admission::router(std::mem::take(&mut assembly.hooks), &options);
@@ -225,3 +226,6 @@ impl Process {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

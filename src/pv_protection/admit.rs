@@ -34,6 +34,7 @@ pub fn hooks(
                 resource: "persistentvolumes",
                 subresource: "",
             }],
+            timeout: Duration::from_secs(2),
             review: Review::from_memory(protect),
         },
         Hook {
@@ -51,6 +52,7 @@ pub fn hooks(
                     subresource: "status",
                 },
             ],
+            timeout: Duration::from_secs(1),
             review: review.clone(),
         },
         Hook {
@@ -60,6 +62,7 @@ pub fn hooks(
                 resource: "persistentvolumes",
                 subresource: "status",
             }],
+            timeout: Duration::from_secs(1),
             review,
         },
     ]

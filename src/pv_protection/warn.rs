@@ -5,6 +5,7 @@ use crate::{
     objects::{ObjectName, Volume, volume::VolumeWire},
     why::{Object, held},
 };
+use std::time::Duration;
 
 /// The webhook that says who holds the volume. It never refuses anything, and needs no watch: the volume itself says who has it.
 pub fn deletions_hook() -> Hook {
@@ -15,6 +16,7 @@ pub fn deletions_hook() -> Hook {
             resource: "persistentvolumes",
             subresource: "",
         }],
+        timeout: Duration::from_secs(1),
         review: Review::from_memory(deleted),
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
     objects::{Volume, managed_by::RELEASER_LABEL, volume::VolumeWire},
 };
+use std::time::Duration;
 
 /// The webhook for new volumes.
 pub fn hook(known: &Known) -> Hook {
@@ -21,6 +22,7 @@ pub fn hook(known: &Known) -> Hook {
             resource: "persistentvolumes",
             subresource: "",
         }],
+        timeout: Duration::from_secs(2),
         review: Review::from_memory(move |request| review(&known, request)),
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };
 use futures::future::join_all;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The webhooks of this component. `exempt` namespaces are never refused anything.
 pub fn hooks(
@@ -31,6 +31,7 @@ pub fn hooks(
                 resource: "persistentvolumeclaims",
                 subresource: "",
             }],
+            timeout: Duration::from_secs(2),
             review: Review::from_memory(protect),
         },
         Hook {
@@ -40,6 +41,7 @@ pub fn hooks(
                 resource: "pods",
                 subresource: "",
             }],
+            timeout: Duration::from_secs(1),
             review: Review::Asking(Arc::new(move |request| {
                 let guard = guard.clone();
                 Box::pin(async move { guard.created_pod(&request).await })
@@ -60,6 +62,7 @@ pub fn hooks(
                     subresource: "",
                 },
             ],
+            timeout: Duration::from_secs(1),
             review: Review::Asking(Arc::new(move |request| {
                 let guard = guard_bindings.clone();
                 Box::pin(async move { guard.binding(&request).await })

@@ -10,7 +10,7 @@ use crate::{
         held::{self, Named},
     },
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The webhook that says who holds the claim. It never refuses anything.
 pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
@@ -22,6 +22,7 @@ pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
             resource: "persistentvolumeclaims",
             subresource: "",
         }],
+        timeout: Duration::from_secs(1),
         review: Review::from_memory(move |request| deleted(request, &pods, mode)),
     }
 }

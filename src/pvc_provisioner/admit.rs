@@ -47,6 +47,7 @@ pub fn hook(door: Door) -> Hook {
             resource: "pods",
             subresource: "",
         }],
+        timeout: Duration::from_secs(2),
         review: Review::Asking(Arc::new(move |request| {
             let door = door.clone();
             Box::pin(async move { door.review(&request).await })

@@ -6,6 +6,7 @@ use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
     objects::claim::{AWAITING_POD, ClaimWire},
 };
+use std::time::Duration;
 
 /// The webhook for marked claims that others create. What our own account creates is not sent here: the webhook configuration says so.
 pub fn marks_hook() -> Hook {
@@ -16,6 +17,7 @@ pub fn marks_hook() -> Hook {
             resource: "persistentvolumeclaims",
             subresource: "",
         }],
+        timeout: Duration::from_secs(2),
         review: Review::from_memory(review),
     }
 }

@@ -67,6 +67,7 @@ pub fn hook(
     Hook {
         path: "/pvc-retention/claims",
         rules: CREATE_CLAIM,
+        timeout: Duration::from_secs(2),
         review: Review::Asking(Arc::new(move |request| {
             let door = door.clone();
             Box::pin(async move { door.review(&request).await })

@@ -8,12 +8,14 @@ use crate::{
     admission::{Answer, Hook, Request, Review},
     objects::claim::{ClaimWire, SCALED_WITH},
 };
+use std::time::Duration;
 
 /// The webhook for marked claims that people create.
 pub fn marks_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",
         rules: CREATE_CLAIM,
+        timeout: Duration::from_secs(2),
         review: Review::from_memory(review),
     }
 }

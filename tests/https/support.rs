@@ -71,6 +71,7 @@ impl Site {
         let service = Service::new(&metrics, Clock::system());
         let options = admission::Options {
             dry_run: false,
+            longest_timeout: Some(NEVER),
             metrics: metrics.clone(),
         };
         let app = admission::router(vec![hook("/allow"), hook("/panic")], &options);
@@ -209,6 +210,7 @@ fn hook(path: &'static str) -> Hook {
     Hook {
         path,
         rules,
+        timeout: SHORT,
         review: Review::from_memory(move |_| match path {
             "/panic" => unreachable!("on purpose"),
             _ => Answer::Allow,

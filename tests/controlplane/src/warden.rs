@@ -100,6 +100,8 @@ impl WardenBuilder<'_> {
             .arg(kubeconfig)
             .args(["--webhook-address", &format!("127.0.0.1:{webhook_port}")])
             .args(["--metrics-address", &format!("127.0.0.1:{metrics_port}")])
+            // Tests set longer timeouts than the manifests, where they are not about time.
+            .args(["--max-webhook-timeout", "30s"])
             // An argument may say otherwise.
             .env("VOLUME_WARDEN_LOG_FORMAT", "text")
             .args(self.arguments);

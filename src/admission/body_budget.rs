@@ -1,0 +1,117 @@
+//! The memory for bodies of reviews: 64 MiB for those of all paths together.
+//!
+//! Each path has a small part to itself, in which ordinary reviews fit: however many and however
+//! large the bodies are that are sent to other paths, these are read at once. Larger bodies share
+//! the rest, in which one path may use 16 MiB.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What is counted, in bytes.
+const UNIT: usize = 1024;
+/// In units, as all below.
+const TOTAL: usize = (64 << 20) / UNIT;
+/// Of each path. A review of a claim or pod has a few KiB.
+const OWN: usize = (1 << 20) / UNIT;
+/// That one path may use of what all share.
+const COMMON_OF_ONE: usize = (16 << 20) / UNIT;
+
+/// What one path may use.
+pub(super) struct Share {
+    own: Arc<Semaphore>,
+    common_of_one: Arc<Semaphore>,
+    common: Arc<Semaphore>,
+}
+
+/// A shared limit, given back when dropped.
+pub(super) struct Grant {
+    _permits: [Option<OwnedSemaphorePermit>; 2],
+}
+
+/// The shares of so many paths.
+pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
+    let common = TOTAL.saturating_sub(paths * OWN);
+    let common = Arc::new(Semaphore::new(common));
+    std::iter::repeat_with(move || Share {
+        own: Arc::new(Semaphore::new(OWN)),
+        common_of_one: Arc::new(Semaphore::new(COMMON_OF_ONE)),
+        common: common.clone(),
+    })
+    .take(paths)
+}
+
+impl Share {
+    /// Waits until there is room for so many bytes, in the order of the calls.
+    pub(super) async fn acquire(&self, bytes: usize) -> Grant {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        if let Ok(permit) = self.own.clone().try_acquire_many_owned(units) {
+            let _permits = [Some(permit), None];
+            return Grant { _permits };
+        }
+        // The semaphores are never closed. A path waits for its own before it takes from others.
+        let of_one = self.common_of_one.clone().acquire_many_owned(units).await;
+        let common = self.common.clone().acquire_many_owned(units).await;
+        let _permits = [of_one.ok(), common.ok()];
+        Grant { _permits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    const LARGEST: usize = 8 << 20;
+
+    /// The grants that so many bodies get at once.
+    fn at_once(share: &Share, bytes: usize, count: usize) -> Vec<Grant> {
+        let acquired = (0..count).map_while(|_| share.acquire(bytes).now_or_never());
+        acquired.collect()
+    }
+
+    #[test]
+    fn all_paths_together_stay_within_the_total() {
+        let shares: Vec<_> = shares(11).collect();
+        let mut sizes = Vec::new();
+        let mut grants = Vec::new();
+        for share in &shares {
+            for bytes in [LARGEST, 100_000, 5_000] {
+                let granted = at_once(share, bytes, 1000);
+                sizes.push(granted.len() * bytes);
+                grants.extend(granted);
+            }
+        }
+        let sum: usize = sizes.iter().sum();
+        assert!((48 << 20..=64 << 20).contains(&sum), "{sum}");
+        drop(grants);
+        assert_eq!(
+            at_once(&shares[0], LARGEST, 1000).len(),
+            2,
+            "all is given back"
+        );
+    }
+
+    #[test]
+    fn ordinary_reviews_of_one_path_fit_whatever_the_others_hold() {
+        let shares: Vec<_> = shares(11).collect();
+        let _held: Vec<_> = shares[1..]
+            .iter()
+            .flat_map(|share| at_once(share, LARGEST, 1000))
+            .collect();
+        assert!(
+            at_once(&shares[0], LARGEST, 1).is_empty(),
+            "the rest is used up"
+        );
+        assert_eq!(at_once(&shares[0], 16 * 1024, 64).len(), 64);
+    }
+
+    #[test]
+    fn one_path_leaves_room_for_large_bodies_of_others() {
+        let shares: Vec<_> = shares(11).collect();
+        let held: Vec<_> = shares[..3]
+            .iter()
+            .map(|share| at_once(share, LARGEST, 1000))
+            .collect();
+        assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 2]);
+    }
+}
