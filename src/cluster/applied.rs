@@ -1,6 +1,6 @@
 //! What the API server made of a write.
 
-use super::Retry;
+use super::{Retry, absence::is_absent};
 use kube::core::Status;
 
 /// What became of an action.
@@ -48,12 +48,15 @@ impl Applied {
     }
 }
 
+/// An object that does not exist is as wanted: it needs no finalizer, owner or deletion any more. Any other 404 leaves open whether
+/// the write arrived, so it is tried again.
+///
 /// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
 /// somebody's validation, unless the object began to be deleted before our finalizer came.
 pub(super) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,
-        Err(kube::Error::Api(status)) if status.code == 404 => Applied::Done,
+        Err(error) if is_absent(&error) => Applied::Done,
         Err(kube::Error::Api(status)) if status.code == 409 => Applied::Outdated,
         Err(kube::Error::Api(status)) if status.code == 422 && !is_invalid(&status) => {
             Applied::Outdated
@@ -89,6 +92,11 @@ mod tests {
         let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";
         for (answer, expected) in [
             (json!({"code": 404, "reason": "NotFound"}), "Done"),
+            (
+                json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
+                "Failed",
+            ),
+            (json!({"code": 404, "reason": ""}), "Failed"),
             (json!({"code": 409, "reason": "Conflict"}), "Outdated"),
             (
                 json!({"code": 422, "reason": "Invalid", "details": {}}),

@@ -6,7 +6,11 @@
 //!
 //! A lease is no fence: whatever is destroyed carries preconditions besides.
 
-use super::{client::within, leadership::Leadership};
+use super::{
+    absence::{existing, is_absent},
+    client::within,
+    leadership::Leadership,
+};
 use crate::telemetry::Metrics;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -143,7 +147,8 @@ impl Elector {
             // The holder needs no read. If somebody else wrote, perhaps only a label, the compare-and-swap failed: see below.
             return Ok(true);
         }
-        match within(CALL_LIMIT, self.api.get_opt(&self.lease.name)).await? {
+        let read = within(CALL_LIMIT, self.api.get(&self.lease.name)).await;
+        match existing(read)? {
             None => self.create().await,
             Some(lease) => {
                 self.remember(lease.clone());
@@ -211,9 +216,8 @@ impl Elector {
                 self.remember(lease);
                 Ok(true)
             }
-            Err(kube::Error::Api(status))
-                if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
-            {
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
                 Ok(false)
             }
             Err(error) => Err(error),

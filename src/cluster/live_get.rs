@@ -1,6 +1,7 @@
 //! Live reads of one object.
 
 use super::{
+    absence::existing,
     apis::{self, ApiOf},
     client::within,
 };
@@ -49,14 +50,8 @@ impl<T: Tracked> LiveGet<T> {
     pub async fn get(&self, name: &ObjectName, limit: Duration) -> kube::Result<Option<T>> {
         self.metrics.live_read(T::KIND);
         let api = (self.api)(&name.namespace);
-        match within(limit, api.get(&name.name)).await {
-            Ok(found) => Ok(T::track(found)),
-            // The API server's own word, and not that of a proxy which knows no such page.
-            Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        let read = within(limit, api.get(&name.name)).await;
+        Ok(existing(read)?.and_then(T::track))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing in here knows a component. A component registers what wakes it, asks for views, and hands actions to [`Apply`].
 
+mod absence;
 mod access;
 mod action;
 mod apis;
@@ -28,6 +29,7 @@ mod told;
 mod webhook_configurations;
 mod work_queue;
 
+pub use absence::{existing, is_absent};
 pub use access::Access;
 pub use action::{Action, Target};
 pub use apis::scoped;

@@ -4,12 +4,21 @@ use crate::objects::{ObjectName, Tracked};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
+use tokio::time::Instant;
+
+/// How long an object stays hidden after a write of Volume Warden, see [`Store::get`]. A watch is never that late while it works. If
+/// no event comes by then, the write changed nothing or the event was lost, and the object has to be looked at again. A second write
+/// does no harm: each tests that the object is still the one that was seen.
+const HIDDEN: Duration = Duration::from_secs(60);
 
 /// All objects of one kind that somebody cares for.
 #[derive(Debug)]
 pub struct Store<T> {
     objects: HashMap<ObjectName, Entry<T>>,
+    /// Objects that a write of Volume Warden has changed since, and when. Kept apart because they are few.
+    outdated: HashMap<ObjectName, Instant>,
     referrers: HashMap<ObjectName, Vec<ObjectName>>,
     namespaces: HashSet<Arc<str>>,
     round: u32,
@@ -19,13 +28,13 @@ pub struct Store<T> {
 struct Entry<T> {
     object: Arc<T>,
     round: u32,
-    outdated: bool,
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
         Self {
             objects: HashMap::new(),
+            outdated: HashMap::new(),
             referrers: HashMap::new(),
             namespaces: HashSet::new(),
             round: 0,
@@ -34,12 +43,11 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Tracked> Store<T> {
-    /// The object of that name, unless our own last write is known to have outdated it.
+    /// The object of that name, unless a write of Volume Warden outdated it less than a minute ago.
     pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
-        self.objects
-            .get(name)
-            .filter(|entry| !entry.outdated)
-            .map(|entry| entry.object.clone())
+        let hidden = |since: &Instant| since.elapsed() < HIDDEN;
+        let entry = self.objects.get(name)?;
+        (!self.outdated.get(name).is_some_and(hidden)).then(|| entry.object.clone())
     }
 
     /// The object of that name as the API server last told, even if a write of ours has outdated it since.
@@ -100,6 +108,7 @@ impl<T: Tracked> Store<T> {
     /// Takes the newest form of an object, or its disappearance, and returns what was known before.
     pub fn put(&mut self, name: ObjectName, object: Option<Arc<T>>) -> Option<Arc<T>> {
         let name = ObjectName::new(self.intern(name.namespace), name.name);
+        self.outdated.remove(&name);
         let old = self.objects.remove(&name).map(|entry| entry.object);
         if let Some(old) = &old {
             self.unlink(&name, old);
@@ -112,7 +121,6 @@ impl<T: Tracked> Store<T> {
                     Entry {
                         object,
                         round: self.round,
-                        outdated: false,
                     },
                 );
             }
@@ -143,14 +151,12 @@ impl<T: Tracked> Store<T> {
         gone
     }
 
-    /// We changed this very object, so what is known of it is history; [`Store::get`] has nothing until newer news arrives.
+    /// A write of Volume Warden changed this very object, so what is known of it is history. [`Store::get`] has nothing until the
+    /// watch has newer news, or for a minute.
     pub fn outdate(&mut self, name: &ObjectName, object: &Arc<T>) {
-        if let Some(entry) = self
-            .objects
-            .get_mut(name)
-            .filter(|entry| Arc::ptr_eq(&entry.object, object))
-        {
-            entry.outdated = true;
+        let known = self.objects.get(name);
+        if known.is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) {
+            self.outdated.insert(name.clone(), Instant::now());
         }
     }
 
@@ -278,6 +284,24 @@ mod tests {
             store.get(&name("a")).is_some(),
             "only the very copy that was acted on is outdated"
         );
+    }
+
+    /// A write of which no event comes: it changed nothing, or its event was lost. The full pass looks at the object again.
+    #[tokio::test(start_paused = true)]
+    async fn an_outdated_object_is_hidden_for_a_minute_at_most() {
+        let mut store = Store::default();
+        let object = pod("1", &["x"]).expect("some");
+        store.put(name("a"), Some(object.clone()));
+        let hidden = |store: &Store<Pod>| store.get(&name("a")).is_none();
+        for _ in 0..2 {
+            store.outdate(&name("a"), &object);
+            tokio::time::advance(Duration::from_secs(59)).await;
+            assert!(hidden(&store));
+            tokio::time::advance(Duration::from_secs(2)).await;
+            assert!(!hidden(&store));
+        }
+        store.put(name("a"), None);
+        assert!(store.outdated.is_empty(), "nothing is remembered for ever");
     }
 
     #[test]

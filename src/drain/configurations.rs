@@ -1,7 +1,7 @@
 //! The webhook configurations, which go first.
 
 use crate::{
-    cluster::{Applied, Apply, Configuration, UNHURRIED, within},
+    cluster::{Applied, Apply, Configuration, UNHURRIED, existing, within},
     components::Component,
 };
 use anyhow::{Context as _, bail};
@@ -85,8 +85,34 @@ pub async fn returned(
 async fn read(client: &Client, configuration: Configuration) -> anyhow::Result<Option<ObjectMeta>> {
     let name = configuration.name();
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &configuration.resource());
-    let found = within(UNHURRIED, api.get_metadata_opt(name)).await;
-    let found =
-        found.with_context(|| format!("the webhook configuration {name} could not be read"))?;
+    let read = within(UNHURRIED, api.get_metadata(name)).await;
+    let found = existing(read)
+        .with_context(|| format!("the webhook configuration {name} could not be read"))?;
     Ok(found.map(|found| found.metadata))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+
+    async fn answered(body: &'static str) -> anyhow::Result<Option<ObjectMeta>> {
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let response = http::Response::builder().status(404);
+            let response = response.body(Body::from(body.as_bytes().to_vec()));
+            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+        });
+        let client = Client::new(service, "default");
+        let component = Component::PvcProtection;
+        let configuration = component.webhook_configurations().first();
+        read(&client, *configuration.expect("it has one")).await
+    }
+
+    /// A configuration that stays while Volume Warden is removed delays every request that it is for.
+    #[tokio::test]
+    async fn only_the_api_server_can_say_that_a_configuration_is_not_there() {
+        let status = r#"{"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;
+        assert!(matches!(answered(status).await, Ok(None)));
+        assert!(answered("404 page not found").await.is_err());
+    }
 }

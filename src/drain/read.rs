@@ -1,7 +1,7 @@
 //! What there is, read live.
 
 use crate::{
-    cluster::{Feed, Store, UNHURRIED, read_all, scoped, within},
+    cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
     objects::{Claim, Pod, StatefulSet, Tracked, Volume, volume::Phase},
     pvc_retention::Known,
     telemetry::Metrics,
@@ -52,8 +52,8 @@ pub async fn exists(client: &Client, namespace: Option<&str>) -> anyhow::Result<
         return Ok(());
     };
     let api = Api::<Namespace>::all(client.clone());
-    let found = within(UNHURRIED, api.get_metadata_opt(name)).await;
-    if found
+    let read = within(UNHURRIED, api.get_metadata(name)).await;
+    if existing(read)
         .with_context(|| format!("the namespace {name} could not be read"))?
         .is_none()
     {

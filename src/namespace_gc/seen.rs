@@ -4,7 +4,7 @@
 //! it any more. Whatever goes wrong, a name that is not recorded is a namespace that is kept.
 
 use super::NAME;
-use crate::cluster::{UNHURRIED, within};
+use crate::cluster::{UNHURRIED, existing, within};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api, Client, ResourceExt,
@@ -90,12 +90,12 @@ impl Seen {
     /// # Errors
     /// When that could not be read.
     pub async fn exists(&self) -> kube::Result<bool> {
-        let map = within(UNHURRIED, self.api.get_opt(CONFIG_MAP)).await?;
+        let map = existing(within(UNHURRIED, self.api.get(CONFIG_MAP)).await)?;
         Ok(map.is_some())
     }
 
     async fn map(&self) -> Result<Option<ConfigMap>, Unreadable> {
-        let map = within(UNHURRIED, self.api.get_opt(CONFIG_MAP)).await?;
+        let map = existing(within(UNHURRIED, self.api.get(CONFIG_MAP)).await)?;
         let written_by = map.as_ref().and_then(|map| map.annotations().get(CLUSTER));
         match written_by {
             Some(cluster) if cluster != self.cluster().await? => Err(Unreadable::Foreign),

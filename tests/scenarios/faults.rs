@@ -1,6 +1,8 @@
 //! Faults on the way between one Volume Warden and the API server. Rows PVC-* marked F. Each scenario has a Volume Warden of its own,
 //! for its own namespace, behind an interposer that holds, refuses or cuts single requests.
 
+mod not_found;
+
 use crate::support::{BINARY, Space, bare, on_node};
 use anyhow::{Result, ensure};
 use kube::{

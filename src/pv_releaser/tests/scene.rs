@@ -199,10 +199,11 @@ impl Scene {
         woken
     }
 
-    /// Looks at the volume, until everything that comes of it has been said. Says whether it is settled.
+    /// Looks at the volume, until everything that comes of it has been said, for less than a minute: then what was written is looked
+    /// at again. Says whether it is settled.
     pub(super) async fn look(&self) -> bool {
         let outcome = self.releaser.reconcile(&ObjectName::new("", "pv")).await;
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
         outcome.is_ok()
     }
 }

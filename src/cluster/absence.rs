@@ -1,0 +1,56 @@
+//! Whether an object does not exist, as the API server says it.
+
+/// Whether the API server itself says that the object does not exist.
+///
+/// A 404 alone does not: a proxy, or a load balancer without backends, answers "404 page not found" for objects that exist. Only the
+/// API server gives the reason `NotFound` in a `Status`. kube's `is_not_found` takes any 404 whose reason it does not know, and so
+/// do its `get_opt` and `get_metadata_opt`.
+pub fn is_absent(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
+}
+
+/// What was read; nothing where the API server says that there is none.
+///
+/// # Errors
+/// When it could not be read. Nothing may be concluded then.
+pub fn existing<T>(read: kube::Result<T>) -> kube::Result<Option<T>> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::{Api, Client, client::Body};
+
+    /// A read that is answered by a 404 with this body, as kube's client understands it.
+    async fn answered(body: &'static str) -> kube::Result<Option<()>> {
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let response = http::Response::builder().status(404);
+            let response = response.body(Body::from(body.as_bytes().to_vec()));
+            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+        });
+        let client = Client::new(service, "default");
+        let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::default_namespaced(client);
+        existing(secrets.get("one").await.map(drop))
+    }
+
+    #[tokio::test]
+    async fn only_the_api_server_can_say_that_there_is_none() {
+        let status = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;
+        assert!(matches!(answered(status).await, Ok(None)));
+        let unexplained = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "", "message": "m"}"#;
+        for other in [
+            unexplained,
+            "404 page not found",
+            "<html>404</html>",
+            "{}",
+            "",
+        ] {
+            assert!(answered(other).await.is_err(), "{other}");
+        }
+    }
+}
