@@ -81,7 +81,8 @@ pub(super) struct ClusterOptions {
     #[arg(long, env = "VOLUME_WARDEN_SYSTEM_NAMESPACE", value_name = "NAMESPACE")]
     pub(super) system_namespace: Option<String>,
 
-    /// Writes under way at once.
+    /// Bulk writes under way at once: finalizers removed, objects deleted. Three other lanes have as many each, but at most 16, and
+    /// are not delayed by bulk: what keeps data; owner references and creations; releases of volumes.
     #[arg(long, env = "VOLUME_WARDEN_MAX_IN_FLIGHT", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_in_flight: u16,
 }

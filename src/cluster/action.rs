@@ -1,5 +1,6 @@
 //! What a rule wants done to an object: data, and the guarded request that it becomes.
 
+use super::lanes::Lane;
 use crate::objects::{Kind, ObjectName, finalizers, patch::test};
 use json_patch::PatchOperation;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -15,8 +16,17 @@ pub enum Action {
     AddFinalizer(&'static str),
     /// Remove every occurrence of this finalizer.
     RemoveFinalizer(&'static str),
-    /// Change owner references, and annotations of ours, by operations made for the target's `resource_version`.
-    UpdateOwnerReferences(Vec<PatchOperation>),
+    /// Add owner references or marks, by which the object may be deleted later, and remove others in the same write. The
+    /// operations are made for the target's `resource_version`.
+    Own(Vec<PatchOperation>),
+    /// Remove owner references or marks by which the object would be deleted. The operations are made for the target's
+    /// `resource_version`.
+    Disown {
+        /// What is written while the decision is fresh. It may also add a less urgent owner reference.
+        fresh: Vec<PatchOperation>,
+        /// What is written afterwards. It only removes, see [`Target::deadline`].
+        late: Vec<PatchOperation>,
+    },
     /// Label a volume as ours, by operations made for the target's `resource_version`.
     Associate(Vec<PatchOperation>),
     /// Free a volume of the claim that is gone, by operations made for the target's `resource_version`.
@@ -33,7 +43,7 @@ impl Action {
         match self {
             Self::AddFinalizer(_) => "AddFinalizer",
             Self::RemoveFinalizer(_) => "RemoveFinalizer",
-            Self::UpdateOwnerReferences(_) => "UpdateOwnerReferences",
+            Self::Own(_) | Self::Disown { .. } => "UpdateOwnerReferences",
             Self::Associate(_) => "Associate",
             Self::Release(_) => "Release",
             Self::TakeBack(_) => "TakeBack",
@@ -46,11 +56,21 @@ impl Action {
         match self {
             Self::AddFinalizer(_) => "FailedAddFinalizer",
             Self::RemoveFinalizer(_) => "FailedRemoveFinalizer",
-            Self::UpdateOwnerReferences(_) => "FailedUpdateOwnerReferences",
+            Self::Own(_) | Self::Disown { .. } => "FailedUpdateOwnerReferences",
             Self::Associate(_) => "ErrAssociatePV",
             Self::Release(_) => "ErrReleasePV",
             Self::TakeBack(_) => "FailedTakeBack",
             Self::Delete => "FailedDelete",
+        }
+    }
+
+    /// The lane in which the write waits for its turn: the one place that decides it.
+    pub(super) fn lane(&self) -> Lane {
+        match self {
+            Self::AddFinalizer(_) | Self::Disown { .. } => Lane::Safety,
+            Self::Own(_) => Lane::Ownership,
+            Self::Associate(_) | Self::Release(_) => Lane::Release,
+            Self::RemoveFinalizer(_) | Self::TakeBack(_) | Self::Delete => Lane::Bulk,
         }
     }
 
@@ -78,7 +98,7 @@ pub struct Target<'a> {
     pub decided: Option<Instant>,
 }
 
-/// So long after.
+/// Maximum age of a decision before it must be evaluated again.
 const FRESH: Duration = Duration::from_secs(2);
 
 impl<'a> Target<'a> {
@@ -94,8 +114,20 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The decision is too old to be carried out.
-    pub(super) fn is_stale(&self) -> bool {
+    /// The time after which the action must not be sent; none for an action that may be sent late.
+    ///
+    /// A write that keeps data may be late, provided that its `resourceVersion` test shows that the object is still the one the
+    /// decision was made for. If the decision was reversed meanwhile, nothing is lost: the write wakes the reconciler, which adds
+    /// the reference or mark again, or deletes the object itself, or removes the finalizer again. Until then, or for good where
+    /// its pod is gone by then and it carries no mark, the object is kept for too long, which is the safe direction. The other
+    /// way round, a reference that is removed too late has the garbage collector delete an object that is wanted.
+    pub(super) fn deadline(&self, action: &Action) -> Option<Instant> {
+        let may_be_late = action.lane() == Lane::Safety && self.resource_version.is_some();
+        let decided = self.decided.filter(|_| !may_be_late);
+        decided.map(|decided| decided + FRESH)
+    }
+
+    fn is_stale(&self) -> bool {
         self.decided
             .is_some_and(|decided| decided.elapsed() > FRESH)
     }
@@ -114,7 +146,11 @@ impl<'a> Target<'a> {
             Action::RemoveFinalizer(finalizer) => {
                 operations.extend(finalizers::remove(self.finalizers, finalizer))
             }
-            Action::UpdateOwnerReferences(changes)
+            Action::Disown { late, .. } if self.is_stale() => {
+                operations.extend(late.iter().cloned())
+            }
+            Action::Own(changes)
+            | Action::Disown { fresh: changes, .. }
             | Action::Associate(changes)
             | Action::Release(changes)
             | Action::TakeBack(changes) => operations.extend(changes.iter().cloned()),
@@ -143,5 +179,68 @@ impl<'a> Target<'a> {
             uid: Some(self.uid.to_owned()),
             ..ObjectReference::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_action_has_its_lane() {
+        let none = Vec::new;
+        let disown = Action::Disown {
+            fresh: none(),
+            late: none(),
+        };
+        for (action, lane) in [
+            (Action::AddFinalizer("f"), Lane::Safety),
+            (disown, Lane::Safety),
+            (Action::Own(none()), Lane::Ownership),
+            (Action::Associate(none()), Lane::Release),
+            (Action::Release(none()), Lane::Release),
+            (Action::RemoveFinalizer("f"), Lane::Bulk),
+            (Action::TakeBack(none()), Lane::Bulk),
+            (Action::Delete, Lane::Bulk),
+        ] {
+            assert_eq!(action.lane(), lane, "{action:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_guarded_write_that_keeps_data_may_be_late() {
+        let (name, now) = (ObjectName::new("ns", "claim"), Instant::now());
+        let deadline = |resource_version, decided, action: &Action| {
+            let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
+            let target = Target {
+                resource_version,
+                decided,
+                ..target
+            };
+            target.deadline(action)
+        };
+        let (keeps, destroys) = (Action::AddFinalizer("f"), Action::Delete);
+        let due = Some(now + FRESH);
+        assert_eq!(deadline(Some("1"), Some(now), &keeps), None);
+        assert_eq!(deadline(None, Some(now), &keeps), due, "nothing guards it");
+        assert_eq!(deadline(Some("1"), Some(now), &destroys), due);
+        assert_eq!(deadline(Some("1"), None, &destroys), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_written_late_only_removes() {
+        let name = ObjectName::new("ns", "claim");
+        let target = Target {
+            decided: Some(Instant::now()),
+            ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
+        };
+        let (both, removal) = (test(&["a"], json!("both")), test(&["a"], json!("removal")));
+        let action = Action::Disown {
+            fresh: vec![both.clone()],
+            late: vec![removal.clone()],
+        };
+        assert_eq!(target.operations(&action).last(), Some(&both));
+        tokio::time::advance(FRESH * 2).await;
+        assert_eq!(target.operations(&action).last(), Some(&removal));
     }
 }

@@ -4,8 +4,8 @@ use super::{
     action::{Action, Target},
     applied::{Applied, judge},
     client::within,
-    create,
     events::{Announcement, Events, Regarding},
+    lanes::{Lane, Lanes},
     leadership::Leadership,
 };
 use crate::telemetry::Metrics;
@@ -17,7 +17,7 @@ use kube::{
     core::Status,
 };
 use std::{sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 /// Shorter than the time between our last write as a leader and another replica's first, see `lease`.
 pub(super) const CALL_LIMIT: Duration = Duration::from_secs(4);
@@ -27,14 +27,29 @@ pub struct Apply {
     pub(super) client: Client,
     events: Events,
     pub(super) leadership: Leadership,
-    in_flight: Semaphore,
-    pub(super) creations: Semaphore,
+    pub(super) lanes: Lanes,
     pub(super) dry_run: bool,
     pub(super) metrics: Arc<Metrics>,
 }
 
+/// Where and until when a write waits for its permit.
+pub(super) struct Turn<'a> {
+    pub(super) lane: Lane,
+    pub(super) namespace: &'a Arc<str>,
+    /// The write must not be sent afterwards.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Turn<'_> {
+    fn is_too_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() > deadline)
+    }
+}
+
 impl Apply {
-    /// A writer with at most `max_in_flight` writes under way, that writes nothing at all where `dry_run`.
+    /// A writer with at most `max_in_flight` bulk writes under way and no more in each of the other lanes, see [`Lanes::new`]. It
+    /// writes nothing at all where `dry_run`.
     pub fn new(
         client: Client,
         leadership: Leadership,
@@ -46,8 +61,7 @@ impl Apply {
             events: Events::new(client.clone()),
             client,
             leadership,
-            in_flight: Semaphore::new(max_in_flight),
-            creations: Semaphore::new(create::IN_FLIGHT),
+            lanes: Lanes::new(max_in_flight),
             dry_run,
             metrics,
         }
@@ -91,23 +105,34 @@ impl Apply {
     }
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
-        let write = async {
-            if target.is_stale() {
-                return Applied::Outdated;
-            }
-            judge(within(CALL_LIMIT, self.call(target, action)).await)
+        let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
+        let turn = Turn {
+            lane: action.lane(),
+            namespace: &target.name.namespace,
+            deadline: target.deadline(action),
         };
-        self.guarded(write).await
+        self.in_turn(turn, write).await
     }
 
-    /// In its turn, unless this is a dry run or another replica leads.
-    pub(super) async fn guarded(&self, write: impl Future<Output = Applied>) -> Applied {
-        // The semaphore is never closed.
-        let _permit = self.in_flight.acquire().await;
+    /// Writes in turn, unless this is a dry run or another replica leads. Waits no longer than until the deadline: what is too old by
+    /// then has to be decided again, and that need not wait for the writes in front of it.
+    pub(super) async fn in_turn(
+        &self,
+        turn: Turn<'_>,
+        write: impl Future<Output = Applied>,
+    ) -> Applied {
         if self.dry_run {
             return Applied::Withheld;
         }
-        // Asked after waiting for the permit, as late as can be.
+        let permit = self.lanes.permit(turn.lane, turn.namespace);
+        let permit = match turn.deadline {
+            Some(deadline) => timeout_at(deadline, permit).await.ok(),
+            None => Some(permit.await),
+        };
+        // Both are asked after waiting for the permit, as late as can be.
+        if permit.is_none() || turn.is_too_late() {
+            return Applied::Outdated;
+        }
         if !self.leadership.holds() {
             return Applied::NotLeading;
         }
@@ -209,57 +234,5 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        cluster::Elector,
-        objects::{Kind, ObjectName},
-    };
-    use kube::client::Body;
-    use serde_json::json;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use tokio::time::Instant;
-
-    #[test]
-    fn a_refusal_says_who_asks_again() {
-        let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
-        let status: Status = serde_json::from_value(status).expect("a status");
-        let note = |action| refusal(&action, &status).note;
-        let again = "The API server refused it, and will be asked again: no";
-        assert_eq!(note(Action::Delete), again);
-        let drained = "The API server refused it, so run volume-warden drain again: no";
-        assert_eq!(note(Action::TakeBack(Vec::new())), drained);
-    }
-
-    /// What was decided by others that may have changed since is not carried out late, however long it had to wait.
-    #[tokio::test(start_paused = true)]
-    async fn an_old_decision_is_not_carried_out() {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let counter = calls.clone();
-        let service = tower::service_fn(move |_: http::Request<Body>| {
-            counter.fetch_add(1, Ordering::SeqCst);
-            let answer = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
-            let answer = Body::from(answer.to_string().into_bytes());
-            std::future::ready(Ok::<_, std::io::Error>(http::Response::new(answer)))
-        });
-        let (lead, leadership) = Elector::by_hand();
-        let now = Instant::now();
-        lead.send_replace(Some(now + Duration::from_secs(600)));
-        let metrics = Arc::new(Metrics::new());
-        let client = Client::new(service, "default");
-        let apply = Apply::new(client, leadership, 1, false, metrics);
-        let name = ObjectName::new("ns", "claim");
-        let outcome = async |decided| {
-            let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
-            let target = Target { decided, ..target };
-            let action = Action::AddFinalizer("f");
-            apply.perform("test", &target, action, "Test").await.label()
-        };
-        assert_eq!(outcome(Some(now)).await, "Done");
-        tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(outcome(None).await, "Done");
-        assert_eq!(calls.load(Ordering::SeqCst), 2);
-        assert_eq!(outcome(Some(now)).await, "Outdated");
-        assert_eq!(calls.load(Ordering::SeqCst), 2, "nothing was sent");
-    }
-}
+#[path = "apply_tests.rs"]
+mod tests;

@@ -3,8 +3,9 @@
 use super::{
     action::Target,
     applied::Applied,
-    apply::{Apply, CALL_LIMIT},
+    apply::{Apply, CALL_LIMIT, Turn},
     client::within,
+    lanes::Lane,
 };
 use crate::objects::{Kind, ObjectName};
 use kube::{Resource, api::DynamicObject, core::PartialObjectMeta};
@@ -23,20 +24,18 @@ pub struct Creation<'a> {
     pub manifest: &'a Value,
 }
 
-/// At whose door somebody waits for the object.
+/// What waits for the object.
 #[derive(Clone, Copy, Debug)]
-pub enum Lane {
-    /// Nobody does: it takes the Lease. It has a turn among creations, not behind thousands of other writes: a pod waits for it.
-    Background,
-    /// An admission review does, until then: every replica answers reviews, and none may queue behind the background.
+pub enum Caller {
+    /// A reconciler: the leader alone creates objects in the background, in turn with other writes that a pod waits for.
+    Reconciler,
+    /// An admission review, until then: every replica answers reviews, and no review waits for writes of the background.
     Review(Instant),
 }
 
 const ACTION: &str = "Create";
 /// Between two tries while a review waits.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Creations of the background under way at once.
-pub(super) const IN_FLIGHT: usize = 8;
 
 impl Apply {
     /// Creates it, or not, and says so. [`Applied::Outdated`] means that something of that name exists, or, in the
@@ -46,10 +45,10 @@ impl Apply {
         &self,
         component: &'static str,
         creation: Creation<'_>,
-        lane: Lane,
+        caller: Caller,
         reason: &'static str,
     ) -> Applied {
-        let applied = self.admit(creation, lane).await;
+        let applied = self.admit(creation, caller).await;
         self.metrics
             .acted(component, ACTION, reason, applied.label());
         let target = Target::new(creation.kind, creation.name, "");
@@ -57,20 +56,21 @@ impl Apply {
         applied
     }
 
-    async fn admit(&self, creation: Creation<'_>, lane: Lane) -> Applied {
+    async fn admit(&self, creation: Creation<'_>, caller: Caller) -> Applied {
         if self.dry_run {
             return Applied::Withheld;
         }
-        match lane {
-            Lane::Background => {
-                // The semaphore is never closed.
-                let _permit = self.creations.acquire().await;
-                if !self.leadership.holds() {
-                    return Applied::NotLeading;
-                }
-                judge(within(CALL_LIMIT, self.post(creation)).await)
+        match caller {
+            Caller::Reconciler => {
+                let write = async { judge(within(CALL_LIMIT, self.post(creation)).await) };
+                let turn = Turn {
+                    lane: Lane::Ownership,
+                    namespace: &creation.name.namespace,
+                    deadline: None,
+                };
+                self.in_turn(turn, write).await
             }
-            Lane::Review(until) => loop {
+            Caller::Review(until) => loop {
                 let left = until.saturating_duration_since(Instant::now());
                 let created = within(left, self.post(creation)).await;
                 match created {

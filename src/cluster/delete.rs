@@ -2,13 +2,15 @@
 
 use super::{
     applied::{Applied, judge},
-    apply::{Apply, CALL_LIMIT},
+    apply::{Apply, CALL_LIMIT, Turn},
     client::within,
+    lanes::Lane,
 };
 use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Preconditions},
 };
+use std::sync::Arc;
 
 impl Apply {
     /// Deletes an object that no namespace has, if it is still as it was read.
@@ -21,6 +23,11 @@ impl Apply {
         });
         let delete = async { api.delete(name, &parameters).await.map(drop) };
         let write = async { judge(within(CALL_LIMIT, delete).await) };
-        self.guarded(write).await
+        let turn = Turn {
+            lane: Lane::Bulk,
+            namespace: &Arc::from(""),
+            deadline: None,
+        };
+        self.in_turn(turn, write).await
     }
 }

@@ -9,7 +9,7 @@ use super::{
     template::Birth,
 };
 use crate::{
-    cluster::{Action, Applied, Creation, Lane, Retry, Target},
+    cluster::{Action, Applied, Caller, Creation, Retry, Target},
     objects::{Claim, Kind, ObjectName, claim::AWAITING_POD, owner_references, patch::remove},
 };
 use json_patch::PatchOperation;
@@ -40,7 +40,11 @@ impl PvcProvisioner {
             )),
             (Decision::Give(user), Some(claim)) => self.give(name, claim, user).await,
             (Decision::Keep, Some(claim)) => {
-                let action = Action::UpdateOwnerReferences(vec![without_mark()]);
+                let operations = vec![without_mark()];
+                let action = Action::Disown {
+                    fresh: operations.clone(),
+                    late: operations,
+                };
                 let applied = self.write(name, claim, action, reasons::NAMED);
                 applied.await.settled()
             }
@@ -76,8 +80,10 @@ impl PvcProvisioner {
             name,
             manifest: &manifest,
         };
-        let lane = Lane::Background;
-        let created = self.apply.create(NAME, creation, lane, reasons::ASKED_FOR);
+        let caller = Caller::Reconciler;
+        let created = self
+            .apply
+            .create(NAME, creation, caller, reasons::ASKED_FOR);
         match created.await {
             Applied::Done => {
                 self.tell.provisioned(name, user, None);
@@ -121,7 +127,7 @@ impl PvcProvisioner {
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Result<(), Retry> {
         let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
         operations.push(without_mark());
-        let action = Action::UpdateOwnerReferences(operations);
+        let action = Action::Own(operations);
         let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
         if applied.written() {
             self.tell.provisioned(name, user, Some(&claim.uid));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
-    cluster::{Applied, Apply, Creation, Lane},
+    cluster::{Applied, Apply, Caller, Creation},
     objects::{Kind, ObjectName, Wishes, pod::PodWire},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -173,8 +173,10 @@ impl Door {
             name,
             manifest: &manifest,
         };
-        let lane = Lane::Review(until);
-        let created = self.apply.create(NAME, creation, lane, reasons::ASKED_FOR);
+        let caller = Caller::Review(until);
+        let created = self
+            .apply
+            .create(NAME, creation, caller, reasons::ASKED_FOR);
         match created.await {
             Applied::Withheld => said.complaints.push(Complaint::withheld(&name.name)),
             Applied::Failed(error) => self.failed(wish, &error, said),

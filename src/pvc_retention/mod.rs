@@ -8,6 +8,9 @@
 //! A claim whose ordinal is in range while `whenScaled` is Delete carries a mark with the set's uid. If its ordinal is found out of
 //! range with the pod already gone, there is nobody left to own it; then, and only with that mark, we delete it ourselves.
 //!
+//! What keeps a claim is written first and apart: a set that is scaled up again does not wait until what was begun for its
+//! scale-down is done.
+//!
 //! In the background nothing is written before the set was read live, and nothing that rests on a pod before the pods were.
 //!
 //! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34. What differs: a claim is stamped
@@ -18,12 +21,14 @@
 mod admit;
 mod census;
 mod drain;
+mod judged;
 mod known;
 mod marks;
 mod ownership;
 mod patch;
 mod reconcile;
 mod rule;
+mod subject;
 mod told;
 mod wake;
 mod whose;
@@ -39,6 +44,7 @@ pub use ownership::{Owner, Owners};
 pub use patch::changes;
 pub use reconcile::PvcRetention;
 pub use rule::{Fate, Mark, Place, Step, Update, Verdict, View, decide};
+pub use subject::Subject;
 pub use told::Told;
 pub use whose::{Candidate, whose};
 

@@ -1,14 +1,29 @@
 //! What the rule wants of a claim, as JSON patch operations.
 
-use super::rule::{Mark, Update};
-use crate::objects::{
-    Claim,
-    claim::SCALED_WITH,
-    owner_references,
-    patch::{add, remove},
+use super::rule::{Mark, Update, Verdict};
+use crate::{
+    cluster::Action,
+    objects::{
+        Claim,
+        claim::SCALED_WITH,
+        owner_references,
+        patch::{add, remove},
+    },
 };
 use json_patch::PatchOperation;
 use serde_json::json;
+
+/// The update as an action.
+pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update) -> Action {
+    let fresh = changes(claim, update);
+    if verdict.rescue(claim).is_none() {
+        return Action::Own(fresh);
+    }
+    // The reference to the set is added later where the decision is too old for it: the set may be gone, and the garbage collector
+    // deletes what an absent set owns.
+    let late = changes(claim, &update.removals(claim));
+    Action::Disown { fresh, late }
+}
 
 /// The operations that make the claim what it should be. They hold for the claim as it was seen.
 pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
@@ -26,3 +41,7 @@ pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
 pub fn without_mark() -> PatchOperation {
     remove(&["annotations", SCALED_WITH])
 }
+
+#[cfg(test)]
+#[path = "patch_tests.rs"]
+mod tests;

@@ -2,15 +2,17 @@
 
 use super::{
     NAME, census,
-    known::{Known, Member, judge},
-    patch::changes,
+    judged::{Judged, Read, Work, managed},
+    known::{Known, Member},
+    patch::action,
     rule::{Step, Verdict},
+    subject::Subject,
     told::{Told, announcement},
     wake,
 };
 use crate::{
     cluster::{Action, Apply, LiveGet, Reconcile, Regarding, Retry, SharedList, Store, WorkQueue},
-    objects::{Kind, ObjectName, Pod, StatefulSet, stateful_set::Retention},
+    objects::{Kind, ObjectName, Pod, StatefulSet},
     telemetry::Metrics,
 };
 use futures::future::join_all;
@@ -36,7 +38,7 @@ pub struct PvcRetention {
 
 impl PvcRetention {
     /// Puts a set in line whenever something happened that may change the fate of its claims.
-    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+    pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
         wake::listen(&self.known, queue);
     }
 
@@ -62,30 +64,28 @@ impl PvcRetention {
                 true => Some(self.pods(name).await?),
                 false => None,
             };
-            let decided = Some(Instant::now());
-            let live = self.set(name).await?.and_then(managed);
-            // If it is gone, going or another one, the watch will tell.
-            let Some((set, retention)) = live.filter(|(set, _)| set.uid == cached.set.uid) else {
+            let Some(live) = self.live(name, cached).await? else {
                 return Ok(None);
             };
-            let verdicts = match &pods {
-                Some(pods) => judge(name, &set, retention, members, pods),
-                None => judge(name, &set, retention, members, &self.known.pods.read()),
+            let judged = match &pods {
+                Some(pods) => live.judge(name, members, pods),
+                None => live.judge(name, members, &self.known.pods.read()),
             };
-            rests_on_pods = verdicts.iter().any(Verdict::rests_on_pods);
+            rests_on_pods = judged.verdicts.iter().any(Verdict::rests_on_pods);
             if pods.is_some() || !rests_on_pods {
-                return Ok(Some(Judged {
-                    set,
-                    verdicts,
-                    decided,
-                }));
+                return Ok(Some(judged));
             }
         }
     }
 
-    async fn set(&self, name: &ObjectName) -> Result<Option<StatefulSet>, Retry> {
-        let live = self.live_sets.get(name, READ_LIMIT).await;
-        live.map_err(|error| Retry::new(format!("the set could not be read: {error}")))
+    /// The set as the API server knows it right now. If it is gone, going or another one, the watch will tell.
+    async fn live(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Read>, Retry> {
+        let decided = Instant::now();
+        let read = self.live_sets.get(name, READ_LIMIT).await;
+        let set =
+            read.map_err(|error| Retry::new(format!("the set could not be read: {error}")))?;
+        let read = set.and_then(|set| managed(set, Some(decided)));
+        Ok(read.filter(|read| read.set.uid == cached.set.uid))
     }
 
     async fn pods(&self, name: &ObjectName) -> Result<Arc<Store<Pod>>, Retry> {
@@ -93,15 +93,21 @@ impl PvcRetention {
         live.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))
     }
 
-    async fn act(&self, judged: &Judged, member: &Member, verdict: &Verdict) -> Result<(), Retry> {
+    /// Does what is wanted of these claims.
+    async fn act<'a>(
+        &self,
+        judged: &Judged,
+        work: impl Iterator<Item = Work<'a>>,
+    ) -> Result<(), Retry> {
+        let acts = work.map(|work| self.act_on(judged, work));
+        join_all(acts).await.into_iter().collect()
+    }
+
+    async fn act_on(&self, judged: &Judged, (member, verdict): Work<'_>) -> Result<(), Retry> {
         let (claim, name) = (&member.claim, &member.name);
         let (action, reason) = match &verdict.step {
-            _ if member.outdated => return Ok(()),
             Step::Leave => return Ok(()),
-            Step::Update(update) => {
-                let changes = changes(claim, update);
-                (Action::UpdateOwnerReferences(changes), verdict.fate.name())
-            }
+            Step::Update(update) => (action(claim, verdict, update), verdict.fate.name()),
             Step::Delete => (Action::Delete, SCALED_AWAY),
         };
         let applied = self
@@ -142,56 +148,63 @@ impl PvcRetention {
 /// Why a claim is deleted by us: log field and metric label.
 const SCALED_AWAY: &str = "ScaledAway";
 
-/// A set as it was judged, and what becomes of each of its claims.
-struct Judged {
-    set: StatefulSet,
-    verdicts: Vec<Verdict>,
-    /// When the set was read live, if it was.
-    decided: Option<Instant>,
-}
-
-/// A set that is being deleted has its claims seen to by the garbage collector; one without a policy is nobody's.
-fn managed(set: StatefulSet) -> Option<(StatefulSet, Retention)> {
-    let retention = set.retention.filter(|_| !set.deleting)?;
-    Some((set, retention))
-}
-
-impl Reconcile for PvcRetention {
-    const COMPONENT: &'static str = NAME;
-    type Key = ObjectName;
-
-    fn candidates(&self) -> Vec<ObjectName> {
-        self.known.sets.read().names_where(|_| true)
+impl PvcRetention {
+    /// The set's claims, and what becomes of each by what the watches told. Nothing where the set is not managed.
+    fn look(&self, name: &ObjectName) -> Option<(Vec<Member>, Judged)> {
+        let set = self.known.sets.read().last_told(name)?;
+        let cached = managed(StatefulSet::clone(&set), None)?;
+        let members = self.known.members(name);
+        let judged = cached.judge(name, &members, &self.known.pods.read());
+        Some((members, judged))
     }
 
-    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
-        let Some(set) = self.known.sets.read().last_told(name) else {
+    /// Neither the cached pods nor their absence can have a claim deleted here, so they are not read live.
+    async fn rescue(&self, name: &ObjectName) -> Result<(), Retry> {
+        let Some((members, cached)) = self.look(name) else {
+            return Ok(());
+        };
+        if cached.rescues(&members).next().is_none() {
+            return Ok(());
+        }
+        let Some(live) = self.live(name, &cached).await? else {
+            return Ok(());
+        };
+        let judged = live.judge(name, &members, &self.known.pods.read());
+        self.act(&judged, judged.rescues(&members)).await
+    }
+
+    async fn follow_policy(&self, name: &ObjectName) -> Result<(), Retry> {
+        if self.known.sets.read().last_told(name).is_none() {
             self.told.forget(name);
+        }
+        let Some((members, mut judged)) = self.look(name) else {
             return Ok(());
         };
-        let Some((set, retention)) = managed(StatefulSet::clone(&set)) else {
-            return Ok(());
-        };
-        let members = self.known.members(name);
-        let verdicts = judge(name, &set, retention, &members, &self.known.pods.read());
-        let mut judged = Judged {
-            set,
-            verdicts,
-            decided: None,
-        };
-        let work = |(member, verdict): (&Member, &Verdict)| {
-            !member.outdated && verdict.step != Step::Leave
-        };
-        if members.iter().zip(&judged.verdicts).any(work) {
+        if judged.others(&members).next().is_some() {
             let Some(confirmed) = self.confirm(name, &members, &judged).await? else {
                 return Ok(());
             };
             judged = confirmed;
         }
-        let verdicts = members.iter().zip(&judged.verdicts);
-        let acts = verdicts.map(|(member, verdict)| self.act(&judged, member, verdict));
-        let results = join_all(acts).await;
+        let acted = self.act(&judged, judged.others(&members)).await;
         self.tell(name, &judged, &members);
-        results.into_iter().collect()
+        acted
+    }
+}
+
+impl Reconcile for PvcRetention {
+    const COMPONENT: &'static str = NAME;
+    type Key = Subject;
+
+    fn candidates(&self) -> Vec<Subject> {
+        let sets = self.known.sets.read().names_where(|_| true);
+        sets.iter().flat_map(Subject::both).collect()
+    }
+
+    async fn reconcile(&self, subject: &Subject) -> Result<(), Retry> {
+        match subject {
+            Subject::Rescue(set) => self.rescue(set).await,
+            Subject::Policy(set) => self.follow_policy(set).await,
+        }
     }
 }

@@ -171,7 +171,32 @@ fn leave(fate: Fate) -> Verdict {
     }
 }
 
+impl Update {
+    /// The part of the update that only removes: nothing by which the claim could be deleted is added.
+    pub fn removals(&self, claim: &Claim) -> Self {
+        let stays = |owner: &&OwnerReference| self.owners.contains(owner);
+        Self {
+            owners: claim.owners.iter().filter(stays).cloned().collect(),
+            mark: match self.mark {
+                Mark::Remove => Mark::Remove,
+                Mark::Leave | Mark::Put(_) => Mark::Leave,
+            },
+        }
+    }
+}
+
 impl Verdict {
+    /// The update that keeps a claim which the garbage collector, or Volume Warden by its mark, would delete otherwise: a reference
+    /// or the mark has to be removed, and the claim is not to follow its pod.
+    pub fn rescue(&self, claim: &Claim) -> Option<&Update> {
+        let Step::Update(update) = &self.step else {
+            return None;
+        };
+        let removals = update.removals(claim);
+        let removes = removals.mark == Mark::Remove || removals.owners != *claim.owners;
+        (removes && self.fate != Fate::GoesWithPod).then_some(update)
+    }
+
     /// Whether it rests on whether a pod exists, so that the pods have to be read live before it is carried out.
     pub fn rests_on_pods(&self) -> bool {
         self.fate == Fate::GoesWithPod && self.step != Step::Leave

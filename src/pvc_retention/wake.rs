@@ -1,6 +1,9 @@
 //! What wakes a set: whatever may change the fate of one of its claims.
 
-use super::known::{Known, named_by};
+use super::{
+    known::{Known, named_by},
+    subject::Subject,
+};
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{
@@ -14,14 +17,14 @@ use std::sync::{
 };
 
 /// Puts a set in line whenever something happened to it, to a pod of it or to a claim of it.
-pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
+pub fn listen(known: &Known, queue: &Arc<WorkQueue<Subject>>) {
     let (line, others) = (queue.clone(), known.clone());
     let said = AtomicBool::new(false);
     known.sets.listen(move |change| {
-        line.add(change.name.clone());
+        line.add_set(change.name);
         if let (Some(set), None) | (None, Some(set)) = (change.old, change.new) {
             let rivals = others.rivals(change.name, set);
-            rivals.into_iter().for_each(|set| line.add(set));
+            rivals.into_iter().for_each(|set| line.add_set(&set));
         }
         say_once_if_dropped(change, &said);
     });
@@ -29,7 +32,7 @@ pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
     known.pods.listen(move |change| {
         let set = set_named_by_pod(change);
         let existing = set.filter(|set| sets.read().last_told(set).is_some());
-        existing.into_iter().for_each(|set| line.add(set));
+        existing.into_iter().for_each(|set| line.add_set(&set));
     });
     let (line, sets) = (queue.clone(), known.sets.clone());
     known.claims.listen(move |change| {
@@ -37,7 +40,7 @@ pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
             let possible = sets_named_by(change.name);
             let sets = sets.read();
             let existing = possible.filter(|set| sets.last_told(set).is_some());
-            existing.for_each(|set| line.add(set));
+            existing.for_each(|set| line.add_set(&set));
         }
     });
 }

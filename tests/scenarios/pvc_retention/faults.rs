@@ -3,6 +3,7 @@
 
 mod crashes;
 mod live_reads;
+mod priorities;
 mod writes;
 
 use super::support::{MARK, SetSpace};

@@ -1,0 +1,171 @@
+use super::*;
+use crate::{
+    cluster::Elector,
+    objects::{Kind, ObjectName, patch::remove},
+};
+use futures::future::join_all;
+use kube::client::Body;
+use serde_json::json;
+use std::sync::Mutex;
+use tokio::{
+    sync::watch,
+    time::{advance, sleep},
+};
+
+const CALL: Duration = Duration::from_millis(100);
+
+/// An API server that takes every write, each after [`CALL`], and the paths and bodies that it was sent.
+struct Server {
+    apply: Apply,
+    sent: Arc<Mutex<Vec<String>>>,
+    _lead: watch::Sender<Option<Instant>>,
+}
+
+impl Server {
+    fn new(max_in_flight: usize) -> Self {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let log = sent.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let log = log.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap_or_default();
+                let body = String::from_utf8_lossy(&body);
+                log.lock()
+                    .expect("lock")
+                    .push(format!("{} {body}", head.uri));
+                sleep(CALL).await;
+                let answer = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
+                let answer = Body::from(answer.to_string().into_bytes());
+                Ok::<_, std::io::Error>(http::Response::new(answer))
+            }
+        });
+        let (lead, leadership) = Elector::by_hand();
+        lead.send_replace(Some(Instant::now() + Duration::from_secs(600)));
+        let client = Client::new(service, "default");
+        let metrics = Arc::new(Metrics::new());
+        Self {
+            apply: Apply::new(client, leadership, max_in_flight, false, metrics),
+            sent,
+            _lead: lead,
+        }
+    }
+
+    async fn perform(&self, claim: &str, decided: Option<Instant>, action: Action) -> &'static str {
+        let name = ObjectName::new("ns", claim);
+        let target = Target {
+            resource_version: Some("1"),
+            decided,
+            ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
+        };
+        let applied = self.apply.perform("test", &target, action, "Test").await;
+        applied.label()
+    }
+
+    /// What was sent about this claim, and after how many others.
+    fn sent(&self, claim: &str) -> Option<(usize, String)> {
+        let path = format!("/persistentvolumeclaims/{claim}?");
+        let sent = self.sent.lock().expect("lock");
+        let place = sent.iter().position(|each| each.contains(&path))?;
+        Some((place, sent[place].clone()))
+    }
+
+    /// A hundred removals of a finalizer, which take ten seconds one after another, and what waits behind them.
+    async fn behind_bulk<T>(&self, waiting: impl Future<Output = T>) -> T {
+        let bulk = (0..100).map(|index| {
+            let claim = format!("bulk{index}");
+            async move {
+                self.perform(&claim, None, Action::RemoveFinalizer("f"))
+                    .await
+            }
+        });
+        let late = async {
+            sleep(CALL).await;
+            waiting.await
+        };
+        let (bulk, waited) = tokio::join!(join_all(bulk), late);
+        assert!(bulk.iter().all(|outcome| *outcome == "Done"));
+        waited
+    }
+}
+
+fn disown() -> Action {
+    Action::Disown {
+        fresh: vec![remove(&["fresh"])],
+        late: vec![remove(&["late"])],
+    }
+}
+
+#[test]
+fn a_refusal_says_who_asks_again() {
+    let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
+    let status: Status = serde_json::from_value(status).expect("a status");
+    let note = |action| refusal(&action, &status).note;
+    let again = "The API server refused it, and will be asked again: no";
+    assert_eq!(note(Action::Delete), again);
+    let drained = "The API server refused it, so run volume-warden drain again: no";
+    assert_eq!(note(Action::TakeBack(Vec::new())), drained);
+}
+
+/// What keeps data is not sent after what was due before it.
+#[tokio::test(start_paused = true)]
+async fn bulk_delays_no_other_lane() {
+    let server = Server::new(1);
+    let writes = [
+        ("kept", disown()),
+        ("protected", Action::AddFinalizer("f")),
+        ("owned", Action::Own(Vec::new())),
+        ("released", Action::Release(Vec::new())),
+    ];
+    let all = writes.map(|(claim, action)| server.perform(claim, None, action));
+    let outcomes = server.behind_bulk(join_all(all)).await;
+    assert_eq!(outcomes, ["Done"; 4]);
+    for (claim, most) in [("kept", 2), ("owned", 3), ("released", 4), ("protected", 6)] {
+        let (before, _) = server.sent(claim).expect("sent");
+        assert!(before <= most, "{claim} was sent after {before} others");
+    }
+}
+
+/// A decision to destroy something is not carried out late, and its end is not waited for.
+#[tokio::test(start_paused = true)]
+async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
+    let server = Server::new(1);
+    let began = Instant::now();
+    let (outcome, waited) = server
+        .behind_bulk(async {
+            let decided = Some(Instant::now());
+            let outcome = server.perform("deleted", decided, Action::Delete).await;
+            (outcome, began.elapsed())
+        })
+        .await;
+    assert_eq!(outcome, "Outdated");
+    assert!(waited < Duration::from_millis(2200), "{waited:?}");
+    assert!(server.sent("deleted").is_none(), "nothing was sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_decision_is_not_carried_out() {
+    let server = Server::new(1);
+    let decided = Some(Instant::now());
+    let outcome = async |claim, action| server.perform(claim, decided, action).await;
+    assert_eq!(outcome("fresh", Action::Delete).await, "Done");
+    advance(Duration::from_secs(3)).await;
+    assert_eq!(outcome("old", Action::Delete).await, "Outdated");
+    assert_eq!(outcome("old", Action::Own(Vec::new())).await, "Outdated");
+    assert!(server.sent("old").is_none(), "nothing was sent");
+}
+
+/// However late it is, what keeps data is written; but then it adds nothing.
+#[tokio::test(start_paused = true)]
+async fn an_old_decision_to_keep_something_is_carried_out() {
+    let server = Server::new(1);
+    let decided = Some(Instant::now());
+    assert_eq!(server.perform("early", decided, disown()).await, "Done");
+    advance(Duration::from_secs(3)).await;
+    assert_eq!(server.perform("late", decided, disown()).await, "Done");
+    for (claim, path) in [("early", "/metadata/fresh"), ("late", "/metadata/late")] {
+        let (_, body) = server.sent(claim).expect("sent");
+        assert!(body.contains(path), "{body}");
+        assert!(body.contains("resourceVersion"), "{body}");
+    }
+}

@@ -1,0 +1,73 @@
+//! A set as it was read, and what is to be done for its claims.
+
+use super::{
+    known::{Member, judge},
+    rule::{Step, Verdict},
+};
+use crate::{
+    cluster::Store,
+    objects::{ObjectName, Pod, StatefulSet, stateful_set::Retention},
+};
+use tokio::time::Instant;
+
+/// A claim on which something is to be written, and what.
+pub type Work<'a> = (&'a Member, &'a Verdict);
+
+/// A set as it was judged, and what becomes of each of its claims.
+pub struct Judged {
+    /// The set.
+    pub set: StatefulSet,
+    /// One for each claim, in their order.
+    pub verdicts: Vec<Verdict>,
+    /// When the set was read live, if it was.
+    pub decided: Option<Instant>,
+}
+
+impl Judged {
+    fn work<'a>(&'a self, members: &'a [Member]) -> impl Iterator<Item = Work<'a>> {
+        let all = members.iter().zip(&self.verdicts);
+        all.filter(|(member, verdict)| !member.outdated && verdict.step != Step::Leave)
+    }
+
+    /// What is to be written to keep a claim.
+    pub fn rescues<'a>(&'a self, members: &'a [Member]) -> impl Iterator<Item = Work<'a>> {
+        let work = self.work(members);
+        work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_some())
+    }
+
+    /// Everything else that is to be written.
+    pub fn others<'a>(&'a self, members: &'a [Member]) -> impl Iterator<Item = Work<'a>> {
+        let work = self.work(members);
+        work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_none())
+    }
+}
+
+/// A set with a policy, as it was read.
+pub struct Read {
+    /// The set.
+    pub set: StatefulSet,
+    retention: Retention,
+    /// When the read began, if it was live.
+    decided: Option<Instant>,
+}
+
+impl Read {
+    /// What becomes of each claim, given these pods.
+    pub fn judge(self, name: &ObjectName, members: &[Member], pods: &Store<Pod>) -> Judged {
+        Judged {
+            verdicts: judge(name, &self.set, self.retention, members, pods),
+            set: self.set,
+            decided: self.decided,
+        }
+    }
+}
+
+/// A set that is being deleted has its claims seen to by the garbage collector; one without a policy is nobody's.
+pub fn managed(set: StatefulSet, decided: Option<Instant>) -> Option<Read> {
+    let retention = set.retention.filter(|_| !set.deleting)?;
+    Some(Read {
+        set,
+        retention,
+        decided,
+    })
+}

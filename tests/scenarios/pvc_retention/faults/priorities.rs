@@ -1,0 +1,161 @@
+//! What keeps data does not wait behind what destroys it, however much of that is due.
+
+use super::{Patient, claim_write, held_pods};
+use crate::{
+    pvc_retention::support::{DELETE_DELETE, Policy, RETAIN_DELETE},
+    support::claim,
+};
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use serde_json::json;
+use std::{collections::HashSet, time::Duration};
+use volume_warden_controlplane::{Rule, Seen, Warden, eventually};
+
+/// Claims whose finalizer is to be removed at the same time.
+const BULK: usize = 1000;
+/// Removals under way at once, by default.
+const IN_FLIGHT: usize = 32;
+const AT_ONCE: usize = 32;
+/// Until the write that keeps the claim: the removals alone, each held until Volume Warden gives it up, take longer than a minute.
+const LIMIT: Duration = Duration::from_secs(60);
+
+impl Patient {
+    async fn create_bulk(&self) -> Result<()> {
+        each_of_bulk(async |name| {
+            let finalizers = json!({"finalizers": ["kubernetes.io/pvc-protection"]});
+            let claim = claim(&name, json!({"metadata": finalizers}))?;
+            let claims = &self.sets.space.claims;
+            claims.create(&PostParams::default(), &claim).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete_bulk(&self) -> Result<()> {
+        each_of_bulk(async |name| self.sets.space.delete_claim(&name).await).await
+    }
+
+    async fn bulk_is_gone(&self) -> Result<()> {
+        eventually("the claims without pods are gone", async || {
+            let all = ListParams::default();
+            let claims = self.sets.space.claims.list_metadata(&all).await?;
+            let left = claims.iter().filter_map(|each| each.metadata.name.as_ref());
+            let left = left.filter(|name| name.starts_with("bulk")).count();
+            ensure!(left == 0, "{left} are there");
+            Ok(())
+        })
+        .await
+    }
+}
+
+async fn each_of_bulk(call: impl AsyncFn(String) -> Result<()>) -> Result<()> {
+    let calls = stream::iter(0..BULK).map(|index| call(format!("bulk{index}")));
+    calls.buffer_unordered(AT_ONCE).try_collect().await
+}
+
+/// Objects that pvc-protection has in its queue or in hand.
+async fn waiting(warden: &Warden) -> Result<usize> {
+    let metrics = warden.metrics().await?;
+    let series = "volume_warden_queue_depth{component=\"pvc-protection\"} ";
+    let value = metrics.lines().find_map(|line| line.strip_prefix(series));
+    Ok(value.context("the queue's depth")?.parse()?)
+}
+
+fn writes<'a>(seen: &'a [Seen], name: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    let path = format!("/persistentvolumeclaims/{name}");
+    let writes = seen.iter().enumerate();
+    writes.filter_map(move |(place, seen)| {
+        let write = seen.method == "PATCH" && seen.path.contains(&path);
+        write.then(|| (place, seen.path.as_str()))
+    })
+}
+
+/// A set is scaled down while the removals of a thousand finalizers are due, and up again. The pod's reference on its claim is
+/// removed before half of the removals, all of which were due earlier, so that the claim survives the end of its pod.
+async fn survives(label: &str, policy: Policy, owners: &[&str]) -> Result<()> {
+    let patient = Patient::new(label).await?;
+    let (sets, between) = (&patient.sets, &patient.between);
+    let builder = patient.builder("warden").arg("--components=pvc-protection");
+    let warden = builder.start().await?;
+    sets.create_with("web", 2, policy, held_pods()).await?;
+    sets.claim_is_owned_by("data-web-1", owners).await?;
+    let uid = sets.uid_of_claim("data-web-1").await?;
+    patient.create_bulk().await?;
+    sets.scale("web", 1).await?;
+    sets.claim_is_owned_by("data-web-1", &["Pod/web-1"]).await?;
+
+    let bulk = between.add(claim_write("PATCH", "bulk").hold());
+    patient.delete_bulk().await?;
+    eventually("all removals are due", async || {
+        let waiting = waiting(&warden).await?;
+        ensure!(waiting >= BULK, "{waiting} are");
+        Ok(())
+    })
+    .await?;
+    bulk.held(IN_FLIGHT).await?;
+
+    let begun = between.requests().len();
+    sets.scale("web", 2).await?;
+    let kept = |seen: &[Seen]| writes(seen, "data-web-1").any(|(place, _)| place >= begun);
+    between.wait_for(kept, LIMIT).await?;
+    let seen = between.requests();
+    let mut writes_of_claim = writes(&seen, "data-web-1");
+    let place = writes_of_claim.find(|(place, _)| *place >= begun);
+    let (place, _) = place.context("the write")?;
+    let removals: HashSet<_> = writes(&seen[..place], "bulk")
+        .map(|(_, path)| path)
+        .collect();
+    let before = removals.len();
+    ensure!(before < BULK / 2, "{before} removals came first");
+
+    sets.claim_is_owned_by("data-web-1", owners).await?;
+    patient.free("web-1").await?;
+    sets.has_ready("web", 2).await?;
+    ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
+    drop(bulk);
+    patient.bulk_is_gone().await?;
+    ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
+    sets.delete("web", &DeleteParams::background()).await
+}
+
+#[tokio::test]
+async fn a_set_that_is_scaled_up_again_keeps_its_claim_among_a_thousand_removals() -> Result<()> {
+    survives("priorities", RETAIN_DELETE, &[]).await
+}
+
+/// The reference to the pod becomes one to the set, in the same write.
+#[tokio::test]
+async fn the_same_where_the_claim_goes_with_its_set() -> Result<()> {
+    survives("priorities-set", DELETE_DELETE, &["StatefulSet/web"]).await
+}
+
+/// Whether another claim of the set may be deleted takes a LIST of pods, which does not end. The set is looked at all the same.
+#[tokio::test]
+async fn a_set_whose_pods_cannot_be_listed_keeps_its_claim() -> Result<()> {
+    let patient = Patient::new("priorities-list").await?;
+    let (sets, between) = (&patient.sets, &patient.between);
+    let _warden = patient.start().await?;
+    sets.create_with("web", 2, RETAIN_DELETE, held_pods())
+        .await?;
+    let uid = sets.uid_of_claim("data-web-1").await?;
+    sets.scale("web", 1).await?;
+    sets.claim_is_owned_by("data-web-1", &["Pod/web-1"]).await?;
+    let lists = Rule::on("GET")
+        .path_contains("/pods")
+        .query_contains("limit=");
+    let lists = between.add(lists.hold());
+    patient.create_marked_claim("data-web-7", "web").await?;
+    lists.held(1).await?;
+    sets.scale("web", 2).await?;
+    sets.claim_is_owned_by("data-web-1", &[]).await?;
+    patient.free("web-1").await?;
+    sets.has_ready("web", 2).await?;
+    ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
+    ensure!(
+        sets.claim("data-web-7").await.is_ok(),
+        "no pods were listed"
+    );
+    drop(lists);
+    sets.space.claim_is_gone("data-web-7").await
+}
