@@ -1,0 +1,115 @@
+//! How soon a write that keeps data is sent while thousands of others are due.
+//!
+//! 8,000 claims without pods are deleted while Volume Warden is stopped (SIGSTOP), so that the removals of all their finalizers are
+//! due when it is resumed. Then 20 sets with `whenScaled: Delete` are scaled from 2 to 1; when a claim is owned by its condemned pod,
+//! its set is scaled to 2 again. The time is from the return of that PATCH until a watch shows the claim without the pod's
+//! reference. A second after that PATCH the pod ends, and the garbage collector deletes the claim if the pod still owns it.
+//!
+//! `cargo bench --bench priorities`. It fails where a claim is lost, or a reference was there for longer than a second. With
+//! `VOLUME_WARDEN_BENCH_SMALL=1` the numbers are small: that shows that it runs, and the figures mean nothing.
+
+mod bulk;
+#[path = "../shared/each.rs"]
+mod each;
+mod sets;
+#[path = "../shared/stage.rs"]
+mod stage;
+
+use anyhow::Result;
+use bulk::Bulk;
+use futures::future::try_join_all;
+use sets::{Outcome, Sets};
+use std::{process::ExitCode, time::Duration};
+use volume_warden_controlplane::{Cluster, Warden};
+
+/// Within this time a reference has to be removed.
+const AIM: Duration = Duration::from_secs(1);
+
+/// How much of everything.
+#[derive(Clone, Copy)]
+struct Size {
+    removals: usize,
+    sets: usize,
+}
+
+impl Size {
+    fn from_environment() -> Self {
+        let (removals, sets) = match std::env::var_os("VOLUME_WARDEN_BENCH_SMALL") {
+            Some(_) => (500, 3),
+            None => (8000, 20),
+        };
+        Self { removals, sets }
+    }
+}
+
+/// What was measured.
+struct Measured {
+    outcomes: Vec<Outcome>,
+    /// Claims whose finalizer was not removed yet when the last set was scaled up, and when all sets were done.
+    left: [usize; 2],
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let size = Size::from_environment();
+    let cluster = Cluster::ours().name("priorities").nodes(1);
+    let cluster = cluster
+        .without_controllers(&stage::QUIET)
+        .controller_manager_qps(Some((10_000, 10_000)))
+        .start()
+        .await?;
+    let measured = measure(&cluster, size).await;
+    cluster.stop().await;
+    Ok(report(size, &measured?))
+}
+
+async fn measure(cluster: &Cluster, size: Size) -> Result<Measured> {
+    stage::install(cluster).await?;
+    let builder = Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden")).quiet();
+    let warden = builder.serving().start().await?;
+    let (sets, bulk) = (Sets::new(cluster), Bulk::new(cluster, size.removals));
+    sets.fill(size.sets).await?;
+    bulk.fill().await?;
+    warden.process().pause()?;
+    bulk.delete().await?;
+    warden.process().resume()?;
+    let condemned = (0..size.sets).map(|index| sets.condemn(index));
+    try_join_all(condemned).await?;
+    let before = bulk.left().await?;
+    let saved = (0..size.sets).map(|index| sets.scale_up_again(index, AIM));
+    let outcomes = try_join_all(saved).await?;
+    let left = [before, bulk.left().await?];
+    Ok(Measured { outcomes, left })
+}
+
+fn report(size: Size, measured: &Measured) -> ExitCode {
+    let Measured { outcomes, left } = measured;
+    let survived = outcomes.iter().filter(|outcome| outcome.survived).count();
+    let mut times: Vec<_> = outcomes.iter().map(|outcome| outcome.removed).collect();
+    times.sort_unstable();
+    let [median, longest] = [times.len() / 2, times.len() - 1].map(|place| times[place]);
+    let (sets, removals) = (size.sets, size.removals);
+    println!(
+        "\n**{sets} sets are scaled up again while {removals} finalizers are to be removed**\n"
+    );
+    println!(
+        "| reference removed after: p50 | longest | claims that survived | removals left before | and after |"
+    );
+    println!("|---|---|---|---|---|");
+    println!(
+        "| {} | {} | {survived} of {sets} | {} | {} |",
+        milliseconds(median),
+        milliseconds(longest),
+        left[0],
+        left[1],
+    );
+    let missed = survived < sets || longest > AIM;
+    if missed {
+        eprintln!("MISSED");
+    }
+    ExitCode::from(u8::from(missed))
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", 1000.0 * time.as_secs_f64())
+}
