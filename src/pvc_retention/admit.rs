@@ -4,11 +4,13 @@
 //! A claim without an owner would be leaked by a set that is deleted before the reconciler comes by; and the controller, working from
 //! what it last heard, creates claims even after their set is gone.
 
+mod ask;
+
 use super::{
     known::pod_name,
     patch::changes,
     rule::{Place, Step, View, decide},
-    whose::{Candidate, whose},
+    whose::{Candidate, READINGS, whose},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
@@ -16,10 +18,9 @@ use crate::{
     objects::{
         Claim, ObjectName, StatefulSet,
         claim::ClaimWire,
-        stateful_set::{Policy, Reading, readings},
+        stateful_set::{Policy, Reading, Retention, readings},
     },
 };
-use futures::future::join_all;
 use std::{sync::Arc, time::Duration};
 
 /// Who creates the claims of sets: the controller's own service account, or that of all controllers where kube-controller-manager
@@ -30,8 +31,6 @@ const MAKERS: [&str; 2] = [
 ];
 /// The StatefulSet controller may still create claims for a set that went so long ago, having not heard the end of it.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// A name may be read in as many ways as it has dashes; so many sets are asked for at most.
-const READINGS: usize = 8;
 
 pub(super) const CREATE_CLAIM: &[Rule] = &[Rule {
     operation: "CREATE",
@@ -103,17 +102,19 @@ impl Door {
             return Answer::Allow;
         }
         let readings: Vec<_> = readings(&name).collect();
-        let known = self.told(&request.namespace, &readings);
-        if known.is_empty() {
-            return self.ask(request, &name, &claim, &readings).await;
+        if readings.is_empty() || readings.len() > READINGS {
+            return Answer::Allow;
         }
-        match whose(known, &claim.labels, |_| false) {
+        let known = self.told(&request.namespace, &readings);
+        match whose(&name, &claim, known.clone(), |_| false) {
             // Nothing can be leaked, so nobody has to be asked.
-            Some(told) if told.set.orphaning || !deletes_with_set(&told.set) => {
+            Some(told) if readings.len() == 1 && !deletes_with_set(&told.set) => {
                 stamp(&told, &claim)
             }
-            Some(told) => self.confirm(request, &name, &claim, told).await,
-            None => Answer::Allow,
+            // Nothing is written, so it does not matter whether the claim is another set's.
+            Some(told) if retains_all(&told.set) => Answer::Allow,
+            Some(told) if readings.len() == 1 => self.confirm(request, &name, &claim, told).await,
+            _ => self.ask(request, &name, &claim, &known).await,
         }
     }
 
@@ -168,35 +169,6 @@ impl Door {
             .filter_map(|each| candidate(*each, named(each)?));
         found.collect()
     }
-
-    /// Of a set that nobody told of the API server may know: it is new. If it knows none either, the set is gone already; and the
-    /// StatefulSet controller makes claims for nobody else.
-    async fn ask(
-        &self,
-        request: &Request,
-        name: &str,
-        claim: &Claim,
-        readings: &[Reading<'_>],
-    ) -> Answer {
-        let asked = readings.iter().take(READINGS).map(async |reading| {
-            let set = ObjectName::new(request.namespace.as_str(), reading.set);
-            let live = self.live.get(&set, request.patience).await;
-            if let Err(error) = &live {
-                tracing::warn!(%set, %error, "not read live; the claim is not stamped for it");
-            }
-            live.map(|set| set.and_then(|set| candidate(*reading, Arc::new(set))))
-        });
-        let answers = join_all(asked).await;
-        let sure = readings.len() <= READINGS && answers.iter().all(Result::is_ok);
-        let found: Vec<_> = answers.into_iter().flatten().flatten().collect();
-        if found.is_empty() && sure && made_by_it(request) && !readings.is_empty() {
-            return Answer::deny(format!(
-                "there is no statefulset that makes a claim \"{name}\" (any more), so it is not created: nothing would delete it"
-            ));
-        }
-        let found = whose(found, &claim.labels, |_| false);
-        found.map_or(Answer::Allow, |found| stamp(&found, claim))
-    }
 }
 
 /// By the StatefulSet controller, and by nobody else of kube-controller-manager.
@@ -209,9 +181,15 @@ fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<Found<'_>> {
         .then_some(Candidate { reading, set })
 }
 
+/// A claim without a stamp would be leaked by it.
 fn deletes_with_set(set: &StatefulSet) -> bool {
-    set.retention
-        .is_some_and(|retention| retention.when_deleted == Policy::Delete)
+    let retention = set.retention.filter(|_| !set.orphaning);
+    retention.is_some_and(|retention| retention.when_deleted == Policy::Delete)
+}
+
+/// Nothing is written on its claims.
+fn retains_all(set: &StatefulSet) -> bool {
+    set.orphaning || set.retention.unwrap_or_default() == Retention::default()
 }
 
 /// What the reconciler would write, from birth. The pod is created after its claims.

@@ -25,9 +25,19 @@ fn wire() -> StatefulSetWire {
 
 /// A door before an API server that answers every GET with this.
 fn door(told: Vec<StatefulSetWire>, code: u16, answer: &Value) -> Door {
-    let answer = answer.to_string();
-    let service = tower::service_fn(move |_: http::Request<Body>| {
-        let body = Body::from(answer.clone().into_bytes());
+    let answer = answer.clone();
+    door_before(told, move |_| (code, answer.clone()))
+}
+
+/// A door before an API server that answers the GET of each set, by its name, like this.
+fn door_before(
+    told: Vec<StatefulSetWire>,
+    answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
+) -> Door {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let set = request.uri().path().rsplit('/').next().unwrap_or_default();
+        let (code, answer) = answer(set);
+        let body = Body::from(answer.to_string().into_bytes());
         let response = http::Response::builder().status(code).body(body);
         std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
     });
@@ -52,18 +62,29 @@ fn departed(door: Door) -> Door {
 }
 
 async fn answer(door: &Door, user: &str, owners: Value) -> &'static str {
-    let request = json!({
-        "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "data-web-0", "userInfo": {"username": user},
-        "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
-        "object": {"metadata": {"name": "data-web-0", "ownerReferences": owners}},
-    });
-    let request = serde_json::from_value(request).expect("a request");
-    match door.review(&request).await {
+    match review(
+        door,
+        user,
+        json!({"name": "data-web-0", "ownerReferences": owners}),
+    )
+    .await
+    {
         Answer::Allow | Answer::Warn(_) => "allowed",
         Answer::Patch { .. } => "stamped",
         Answer::Deny { .. } => "refused",
         Answer::Unavailable(_) => "unavailable",
     }
+}
+
+async fn review(door: &Door, user: &str, metadata: Value) -> Answer {
+    let request = json!({
+        "uid": "review", "operation": "CREATE", "namespace": "ns", "name": metadata["name"],
+        "userInfo": {"username": user},
+        "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
+        "object": {"metadata": metadata},
+    });
+    let request = serde_json::from_value(request).expect("a request");
+    door.review(&request).await
 }
 
 #[tokio::test]
@@ -105,5 +126,134 @@ async fn a_claim_that_has_a_controller_is_its_business() {
     let pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "data", "uid": "p", "controller": true}]);
     for user in [CONTROLLER, ALL_CONTROLLERS] {
         assert_eq!(answer(&door, user, pod.clone()).await, "allowed");
+    }
+}
+
+/// A set of that name and template, whose `matchLabels` are `{name: yes}`.
+fn named(name: &str, template: &str, policy: (&str, &str)) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("uid of {name}")},
+        "spec": {
+            "replicas": 1, "volumeClaimTemplates": [{"metadata": {"name": template}}],
+            "selector": {"matchLabels": {name: "yes"}},
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": policy.0, "whenScaled": policy.1},
+        },
+    })
+}
+
+/// The uids in what is written on the claim `a-b-c-0`, which has the label `{label: yes}`.
+async fn born(door: &Door, label: &str) -> String {
+    let metadata = json!({"name": "a-b-c-0", "labels": {label: "yes"}});
+    match review(door, CONTROLLER, metadata).await {
+        Answer::Allow | Answer::Warn(_) => "allowed".to_owned(),
+        Answer::Patch { operations, .. } => {
+            let written = serde_json::to_string(&operations).expect("JSON");
+            let uids = ["c", "b-c"].map(|set| written.contains(&format!("\"uid of {set}\"")));
+            format!("c: {}, b-c: {}", uids[0], uids[1])
+        }
+        Answer::Deny { .. } => "refused".to_owned(),
+        Answer::Unavailable(_) => "unavailable".to_owned(),
+    }
+}
+
+/// `a-b-c-0` is a claim of the set `c` with the template `a-b`, or of `b-c` with `a`.
+#[tokio::test]
+async fn every_reading_of_an_ambiguous_name_is_read_live() {
+    let (delete, keep, mark) = (
+        ("Delete", "Delete"),
+        ("Retain", "Retain"),
+        ("Retain", "Delete"),
+    );
+    let (c, b_c) = ("c: true, b-c: false", "c: false, b-c: true");
+    let gone = || (404, status(404, "NotFound"));
+    let broken = || (500, status(500, "InternalError"));
+    let there = |name: &str, template: &str| (200, named(name, template, delete));
+    let (set_c, set_bc) = (|| there("c", "a-b"), || there("b-c", "a"));
+    for (told, live_c, live_bc, label, expected) in [
+        // The watch knows only `c`, and the claim is the first one of `b-c`.
+        (vec![("c", "a-b", delete)], set_c(), set_bc(), "b-c", b_c),
+        (vec![("c", "a-b", mark)], set_c(), set_bc(), "b-c", b_c),
+        (vec![("c", "a-b", keep)], set_c(), set_bc(), "b-c", b_c),
+        (
+            vec![("c", "a-b", delete)],
+            set_c(),
+            set_bc(),
+            "neither",
+            "allowed",
+        ),
+        (vec![("c", "a-b", delete)], set_c(), set_bc(), "c", c),
+        // Without the labels of `c` the claim is not its, though no other set exists.
+        (
+            vec![("c", "a-b", delete)],
+            set_c(),
+            gone(),
+            "b-c",
+            "allowed",
+        ),
+        (vec![("c", "a-b", delete)], set_c(), gone(), "c", c),
+        // The other set has no such template.
+        (
+            vec![("c", "a-b", delete)],
+            set_c(),
+            there("b-c", "z"),
+            "c",
+            c,
+        ),
+        // What cannot be read may be the set in question.
+        (
+            vec![("c", "a-b", delete)],
+            set_c(),
+            broken(),
+            "c",
+            "allowed",
+        ),
+        (
+            vec![("c", "a-b", delete)],
+            broken(),
+            set_bc(),
+            "b-c",
+            "allowed",
+        ),
+        (vec![], set_c(), broken(), "c", "allowed"),
+        (vec![], broken(), broken(), "c", "allowed"),
+        (vec![], set_c(), set_bc(), "b-c", b_c),
+        // Its set is gone.
+        (vec![("c", "a-b", delete)], gone(), gone(), "c", "refused"),
+        (vec![("c", "a-b", keep)], gone(), gone(), "b-c", "allowed"),
+        (vec![], gone(), gone(), "c", "refused"),
+    ] {
+        let case = format!("{told:?} {live_c:?} {live_bc:?} {label}");
+        let told = told.into_iter().map(|(name, template, policy)| {
+            serde_json::from_value(named(name, template, policy)).expect("a set")
+        });
+        let door = door_before(told.collect(), move |set| match set {
+            "c" => live_c.clone(),
+            "b-c" => live_bc.clone(),
+            other => unreachable!("no reading has the set {other}"),
+        });
+        assert_eq!(born(&door, label).await, expected, "{case}");
+    }
+}
+
+/// The default policy writes nothing, so the claims of such sets cost no reads.
+#[tokio::test]
+async fn nothing_is_read_for_a_set_that_retains_all() {
+    let told = named("c", "a-b", ("Retain", "Retain"));
+    let told = serde_json::from_value(told).expect("a set");
+    let door = door_before(vec![told], |set| unreachable!("{set} is read"));
+    assert_eq!(born(&door, "c").await, "allowed");
+}
+
+/// What went less than a minute ago, and cannot be asked for, is refused as for other names.
+#[tokio::test]
+async fn a_claim_of_sets_that_are_gone_as_far_as_is_known_is_refused() {
+    for (policy, expected) in [("Delete", "refused"), ("Retain", "allowed")] {
+        let door = door(vec![], 500, &status(500, "InternalError"));
+        let set = named("c", "a-b", (policy, "Delete"));
+        let set: StatefulSetWire = serde_json::from_value(set).expect("a set");
+        let name = ObjectName::new("ns", "c");
+        door.departed.remember(name, Arc::new(set.into()));
+        assert_eq!(born(&door, "c").await, expected, "{policy}");
     }
 }

@@ -17,6 +17,8 @@ pub type Work<'a> = (&'a Member, &'a Verdict);
 pub struct Judged {
     /// The set.
     pub set: StatefulSet,
+    /// Its claims.
+    pub members: Vec<Member>,
     /// One for each claim, in their order.
     pub verdicts: Vec<Verdict>,
     /// When the set was read live, if it was.
@@ -24,20 +26,20 @@ pub struct Judged {
 }
 
 impl Judged {
-    fn work<'a>(&'a self, members: &'a [Member]) -> impl Iterator<Item = Work<'a>> {
-        let all = members.iter().zip(&self.verdicts);
+    fn work(&self) -> impl Iterator<Item = Work<'_>> {
+        let all = self.members.iter().zip(&self.verdicts);
         all.filter(|(member, verdict)| !member.outdated && verdict.step != Step::Leave)
     }
 
     /// What is to be written to keep a claim.
-    pub fn rescues<'a>(&'a self, members: &'a [Member]) -> impl Iterator<Item = Work<'a>> {
-        let work = self.work(members);
+    pub fn rescues(&self) -> impl Iterator<Item = Work<'_>> {
+        let work = self.work();
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_some())
     }
 
     /// Everything else that is to be written.
-    pub fn others<'a>(&'a self, members: &'a [Member]) -> impl Iterator<Item = Work<'a>> {
-        let work = self.work(members);
+    pub fn others(&self) -> impl Iterator<Item = Work<'_>> {
+        let work = self.work();
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_none())
     }
 }
@@ -53,10 +55,11 @@ pub struct Read {
 
 impl Read {
     /// What becomes of each claim, given these pods.
-    pub fn judge(self, name: &ObjectName, members: &[Member], pods: &Store<Pod>) -> Judged {
+    pub fn judge(self, name: &ObjectName, members: Vec<Member>, pods: &Store<Pod>) -> Judged {
         Judged {
-            verdicts: judge(name, &self.set, self.retention, members, pods),
+            verdicts: judge(name, &self.set, self.retention, &members, pods),
             set: self.set,
+            members,
             decided: self.decided,
         }
     }

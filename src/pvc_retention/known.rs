@@ -103,7 +103,8 @@ impl Known {
         };
         let member = |name: &ObjectName| {
             let claim = claims.last_told(name)?;
-            let (owner, ordinal) = owner(name, &claim, &sets, &pods)?;
+            let known = |set: &ObjectName| sets.last_told(set);
+            let (owner, ordinal) = owner(name, &claim, known, &pods)?;
             (owner == *set).then(|| Member {
                 name: name.clone(),
                 outdated: claims.get(name).is_none(),
@@ -127,16 +128,16 @@ pub(super) fn named_by<'a>(
     })
 }
 
-/// The set that the claim is of, and its ordinal.
-fn owner(
+/// The set that the claim is of, and its ordinal: one of those that `set` knows by name.
+pub(super) fn owner(
     name: &ObjectName,
     claim: &Claim,
-    sets: &Store<StatefulSet>,
+    set: impl Fn(&ObjectName) -> Option<Arc<StatefulSet>>,
     pods: &Store<Pod>,
 ) -> Option<(ObjectName, u32)> {
     let in_namespace = |other: &str| ObjectName::new(name.namespace.clone(), other);
     let candidates = readings(&name.name).filter_map(|reading| {
-        let set = sets.last_told(&in_namespace(reading.set))?;
+        let set = set(&in_namespace(reading.set))?;
         set.makes(reading.template)
             .then_some(Candidate { reading, set })
     });
@@ -145,7 +146,7 @@ fn owner(
         pods.last_told(&pod)
             .is_some_and(|pod| mounts(&pod, &each.set, &name.name))
     };
-    let found = whose(candidates.collect(), &claim.labels, mounts)?;
+    let found = whose(&name.name, claim, candidates.collect(), mounts)?;
     Some((in_namespace(found.reading.set), found.reading.ordinal))
 }
 

@@ -11,7 +11,9 @@
 //! What keeps a claim is written first and apart: a set that is scaled up again does not wait until what was begun for its
 //! scale-down is done.
 //!
-//! In the background nothing is written before the set was read live, and nothing that rests on a pod before the pods were.
+//! In the background nothing is written before the set was read live, and nothing that rests on a pod before the pods were. Where
+//! the name of a claim can be read in several ways, nothing is written, at admission neither, before every set that it may mean
+//! was read live.
 //!
 //! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34. What differs: a claim is stamped
 //! when it is created, so that a set deleted early leaks none; the claims of ordinals without a pod follow the policy too; an
@@ -27,6 +29,7 @@ mod marks;
 mod ownership;
 mod patch;
 mod reconcile;
+mod rivals;
 mod rule;
 mod subject;
 mod told;

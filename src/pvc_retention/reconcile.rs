@@ -3,8 +3,9 @@
 use super::{
     NAME, census,
     judged::{Judged, Read, Work, managed},
-    known::{Known, Member},
+    known::Known,
     patch::action,
+    rivals::Rivals,
     rule::{Step, Verdict},
     subject::Subject,
     told::{Told, announcement},
@@ -19,8 +20,8 @@ use futures::future::join_all;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// For the one read of a set.
-const READ_LIMIT: Duration = Duration::from_secs(10);
+/// Longest wait for the live read of one set.
+pub(super) const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the reconciler works with.
 pub struct PvcRetention {
@@ -48,17 +49,15 @@ impl PvcRetention {
         metrics.before_scrape(move |metrics| census::count(&known, metrics));
     }
 
-    /// As the API server knows pods and set right now, where `cached` is what the watches make one think.
+    /// As the API server knows pods and sets right now, where `cached` is what the watches make one think.
     ///
     /// The set is read last: a claim is deleted because the set does not want it, so nothing that takes long may lie in between. If
     /// a pod is created after the pods were read, its ordinal is wanted again, and the set read afterwards says so.
-    async fn confirm(
-        &self,
-        name: &ObjectName,
-        members: &[Member],
-        cached: &Judged,
-    ) -> Result<Option<Judged>, Retry> {
-        let mut rests_on_pods = cached.verdicts.iter().any(Verdict::rests_on_pods);
+    async fn confirm(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Judged>, Retry> {
+        let members = &cached.members;
+        let rivals = Rivals::read(&self.live_sets, name, members).await?;
+        let mut rests_on_pods = cached.verdicts.iter().any(Verdict::rests_on_pods)
+            || members.iter().any(|member| rivals.contest(member));
         loop {
             let pods = match rests_on_pods {
                 true => Some(self.pods(name).await?),
@@ -67,9 +66,13 @@ impl PvcRetention {
             let Some(live) = self.live(name, cached).await? else {
                 return Ok(None);
             };
+            let judge = |pods: &Store<Pod>| {
+                let own = rivals.leave(name, &live.set, members, pods);
+                live.judge(name, own, pods)
+            };
             let judged = match &pods {
-                Some(pods) => live.judge(name, members, pods),
-                None => live.judge(name, members, &self.known.pods.read()),
+                Some(pods) => judge(pods),
+                None => judge(&self.known.pods.read()),
             };
             rests_on_pods = judged.verdicts.iter().any(Verdict::rests_on_pods);
             if pods.is_some() || !rests_on_pods {
@@ -121,8 +124,8 @@ impl PvcRetention {
     }
 
     /// Tells what is news.
-    fn tell(&self, name: &ObjectName, judged: &Judged, members: &[Member]) {
-        let verdicts = members.iter().zip(&judged.verdicts);
+    fn tell(&self, name: &ObjectName, judged: &Judged) {
+        let verdicts = judged.members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
             let announcement = announcement(name, member, verdict.fate)?;
             let cause = (member.name.name.clone(), announcement.reason);
@@ -149,45 +152,49 @@ impl PvcRetention {
 const SCALED_AWAY: &str = "ScaledAway";
 
 impl PvcRetention {
-    /// The set's claims, and what becomes of each by what the watches told. Nothing where the set is not managed.
-    fn look(&self, name: &ObjectName) -> Option<(Vec<Member>, Judged)> {
+    /// The set's claims, and what becomes of each by the watches. Nothing where the set is not managed.
+    fn look(&self, name: &ObjectName) -> Option<Judged> {
         let set = self.known.sets.read().last_told(name)?;
         let cached = managed(StatefulSet::clone(&set), None)?;
         let members = self.known.members(name);
-        let judged = cached.judge(name, &members, &self.known.pods.read());
-        Some((members, judged))
+        Some(cached.judge(name, members, &self.known.pods.read()))
     }
 
     /// Neither the cached pods nor their absence can have a claim deleted here, so they are not read live.
     async fn rescue(&self, name: &ObjectName) -> Result<(), Retry> {
-        let Some((members, cached)) = self.look(name) else {
+        let Some(cached) = self.look(name) else {
             return Ok(());
         };
-        if cached.rescues(&members).next().is_none() {
+        if cached.rescues().next().is_none() {
             return Ok(());
         }
+        let rivals = Rivals::read(&self.live_sets, name, &cached.members).await?;
         let Some(live) = self.live(name, &cached).await? else {
             return Ok(());
         };
-        let judged = live.judge(name, &members, &self.known.pods.read());
-        self.act(&judged, judged.rescues(&members)).await
+        let judged = {
+            let pods = self.known.pods.read();
+            let own = rivals.leave(name, &live.set, &cached.members, &pods);
+            live.judge(name, own, &pods)
+        };
+        self.act(&judged, judged.rescues()).await
     }
 
     async fn follow_policy(&self, name: &ObjectName) -> Result<(), Retry> {
         if self.known.sets.read().last_told(name).is_none() {
             self.told.forget(name);
         }
-        let Some((members, mut judged)) = self.look(name) else {
+        let Some(mut judged) = self.look(name) else {
             return Ok(());
         };
-        if judged.others(&members).next().is_some() {
-            let Some(confirmed) = self.confirm(name, &members, &judged).await? else {
+        if judged.others().next().is_some() {
+            let Some(confirmed) = self.confirm(name, &judged).await? else {
                 return Ok(());
             };
             judged = confirmed;
         }
-        let acted = self.act(&judged, judged.others(&members)).await;
-        self.tell(name, &judged, &members);
+        let acted = self.act(&judged, judged.others()).await;
+        self.tell(name, &judged);
         acted
     }
 }

@@ -1,9 +1,17 @@
 //! Which set a claim is of: its name may be read in several ways, and when in doubt the claim is nobody's.
+//!
+//! **Source.** `getPersistentVolumeClaims` in `pkg/controller/statefulset/stateful_set_utils.go` of
+//! Kubernetes 1.34: every claim that the StatefulSet controller creates has all `matchLabels` of
+//! its set, whatever labels the template has. A set that selects by `matchExpressions` alone puts
+//! no label on its claims. Later the controller ignores the labels and finds claims by name.
 
 use crate::objects::{
-    StatefulSet,
-    stateful_set::{Label, Reading},
+    Claim, StatefulSet,
+    stateful_set::{Label, Reading, readings},
 };
+
+/// A claim whose name can be read in more ways is no set's: each reading costs a live read.
+pub const READINGS: usize = 32;
 
 /// A set that exists and makes claims of this name.
 #[derive(Clone, Copy, Debug)]
@@ -14,35 +22,56 @@ pub struct Candidate<'a, T> {
     pub set: T,
 }
 
-/// The one set that the claim is of. Names decide; if they leave several, the one whose pod mounts the claim; if none does, the one
-/// whose labels are on the claim. Two pods that mount it, or labels that fit two sets, decide nothing.
+/// Whether the name can be read in several ways, so that it alone does not say which set the claim is of.
+pub fn is_ambiguous(claim: &str) -> bool {
+    readings(claim).nth(1).is_some()
+}
+
+/// The one set that the claim of this name is of. `candidates` are the sets that exist; `mounts`
+/// says whether the pod of a candidate mounts the claim.
 ///
-/// The labels of a claim are known only where its name can be read in several ways. There a set is out of the question whose labels
-/// the claim has with other values: it is a claim of a set that is gone, or not told of yet.
+/// A name with one reading decides, as in Kubernetes. An ambiguous name needs evidence: a pod that
+/// mounts the claim; else labels of the claim that include all `matchLabels` of the set; else an
+/// owner reference to the set, or its mark. Labels are no evidence for a set without `matchLabels`.
+/// Two pods that mount the claim decide nothing; where the labels fit several sets, the owner
+/// decides.
+///
+/// The answer is only as good as `candidates`: a set that a cache does not know yet, or that could
+/// not be read, may be the right one.
 pub fn whose<'a, T: AsRef<StatefulSet>>(
+    name: &str,
+    claim: &Claim,
     candidates: Vec<Candidate<'a, T>>,
-    labels: &[Label],
     mounts: impl Fn(&Candidate<'a, T>) -> bool,
 ) -> Option<Candidate<'a, T>> {
-    let (mounting, mut others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(mounts);
+    match readings(name).take(READINGS + 1).count() {
+        0 | 1 => return only(candidates),
+        more if more > READINGS => return None,
+        _ => {}
+    }
+    let (mounting, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(mounts);
     if !mounting.is_empty() {
         return only(mounting);
     }
-    others.retain(|each| !contradict(labels, &each.set.as_ref().match_labels));
-    if others.len() < 2 {
-        return only(others);
+    let (labelled, others): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|each| has_labels(&claim.labels, &each.set.as_ref().match_labels));
+    let owns = |each: &Candidate<'a, T>| owns(each.set.as_ref(), claim);
+    match labelled.len() {
+        0 => only(others.into_iter().filter(owns)),
+        1 => only(labelled),
+        _ => only(labelled.into_iter().filter(owns)),
     }
-    let fits = |each: &Candidate<'a, T>| has_labels(labels, &each.set.as_ref().match_labels);
-    only(others.into_iter().filter(fits))
-}
-
-fn contradict(labels: &[Label], wanted: &[Label]) -> bool {
-    let other_value = |(key, value): &Label| labels.iter().any(|(k, v)| k == key && v != value);
-    wanted.iter().any(other_value)
 }
 
 fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
-    wanted.iter().all(|label| labels.contains(label))
+    !wanted.is_empty() && wanted.iter().all(|label| labels.contains(label))
+}
+
+/// The set was found to be the claim's before, by Volume Warden or by Kubernetes.
+fn owns(set: &StatefulSet, claim: &Claim) -> bool {
+    let refers = claim.owners.iter().any(|owner| *owner.uid == *set.uid);
+    refers || claim.scaled_with.as_ref() == Some(&set.uid)
 }
 
 fn only<T>(several: impl IntoIterator<Item = T>) -> Option<T> {
@@ -52,62 +81,5 @@ fn only<T>(several: impl IntoIterator<Item = T>) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    fn set(label: &str) -> Arc<StatefulSet> {
-        Arc::new(StatefulSet {
-            uid: label.into(),
-            deleting: false,
-            orphaning: false,
-            replicas: 1,
-            start: 0,
-            retention: None,
-            templates: Box::default(),
-            match_labels: [("app".into(), label.into())].into(),
-        })
-    }
-
-    /// Who of the sets with these labels has a claim with the label `on_claim`, while the pods of `mounting` mount it.
-    fn chosen(sets: &[&str], on_claim: &str, mounting: &[&str]) -> Option<String> {
-        let reading = Reading {
-            template: "a",
-            set: "b",
-            ordinal: 0,
-        };
-        let candidates = sets.iter().map(|label| Candidate {
-            reading,
-            set: set(label),
-        });
-        let mut labels = vec![("other".into(), "x".into())];
-        if !on_claim.is_empty() {
-            labels.push(("app".into(), on_claim.into()));
-        }
-        let mounts = |each: &Candidate<'_, Arc<StatefulSet>>| mounting.contains(&&*each.set.uid);
-        whose(candidates.collect(), &labels, mounts).map(|each| each.set.uid.to_string())
-    }
-
-    #[test]
-    fn names_then_pods_then_labels() {
-        for (sets, on_claim, mounting, expected) in [
-            (vec![], "x", vec![], None),
-            (vec!["x"], "x", vec![], Some("x")),
-            (vec!["x"], "", vec![], Some("x")),
-            (vec!["x"], "other", vec![], None),
-            (vec!["x"], "other", vec!["x"], Some("x")),
-            (vec!["x", "y"], "", vec![], None),
-            (vec!["x", "y"], "y", vec![], Some("y")),
-            (vec!["x", "y"], "y", vec!["x"], Some("x")),
-            (vec!["x", "y"], "y", vec!["x", "y"], None),
-            (vec!["x", "y"], "z", vec![], None),
-            (vec!["x", "x"], "x", vec![], None),
-        ] {
-            assert_eq!(
-                chosen(&sets, on_claim, &mounting).as_deref(),
-                expected,
-                "{sets:?} {on_claim} {mounting:?}"
-            );
-        }
-    }
-}
+#[path = "whose_tests.rs"]
+mod tests;

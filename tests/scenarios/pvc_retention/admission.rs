@@ -2,6 +2,7 @@
 
 mod births;
 mod faults;
+mod readings;
 mod ward;
 
 pub(super) use births::stamps_are_given;
@@ -82,7 +83,7 @@ async fn claims_that_people_create_are_not_stamped() -> Result<()> {
     Ok(())
 }
 
-/// `a-b-c-1` is of the template `a` of the set `b-c`, or `a-b` of `c`: whichever there is, else whose labels it has, else nobody's.
+/// `a-b-c-1` is of the template `a` of the set `b-c`, or `a-b` of `c`: of the one whose labels it has, else no set's.
 #[tokio::test]
 async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()> {
     let births = Births::new(guarded().await?, "ambiguous").await?;
@@ -100,7 +101,17 @@ async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()
         owner: Some(&first),
         mark: Some(&first),
     };
-    births.is_born("a-b-c-1", of_first).await?;
+    let labelled = |labels: Value| claim("a-b-c-1", json!({"metadata": {"labels": labels}}));
+    for (labels, stamps) in [
+        (json!({"app": "b-c"}), of_first),
+        // The name could be another set's, so without the labels it is not enough.
+        (json!(null), NOTHING),
+        (json!({"app": "somebody-else"}), NOTHING),
+    ] {
+        births
+            .is_born_to(CONTROLLER, labelled(labels)?, stamps)
+            .await?;
+    }
 
     let second = births.set("c", DELETE_DELETE, template("a-b")).await?;
     births.0.settled().await?;
@@ -108,7 +119,6 @@ async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()
         owner: Some(&second),
         mark: Some(&second),
     };
-    let labelled = |labels: Value| claim("a-b-c-1", json!({"metadata": {"labels": labels}}));
     for (labels, stamps) in [
         (json!({"app": "b-c"}), of_first),
         (json!({"app": "c"}), of_second),

@@ -4,6 +4,7 @@
 mod crashes;
 mod live_reads;
 mod priorities;
+mod readings;
 mod writes;
 
 use super::support::{MARK, SetSpace};

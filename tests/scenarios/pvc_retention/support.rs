@@ -25,6 +25,23 @@ pub fn unread(log: &str, namespace: &str) -> usize {
     log.lines().filter(told).count()
 }
 
+/// What makes a set of [`set`] one whose claims have ambiguous names: the template of this name, ordinals from there, and pods with
+/// no other label than `label: "yes"`.
+pub fn ambiguous(template: &str, start: u32, label: &str) -> Value {
+    let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}});
+    let mounts = json!([{"name": template, "mountPath": "/data"}]);
+    let labels = json!({"app": null, label: "yes"});
+    json!({"spec": {
+        "ordinals": {"start": start},
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "main", "image": "main", "volumeMounts": mounts}]},
+        },
+        "volumeClaimTemplates": [{"metadata": {"name": template}, "spec": claim}],
+    }})
+}
+
 /// A namespace of one test, with its sets.
 pub struct SetSpace {
     pub space: Space,

@@ -94,12 +94,13 @@ impl Births {
 
     /// A set of three whose first pod never runs, so that only its first claim is created by Kubernetes; and the uid.
     pub async fn set(&self, name: &str, policy: Policy, changes: Value) -> Result<String> {
-        let mut starved = json!({"spec": {
+        let starved = json!({"spec": {
             "podManagementPolicy": "OrderedReady",
             "template": {"spec": {"nodeName": null, "schedulerName": "nobody"}},
         }});
-        json_patch::merge(&mut starved, &changes);
-        let wanted = set(name, 3, policy, starved)?;
+        let mut wanted = serde_json::to_value(set(name, 3, policy, starved)?)?;
+        json_patch::merge(&mut wanted, &changes);
+        let wanted = serde_json::from_value(wanted)?;
         let created = self.0.sets.create(&PostParams::default(), &wanted).await?;
         created.metadata.uid.context("a uid")
     }

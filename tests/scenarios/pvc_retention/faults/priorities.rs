@@ -67,7 +67,7 @@ fn writes<'a>(seen: &'a [Seen], name: &'a str) -> impl Iterator<Item = (usize, &
     let writes = seen.iter().enumerate();
     writes.filter_map(move |(place, seen)| {
         let write = seen.method == "PATCH" && seen.path.contains(&path);
-        write.then(|| (place, seen.path.as_str()))
+        write.then_some((place, seen.path.as_str()))
     })
 }
 

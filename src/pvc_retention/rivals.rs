@@ -1,0 +1,84 @@
+//! The other sets that may have a claim with an ambiguous name, read live: a watch that is late
+//! may not know them yet.
+
+use super::{
+    known::{Member, owner},
+    reconcile::READ_LIMIT,
+    whose::{READINGS, is_ambiguous},
+};
+use crate::{
+    cluster::{LiveGet, Retry, Store},
+    objects::{ObjectName, Pod, StatefulSet, stateful_set::readings},
+};
+use futures::future::try_join_all;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+/// The sets other than the one in hand that the names of its claims may mean, as far as they exist.
+pub(super) struct Rivals(HashMap<ObjectName, Arc<StatefulSet>>);
+
+impl Rivals {
+    /// Reads every set that the name of one of `members` may mean, except `set`. All claims of one
+    /// template have the same readings but for the ordinal, so the number of reads does not grow
+    /// with the number of claims.
+    ///
+    /// # Errors
+    /// When one of the sets could not be read: then nothing may be concluded about the claims.
+    pub(super) async fn read(
+        live: &LiveGet<StatefulSet>,
+        set: &ObjectName,
+        members: &[Member],
+    ) -> Result<Self, Retry> {
+        let reads = possible(set, members).into_iter().map(async |name| {
+            match live.get(&name, READ_LIMIT).await {
+                Ok(found) => Ok(found.map(|found| (name, Arc::new(found)))),
+                Err(error) => Err(Retry::new(format!(
+                    "statefulset {name}, which may have the same claims, could not be read: {error}"
+                ))),
+            }
+        });
+        let read = try_join_all(reads).await?;
+        Ok(Self(read.into_iter().flatten().collect()))
+    }
+
+    /// Whether one of them creates claims of this name too.
+    pub(super) fn contest(&self, member: &Member) -> bool {
+        readings(&member.name.name).any(|reading| {
+            let set = ObjectName::new(member.name.namespace.clone(), reading.set);
+            let rival = self.0.get(&set);
+            rival.is_some_and(|rival| rival.makes(reading.template))
+        })
+    }
+
+    /// Those of `members` that are the claims of `set` although these sets exist.
+    pub(super) fn leave(
+        &self,
+        name: &ObjectName,
+        set: &StatefulSet,
+        members: &[Member],
+        pods: &Store<Pod>,
+    ) -> Vec<Member> {
+        let set = Arc::new(set.clone());
+        let known = |other: &ObjectName| match other == name {
+            true => Some(set.clone()),
+            false => self.0.get(other).cloned(),
+        };
+        let is_own = |member: &&Member| {
+            let owner = owner(&member.name, &member.claim, known, pods);
+            owner.is_some_and(|(owner, _)| owner == *name)
+        };
+        members.iter().filter(is_own).cloned().collect()
+    }
+}
+
+/// The names of all sets, except `set`, that the claims may be of.
+fn possible(set: &ObjectName, members: &[Member]) -> HashSet<ObjectName> {
+    let ambiguous = members.iter().filter(|each| is_ambiguous(&each.name.name));
+    let named = ambiguous.flat_map(|each| {
+        let readings = readings(&each.name.name).take(READINGS);
+        readings.map(|reading| ObjectName::new(each.name.namespace.clone(), reading.set))
+    });
+    named.filter(|other| other != set).collect()
+}

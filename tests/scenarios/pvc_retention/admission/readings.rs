@@ -1,0 +1,90 @@
+//! A claim whose name is also that of another set's claim, while the watch does not know its own set.
+
+use super::{
+    births::{CONTROLLER, PROTECTION, Stamps},
+    ward::Ward,
+};
+use crate::{
+    pvc_retention::support::{DELETE_DELETE, ambiguous},
+    support::claim,
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{ResourceExt, api::DeleteParams};
+use serde_json::json;
+use volume_warden_controlplane::eventually;
+
+/// The watch knows the set `c`, whose template `a-b` has claims named `a-b-c-<ordinal>`, and not `b-c`, whose template `a` has too.
+/// With the uid of `c` on it, the first claim of `b-c` would be deleted together with `c`.
+#[tokio::test]
+async fn a_claim_is_not_stamped_with_the_only_set_that_the_watch_knows() -> Result<()> {
+    let ward = Ward::new("readings").await?;
+    let births = &ward.births;
+    let claims = &births.0.space.claims;
+    let c = births
+        .set("c", DELETE_DELETE, ambiguous("a-b", 5, "of-c"))
+        .await?;
+    let of_c = Stamps {
+        owner: Some(&c),
+        mark: Some(&c),
+    };
+    let labels = json!({"metadata": {"labels": {"of-c": "yes"}}});
+    births
+        .is_born_to(CONTROLLER, claim("a-b-c-6", labels)?, of_c)
+        .await?;
+    births
+        .0
+        .claim_is_owned_by("a-b-c-5", &["StatefulSet/c"])
+        .await?;
+
+    let frozen = ward.freeze_sets().await?;
+    let b_c = births
+        .set("b-c", DELETE_DELETE, ambiguous("a", 0, "of-b-c"))
+        .await?;
+    let born = eventually("the claim is there", async || {
+        claims.get_opt("a-b-c-0").await
+    })
+    .await?;
+    ensure!(!belongs_to(&born, &c), "{:?}", born.metadata);
+    // Not of the one birth alone, for that one the webhook may have been too late.
+    let labels = json!({"metadata": {"labels": {"of-b-c": "yes"}}});
+    let wanted = claim("a-b-c-1", labels)?;
+    let reviewed = eventually("the webhook is heard in time", async || {
+        let unread = ward.unread();
+        let created = births.dry_run(CONTROLLER, &wanted).await?;
+        let heard = created.finalizers() == [PROTECTION] && ward.unread() == unread;
+        // What belongs to the wrong set is an answer in any case.
+        anyhow::Ok(Some(created).filter(|created| heard || belongs_to(created, &c)))
+    })
+    .await?;
+    let of_b_c = Stamps {
+        owner: Some(&b_c),
+        mark: Some(&b_c),
+    };
+    of_b_c.are_on(&reviewed)?;
+
+    drop(frozen);
+    births.delete_set("c", &DeleteParams::background()).await?;
+    births.0.space.claim_is_gone("a-b-c-5").await?;
+    births
+        .0
+        .claim_is_owned_by("a-b-c-0", &["StatefulSet/b-c"])
+        .await?;
+    let left = births.0.claim("a-b-c-0").await?;
+    ensure!(left.uid() == born.uid(), "it was replaced");
+    ensure!(
+        left.metadata.deletion_timestamp.is_none(),
+        "{:?}",
+        left.metadata
+    );
+    Ok(())
+}
+
+/// By an owner reference or the mark.
+fn belongs_to(claim: &PersistentVolumeClaim, set: &str) -> bool {
+    let owned = claim
+        .owner_references()
+        .iter()
+        .any(|owner| owner.uid == set);
+    owned || claim.annotations().values().any(|value| value == set)
+}

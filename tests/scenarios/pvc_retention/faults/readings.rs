@@ -1,0 +1,92 @@
+//! Claims whose names two sets may have: before one of them gets a claim, the other one is read live.
+
+use super::{Patient, watch_of};
+use crate::pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_RETAIN, ambiguous};
+use anyhow::{Context, Result, ensure};
+use kube::{ResourceExt, api::DeleteParams};
+use serde_json::json;
+use volume_warden_controlplane::{Rule, eventually};
+
+/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch does not know `b-c` yet.
+#[tokio::test]
+async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another() -> Result<()> {
+    let patient = Patient::new("readings").await?;
+    let sets = &patient.sets;
+    let _warden = patient.start().await?;
+    let changes = ambiguous("a-b", 5, "of-c");
+    let c = sets.create_with("c", 1, DELETE_DELETE, changes).await?;
+    let c = c.metadata.uid.context("a uid")?;
+    sets.claim_is_owned_by("a-b-c-5", &["StatefulSet/c"])
+        .await?;
+    let frozen = patient
+        .between
+        .add(watch_of("statefulsets").freeze_stream());
+    frozen.held(1).await?;
+    let reads = Rule::on("GET").path_contains("/statefulsets/b-c");
+    let reads = patient.between.add(reads);
+    let changes = ambiguous("a", 0, "of-b-c");
+    sets.create_with("b-c", 1, DELETE_DELETE, changes).await?;
+    let born = sets.claim("a-b-c-0").await?;
+    // Work for `c`, whose claims are then all looked at.
+    let unmarked = json!({"metadata": {"annotations": {MARK: null}}});
+    sets.space.patch_claim("a-b-c-5", unmarked).await?;
+    sets.claim_is_marked("a-b-c-5", Some(&c)).await?;
+    let claim = sets.claim("a-b-c-0").await?;
+    ensure!(claim.owner_references().is_empty(), "{:?}", claim.metadata);
+    ensure!(claim.annotations().is_empty(), "{:?}", claim.metadata);
+    assert_eq!(patient.claim_writes_of("a-b-c-0"), 0);
+    ensure!(reads.taken() > 0, "b-c was not read");
+
+    drop(frozen);
+    sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/b-c"])
+        .await?;
+    sets.delete("c", &DeleteParams::background()).await?;
+    sets.space.claim_is_gone("a-b-c-5").await?;
+    let left = sets.claim("a-b-c-0").await?;
+    ensure!(left.uid() == born.uid(), "it was replaced");
+    ensure!(left.metadata.deletion_timestamp.is_none(), "{left:?}");
+    Ok(())
+}
+
+/// What could not be read may be the set that the claim is of.
+#[tokio::test]
+async fn nothing_is_written_while_another_reading_cannot_be_read() -> Result<()> {
+    let patient = Patient::new("no-reading").await?;
+    let sets = &patient.sets;
+    let _warden = patient.start().await?;
+    let broken = Rule::on("GET").path_contains("/statefulsets/b-c");
+    let broken = patient
+        .between
+        .add(broken.respond(500, "InternalError", "not this one"));
+    let changes = ambiguous("a-b", 0, "of-c");
+    sets.create_with("c", 1, DELETE_DELETE, changes).await?;
+    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    assert_eq!(patient.claim_writes(), 0);
+    drop(broken);
+    sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/c"]).await
+}
+
+/// Without labels and pod nothing says that a claim is of the set that exists: it may be of one that is to be created. With the pod
+/// it is, as in Kubernetes, whatever its labels.
+#[tokio::test]
+async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()> {
+    let patient = Patient::new("adopted").await?;
+    let sets = &patient.sets;
+    let _warden = patient.start().await?;
+    sets.space.create_claim("a-b-c-0").await?;
+    sets.space.create_claim("a-b-c-1").await?;
+    let changes = ambiguous("a-b", 0, "of-c");
+    sets.create_with("c", 1, DELETE_RETAIN, changes).await?;
+    sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/c"])
+        .await?;
+    sets.settled().await?;
+    assert_eq!(patient.claim_writes_of("a-b-c-1"), 0);
+    // Later the owner reference is evidence enough to remove it, with no pod there.
+    sets.scale("c", 0).await?;
+    eventually("its pod is gone", async || {
+        anyhow::Ok(sets.space.pods.get_opt("c-0").await?.is_none())
+    })
+    .await?;
+    sets.set_policy("c", RETAIN_RETAIN).await?;
+    sets.claim_is_owned_by("a-b-c-0", &[]).await
+}
