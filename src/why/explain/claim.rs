@@ -5,7 +5,7 @@ mod pending;
 mod settled;
 mod terminating;
 
-use super::{retention, volumes::Misfit};
+use super::{retention, reuse, volumes::Misfit};
 use crate::why::{Answer, Cause, Code, Evidence, Look, Object, World};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
@@ -96,7 +96,7 @@ fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Ca
         }
         Look::Absent => format!(
             "The claim was bound to the volume {volume}, and there is no such object any more. If what was behind it still exists, a volume of the \
-             same name, source and claimRef makes the claim Bound again."
+             same name, source and claimRef, with the policy Retain, makes the claim Bound again."
         ),
         Look::Unread => return Vec::new(),
     };
@@ -108,7 +108,8 @@ fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Ca
 }
 
 /// What keeps a claim from a volume that it could have.
-fn in_the_way(volume: &str, misfit: &Misfit) -> Option<Cause> {
+fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<Cause> {
+    let volume = &of.name_any();
     let object = Object::volume(volume);
     let show = format!("kubectl get {} -o wide", object.arguments());
     match misfit {
@@ -135,24 +136,10 @@ fn in_the_way(volume: &str, misfit: &Misfit) -> Option<Cause> {
                 "The volume {volume} was an earlier claim's of this name (uid {uid}), and a volume is never given to a namesake by itself."
             );
             let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
-            let patch = format!(
-                "kubectl patch {} --type=json -p '{}'",
-                object.arguments(),
-                without_claim(uid, "/spec/claimRef/uid")
-            );
-            Some(
-                Cause::new(Code::ClaimReplaced, sentence, evidence)
-                    .run(patch, "if this claim is to have what is on that volume"),
-            )
+            let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
+            let purpose = "if this claim is to have what is on that volume";
+            Some(reuse::free(world, of, cause, "/spec/claimRef/uid", purpose))
         }
         Misfit::Taken(_) | Misfit::Unlike(_) => None,
     }
-}
-
-/// The patch that takes `path` off a volume, as long as it is that claim's.
-pub(super) fn without_claim(uid: &str, path: &str) -> serde_json::Value {
-    serde_json::json!([
-        {"op": "test", "path": "/spec/claimRef/uid", "value": uid},
-        {"op": "remove", "path": path},
-    ])
 }

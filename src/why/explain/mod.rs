@@ -9,6 +9,7 @@ mod namespace;
 mod pod;
 mod quantity;
 mod retention;
+mod reuse;
 mod stateful_set;
 mod users;
 mod volume;

@@ -36,12 +36,12 @@ pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
     if let Some(unlike) = unlike(volume, has, wants) {
         return Err(Misfit::Unlike(unlike));
     }
-    if let Some(taken) = taken(has, claim) {
-        return Err(taken);
-    }
-    match &volume.metadata.deletion_timestamp {
-        Some(deleted) => Err(Misfit::Deleting(deleted.0)),
-        None => Ok(()),
+    let deleted = volume.metadata.deletion_timestamp.as_ref();
+    match (taken(has, claim), deleted) {
+        // Nothing makes a volume that is being deleted the claim's.
+        (None | Some(Misfit::Former(_)), Some(deleted)) => Err(Misfit::Deleting(deleted.0)),
+        (Some(taken), _) => Err(taken),
+        (None, None) => Ok(()),
     }
 }
 
@@ -57,6 +57,36 @@ fn unlike(
             class(&has.storage_class_name)
         ));
     }
+    if let Some(lacking) = lacking(has, wants) {
+        return Some(lacking);
+    }
+    let selected = wants
+        .selector
+        .iter()
+        .flat_map(|selector| selector.match_labels.iter().flatten());
+    let mut unselected = selected.filter(|(key, value)| volume.labels().get(*key) != Some(*value));
+    let expressions = wants
+        .selector
+        .iter()
+        .flat_map(|selector| selector.match_expressions.iter().flatten());
+    let mut expressions = expressions.filter(|expression| self::unselected(volume, expression));
+    if let Some(expression) = expressions.next() {
+        return Some(format!(
+            "is not selected by the label {} ({})",
+            expression.key, expression.operator
+        ));
+    }
+    unselected
+        .next()
+        .map(|(key, value)| format!("lacks the label {key}={value}"))
+}
+
+/// What a claim asks for and the volume does not have, also where the volume is reserved for it: of
+/// what else differs, class and labels, a reservation takes no notice.
+pub(super) fn lacking(
+    has: &PersistentVolumeSpec,
+    wants: &PersistentVolumeClaimSpec,
+) -> Option<String> {
     let size = has
         .capacity
         .as_ref()
@@ -83,25 +113,7 @@ fn unlike(
     if mode(&has.volume_mode) != mode(&wants.volume_mode) {
         return Some(format!("is a {}", mode(&has.volume_mode)));
     }
-    let selected = wants
-        .selector
-        .iter()
-        .flat_map(|selector| selector.match_labels.iter().flatten());
-    let mut unselected = selected.filter(|(key, value)| volume.labels().get(*key) != Some(*value));
-    let expressions = wants
-        .selector
-        .iter()
-        .flat_map(|selector| selector.match_expressions.iter().flatten());
-    let mut expressions = expressions.filter(|expression| self::unselected(volume, expression));
-    if let Some(expression) = expressions.next() {
-        return Some(format!(
-            "is not selected by the label {} ({})",
-            expression.key, expression.operator
-        ));
-    }
-    unselected
-        .next()
-        .map(|(key, value)| format!("lacks the label {key}={value}"))
+    None
 }
 
 /// That another claim than this one has it, or is to have it.

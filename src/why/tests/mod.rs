@@ -2,6 +2,7 @@
 
 mod claims;
 mod pods;
+mod reuse;
 mod unread;
 mod volumes;
 mod wardens;

@@ -34,16 +34,18 @@ pub(super) fn named(
         }
     };
     if let Some(deleted) = &volume.metadata.deletion_timestamp {
-        return in_the_way(name, &Misfit::Deleting(deleted.0));
+        return in_the_way(world, &volume, &Misfit::Deleting(deleted.0));
     }
-    match volume.spec.as_ref().and_then(|spec| taken(spec, claim)) {
-        Some(Misfit::Taken(other)) => return in_the_way(name, &Misfit::Reserved(other)),
-        Some(misfit) => return in_the_way(name, &misfit),
-        None => {}
-    }
-    let misfit = match fits(&volume, claim) {
-        Err(Misfit::Unlike(how)) => how,
-        _ => return binder(object, name),
+    let taken = volume.spec.as_ref().and_then(|spec| taken(spec, claim));
+    let misfit = match (taken, fits(&volume, claim)) {
+        (Some(Misfit::Taken(other)), _) => {
+            return in_the_way(world, &volume, &Misfit::Reserved(other));
+        }
+        (Some(reserved @ Misfit::Reserved(_)), _) => return in_the_way(world, &volume, &reserved),
+        // Also of one that was a namesake's: freed, it would not be bound either.
+        (_, Err(Misfit::Unlike(how))) => how,
+        (Some(misfit), _) => return in_the_way(world, &volume, &misfit),
+        (None, _) => return binder(object, name),
     };
     let sentence = format!("The claim names the volume {name}, which {misfit}.");
     let show = Object::volume(name).describe();
@@ -75,17 +77,17 @@ pub(super) fn any(
         .found()?;
     let judged: Vec<_> = volumes
         .iter()
-        .map(|volume| (volume.name_any(), fits(volume, claim)))
+        .map(|volume| (volume, fits(volume, claim)))
         .collect();
-    if let Some((name, _)) = judged.iter().find(|(_, judged)| judged.is_ok()) {
-        return binder(object, name);
+    if let Some((fitting, _)) = judged.iter().find(|(_, judged)| judged.is_ok()) {
+        return binder(object, &fitting.name_any());
     }
     let mut misfits = judged
         .iter()
-        .filter_map(|(name, judged)| Some((name, judged.as_ref().err()?)));
+        .filter_map(|(volume, judged)| Some((volume, judged.as_ref().err()?)));
     if let Some(near) = misfits
         .clone()
-        .find_map(|(name, misfit)| in_the_way(name, misfit))
+        .find_map(|(volume, misfit)| in_the_way(world, volume, misfit))
     {
         return Some(near);
     }
@@ -96,9 +98,9 @@ pub(super) fn any(
         .unwrap_or_default();
     let unlike: Vec<String> = misfits
         .by_ref()
-        .filter_map(|(name, misfit)| match misfit {
+        .filter_map(|(volume, misfit)| match misfit {
             Misfit::Unlike(how) if !how.starts_with("is of the class") => {
-                Some(format!("{name} {how}"))
+                Some(format!("{} {how}", volume.name_any()))
             }
             _ => None,
         })

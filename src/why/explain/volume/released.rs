@@ -4,7 +4,7 @@ use crate::{
     objects::managed_by::RELEASER_LABEL,
     why::{
         Cause, Code, Evidence, Look, Object, World,
-        explain::{claim, events},
+        explain::{claim, events, reuse, volumes::lacking},
     },
 };
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
@@ -22,10 +22,12 @@ pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) 
         reference.name.clone().unwrap_or_default(),
     );
     let one = match world.get::<PersistentVolumeClaim>(&namespace, &name) {
-        Look::Found(other) if other.uid() != reference.uid => replaced(object, &other, &reference),
+        Look::Found(other) if other.uid() != reference.uid => {
+            replaced(world, object, volume, &other, &reference)
+        }
         // The binder is about to say so.
         Look::Found(_) => return Vec::new(),
-        Look::Absent => retained(object, volume, &reference),
+        Look::Absent => retained(world, object, volume, &reference),
         Look::Unread => return Vec::new(),
     };
     vec![one]
@@ -52,46 +54,56 @@ fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Opt
     ))
 }
 
-fn replaced(object: &Object, other: &PersistentVolumeClaim, old: &ObjectReference) -> Cause {
+fn replaced(
+    world: &World,
+    object: &Object,
+    volume: &PersistentVolume,
+    other: &PersistentVolumeClaim,
+    old: &ObjectReference,
+) -> Cause {
     let name = format!(
         "{}/{}",
         other.namespace().unwrap_or_default(),
         other.name_any()
     );
     let uid = old.uid.as_deref().unwrap_or_default();
-    let has = if claim::state(other) == "Bound" {
-        "has another volume"
-    } else {
-        "is not the one that had this volume"
+    let state = claim::state(other);
+    let has = match state {
+        "Bound" => "has another volume".to_owned(),
+        "Pending" => "is not the one that had this volume".to_owned(),
+        _ => format!("is {state}"),
     };
     let sentence = format!(
         "The volume was the claim {name}'s, which was deleted (its uid was {uid}). The claim of that name that there is now {has}: a volume is \
          never given to a namesake by itself."
     );
     let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
-    if claim::state(other) == "Bound" {
+    let specs = volume.spec.as_ref().zip(other.spec.as_ref());
+    let lacking = specs.and_then(|(has, wants)| lacking(has, wants));
+    if state != "Pending" || lacking.is_some() {
+        let lacking = lacking.map_or_else(String::new, |how| format!(" This volume {how}."));
+        let sentence = format!("{sentence}{lacking}");
         return Cause::new(Code::ClaimReplaced, sentence, evidence).run(
             object.describe(),
             "to decide what is to become of it: its policy is Retain, so it stays until somebody says",
         );
     }
-    let patch = claim::without_claim(uid, "/spec/claimRef/uid");
-    Cause::new(Code::ClaimReplaced, sentence, evidence).run(
-        format!(
-            "kubectl patch {} --type=json -p '{patch}'",
-            object.arguments()
-        ),
-        "if the new claim, which has no volume yet, is to have what is on this one",
-    )
+    let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
+    let purpose = "if the new claim, which has no volume yet, is to have what is on this one";
+    reuse::free(world, volume, cause, "/spec/claimRef/uid", purpose)
 }
 
-fn retained(object: &Object, volume: &PersistentVolume, old: &ObjectReference) -> Cause {
+fn retained(
+    world: &World,
+    object: &Object,
+    volume: &PersistentVolume,
+    old: &ObjectReference,
+) -> Cause {
     let name = format!(
         "{}/{}",
         old.namespace.as_deref().unwrap_or_default(),
         old.name.as_deref().unwrap_or_default()
     );
-    let uid = old.uid.as_deref().unwrap_or_default();
     let status = volume.status.as_ref();
     let since = status
         .and_then(|status| status.last_phase_transition_time.as_ref())
@@ -110,15 +122,11 @@ fn retained(object: &Object, volume: &PersistentVolume, old: &ObjectReference) -
             "to see what pv-releaser says, if that lasts",
         );
     }
-    let patch = claim::without_claim(uid, "/spec/claimRef");
     let sentence = format!(
         "{sentence} Labelled {RELEASER_LABEL}=<controller id>, it is pv-releaser's to make available again."
     );
-    Cause::new(Code::Retained, sentence, evidence).run(
-        format!(
-            "kubectl patch {} --type=json -p '{patch}'",
-            object.arguments()
-        ),
-        "only if whichever claim comes next may see what is on it; it makes the volume Available",
-    )
+    let cause = Cause::new(Code::Retained, sentence, evidence);
+    let purpose =
+        "only if whichever claim comes next may see what is on it; it makes the volume Available";
+    reuse::free(world, volume, cause, "/spec/claimRef", purpose)
 }

@@ -1,0 +1,164 @@
+//! Whether a volume whose claim is gone may be given to the next claim.
+
+use super::*;
+
+/// The disk of a claim that was deleted at 00:30, with these changes.
+fn disk(changes: &Value) -> Value {
+    let mut disk = json!({
+        "metadata": {"name": "disk", "resourceVersion": "7", "managedFields": [{
+            "manager": "csi-provisioner", "operation": "Update", "time": "2026-01-01T00:10:00Z",
+            "fieldsV1": {"f:spec": {"f:persistentVolumeReclaimPolicy": {}}},
+        }]},
+        "spec": {
+            "persistentVolumeReclaimPolicy": "Retain", "capacity": {"storage": "1Gi"},
+            "storageClassName": "", "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "shop", "name": "data", "uid": "old"},
+        },
+        "status": {"phase": "Released", "lastPhaseTransitionTime": "2026-01-01T00:30:00Z"},
+    });
+    json_patch::merge(&mut disk, changes);
+    disk
+}
+
+/// The new claim of that name.
+fn data(volume_name: &str) -> Value {
+    json!({
+        "metadata": {"name": "data", "namespace": "shop", "uid": "new"},
+        "spec": {
+            "storageClassName": "", "volumeName": volume_name, "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+        "status": {"phase": "Pending"},
+    })
+}
+
+fn attachment(volume: &str) -> Value {
+    json!({"metadata": {"name": "csi-1"}, "spec": {
+        "attacher": "csi.example.com", "nodeName": "n1", "source": {"persistentVolumeName": volume},
+    }})
+}
+
+fn attached(cluster: Cluster, volume: &str) -> Cluster {
+    let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
+    cluster.with(attachments, attachment(volume))
+}
+
+const FREE: &str = concat!(
+    r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
+    r#""value":"7"},{"op":"remove","path":"/spec/claimRef/uid"}]'"#
+);
+const RETAIN: &str = concat!(
+    r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
+    r#""value":"7"},{"op":"replace","path":"/spec/persistentVolumeReclaimPolicy","value":"Retain"}]'"#
+);
+const DESCRIBE: &str = "kubectl describe pv disk";
+
+/// What is to be run for the claim, by both of its ways to the volume.
+async fn next_of_claim(changes: &Value) -> [String; 2] {
+    let next = async |volume_name| {
+        let cluster = Cluster::default()
+            .claim(data(volume_name))
+            .volume(disk(changes));
+        let cluster = attached(cluster, "another");
+        let answer = cluster.explained(&Object::claim("shop", "data")).await;
+        command(&answer).to_owned()
+    };
+    [next("disk").await, next("").await]
+}
+
+#[tokio::test]
+async fn a_claim_is_not_bound_to_dying_storage() {
+    let lease = "kubectl describe lease kube-controller-manager -n kube-system";
+    for (changes, expected) in [
+        (json!({}), FREE),
+        (
+            json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+            RETAIN,
+        ),
+        (
+            json!({"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}),
+            RETAIN,
+        ),
+        (
+            json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}, "status": {"phase": "Bound"}}),
+            RETAIN,
+        ),
+        (json!({"status": {"phase": "Bound"}}), lease),
+        (json!({"status": {"phase": "Failed"}}), DESCRIBE),
+        (
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:40:00Z"}}),
+            "volume-warden why pv disk",
+        ),
+        // Retain since after the release: the driver may have begun to delete before.
+        (
+            json!({"status": {"lastPhaseTransitionTime": "2026-01-01T00:05:00Z"}}),
+            DESCRIBE,
+        ),
+    ] {
+        assert_eq!(next_of_claim(&changes).await, [expected; 2], "{changes}");
+    }
+}
+
+/// The same from the side of the volume.
+#[tokio::test]
+async fn a_volume_is_not_freed_while_it_is_dying_or_attached() {
+    let object = Object::volume("disk");
+    let volume = |changes: Value| Cluster::default().volume(disk(&changes));
+    let failed = || volume(json!({"status": {"phase": "Failed"}}));
+    let late = || volume(json!({"status": {"lastPhaseTransitionTime": "2026-01-01T00:05:00Z"}}));
+    let detach = "kubectl describe volumeattachment csi-1";
+    let unread = "kubectl get volumeattachments";
+    for (cluster, with_claim, without) in [
+        (volume(json!({})), FREE, "/spec/claimRef"),
+        (
+            attached(volume(json!({})), "another"),
+            FREE,
+            "/spec/claimRef",
+        ),
+        (attached(volume(json!({})), "disk"), detach, detach),
+        (
+            volume(json!({})).without("volumeattachments"),
+            unread,
+            unread,
+        ),
+        (failed(), DESCRIBE, DESCRIBE),
+        (late(), DESCRIBE, DESCRIBE),
+    ] {
+        let again = Cluster {
+            objects: cluster.objects.clone(),
+            forbidden: cluster.forbidden.clone(),
+        };
+        let replaced = again.claim(data("")).explained(&object).await;
+        assert_eq!(codes(&replaced), [Code::ClaimReplaced]);
+        assert_eq!(command(&replaced), with_claim);
+        let retained = cluster.explained(&object).await;
+        assert_eq!(codes(&retained), [Code::Retained]);
+        let command = command(&retained);
+        assert!(
+            command == without || command.contains(&format!("\"{without}\"")),
+            "{command}"
+        );
+    }
+}
+
+/// Freed for a claim that it does not suffice, it stays reserved, and the claim gets an empty volume.
+#[tokio::test]
+async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
+    let small = json!({"spec": {"capacity": {"storage": "1Mi"}}});
+    let cluster = Cluster::default().volume(disk(&small)).claim(data(""));
+    let answer = cluster.explained(&Object::volume("disk")).await;
+    assert_eq!(command(&answer), DESCRIBE);
+    assert!(
+        answer.chain[0]
+            .sentence
+            .contains("1Mi where 1Gi are wanted")
+    );
+    let cluster = Cluster::default().volume(disk(&small)).claim(data("disk"));
+    let answer = cluster.explained(&Object::claim("shop", "data")).await;
+    assert_eq!(codes(&answer), [Code::NoMatchingVolume]);
+    // Another class does not matter to a reservation.
+    let class = json!({"spec": {"storageClassName": "other"}});
+    let cluster = Cluster::default().volume(disk(&class)).claim(data(""));
+    let answer = cluster.explained(&Object::volume("disk")).await;
+    assert_eq!(command(&answer), FREE);
+}
