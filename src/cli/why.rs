@@ -20,7 +20,7 @@ const CANNOT_TELL: u8 = 2;
 const LOOK: Duration = Duration::from_secs(2);
 
 /// For `--help`.
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 explained; 1 there is no such object; 2 it cannot be told, because something could not be \
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also where no cause is known; 1 there is no such object; 2 it cannot be told, because something could not be \
 read, or the command line is wrong.";
 
 /// `volume-warden why`

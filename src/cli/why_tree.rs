@@ -1,6 +1,6 @@
 //! An answer as a short tree, for people.
 
-use crate::why::{Answer, Cause, Next};
+use crate::why::{Answer, Cause, Conclusion, Next};
 use anstyle::{AnsiColor, Style};
 use k8s_openapi::jiff::Timestamp;
 use std::fmt;
@@ -62,18 +62,30 @@ impl Tree<'_> {
     }
 }
 
+/// What to do: health only where a rule concluded it, whatever the chain says.
 fn next(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
-    match answer.root().map(|root| &root.next) {
-        Some(Next::Run { command, purpose }) => {
+    match &answer.conclusion {
+        Conclusion::Explained => answer.root().map_or(Ok(()), |root| step(f, answer, root)),
+        Conclusion::Healthy { reason } => {
+            writeln!(f, "Next: nothing, this is as it should be: {reason}.")
+        }
+        Conclusion::NothingFound { examined, command } => {
+            writeln!(f, "Examined: {examined}.")?;
+            let purpose = "to see what others say, for Volume Warden knows of no cause";
             writeln!(f, "Next, {purpose}:\n  {COMMAND}{command}{COMMAND:#}")
         }
-        Some(Next::Nothing { .. }) if !answer.is_certain() => Ok(()),
-        Some(Next::Nothing { meanwhile }) if !meanwhile.is_empty() => {
-            writeln!(f, "Next: nothing, this is as it should be; {meanwhile}.")
+    }
+}
+
+fn step(f: &mut fmt::Formatter<'_>, answer: &Answer, root: &Cause) -> fmt::Result {
+    match &root.next {
+        Next::Run { command, purpose } => {
+            writeln!(f, "Next, {purpose}:\n  {COMMAND}{command}{COMMAND:#}")
         }
-        Some(Next::Nothing { .. }) => writeln!(f, "Next: nothing, this is as it should be."),
-        None if answer.is_certain() => writeln!(f, "Next: nothing, this is as it should be."),
-        None => Ok(()),
+        Next::Nothing { meanwhile } if answer.is_certain() && !meanwhile.is_empty() => {
+            writeln!(f, "Next: nothing to do; {meanwhile}.")
+        }
+        Next::Nothing { .. } => Ok(()),
     }
 }
 
@@ -90,4 +102,46 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
         _ => (seconds / 86_400, "d"),
     };
     format!(" since {number} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::{Code, Evidence, Object};
+
+    fn shown(answer: &Answer) -> String {
+        anstream::adapter::strip_str(&Tree(answer, Timestamp::UNIX_EPOCH).to_string()).to_string()
+    }
+
+    /// A chain that only informs, with what follows.
+    fn kept(conclusion: Conclusion) -> String {
+        let object = Object::claim("shop", "data");
+        let evidence = Evidence::new("StatefulSet shop/web", "spec");
+        let cause = Cause::new(Code::KeptByPolicy, "It stays.", evidence);
+        let cause = cause.wait("the policy decides");
+        shown(
+            &Answer::of(&object, "Bound")
+                .because([cause])
+                .concluding(conclusion),
+        )
+    }
+
+    #[test]
+    fn only_health_that_was_concluded_is_told_as_such() {
+        let healthy = kept(Conclusion::healthy("all is well"));
+        let told = "Next: nothing, this is as it should be: all is well.\n";
+        assert!(healthy.ends_with(told), "{healthy}");
+        let explained = kept(Conclusion::Explained);
+        assert!(
+            explained.ends_with("Next: nothing to do; the policy decides.\n"),
+            "{explained}"
+        );
+        let object = Object::claim("shop", "data");
+        let unknown = kept(Conclusion::nothing_found(&object, "its size"));
+        let told = "Examined: its size.\n\
+                    Next, to see what others say, for Volume Warden knows of no cause:\n  \
+                    kubectl describe pvc data -n shop\n";
+        assert!(unknown.ends_with(told), "{unknown}");
+        assert!(!shown(&Answer::of(&object, "Bound")).contains("as it should be"));
+    }
 }

@@ -1,6 +1,6 @@
 //! What is answered: a chain of causes from the object to the root.
 
-use super::Code;
+use super::{Code, Object};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -14,14 +14,37 @@ pub struct Answer {
     pub state: String,
     /// Since when, where that is known.
     pub since: Option<Timestamp>,
-    /// From the object to the root, which is the last. Empty where there is nothing to explain.
+    /// From the object to the root, which is the last.
     pub chain: Vec<Cause>,
+    /// What follows from all that was read.
+    pub conclusion: Conclusion,
     /// What holds it besides, and would go on doing so.
     pub also: Vec<Cause>,
     /// What could not be read, and why, each a sentence. The root may be behind it.
     pub unread: Vec<String>,
     /// How often the API server was called for it.
     pub calls: usize,
+}
+
+/// What follows from all that was read about an object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "result", rename_all_fields = "camelCase")]
+pub enum Conclusion {
+    /// The chain says why the object is in its state.
+    Explained,
+    /// A rule concluded that the object is as it should be. A chain then only informs.
+    Healthy {
+        /// Because of this, a clause: `its volume disk is Bound`.
+        reason: String,
+    },
+    /// No rule knows a cause, and none concluded health: the cause may be something that Volume
+    /// Warden does not know.
+    NothingFound {
+        /// What was examined and what is known of it, a clause.
+        examined: String,
+        /// The command that shows what others know.
+        command: String,
+    },
 }
 
 /// One link of the chain.
@@ -54,7 +77,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Next {
-    /// This is as it should be.
+    /// Nothing is to be done about this cause.
     Nothing {
         /// What happens by itself.
         meanwhile: String,
@@ -70,12 +93,13 @@ pub enum Next {
 
 impl Answer {
     /// Of an object, without a cause yet.
-    pub fn of(object: impl Into<String>, state: impl Into<String>) -> Self {
+    pub fn of(object: &Object, state: impl Into<String>) -> Self {
         Self {
-            object: object.into(),
+            object: object.to_string(),
             state: state.into(),
             since: None,
             chain: Vec::new(),
+            conclusion: Conclusion::nothing_found(object, "its own fields"),
             also: Vec::new(),
             unread: Vec::new(),
             calls: 0,
@@ -103,7 +127,33 @@ impl Answer {
     #[must_use]
     pub fn because(mut self, causes: impl IntoIterator<Item = Cause>) -> Self {
         self.chain.extend(causes);
+        if !self.chain.is_empty() {
+            self.conclusion = Conclusion::Explained;
+        }
         self
+    }
+
+    /// The same, and this follows, whatever the chain informs of besides.
+    #[must_use]
+    pub fn concluding(mut self, conclusion: Conclusion) -> Self {
+        self.conclusion = conclusion;
+        self
+    }
+}
+
+impl Conclusion {
+    /// A rule concluded health, because of this.
+    pub fn healthy(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Healthy { reason }
+    }
+
+    /// Nothing is known of that object, of which this was examined.
+    pub fn nothing_found(object: &Object, examined: impl Into<String>) -> Self {
+        Self::NothingFound {
+            examined: examined.into(),
+            command: object.describe(),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads and explains, until nothing more has to be read.
 
-use super::{Answer, Look, Object, World, explain::explain};
+use super::{Answer, Conclusion, Look, Object, World, explain::explain};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
@@ -30,6 +30,16 @@ impl Told {
     }
 }
 
+/// Health is not concluded where something could not be read.
+fn certain(conclusion: Conclusion, object: &Object, unread: &[String]) -> Conclusion {
+    match conclusion {
+        Conclusion::Healthy { reason } if !unread.is_empty() => {
+            Conclusion::nothing_found(object, reason)
+        }
+        other => other,
+    }
+}
+
 /// Explains that object by live reads with the rights of `client`.
 pub async fn ask(client: Client, object: &Object, now: Timestamp) -> Told {
     let mut world = World::new(client, now);
@@ -42,6 +52,7 @@ pub async fn ask(client: Client, object: &Object, now: Timestamp) -> Told {
         return match look {
             Look::Unread => Told::Unread(unread),
             Look::Found(answer) => Told::Explained(Answer {
+                conclusion: certain(answer.conclusion, object, &unread),
                 unread,
                 calls,
                 ..answer

@@ -62,7 +62,7 @@ codes! {
     NoMatchingVolume,
     /// The volume that the claim names does not exist.
     VolumeMissing,
-    /// The volume that the claim waits for is being deleted.
+    /// The volume that the claim waits for, or has, is being deleted.
     VolumeDeleting,
     /// The volume that the claim waits for is reserved for another claim.
     VolumeReserved,

@@ -23,7 +23,7 @@ mod object;
 mod tests;
 mod world;
 
-pub use answer::{Answer, Cause, Evidence, Next};
+pub use answer::{Answer, Cause, Conclusion, Evidence, Next};
 pub use ask::{Told, ask};
 pub use code::Code;
 pub use object::Object;

@@ -18,14 +18,19 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
         Look::Absent => return Look::Absent,
         Look::Unread => return Look::Unread,
     };
-    let answer = Answer::of(object.to_string(), state(&claim));
+    let answer = Answer::of(object, state(&claim));
     if let Some(deleted) = &claim.metadata.deletion_timestamp {
         let (chain, also) = terminating::causes(world, object, &claim);
         let answer = answer.since(Some(deleted.0)).because(chain);
         return Look::Found(Answer { also, ..answer });
     }
     let created = claim.creation_timestamp().map(|time| time.0);
-    Look::Found(answer.since(created).because(causes(world, object, &claim)))
+    let answer = answer.since(created);
+    Look::Found(if answer.state == "Bound" {
+        settled::explain(world, object, &claim, answer)
+    } else {
+        answer.because(causes(world, object, &claim))
+    })
 }
 
 /// The chain of a claim in whatever state.

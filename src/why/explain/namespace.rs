@@ -4,7 +4,7 @@ mod backend;
 mod content;
 
 use super::{claim, pod};
-use crate::why::{Answer, Cause, Code, Evidence, Look, Object, Selection, World};
+use crate::why::{Answer, Cause, Code, Conclusion, Evidence, Look, Object, Selection, World};
 use content::Content;
 use k8s_openapi::{
     api::core::v1::{Namespace, PersistentVolumeClaim},
@@ -27,9 +27,12 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
 fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     let Some(deleted) = &namespace.metadata.deletion_timestamp else {
         let created = namespace.creation_timestamp().map(|time| time.0);
-        return Answer::of(object.to_string(), "Active").since(created);
+        let healthy = Conclusion::healthy("nothing deletes the namespace");
+        return Answer::of(object, "Active")
+            .since(created)
+            .concluding(healthy);
     };
-    let answer = Answer::of(object.to_string(), "Terminating").since(Some(deleted.0));
+    let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
     let content = Content::of(namespace);
     let claims = claims(world, object, &content);
     let unread = claims == Look::Unread;

@@ -7,7 +7,7 @@ pub(super) mod quota;
 pub(super) mod terminating;
 mod waiting;
 
-use crate::why::{Answer, Cause, Look, Object, World};
+use crate::why::{Answer, Cause, Conclusion, Look, Object, World};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -29,9 +29,17 @@ fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
         "Terminating" => terminating::since(pod),
         _ => pod.creation_timestamp().map(|time| time.0),
     };
-    let answer = Answer::of(object.to_string(), state).since(since);
-    if !["Terminating", "Pending", "Failed", "Unknown"].contains(&state) {
-        return answer;
+    let answer = Answer::of(object, state).since(since);
+    match state {
+        "Succeeded" => {
+            return answer.concluding(Conclusion::healthy("all its containers succeeded"));
+        }
+        "Running" if is_ready(pod) => {
+            return answer.concluding(Conclusion::healthy(
+                "it is Ready, and so are its containers",
+            ));
+        }
+        _ => {}
     }
     let (chain, also) = all(world, object, pod);
     Answer {
@@ -52,6 +60,15 @@ fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
         "Failed" | "Unknown" => (vec![waiting::ended(object, pod)], Vec::new()),
         _ => (vec![waiting::not_ready(object, pod)], Vec::new()),
     }
+}
+
+/// By its condition, and by what is said of each of its containers.
+fn is_ready(pod: &Pod) -> bool {
+    let status = pod.status.clone().unwrap_or_default();
+    let mut conditions = status.conditions.into_iter().flatten();
+    let ready = conditions.any(|each| each.type_ == "Ready" && each.status == "True");
+    let mut containers = status.container_statuses.into_iter().flatten();
+    ready && containers.all(|container| container.ready)
 }
 
 /// In one word.

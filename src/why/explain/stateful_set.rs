@@ -10,7 +10,7 @@ use crate::{
         StatefulSet as Kept,
         stateful_set::{Policy, StatefulSetWire},
     },
-    why::{Answer, Cause, Code, Evidence, Look, Object, World},
+    why::{Answer, Cause, Code, Conclusion, Evidence, Look, Object, World},
 };
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::ResourceExt;
@@ -25,7 +25,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     };
     if let Some(deleted) = &set.metadata.deletion_timestamp {
         let mut causes = pod::terminating::by_finalizers(object, &set.metadata).into_iter();
-        let answer = Answer::of(object.to_string(), "Terminating").since(Some(deleted.0));
+        let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
         let chain: Vec<Cause> = causes.next().into_iter().collect();
         let also = causes.collect();
         return Look::Found(Answer {
@@ -41,7 +41,7 @@ fn living(world: &World, object: &Object, set: &StatefulSet) -> Answer {
         Pods::of(world, object, set),
         trimmed::<StatefulSetWire, Kept>(set),
     ) else {
-        return Answer::of(object.to_string(), "there");
+        return Answer::of(object, "there");
     };
     let one = One {
         world,
@@ -72,12 +72,12 @@ impl One<'_> {
                 "short of pods: {} of {wanted} are ready",
                 self.pods.ready(self.kept)
             );
-            let answer = Answer::of(self.object.to_string(), state);
+            let answer = Answer::of(self.object, state);
             return answer.because(self.short_of(ordinal));
         }
         if let Some(surplus) = self.pods.surplus(self.kept) {
             let state = format!("being scaled down to {wanted} pods");
-            let answer = Answer::of(self.object.to_string(), state);
+            let answer = Answer::of(self.object, state);
             return answer.because(self.going(surplus));
         }
         let pods = match wanted {
@@ -86,7 +86,21 @@ impl One<'_> {
             more => format!("all {more} pods are ready"),
         };
         let state = format!("complete: {pods}{}", retention(self.kept));
-        Answer::of(self.object.to_string(), state)
+        Answer::of(self.object, state).concluding(self.conclusion())
+    }
+
+    /// Of a set that has its pods.
+    fn conclusion(&self) -> Conclusion {
+        let status = self.set.status.clone().unwrap_or_default();
+        if status.observed_generation != self.set.metadata.generation {
+            let examined = "its pods; the StatefulSet controller has not seen its latest change";
+            return Conclusion::nothing_found(self.object, examined);
+        }
+        if status.update_revision != status.current_revision {
+            let examined = "its pods; not all are of its latest revision";
+            return Conclusion::nothing_found(self.object, examined);
+        }
+        Conclusion::healthy("it has the pods that it is to have, and they are ready")
     }
 
     fn short_of(&self, ordinal: u32) -> Vec<Cause> {

@@ -1,6 +1,7 @@
 //! PersistentVolumes.
 
 mod released;
+mod settled;
 mod terminating;
 
 use crate::why::{Answer, Look, Object, World};
@@ -16,7 +17,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     };
     if let Some(deleted) = &volume.metadata.deletion_timestamp {
         let (chain, also) = terminating::causes(world, object, &volume);
-        let answer = Answer::of(object.to_string(), "Terminating").since(Some(deleted.0));
+        let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
         return Look::Found(Answer {
             also,
             ..answer.because(chain)
@@ -27,9 +28,9 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let since = status
         .last_phase_transition_time
         .or_else(|| volume.creation_timestamp());
-    let answer = Answer::of(object.to_string(), phase.as_str()).since(since.map(|time| time.0));
+    let answer = Answer::of(object, phase.as_str()).since(since.map(|time| time.0));
     Look::Found(match phase.as_str() {
         "Released" | "Failed" => answer.because(released::causes(world, object, &volume)),
-        _ => answer,
+        phase => settled::explain(world, object, &volume, phase, answer),
     })
 }

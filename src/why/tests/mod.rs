@@ -1,6 +1,7 @@
 //! Causes that no control plane comes to within a test, from objects that are made up.
 
 mod claims;
+mod health;
 mod pods;
 mod reuse;
 mod unread;

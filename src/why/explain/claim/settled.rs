@@ -4,19 +4,149 @@ use crate::{
     components::Component,
     objects::finalizers::PVC_PROTECTION,
     why::{
-        Cause, Object, World,
-        explain::{retention, webhooks},
+        Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
+        explain::{claim::lost, quantity, retention, webhooks},
     },
 };
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
 
-/// What is to become of it: by its owners, by its set's retention policy; and whether it is protected.
-pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
-    if let Some(unprotected) = unprotected(world, claim) {
-        return vec![unprotected];
+/// Kubernetes says of a claim whether pods use it (KEP-5541).
+const UNUSED: &str = "Unused";
+
+/// Whether anything is the matter with it, or with its volume; else what is to become of it.
+pub(super) fn explain(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    answer: Answer,
+) -> Answer {
+    if let Some(trouble) = trouble(world, object, claim) {
+        return answer.because(trouble);
     }
-    retention::causes(world, object, claim)
+    let chain = retention::causes(world, object, claim);
+    // Both controllers at work is no harm, but not as it should be either.
+    if chain.iter().any(|cause| cause.code == Code::BothActive) {
+        return answer.because(chain);
+    }
+    let conclusion = conclusion(world, object, claim);
+    answer.because(chain).concluding(conclusion)
+}
+
+/// The chain alone.
+pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+    let trouble = trouble(world, object, claim);
+    trouble.unwrap_or_else(|| retention::causes(world, object, claim))
+}
+
+fn trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Vec<Cause>> {
+    retention::dead_owner(world, object, claim)
+        .or_else(|| unprotected(world, claim))
+        .map(|cause| vec![cause])
+        .or_else(|| volume_lost(world, object, claim))
+}
+
+/// Its volume is gone, another claim's, or about to go.
+fn volume_lost(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Option<Vec<Cause>> {
+    let name = volume_name(claim);
+    let volume = match world.get::<PersistentVolume>("", name) {
+        Look::Found(volume) => volume,
+        Look::Absent => return Some(lost(world, object, claim)),
+        Look::Unread => return None,
+    };
+    if !is_volume_of(&volume, claim) {
+        return Some(lost(world, object, claim));
+    }
+    let deleted = volume.metadata.deletion_timestamp.as_ref()?.0;
+    let policy = volume
+        .spec
+        .as_ref()?
+        .persistent_volume_reclaim_policy
+        .as_deref();
+    let sentence = format!(
+        "The claim's volume {name} is being deleted (policy {}), and a deletion is never taken back: the volume is kept only for as \
+         long as the claim is bound to it.",
+        policy.unwrap_or("unknown")
+    );
+    let volume = Object::volume(name);
+    let evidence = Evidence::new(volume.to_string(), "metadata.deletionTimestamp");
+    let cause = Cause::new(
+        Code::VolumeDeleting,
+        sentence,
+        evidence.since(Some(deleted)),
+    );
+    Some(vec![cause.run(
+        format!("volume-warden why {}", volume.arguments()),
+        "to see what holds it; what is on it has to be copied elsewhere before the claim is deleted",
+    )])
+}
+
+/// Health, where claim and volume agree and nothing else is said of the claim: no condition, no resize.
+fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
+    let name = volume_name(claim);
+    let Some(volume) = world.get::<PersistentVolume>("", name).found() else {
+        return Conclusion::nothing_found(object, "the claim, without its volume");
+    };
+    let phase = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    let phase = phase.unwrap_or("Pending");
+    match unsettled(claim) {
+        Some(what) => Conclusion::nothing_found(object, what),
+        None if phase == "Bound" => Conclusion::healthy(format!(
+            "the claim and its volume {name} are bound to each other"
+        )),
+        None => Conclusion::nothing_found(object, format!("its volume {name}, which is {phase}")),
+    }
+}
+
+/// What is said of the claim that no rule explains.
+fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
+    let status = claim.status.clone().unwrap_or_default();
+    let mut conditions = status.conditions.into_iter().flatten();
+    if let Some(condition) = conditions.find(|condition| condition.type_ != UNUSED) {
+        let said = condition.message.unwrap_or_default();
+        let (type_, status) = (condition.type_, condition.status);
+        return Some(format!(
+            "its condition {type_}, which is {status}: {said:?}"
+        ));
+    }
+    if !status
+        .allocated_resource_statuses
+        .unwrap_or_default()
+        .is_empty()
+    {
+        return Some("a resize, which is not finished".to_owned());
+    }
+    if status.modify_volume_status.is_some() {
+        return Some("a change of its VolumeAttributesClass, which is not finished".to_owned());
+    }
+    let spec = claim.spec.as_ref()?;
+    let wanted = spec.resources.as_ref()?.requests.as_ref()?.get("storage")?;
+    let has = status.capacity.unwrap_or_default();
+    let has = has.get("storage").map_or("nothing", |has| &has.0);
+    let is_small = quantity::of(has) < quantity::of(&wanted.0);
+    is_small.then(|| format!("its size: it has {has} where {} are wanted", wanted.0))
+}
+
+fn volume_name(claim: &PersistentVolumeClaim) -> &str {
+    let spec = claim.spec.as_ref();
+    let name = spec.and_then(|spec| spec.volume_name.as_deref());
+    name.unwrap_or_default()
+}
+
+/// Also from the volume's side.
+fn is_volume_of(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let reference = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    reference.is_some_and(|reference| reference.uid == claim.uid())
 }
 
 fn unprotected(world: &World, claim: &PersistentVolumeClaim) -> Option<Cause> {

@@ -21,7 +21,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     match latest(&events, &object.name.name) {
         Some(event) if event.reason.as_deref() != Some(DELETED) => {
             let state = "gone from Kubernetes, and still in the storage backend";
-            let answer = Answer::of(object.to_string(), state).since(events::since(event));
+            let answer = Answer::of(object, state).since(events::since(event));
             Look::Found(answer.because([cause(event)]))
         }
         _ => Look::Absent,

@@ -1,0 +1,99 @@
+//! Volumes that live and have a claim, or may get one.
+
+use crate::why::{
+    Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
+    explain::{claim, volumes::lacking},
+};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use kube::ResourceExt;
+
+/// Of a volume in that phase.
+pub(super) fn explain(
+    world: &World,
+    object: &Object,
+    volume: &PersistentVolume,
+    phase: &str,
+    answer: Answer,
+) -> Answer {
+    let reference = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    let conclusion = match (phase, reference) {
+        ("Available", None) => Conclusion::healthy("any claim that it fits may have it"),
+        ("Bound" | "Available", Some(reference)) => {
+            let (namespace, name) = (
+                reference.namespace.as_deref().unwrap_or_default(),
+                reference.name.as_deref().unwrap_or_default(),
+            );
+            match world.get::<PersistentVolumeClaim>(namespace, name) {
+                Look::Found(claim) if phase == "Bound" => bound(object, reference, &claim),
+                Look::Found(claim) => match misfit(object, volume, &claim) {
+                    Some(misfit) => return answer.because([misfit]),
+                    None => reserved(object, &claim),
+                },
+                Look::Absent => {
+                    let examined = format!("its claim {namespace}/{name}, which does not exist");
+                    Conclusion::nothing_found(object, examined)
+                }
+                Look::Unread => Conclusion::nothing_found(object, "the volume, without its claim"),
+            }
+        }
+        _ => Conclusion::nothing_found(object, "its phase"),
+    };
+    answer.concluding(conclusion)
+}
+
+/// Health, where the claim says the same.
+fn bound(
+    object: &Object,
+    reference: &ObjectReference,
+    claim: &PersistentVolumeClaim,
+) -> Conclusion {
+    let state = claim::state(claim);
+    let name = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_name.as_deref());
+    let is_its = reference.uid == claim.uid() && name == Some(&object.name.name);
+    if is_its && state == "Bound" {
+        return Conclusion::healthy("the volume and its claim are bound to each other");
+    }
+    let whose = if is_its {
+        "its claim"
+    } else {
+        "a claim of that name, which has not this volume and"
+    };
+    Conclusion::nothing_found(object, format!("{whose} is {state}"))
+}
+
+/// It is kept for a claim that cannot have it.
+fn misfit(
+    object: &Object,
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+) -> Option<Cause> {
+    if claim::state(claim) != "Pending" {
+        return None;
+    }
+    let lacking = lacking(volume.spec.as_ref()?, claim.spec.as_ref()?)?;
+    let name = Object::claim(&claim.namespace()?, &claim.name_any());
+    let sentence = format!(
+        "The volume is reserved for the claim {}, which cannot have it: the volume {lacking}.",
+        name.name
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.claimRef");
+    Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
+        name.describe(),
+        "to compare; the reservation has to be given up, or the claim made anew",
+    ))
+}
+
+fn reserved(object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
+    let state = claim::state(claim);
+    let name = claim.name_any();
+    Conclusion::nothing_found(
+        object,
+        format!("the claim {name} that it is reserved for, which is {state}"),
+    )
+}
