@@ -4,7 +4,9 @@
 
 mod places;
 
+use arc_swap::ArcSwapOption;
 use places::Places;
+use rustls::ServerConfig;
 use std::{
     io::{self, ErrorKind},
     net::SocketAddr,
@@ -24,6 +26,9 @@ pub use places::Place;
 const BACKLOG: u32 = 4096;
 /// After an error that is not about one connection, such as too few file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The present certificate; nothing until there is one. New connections see a new one at once.
+pub type Certificate = Arc<ArcSwapOption<ServerConfig>>;
 
 /// See the module.
 pub struct Listener {

@@ -23,4 +23,4 @@ pub use published_path::{PathPublisher, Rotation, Settings as PathSettings};
 pub use request::{Request, UserInfo};
 pub use router::{Options, router};
 pub use secret_paths::{PathSecret, SecretPaths};
-pub use server::{Certificate, Limits, serve};
+pub use server::{Limits, serve};

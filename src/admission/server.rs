@@ -10,10 +10,11 @@
 //! for a while. There is no HTTP/2: [`crate::tls`] does not offer it.
 
 use super::{connection::Shared, seats::Seats, secret_paths::SecretPaths};
-use crate::{listener::Listener, telemetry::Metrics};
-use arc_swap::ArcSwapOption;
+use crate::{
+    listener::{Certificate, Listener},
+    telemetry::Metrics,
+};
 use axum::Router;
-use rustls::ServerConfig;
 use std::{
     sync::{
         Arc,
@@ -57,9 +58,6 @@ impl Default for Limits {
         }
     }
 }
-
-/// The present certificate; nothing until there is one. New connections see a new one at once.
-pub type Certificate = Arc<ArcSwapOption<ServerConfig>>;
 
 /// Serves `app` until `stop`, then until the lame duck and the drain are over.
 ///

@@ -12,6 +12,7 @@ mod go_duration;
 mod man;
 mod options;
 mod print;
+mod probe;
 mod provisioner;
 mod releaser;
 mod run;
@@ -59,6 +60,8 @@ enum Command {
     /// Say why a claim, a volume, a pod, a StatefulSet or a namespace is as it is, and what to do next.
     #[command(after_help = why::EXIT_CODES)]
     Why(why::WhyOptions),
+    /// Ask the `run` in the same container whether it is alive or ready: for the probes of the kubelet.
+    Probe(probe::ProbeCommand),
     /// Print what makes a shell complete the command line.
     Completions(completions::CompletionsOptions),
     /// Print the manual page, of the program or of one of its commands.
@@ -82,6 +85,7 @@ impl Cli {
             Command::Drain(options) => drain::run(*options),
             Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Why(options) => why::run(options),
+            Command::Probe(options) => probe::run(options),
             Command::Completions(options) => completions::run(options).map(|()| ExitCode::SUCCESS),
             Command::Man(options) => man::run(options).map(|()| ExitCode::SUCCESS),
         };

@@ -151,7 +151,7 @@ pub(super) struct ServerOptions {
     )]
     pub(super) max_webhook_timeout: Option<Duration>,
 
-    /// Where /metrics, /livez and /readyz are served, over plain HTTP.
+    /// Where /metrics is served, over plain HTTP, or over HTTPS with --metrics-authorization. Also /livez and /readyz.
     #[arg(
         long,
         env = "VOLUME_WARDEN_METRICS_ADDRESS",
@@ -159,6 +159,26 @@ pub(super) struct ServerOptions {
         value_name = "IP:PORT"
     )]
     pub(super) metrics_address: SocketAddr,
+
+    /// Serve /metrics only to bearers of a token that may get /metrics (ClusterRoles' nonResourceURLs), as the API server
+    /// judges by TokenReview and SubjectAccessReview.
+    #[arg(long, env = "VOLUME_WARDEN_METRICS_AUTHORIZATION", default_value_t)]
+    pub(super) metrics_authorization: bool,
+
+    #[command(flatten)]
+    pub(super) probes: ProbeOptions,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct ProbeOptions {
+    /// Where `volume-warden probe` asks for /livez and /readyz, over plain HTTP. An address that only the container can reach.
+    #[arg(
+        long,
+        env = "VOLUME_WARDEN_PROBE_ADDRESS",
+        default_value = "127.0.0.1:8081",
+        value_name = "IP:PORT"
+    )]
+    pub(super) probe_address: SocketAddr,
 }
 
 impl RunOptions {

@@ -9,12 +9,15 @@ use super::{
 use crate::{
     admission::{self, Limits},
     assembly::{Assembly, Context},
-    cluster::{Apply, Configuration, Elector, LeaseName},
+    cluster::{Apply, Configuration, Elector, LeaseName, Tokens},
     components::Component,
-    listener::{self, Listener},
+    listener,
     namespace_gc::Collecting,
-    telemetry::{Metrics, health},
-    tls::install_crypto,
+    telemetry::{
+        Metrics,
+        health::{self, Authorization},
+    },
+    tls::{Service, install_crypto},
     version,
 };
 use anyhow::Context as _;
@@ -51,7 +54,8 @@ struct Process {
 struct Sockets {
     /// Not where no component has a webhook.
     https: Option<TcpListener>,
-    http: Listener,
+    metrics: TcpListener,
+    probes: TcpListener,
 }
 
 impl Process {
@@ -87,7 +91,7 @@ impl Process {
             "starting"
         );
         // First of all: a process that cannot serve must not win the Lease either.
-        let sockets = self.listen().await?;
+        let sockets = self.listen()?;
         let serving = self.serving(&client).await?;
         let collecting = self.collecting().await?;
         // From the first task on, none of them ends without a goodbye: the Lease would stay held.
@@ -95,7 +99,7 @@ impl Process {
         let assembly = self.components(&client, collecting);
         let front = serving
             .map(|serving| serving.follow(&mut self.tasks, assembly.apply(), self.lease.clone()));
-        self.serve(sockets, assembly, front);
+        self.serve(sockets, assembly, &client, front);
         let limits = Limits::default();
         self.tasks
             .watch_over(signals, limits.lame_duck + limits.drain + LAST_CALL)
@@ -108,10 +112,10 @@ impl Process {
         configurations.copied().collect()
     }
 
-    /// Not where no component has a webhook.
+    /// Not where no component has a webhook, and metrics are served over plain HTTP.
     async fn serving(&self, client: &Client) -> anyhow::Result<Option<Serving>> {
         let configurations = self.configurations();
-        if configurations.is_empty() {
+        if configurations.is_empty() && !self.options.server.metrics_authorization {
             return Ok(None);
         }
         let (tls, namespace) = (&self.options.tls, self.system_namespace.as_str());
@@ -171,22 +175,30 @@ impl Process {
         assembly
     }
 
-    async fn listen(&self) -> anyhow::Result<Sockets> {
+    fn listen(&self) -> anyhow::Result<Sockets> {
         let server = &self.options.server;
         let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
-        let (https, http) = (server.webhook_address, server.metrics_address);
+        let bind = |address| listener::bind(address).with_context(cannot(address));
         let https = match !self.configurations().is_empty() {
-            true => Some(listener::bind(https).with_context(cannot(https))?),
+            true => Some(bind(server.webhook_address)?),
             false => None,
         };
-        let http = listener::bind(http).with_context(cannot(http))?;
         Ok(Sockets {
             https,
-            http: Listener::new(http, health::CONNECTIONS),
+            metrics: bind(server.metrics_address)?,
+            probes: bind(server.probes.probe_address)?,
         })
     }
 
-    fn serve(&mut self, sockets: Sockets, mut assembly: Assembly, front: Option<Front>) {
+    fn serve(
+        &mut self,
+        sockets: Sockets,
+        mut assembly: Assembly,
+        client: &Client,
+        front: Option<Front>,
+    ) {
+        let service = front.as_ref().map(|front| &front.service);
+        let authorization = self.authorization(client, service);
         let missing = self.missing(&assembly, front.clone());
         let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
         let options = admission::Options {
@@ -210,9 +222,24 @@ impl Process {
         for reconciler in assembly.reconcilers() {
             self.tasks.spawn("a reconciler", reconciler);
         }
-        let probes = health::serve(sockets.http, metrics, missing);
+        let probes = health::serve_probes(sockets.probes, missing.clone());
+        self.tasks.spawn_endless("the probe server", needed, probes);
+        let metrics = health::serve_metrics(sockets.metrics, metrics, missing, authorization);
         self.tasks
-            .spawn_endless("the metrics server", needed, probes);
+            .spawn_endless("the metrics server", needed, metrics);
+    }
+
+    /// Who may read the metrics; all where that was not asked for.
+    fn authorization(&self, client: &Client, service: Option<&Service>) -> Option<Authorization> {
+        let service = service.filter(|_| self.options.server.metrics_authorization)?;
+        let tokens = Tokens::new(client.clone(), "/metrics");
+        Some(Authorization {
+            certificate: service.certificate_for_all.clone(),
+            judge: Arc::new(move |token| {
+                let tokens = tokens.clone();
+                Box::pin(async move { tokens.judge(token).await })
+            }),
+        })
     }
 
     /// What keeps this replica from being ready.

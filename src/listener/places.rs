@@ -130,13 +130,18 @@ impl Place {
         }
     }
 
-    /// The client is no stranger: its connection needs no place, and further ones from its address
-    /// are the last to lose theirs.
-    pub fn trust(self) {
+    /// The client is no stranger: connections from its address are the last to lose their places.
+    pub fn recognize(&self) {
         let mut state = self.places.lock();
-        if let Some(taken) = state.taken.remove(&self.number) {
-            state.trust(taken.network);
+        if let Some(taken) = state.taken.get(&self.number) {
+            let network = taken.network;
+            state.trust(network);
         }
+    }
+
+    /// The same, and its connection needs no place any more.
+    pub fn trust(self) {
+        self.recognize();
     }
 }
 

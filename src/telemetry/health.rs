@@ -1,76 +1,174 @@
-//! Probes and metrics on a plain port of their own.
+//! Probes, and the port where metrics are served.
 
-use super::Metrics;
-use crate::listener::Listener;
+use super::{
+    Metrics,
+    http::{Scheme, serve},
+    scrapes::{Scrapes, scrapes},
+};
+use crate::listener::{Certificate, Place};
 use axum::{
-    Router,
-    http::{StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse,
+    Extension, Router,
+    extract::Request,
+    http::{
+        HeaderMap, StatusCode,
+        header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE},
+    },
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
     routing::get,
 };
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
-use std::{sync::Arc, time::Duration};
-use tokio::task::spawn_blocking;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tokio::net::TcpListener;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The port is open to every pod of the cluster: nobody may take all file descriptors through it.
-pub const CONNECTIONS: usize = 64;
-/// Between requests.
-const IDLE: Duration = Duration::from_secs(30);
+/// Longer ones are no tokens of Kubernetes.
+const LONGEST_TOKEN: usize = 8 * 1024;
 
 /// What is still missing before this replica may be sent traffic; empty when nothing is.
 pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// Serves `/livez`, `/readyz` and `/metrics` for ever.
-///
-/// `/livez` says that the process runs its tasks: it ends by itself when one of them does. `/readyz` says that every watch
-/// has a complete list and that there is a certificate to serve; if not, what is missing.
-pub async fn serve(listener: Listener, metrics: Arc<Metrics>, missing: Missing) {
-    let readiness = missing.clone();
-    metrics.before_scrape(move |metrics| metrics.ready(readiness().is_empty()));
-    let app = router(metrics, missing);
-    loop {
-        let (tcp, place) = listener.accept().await;
-        let service = TowerToHyperService::new(app.clone());
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
-        let connection = builder.serve_connection(TokioIo::new(tcp), service);
-        tokio::spawn(async move {
-            // However it ended, it was its client's business.
-            tokio::select! { _ = connection => {}, () = place.evicted() => {} }
-        });
-    }
+/// Who may read the metrics: the bearers of tokens that this says may.
+pub struct Authorization {
+    /// Of the server: a token is not sent in clear text.
+    pub certificate: Certificate,
+    /// The judgement of a token.
+    pub judge: Judge,
 }
 
-fn router(metrics: Arc<Metrics>, missing: Missing) -> Router {
-    let text = move || async move {
-        // Counting everything there is may take a while, and must hold up no webhook.
-        let text = spawn_blocking(move || metrics.text()).await;
-        let status = if text.is_ok() {
-            StatusCode::OK
-        } else {
-            StatusCode::INTERNAL_SERVER_ERROR
-        };
-        let body = text.unwrap_or_default();
-        (status, [(CONTENT_TYPE, OPENMETRICS)], body)
+/// Judges a token.
+pub type Judge = Arc<dyn Fn(String) -> BoxFuture<'static, Judgement> + Send + Sync>;
+
+/// What the bearer of a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// To read the metrics.
+    Allowed,
+    /// Not that.
+    Forbidden,
+    /// It is nobody's token.
+    Unauthenticated,
+    /// The API server could not be asked.
+    Unavailable,
+}
+
+/// Serves `/livez` and `/readyz` for ever: for the kubelet, which has them asked from within the
+/// container.
+///
+/// `/livez` says that the process runs its tasks: it ends by itself when one of them does.
+/// `/readyz` says that every watch has a complete list and that there is a certificate to serve;
+/// if not, what is missing.
+pub async fn serve_probes(listener: TcpListener, missing: Missing) {
+    serve(listener, Scheme::Http, probes(missing)).await;
+}
+
+/// Serves `/metrics` for ever, to all or to those that `authorization` allows, over HTTPS then.
+/// Also the probes, to all: for clusters whose kubelet asks at this port.
+pub async fn serve_metrics(
+    listener: TcpListener,
+    metrics: Arc<Metrics>,
+    missing: Missing,
+    authorization: Option<Authorization>,
+) {
+    let readiness = missing.clone();
+    metrics.before_scrape(move |metrics| metrics.ready(readiness().is_empty()));
+    let (scrapes, render) = scrapes(metrics);
+    let (scheme, judge) = match authorization {
+        None => (Scheme::Http, None),
+        Some(authorization) => {
+            let scheme = Scheme::Https(authorization.certificate);
+            (scheme, Some(authorization.judge))
+        }
     };
+    let app = probes(missing).merge(exposition(scrapes, judge));
+    tokio::select! { () = serve(listener, scheme, app) => {}, () = render => {} }
+}
+
+fn probes(missing: Missing) -> Router {
     let ready = move || async move {
         let missing = missing();
         if missing.is_empty() {
-            (StatusCode::OK, "ok\n".to_owned()).into_response()
+            (StatusCode::OK, "ok\n".to_owned())
         } else {
             let sentence = format!("not ready: {}\n", missing.join(", "));
-            (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, sentence)
         }
     };
     let live = || async { "ok\n" };
     Router::new()
-        .route("/metrics", get(text))
         .route("/readyz", get(ready))
         .route("/livez", get(live))
         .route("/healthz", get(live))
+}
+
+fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
+    let text = move || async move {
+        match scrapes.text().await {
+            Some(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+            None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    };
+    let router = Router::new().route("/metrics", get(text));
+    match judge {
+        None => router,
+        Some(judge) => router.layer(from_fn(
+            move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
+                authorized(judge.clone(), place, request, next)
+            },
+        )),
+    }
+}
+
+async fn authorized(judge: Judge, place: Arc<Place>, request: Request, next: Next) -> Response {
+    let judgement = match token(request.headers()) {
+        Some(token) => judge(token).await,
+        None => Judgement::Unauthenticated,
+    };
+    match judgement {
+        Judgement::Allowed => {
+            place.recognize();
+            next.run(request).await
+        }
+        Judgement::Forbidden => StatusCode::FORBIDDEN.into_response(),
+        Judgement::Unauthenticated => {
+            let challenge = [(WWW_AUTHENTICATE, "Bearer")];
+            (StatusCode::UNAUTHORIZED, challenge).into_response()
+        }
+        Judgement::Unavailable => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+/// Source: RFC 6750, section 2.1; the scheme is not case-sensitive (RFC 9110, section 11.1).
+fn token(headers: &HeaderMap) -> Option<String> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    let fits = (1..=LONGEST_TOKEN).contains(&token.len());
+    (scheme.eq_ignore_ascii_case("bearer") && fits).then(|| token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn only_bearer_tokens_of_a_usual_length_are_judged() {
+        let longest = "x".repeat(LONGEST_TOKEN);
+        for (header, expected) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc ", Some("abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("", None),
+            (&*format!("Bearer {longest}"), Some(&*longest)),
+            (&format!("Bearer {longest}x"), None),
+        ] {
+            let mut headers = HeaderMap::new();
+            let value = HeaderValue::from_str(header).expect("a value");
+            headers.insert(AUTHORIZATION, value);
+            assert_eq!(token(&headers).as_deref(), expected, "{header:.20}");
+        }
+        assert_eq!(token(&HeaderMap::new()), None);
+    }
 }

@@ -6,6 +6,7 @@ mod build;
 mod certificate;
 mod feeds;
 pub mod health;
+mod http;
 mod labels;
 pub mod logs;
 mod metrics;
@@ -16,6 +17,7 @@ mod protection;
 mod provisioning;
 mod releasing;
 mod retention;
+mod scrapes;
 mod sparse;
 mod work;
 

@@ -5,7 +5,7 @@ use super::{
     config::{Pair, Validity, server_config},
     trust::{Trust, trust},
 };
-use crate::{admission::Certificate, cluster::Found, telemetry::Metrics};
+use crate::{cluster::Found, listener::Certificate, telemetry::Metrics};
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Service {
     /// For the server.
     pub certificate: Certificate,
+    /// The same, for a server that asks its clients for no certificate.
+    pub certificate_for_all: Certificate,
     pub(super) clock: Clock,
     state: Arc<Mutex<State>>,
 }
@@ -69,6 +71,7 @@ impl Service {
     pub fn new(metrics: &Metrics, clock: Clock) -> Self {
         let service = Self {
             certificate: Certificate::default(),
+            certificate_for_all: Certificate::default(),
             clock,
             state: Arc::default(),
         };
@@ -92,7 +95,9 @@ impl Service {
         let mut state = self.lock();
         let served = Validity::of(&pair.certificate)?;
         let config = server_config(pair, state.clients.clone(), &self.clock)?;
+        let for_all = server_config(pair, None, &self.clock)?;
         self.certificate.store(Some(config));
+        self.certificate_for_all.store(Some(for_all));
         state.served = Some(served);
         state.pair = Some(pair.clone());
         Ok(())

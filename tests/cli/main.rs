@@ -129,6 +129,7 @@ fn run(kubeconfig: &Path, arguments: &[&str]) -> Command {
     command
         .env("VOLUME_WARDEN_WEBHOOK_ADDRESS", "127.0.0.1:0")
         .env("VOLUME_WARDEN_METRICS_ADDRESS", "127.0.0.1:0")
+        .env("VOLUME_WARDEN_PROBE_ADDRESS", "127.0.0.1:0")
         .env("VOLUME_WARDEN_KUBECONFIG", kubeconfig)
         .args(arguments);
     command
@@ -367,7 +368,7 @@ fn an_address_in_use_is_told() {
     let kubeconfig = kubeconfig(&directory);
     let taken = TcpListener::bind("127.0.0.1:0").expect("listens");
     let address = taken.local_addr().expect("an address").to_string();
-    for flag in ["--webhook-address", "--metrics-address"] {
+    for flag in ["--webhook-address", "--metrics-address", "--probe-address"] {
         failed(
             run(&kubeconfig, &[flag, &address]),
             &format!("cannot listen on {address}"),

@@ -4,6 +4,7 @@
 
 mod clients;
 mod connections;
+mod metrics;
 mod strangers;
 mod support;
 

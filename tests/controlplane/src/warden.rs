@@ -92,7 +92,7 @@ impl WardenBuilder<'_> {
                     .await?
             }
         };
-        let [webhook_port, metrics_port] = free_ports()?;
+        let [webhook_port, metrics_port, probe_port] = free_ports()?;
         let mut command = on_core(&self.binary, self.core);
         command
             .arg("run")
@@ -100,6 +100,7 @@ impl WardenBuilder<'_> {
             .arg(kubeconfig)
             .args(["--webhook-address", &format!("127.0.0.1:{webhook_port}")])
             .args(["--metrics-address", &format!("127.0.0.1:{metrics_port}")])
+            .args(["--probe-address", &format!("127.0.0.1:{probe_port}")])
             // Tests set longer timeouts than the manifests, where they are not about time.
             .args(["--max-webhook-timeout", "30s"])
             // An argument may say otherwise.
@@ -117,6 +118,7 @@ impl WardenBuilder<'_> {
             process,
             webhook_port,
             metrics_port,
+            probe_port,
             _route: route,
         };
         warden.started().await?;
@@ -130,6 +132,7 @@ pub struct Warden {
     process: Process,
     webhook_port: u16,
     metrics_port: u16,
+    probe_port: u16,
     _route: Option<Route>,
 }
 
@@ -159,9 +162,14 @@ impl Warden {
         self.webhook_port
     }
 
-    /// Where it serves its metrics and probes, on 127.0.0.1.
+    /// Where it serves its metrics, on 127.0.0.1.
     pub fn metrics_port(&self) -> u16 {
         self.metrics_port
+    }
+
+    /// Where `volume-warden probe` asks, on 127.0.0.1.
+    pub fn probe_port(&self) -> u16 {
+        self.probe_port
     }
 
     /// Its metrics, as text.
@@ -173,7 +181,7 @@ impl Warden {
 
     /// Whether it says that it is ready.
     pub async fn ready(&self) -> bool {
-        matches!(http_get(self.metrics_port, "/readyz").await, Ok((200, _)))
+        matches!(http_get(self.probe_port, "/readyz").await, Ok((200, _)))
     }
 
     /// Asks it to end, and waits for that.
@@ -189,7 +197,7 @@ impl Warden {
             if let Err(ended) = self.process.ensure_running() {
                 return Ok(Some(Err(ended)));
             }
-            let (status, body) = http_get(self.metrics_port, "/readyz").await?;
+            let (status, body) = http_get(self.probe_port, "/readyz").await?;
             ensure!(status == 200, "/readyz answered {status}: {body}");
             Ok(Some(Ok(())))
         });

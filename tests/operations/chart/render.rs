@@ -170,12 +170,22 @@ async fn each_option_is_the_same() -> Result<()> {
             "service-monitor",
             json!({"serviceMonitor": {"enabled": true}}),
         ),
+        (
+            "metrics-authorization",
+            json!({"metricsAuthorization": {"enabled": true}}),
+        ),
     ];
     for (component, values) in options {
         let all = [&["self-signed"], &COMPONENTS[..], &[component]].concat();
         let kustomization = Kustomization::of(&all, NAMESPACE)?;
         same(kustomization.path(), &values, NAMESPACE).await?;
     }
+    let monitored = ["service-monitor", "metrics-authorization"];
+    let all = [&["self-signed"], &COMPONENTS[..], &monitored].concat();
+    let values =
+        json!({"serviceMonitor": {"enabled": true}, "metricsAuthorization": {"enabled": true}});
+    let kustomization = Kustomization::of(&all, "elsewhere")?;
+    same(kustomization.path(), &values, "elsewhere").await?;
     let options = [
         (
             "pvc-provisioner",

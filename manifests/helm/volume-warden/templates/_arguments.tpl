@@ -16,6 +16,9 @@
 - --tls-cert-file=/etc/volume-warden/tls/tls.crt
 - --tls-key-file=/etc/volume-warden/tls/tls.key
 {{- end }}
+{{- if .Values.metricsAuthorization.enabled }}
+- --metrics-authorization
+{{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
 {{- end }}

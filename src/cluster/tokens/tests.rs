@@ -1,0 +1,123 @@
+use super::*;
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// What the API server is asked, in order.
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<Vec<Value>>>);
+
+impl Fake {
+    fn tokens(&self) -> Tokens {
+        let fake = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let fake = fake.clone();
+            async move {
+                let body = request.into_body().collect_bytes().await.expect("a body");
+                let body: Value = serde_json::from_slice(&body).expect("JSON");
+                let answer = answer(&body);
+                fake.0.lock().expect("no panic").push(body);
+                let code = if answer.is_null() { 500 } else { 201 };
+                let answer = Body::from(answer.to_string().into_bytes());
+                let response = Response::builder().status(code).body(answer);
+                Ok::<_, std::io::Error>(response.expect("a response"))
+            }
+        });
+        Tokens::new(Client::new(service, "default"), "/metrics")
+    }
+
+    fn calls(&self) -> usize {
+        self.0.lock().expect("no panic").len()
+    }
+}
+
+/// Everybody's token is `token-of-` and the name; only prometheus may read.
+fn answer(body: &Value) -> Value {
+    let mut answer = body.clone();
+    if let Some(token) = body["spec"]["token"].as_str() {
+        let Some(name) = token.strip_prefix("token-of-") else {
+            answer["status"] = json!({"error": "invalid bearer token"});
+            return answer;
+        };
+        if name == "nobody-answers" {
+            return Value::Null;
+        }
+        let user = json!({"username": name, "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}});
+        answer["status"] = json!({"authenticated": true, "user": user});
+    } else {
+        answer["status"] = json!({"allowed": body["spec"]["user"] == "prometheus"});
+    }
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_api_server_judges() {
+    let fake = Fake::default();
+    let tokens = fake.tokens();
+    for (token, expected) in [
+        ("token-of-prometheus", Judgement::Allowed),
+        ("token-of-tenant", Judgement::Forbidden),
+        ("junk", Judgement::Unauthenticated),
+        ("token-of-nobody-answers", Judgement::Unavailable),
+    ] {
+        assert_eq!(tokens.judge(token.into()).await, expected, "{token}");
+    }
+    let asked = fake.0.lock().expect("no panic")[1]["spec"].clone();
+    let expected = json!({
+        "user": "prometheus", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    });
+    assert_eq!(asked, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn judgements_are_remembered_for_a_while() {
+    let fake = Fake::default();
+    let tokens = fake.tokens();
+    for (token, lasts, calls) in [
+        ("token-of-prometheus", ALLOWED_FOR, 2),
+        ("token-of-tenant", REFUSED_FOR, 2),
+        ("junk", REFUSED_FOR, 1),
+        ("token-of-nobody-answers", Duration::ZERO, 1),
+    ] {
+        let before = fake.calls();
+        let first = tokens.judge(token.into()).await;
+        tokio::time::advance(lasts.saturating_sub(Duration::from_millis(1))).await;
+        if !lasts.is_zero() {
+            assert_eq!(tokens.judge(token.into()).await, first);
+            assert_eq!(fake.calls(), before + calls, "{token}");
+        }
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(tokens.judge(token.into()).await, first);
+        assert_eq!(fake.calls(), before + 2 * calls, "{token}");
+    }
+}
+
+/// Those that are not allowed cause few calls, and make nobody else be forgotten. One that does not
+/// wait for the answer causes no more.
+#[tokio::test(start_paused = true)]
+async fn strangers_have_few_questions_asked() {
+    let fake = Fake::default();
+    let tokens = fake.tokens();
+    let allowed = "token-of-prometheus".to_owned();
+    tokens.judge(allowed.clone()).await;
+    let started = Instant::now();
+    for number in 0..1000 {
+        if started.elapsed() > ALLOWED_FOR / 2 {
+            break;
+        }
+        let token = format!("junk-{number}");
+        let impatient = tokens.judge(token);
+        let _ = tokio::time::timeout(Duration::from_millis(1), impatient).await;
+    }
+    let pauses = started.elapsed().div_duration_f64(PAUSE).ceil() as usize;
+    let calls = fake.calls();
+    // The first two are those about the token that is allowed.
+    assert!(
+        (3..=2 + QUESTIONS * pauses).contains(&calls),
+        "{calls} in {pauses} pauses"
+    );
+    assert!(tokens.0.lock().len() <= REMEMBERED);
+    assert_eq!(tokens.judge(allowed).await, Judgement::Allowed);
+    assert_eq!(fake.calls(), calls);
+}

@@ -1,0 +1,82 @@
+//! The HTTP server of metrics and probes: one request a connection, few connections, little time.
+
+use crate::listener::{Certificate, Listener, Place};
+use axum::{Router, body::Body, http::Request};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    time::sleep,
+};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+/// Connections at once; when there are more, the oldest of the address that has most is closed.
+const CONNECTIONS: usize = 64;
+/// For a TLS handshake and the head of the request.
+const HEAD: Duration = Duration::from_secs(5);
+/// For everything, until the answer is read. As long as the longest usual `scrape_timeout`.
+const WHOLE: Duration = Duration::from_secs(30);
+/// The longest head of a request. A token has a few KiB at most.
+const BUFFER: usize = 16 * 1024;
+
+/// How a server talks to its clients.
+pub(super) enum Scheme {
+    /// In clear text.
+    Http,
+    /// Connections are closed at once while there is no certificate.
+    Https(Certificate),
+}
+
+/// Serves `app` for ever. Each request carries the [`Place`] of its connection as an extension.
+pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
+    let listener = Listener::new(listener, CONNECTIONS);
+    loop {
+        let (tcp, place) = listener.accept().await;
+        let tls = match &scheme {
+            Scheme::Http => None,
+            Scheme::Https(certificate) => match certificate.load_full() {
+                Some(config) => Some(TlsAcceptor::from(config)),
+                None => continue,
+            },
+        };
+        let app = app.clone();
+        tokio::spawn(async move {
+            let (place, deadline) = (Arc::new(place), pin!(sleep(WHOLE)));
+            let evicted = place.evicted();
+            let served = async {
+                match tls {
+                    None => answer(tcp, app, place).await,
+                    Some(tls) => {
+                        let handshake = tokio::time::timeout(HEAD, tls.accept(tcp)).await;
+                        if let Ok(Ok(stream)) = handshake {
+                            answer(stream, app, place).await;
+                        }
+                    }
+                }
+            };
+            tokio::select! { () = served => {}, () = evicted => {}, () = deadline => {} }
+        });
+    }
+}
+
+async fn answer<S>(stream: S, app: Router, place: Arc<Place>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(place.clone());
+        app.clone().oneshot(request)
+    });
+    let mut builder = http1::Builder::new();
+    let builder = builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    // Without a second request there is no idle connection to keep.
+    let builder = builder.keep_alive(false).max_buf_size(BUFFER);
+    // However it ended, its client can do nothing about it here.
+    let _ = builder
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}

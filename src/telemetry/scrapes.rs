@@ -1,0 +1,112 @@
+//! The text of the metrics, for as many as ask for it.
+//!
+//! To render it, everything there is may have to be counted. So one text is rendered at a time, in
+//! at most a tenth of the time, and answers all that asked before it was begun. A text is never
+//! older than the request that it answers.
+
+use super::Metrics;
+use axum::body::Bytes;
+use std::sync::Arc;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+
+/// Requests that wait. There are no more connections.
+const WAITING: usize = 64;
+/// After a rendering, this many times as long as it took.
+const PAUSE: u32 = 9;
+
+type Answer = oneshot::Sender<Bytes>;
+
+/// Where to ask for a text. Clones ask at the same place.
+#[derive(Clone)]
+pub(super) struct Scrapes(mpsc::Sender<Answer>);
+
+/// Where to ask, and what renders, which has to run meanwhile.
+pub(super) fn scrapes(metrics: Arc<Metrics>) -> (Scrapes, impl Future<Output = ()> + Send) {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    (Scrapes(sender), render(metrics, receiver))
+}
+
+impl Scrapes {
+    /// A text that is rendered from now on; none if rendering failed.
+    pub(super) async fn text(&self) -> Option<Bytes> {
+        let (answer, text) = oneshot::channel();
+        self.0.send(answer).await.ok()?;
+        text.await.ok()
+    }
+}
+
+async fn render(metrics: Arc<Metrics>, mut waiting: mpsc::Receiver<Answer>) {
+    while let Some(first) = waiting.recv().await {
+        let mut answers = vec![first];
+        while let Ok(another) = waiting.try_recv() {
+            answers.push(another);
+        }
+        let (metrics, started) = (metrics.clone(), Instant::now());
+        // It must hold up no webhook.
+        if let Ok(text) = spawn_blocking(move || metrics.text()).await {
+            let text = Bytes::from(text);
+            for answer in answers {
+                // Who asked may be gone.
+                let _ = answer.send(text.clone());
+            }
+        }
+        sleep(started.elapsed() * PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    #[tokio::test]
+    async fn one_rendering_answers_all_that_asked_before_it() {
+        let (metrics, renderings) = (Arc::new(Metrics::new()), Arc::<AtomicUsize>::default());
+        let count = renderings.clone();
+        metrics.before_scrape(move |metrics| {
+            count.fetch_add(1, Ordering::Relaxed);
+            metrics.ready(true);
+        });
+        let (scrapes, render) = scrapes(metrics);
+        let asked = join_all((0..WAITING / 2).map(|_| scrapes.text()));
+        let task = tokio::spawn(render);
+        let texts = asked.await;
+        assert!(
+            texts
+                .iter()
+                .flatten()
+                .all(|text| text.ends_with(b"# EOF\n"))
+        );
+        assert_eq!(texts.iter().flatten().count(), WAITING / 2);
+        assert!(renderings.load(Ordering::Relaxed) <= 2);
+        let before = renderings.load(Ordering::Relaxed);
+        assert!(scrapes.text().await.is_some());
+        assert_eq!(renderings.load(Ordering::Relaxed), before + 1, "a new one");
+        task.abort();
+    }
+
+    #[tokio::test]
+    async fn rendering_takes_a_tenth_of_the_time_at_most() {
+        const TAKES: Duration = Duration::from_millis(20);
+        let metrics = Arc::new(Metrics::new());
+        metrics.before_scrape(|_| std::thread::sleep(TAKES));
+        let (scrapes, render) = scrapes(metrics);
+        let task = tokio::spawn(render);
+        let started = Instant::now();
+        for _ in 0..3 {
+            assert!(scrapes.text().await.is_some());
+        }
+        // The third begins after two pauses. However slow the machine is, it is not earlier.
+        let earliest = TAKES * (2 * (1 + PAUSE) + 1);
+        assert!(started.elapsed() >= earliest, "{:?}", started.elapsed());
+        task.abort();
+    }
+}

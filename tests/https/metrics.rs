@@ -1,0 +1,114 @@
+//! The port of the metrics.
+
+use crate::support::*;
+use rustls::ClientConfig;
+use std::{net::SocketAddr, sync::Arc};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use volume_warden::telemetry::{
+    Metrics,
+    health::{self, Authorization, Judgement},
+};
+
+struct Port {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Port {
+    async fn open(authorization: Option<Authorization>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let (metrics, missing) = (Arc::new(Metrics::new()), Arc::new(Vec::new));
+        let server = health::serve_metrics(listener, metrics, missing, authorization);
+        let task = tokio::spawn(server);
+        Self { address, task }
+    }
+
+    async fn tcp(&self) -> TcpStream {
+        let connected = soon(TcpStream::connect(self.address)).await;
+        connected.expect("connects")
+    }
+}
+
+async fn get<S>(mut stream: S, path: &str, headers: &str) -> String
+where
+    S: AsyncReadExt + AsyncWriteExt + Unpin,
+{
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    let written = stream.write_all(request.as_bytes()).await;
+    written.expect("writes");
+    rest(stream).await
+}
+
+#[tokio::test]
+async fn idle_connections_silence_nothing() {
+    let port = Port::open(None).await;
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(port.tcp().await);
+    }
+    for path in ["/metrics", "/livez", "/readyz"] {
+        let answer = get(port.tcp().await, path, "").await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    }
+    // The first ones had to give way.
+    cut(idle.swap_remove(0)).await;
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_after_its_answer_or_without_a_request() {
+    let port = Port::open(None).await;
+    let silent = port.tcp().await;
+    let answer = get(port.tcp().await, "/metrics", "").await;
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
+    cut(silent).await;
+}
+
+async fn https(port: &Port, site: &Site, trust: &ClientConfig, headers: &str) -> String {
+    let tls = site.tls_over(port.tcp().await, trust, HTTP1).await;
+    get(tls.expect("shakes hands"), "/metrics", headers).await
+}
+
+#[tokio::test]
+async fn with_authorization_metrics_are_for_those_who_may_read_them_and_encrypted() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    let judge = |token: String| match &*token {
+        "good" => Judgement::Allowed,
+        "other" => Judgement::Forbidden,
+        "late" => Judgement::Unavailable,
+        _ => Judgement::Unauthenticated,
+    };
+    let port = Port::open(Some(Authorization {
+        certificate: site.service.certificate_for_all.clone(),
+        judge: Arc::new(move |token| Box::pin(async move { judge(token) })),
+    }))
+    .await;
+    for (headers, status) in [
+        ("authorization: Bearer good\r\n", "200 OK"),
+        ("authorization: Bearer other\r\n", "403 Forbidden"),
+        ("authorization: Bearer junk\r\n", "401 Unauthorized"),
+        ("authorization: Bearer late\r\n", "503 Service Unavailable"),
+        ("authorization: Basic good\r\n", "401 Unauthorized"),
+        ("", "401 Unauthorized"),
+    ] {
+        let answer = https(&port, &site, &trust, headers).await;
+        let begins = format!("HTTP/1.1 {status}\r\n");
+        assert!(answer.starts_with(&begins), "{headers}: {answer}");
+        assert_eq!(answer.contains("volume_warden_"), status == "200 OK");
+    }
+    let clear = get(port.tcp().await, "/metrics", "").await;
+    assert!(!clear.contains("HTTP/1.1 200"), "{clear}");
+    let tls = site.tls_over(port.tcp().await, &trust, HTTP1).await;
+    let probe = get(tls.expect("shakes hands"), "/livez", "").await;
+    assert!(probe.starts_with("HTTP/1.1 200 OK\r\n"), "{probe}");
+}
