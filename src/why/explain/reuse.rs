@@ -43,12 +43,10 @@ pub(super) fn free(
 }
 
 fn first(world: &World, volume: &PersistentVolume) -> Option<First> {
-    let deleted = || deleted(volume);
-    let attached = || attached(world, volume);
-    deleted()
+    deleted(volume)
         .or_else(|| to_be_deleted(volume))
         .or_else(|| not_released(volume))
-        .or_else(attached)
+        .or_else(|| attached(world, volume))
 }
 
 fn deleted(volume: &PersistentVolume) -> Option<First> {

@@ -1,6 +1,7 @@
 //! The Helm chart: it installs what `manifests/` install.
 
 mod cluster;
+mod collecting;
 mod render;
 mod said;
 mod values;

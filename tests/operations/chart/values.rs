@@ -131,7 +131,7 @@ fn flags(sections: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whatever is said of a component becomes a flag that the program has, in a form that it takes.
+/// Whatever is said of a component becomes a flag that the program has, or its variable, in a form that it takes.
 #[tokio::test]
 async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     let options = json!({
@@ -164,15 +164,16 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     });
     let known: serde_json::Map<_, _> = known.into_iter().collect();
     assert_eq!(given, flags(&known.into()), "all of them are tried here");
-    // `run`, and all but the scope, which is a variable, so that `gc` in the pod has it, too.
+    // What is said of namespace-gc is a variable, so that `gc` in the pod has it, too.
+    let variables = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+    let variables = variables.as_array().context("no variables")?;
+    let collecting = options["namespace-gc"].as_object().context("a section")?;
+    assert_eq!(variables.len(), collecting.len(), "{variables:?}");
     assert_eq!(
-        arguments.len(),
-        1 + COMPONENTS.len() + given.len() - 1,
+        arguments.len() + variables.len(),
+        1 + COMPONENTS.len() + given.len(),
         "{arguments:?}"
     );
-    let variables = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
-    let scope = json!([{"name": "VOLUME_WARDEN_GC_SCOPE", "value": "all"}]);
-    assert_eq!(*variables, scope);
     ensure!(
         arguments.contains(&"--orphan-grace-seconds=12345678".to_owned()),
         "{arguments:?}"

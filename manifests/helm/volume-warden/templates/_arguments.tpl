@@ -1,11 +1,11 @@
-{{- /* A component's switch, then every value that is no part of the chart itself, as a flag. */}}
+{{- /* A component's switch, then every value that is no part of the chart itself, as a flag. Those of namespace-gc are variables. */}}
 {{- define "volume-warden.arguments" -}}
 - run
 {{- range $name := list "pvc-protection" "pv-protection" "pvc-retention" "pvc-provisioner" "pv-releaser" "namespace-gc" }}
 {{- $component := get $.Values.components $name }}
 {{- if $component.enabled }}
 - --components={{ $name }}
-{{- range $key, $value := omit $component "enabled" "bindingGuard" "storageBackend" "storageos" "directory" "gcScope" }}
+{{- range $key, $value := eq $name "namespace-gc" | ternary dict (omit $component "enabled" "bindingGuard") }}
 {{- if not (kindIs "invalid" $value) }}
 - {{ printf "--%s=%s" (kebabcase $key) (include "volume-warden.word" $value) | quote }}
 {{- end }}
@@ -19,6 +19,13 @@
 {{- if .Values.metricsAuthorization.enabled }}
 - --metrics-authorization
 {{- end }}
+{{- if (get .Values.components "namespace-gc").enabled }}
+{{- range .Values.extraArgs }}
+{{- if regexMatch "^--(gc-|api-|storage-backend|directory-root|insecure-http|namespace-delete-workers|system-namespace)" . }}
+{{- fail (printf "extraArgs: %s would bind the server, but not `volume-warden gc` run in its pod; set it in components.namespace-gc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
 {{- end }}
@@ -27,6 +34,20 @@
 {{- /* Numbers from a values file are floating point, and large ones would be printed with an exponent. */}}
 {{- define "volume-warden.word" -}}
 {{- if kindIs "slice" . }}{{ join "," . }}{{ else if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
+{{- /* The values of namespace-gc, as variables: `kubectl exec` hands them to `volume-warden gc`, arguments of `run` it does not. */}}
+{{- define "volume-warden.collecting" -}}
+{{- $gc := get .Values.components "namespace-gc" }}
+env:
+{{- if $gc.enabled }}
+{{- range $key, $value := omit $gc "enabled" "storageBackend" "storageos" "directory" "gcScope" }}
+{{- if not (kindIs "invalid" $value) }}
+- name: VOLUME_WARDEN_{{ kebabcase $key | upper | replace "-" "_" }}
+  value: {{ include "volume-warden.word" $value | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* What the kustomize components namespace-gc-seen and namespace-gc-directory say. */}}
