@@ -83,17 +83,30 @@ impl Patient {
     /// Lets a pod go that [`held_pods`] keeps, once it is being deleted.
     pub(super) async fn free(&self, pod: &str) -> Result<()> {
         let pods = &self.sets.space.pods;
-        eventually(&format!("pod {pod} is Terminating"), async || {
-            let found = pods.get(pod).await?;
-            anyhow::Ok(found.metadata.deletion_timestamp.is_some())
-        })
-        .await?;
-        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        pods.patch(pod, &PatchParams::default(), &free).await?;
+        self.is_terminating(pod).await?;
+        self.release(pod).await?;
         eventually(&format!("pod {pod} is gone"), async || {
             anyhow::Ok(pods.get_opt(pod).await?.is_none())
         })
         .await
+    }
+
+    /// The pod is being deleted, and kept by its finalizer.
+    async fn is_terminating(&self, pod: &str) -> Result<()> {
+        let pods = &self.sets.space.pods;
+        eventually(&format!("pod {pod} is Terminating"), async || {
+            let found = pods.get(pod).await?;
+            anyhow::Ok(found.metadata.deletion_timestamp.is_some())
+        })
+        .await
+    }
+
+    /// Removes the finalizer of a pod.
+    async fn release(&self, pod: &str) -> Result<()> {
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let pods = &self.sets.space.pods;
+        pods.patch(pod, &PatchParams::default(), &free).await?;
+        Ok(())
     }
 
     /// A reference to an object of somebody else's, which exists.

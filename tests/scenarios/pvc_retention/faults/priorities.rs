@@ -84,6 +84,7 @@ async fn survives(label: &str, policy: Policy, owners: &[&str]) -> Result<()> {
     patient.create_bulk().await?;
     sets.scale("web", 1).await?;
     sets.claim_is_owned_by("data-web-1", &["Pod/web-1"]).await?;
+    patient.is_terminating("web-1").await?;
 
     let bulk = between.add(claim_write("PATCH", "bulk").hold());
     patient.delete_bulk().await?;
@@ -110,7 +111,7 @@ async fn survives(label: &str, policy: Policy, owners: &[&str]) -> Result<()> {
     ensure!(before < BULK / 2, "{before} removals came first");
 
     sets.claim_is_owned_by("data-web-1", owners).await?;
-    patient.free("web-1").await?;
+    sets.replaced(&["web-1"], patient.release("web-1")).await?;
     sets.has_ready("web", 2).await?;
     ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
     drop(bulk);
@@ -141,6 +142,7 @@ async fn a_set_whose_pods_cannot_be_listed_keeps_its_claim() -> Result<()> {
     let uid = sets.uid_of_claim("data-web-1").await?;
     sets.scale("web", 1).await?;
     sets.claim_is_owned_by("data-web-1", &["Pod/web-1"]).await?;
+    patient.is_terminating("web-1").await?;
     let lists = Rule::on("GET")
         .path_contains("/pods")
         .query_contains("limit=");
@@ -149,7 +151,7 @@ async fn a_set_whose_pods_cannot_be_listed_keeps_its_claim() -> Result<()> {
     lists.held(1).await?;
     sets.scale("web", 2).await?;
     sets.claim_is_owned_by("data-web-1", &[]).await?;
-    patient.free("web-1").await?;
+    sets.replaced(&["web-1"], patient.release("web-1")).await?;
     sets.has_ready("web", 2).await?;
     ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
     ensure!(
