@@ -217,7 +217,10 @@ fn the_manifests_set_variables_that_there_are() {
             let text = fs::read_to_string(&path).expect("a file");
             for line in text.lines() {
                 let name = line.trim().trim_start_matches("- ").strip_prefix("name: ");
-                let Some(name) = name.filter(|name| name.starts_with("VOLUME_WARDEN_")) else {
+                // The chart computes some names: tests/operations/chart/collecting.rs runs the program with those.
+                let literal =
+                    |name: &&str| name.starts_with("VOLUME_WARDEN_") && !name.contains('{');
+                let Some(name) = name.filter(literal) else {
                     continue;
                 };
                 found += 1;
