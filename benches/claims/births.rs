@@ -3,13 +3,12 @@
 use crate::{
     Missed,
     book::Birth,
-    figures::{Times, last_to_last, milliseconds},
+    figures::Times,
     pods::{Kind, Posted, Space, times},
     scene,
     size::{SIDE_BY_SIDE, Size},
 };
 use anyhow::Result;
-use std::time::Duration;
 use volume_warden_controlplane::Cluster;
 
 /// One after another, and side by side.
@@ -19,43 +18,32 @@ struct Row {
     who: &'static str,
     at_once: usize,
     times: Times,
-    born: Option<Born>,
+    /// Claims that were there before their pods.
+    in_time: Option<usize>,
 }
 
-/// What became of the claims of some pods.
-pub struct Born {
-    /// How many were there before their pods.
-    pub in_time: usize,
-    /// From the last pod to the last claim's owner.
-    pub last_owner: Duration,
-}
-
-/// Creates annotated pods in an empty namespace, and sees their claims through.
-pub async fn annotated(space: &Space, count: usize, at_once: usize) -> Result<(Vec<Posted>, Born)> {
+/// Creates annotated pods in an empty namespace, and counts the claims that were there before their pods.
+pub async fn annotated(
+    space: &Space,
+    count: usize,
+    at_once: usize,
+) -> Result<(Vec<Posted>, usize)> {
     let mut book = Birth::book(&space.claims).await?;
     let posted = space.post(Kind::Annotated, count, at_once).await?;
-    let claims = book.once(count, |claim| claim.given.is_some()).await?;
+    let claims = book.once(count, |claim| claim.created.is_some()).await?;
     let in_time = |pod: &&Posted| pod.has_been_served(&claims);
-    let born = Born {
-        in_time: posted.iter().filter(in_time).count(),
-        last_owner: last_to_last(
-            posted.iter().map(|pod| pod.returned),
-            claims.values().filter_map(|claim| claim.given),
-        ),
-    };
-    Ok((posted, born))
+    let in_time = posted.iter().filter(in_time).count();
+    Ok((posted, in_time))
 }
 
 /// The table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let rows = scene::on(scene::still(), async |cluster| rows(cluster, size).await).await?;
     print(&rows, size);
-    let born = rows
-        .iter()
-        .filter_map(|row| Some((row, row.born.as_ref()?)));
-    let late = born.filter(|(_, born)| born.in_time < size.pods);
-    let missed = late.map(|(row, born)| {
-        let (found, wanted) = (born.in_time, size.pods);
+    let made = rows.iter().filter_map(|row| Some((row, row.in_time?)));
+    let late = made.filter(|(_, in_time)| *in_time < size.pods);
+    let missed = late.map(|(row, found)| {
+        let wanted = size.pods;
         format!(
             "{found} of {wanted} claims were there at the POST's return, {} at a time",
             row.at_once
@@ -99,12 +87,12 @@ async fn served(cluster: &Cluster, size: Size) -> Result<Vec<Row>> {
         let space = scene::space(cluster, &format!("plain-{at_once}")).await?;
         rows.push(plain("without annotations", &space, size, at_once).await?);
         let space = scene::space(cluster, &format!("annotated-{at_once}")).await?;
-        let (posted, born) = annotated(&space, size.pods, at_once).await?;
+        let (posted, in_time) = annotated(&space, size.pods, at_once).await?;
         rows.push(Row {
             who: "annotated",
             at_once,
             times: times(&posted),
-            born: Some(born),
+            in_time: Some(in_time),
         });
     }
     Ok(rows)
@@ -116,16 +104,16 @@ async fn plain(who: &'static str, space: &Space, size: Size, at_once: usize) -> 
         who,
         at_once,
         times: times(&posted),
-        born: None,
+        in_time: None,
     })
 }
 
 fn print(rows: &[Row], size: Size) {
     println!("\n**{} pods are created**\n", size.pods);
     println!(
-        "| pods | at a time | POST p50 | POST p99 | added p50 | added p99 | claims there at the POST's return | last owner, after the last POST |"
+        "| pods | at a time | POST p50 | POST p99 | added p50 | added p99 | claims there at the POST's return |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|");
     for row in rows {
         let same = |floor: &&Row| floor.at_once == row.at_once;
         // The floor comes first.
@@ -133,9 +121,8 @@ fn print(rows: &[Row], size: Size) {
         let added = floor.map_or("– | –".to_owned(), |floor| {
             row.times.cells_above(&floor.times)
         });
-        let born = row.born.as_ref().map_or("– | –".to_owned(), |born| {
-            let (in_time, after) = (born.in_time, milliseconds(born.last_owner));
-            format!("{in_time} of {} | {after}", size.pods)
+        let born = row.in_time.map_or("–".to_owned(), |in_time| {
+            format!("{in_time} of {}", size.pods)
         });
         let (who, at_once, times) = (row.who, row.at_once, row.times.cells());
         println!("| {who} | {at_once} | {times} | {added} | {born} |");

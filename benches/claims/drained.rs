@@ -2,8 +2,7 @@
 
 use crate::{
     Missed, births,
-    births::Born,
-    figures::{Times, milliseconds},
+    figures::Times,
     gone::all_gone,
     pods::times,
     protected, scene,
@@ -17,7 +16,8 @@ struct Outcome {
     /// From the resume to the last protected claim's end.
     drain: Duration,
     times: Times,
-    born: Born,
+    /// Claims that were there before their pods.
+    in_time: usize,
     /// POSTs that returned before that end.
     meanwhile: usize,
     failed_open: u64,
@@ -26,24 +26,22 @@ struct Outcome {
 /// The table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let outcome = scene::on(scene::still(), async |cluster| run(cluster, size).await).await?;
-    let (pods, claims, born) = (size.pods, size.drained, &outcome.born);
+    let (pods, claims, in_time) = (size.pods, size.drained, outcome.in_time);
     println!(
         "\n**{pods} annotated pods are created, {SIDE_BY_SIDE} at a time, while {claims} claims go**\n"
     );
     println!(
-        "| claims gone after | POSTs by then | POST p50 | POST p99 | claims there at the POST's return | not waited for | last owner, after the last POST |"
+        "| claims gone after | POSTs by then | POST p50 | POST p99 | claims there at the POST's return | not waited for |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|");
     println!(
-        "| {:.2} s | {} | {} | {} of {pods} | {} | {} |",
+        "| {:.2} s | {} | {} | {in_time} of {pods} | {} |",
         outcome.drain.as_secs_f64(),
         outcome.meanwhile,
         outcome.times.cells(),
-        born.in_time,
         outcome.failed_open,
-        milliseconds(born.last_owner),
     );
-    let late = pods - born.in_time;
+    let late = pods - in_time;
     let late =
         (late > 0).then(|| format!("{late} of {pods} claims were not there at the POST's return"));
     let failed = outcome.failed_open;
@@ -68,14 +66,14 @@ async fn run(cluster: &Cluster, size: Size) -> Result<Outcome> {
     let before = scene::failed_open(&client).await?;
     let started = Instant::now();
     warden.process().resume()?;
-    let (posted, born) = births::annotated(&space, size.pods, SIDE_BY_SIDE).await?;
+    let (posted, in_time) = births::annotated(&space, size.pods, SIDE_BY_SIDE).await?;
     let drain = Duration::from_secs_f64(gone.after(started).await?);
     let by_then = posted.iter().filter(|pod| pod.returned < started + drain);
     Ok(Outcome {
         drain,
         meanwhile: by_then.count(),
         times: times(&posted),
-        born,
+        in_time,
         failed_open: scene::failed_open(&client).await? - before,
     })
 }

@@ -4,11 +4,13 @@
 //! `cargo bench --bench claims`, or only some parts: `cargo bench --bench claims -- births releases`. With
 //! `VOLUME_WARDEN_BENCH_SMALL=1` the numbers are small: that shows that it runs, and the figures mean nothing.
 //!
-//! It fails where a claim came too late or a call was made too often. Times are only printed.
+//! It fails where a claim came too late, a call was made too often, or the provisioning of an annotated pod's claim began later than it
+//! may. Other times are only printed.
 
 mod births;
 mod book;
 mod calls;
+mod consumers;
 mod crowd;
 mod drained;
 #[path = "../shared/each.rs"]
@@ -50,6 +52,8 @@ enum Part {
     Births,
     /// The same without the webhook.
     Repairs,
+    /// How soon a volume may be provisioned.
+    Consumers,
     /// Volumes given back.
     Releases,
     /// What thousands of others cost.
@@ -58,9 +62,10 @@ enum Part {
     Drained,
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part::Births,
     Part::Repairs,
+    Part::Consumers,
     Part::Releases,
     Part::Unrelated,
     Part::Drained,
@@ -75,6 +80,7 @@ impl Turn for Part {
         match self {
             Self::Births => "births",
             Self::Repairs => "repairs",
+            Self::Consumers => "consumers",
             Self::Releases => "releases",
             Self::Unrelated => "unrelated",
             Self::Drained => "drained",
@@ -87,6 +93,7 @@ impl Part {
         match self {
             Self::Births => births::measure(size).await,
             Self::Repairs => repairs::measure(size).await,
+            Self::Consumers => consumers::measure(size).await,
             Self::Releases => releases::measure(size).await,
             Self::Unrelated => unrelated::measure(size).await,
             Self::Drained => drained::measure(size).await,

@@ -7,12 +7,16 @@ use crate::{
 };
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
-/// Of a class that nobody provisions.
+/// Nobody provisions it.
+const NOBODY: &str = "nobody";
 const TEMPLATE: &str = "\
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -30,6 +34,8 @@ pub struct Space {
     pub claims: Api<PersistentVolumeClaim>,
     /// Its pods.
     pub pods: Api<Pod>,
+    /// The StorageClass of its claims.
+    class: String,
 }
 
 /// Whether a pod has the annotations. That is the only difference.
@@ -43,7 +49,8 @@ pub enum Kind {
 
 /// A pod that was created.
 pub struct Posted {
-    claim: String,
+    /// Its claim's name.
+    pub claim: String,
     /// How long its POST took.
     pub took: Duration,
     /// When its POST returned.
@@ -57,7 +64,14 @@ impl Space {
         Self {
             claims: Api::namespaced(client.clone(), namespace),
             pods: Api::namespaced(client.clone(), namespace),
+            class: NOBODY.to_owned(),
         }
+    }
+
+    /// The same, with claims of this StorageClass.
+    pub fn of_class(mut self, class: &str) -> Self {
+        class.clone_into(&mut self.class);
+        self
     }
 
     /// Creates so many pods, `at_once` of the POSTs under way.
@@ -70,7 +84,7 @@ impl Space {
 
     /// Creates a pod.
     pub async fn post_one(&self, kind: Kind, name: &str) -> Result<Posted> {
-        let pod = pod(kind, name)?;
+        let pod = pod(kind, name, &self.class)?;
         let started = Instant::now();
         let created = self.pods.create(&PostParams::default(), &pod).await?;
         let returned = Instant::now();
@@ -82,13 +96,34 @@ impl Space {
         })
     }
 
+    /// Creates the claim of the pod of this name, as users do it.
+    pub async fn post_claim(&self, name: &str) -> Result<()> {
+        let claim = serde_json::from_value(json!({
+            "metadata": {"name": claim_name(name)},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": self.class,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }))?;
+        let created = self.claims.create(&PostParams::default(), &claim).await;
+        Ok(created.map(drop)?)
+    }
+
+    /// Says of the claim of the pod of this name that it is bound, as the binder does.
+    pub async fn bind(&self, name: &str) -> Result<()> {
+        let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
+        let (name, parameters) = (claim_name(name), PatchParams::default());
+        let patched = self.claims.patch_status(&name, &parameters, &bound).await;
+        Ok(patched.map(drop)?)
+    }
+
     /// Has the webhook called, and nothing created.
     pub async fn probe(&self) -> Result<()> {
         let parameters = PostParams {
             dry_run: true,
             ..PostParams::default()
         };
-        let pod = pod(Kind::Annotated, "probe")?;
+        let pod = pod(Kind::Annotated, "probe", &self.class)?;
         self.pods.create(&parameters, &pod).await.map(drop)?;
         Ok(())
     }
@@ -113,15 +148,18 @@ pub fn times(posted: &[Posted]) -> Times {
     posted.iter().map(|pod| pod.took).collect()
 }
 
-fn claim_name(pod: &str) -> String {
+/// The name of the claim of the pod of this name.
+pub fn claim_name(pod: &str) -> String {
     format!("claim-of-{pod}")
 }
 
-fn pod(kind: Kind, name: &str) -> Result<Pod> {
+fn pod(kind: Kind, name: &str, class: &str) -> Result<Pod> {
     let key = |suffix: &str| format!("{PREFIX}data.{suffix}");
     let annotations = match kind {
         Kind::Plain => Value::Null,
-        Kind::Annotated => json!({key("enabled"): "true", key("pvc"): TEMPLATE}),
+        Kind::Annotated => {
+            json!({key("enabled"): "true", key("pvc"): TEMPLATE.replace(NOBODY, class)})
+        }
     };
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name, "annotations": annotations},

@@ -145,12 +145,15 @@ async fn births(cluster: &Cluster, space: &Space, size: Size) -> Result<Tally> {
     Tally::settled(&audit, mark).await
 }
 
-/// Each waits until the one before has its claim: pods that come together share calls, by chance.
+/// Each waits until the one before owns its claim: pods that come together share calls, by chance. Nothing but this binds claims here.
 async fn one_by_one(space: &Space, count: usize) -> Result<()> {
     let mut book = Birth::book(&space.claims).await?;
     for index in 0..count {
         let name = format!("{index:05}");
         space.post_one(Kind::Annotated, &name).await?;
+        book.once(index + 1, |claim| claim.created.is_some())
+            .await?;
+        space.bind(&name).await?;
         book.once(index + 1, |claim| claim.given.is_some()).await?;
     }
     Ok(())

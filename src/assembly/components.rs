@@ -108,6 +108,7 @@ impl Assembly {
                 requesters,
                 options: context.provisioning.clone(),
                 namespace: context.namespace.clone(),
+                exempt: context.exempt.clone(),
             }));
         self.hooks.push(pvc_provisioner::marks_hook());
         let component = PvcProvisioner {

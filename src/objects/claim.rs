@@ -50,6 +50,9 @@ pub struct Claim {
     pub volume_name: Box<str>,
     /// The binder has completed the binding.
     pub bind_completed: bool,
+    /// `status.phase` is Pending or not set yet. Bound is the last write of kube-controller-manager's
+    /// binder to a claim (`bind` in `pv_controller.go`), after volume name and `bind-completed`.
+    pub pending: bool,
 }
 
 impl Claim {
@@ -79,6 +82,9 @@ pub struct ClaimWire {
     /// The claim's wish.
     #[serde(default)]
     pub spec: ClaimSpec,
+    /// What became of it.
+    #[serde(default)]
+    pub status: ClaimStatus,
 }
 
 /// The part of a claim's `spec` that is read.
@@ -88,6 +94,14 @@ pub struct ClaimSpec {
     /// The bound or wished volume.
     #[serde(default)]
     pub volume_name: Option<String>,
+}
+
+/// The part of a claim's `status` that is read.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ClaimStatus {
+    /// Pending, Bound or Lost.
+    #[serde(default)]
+    pub phase: Option<String>,
 }
 
 impl From<ClaimWire> for Claim {
@@ -125,6 +139,7 @@ impl From<ClaimWire> for Claim {
             annotated: !annotations.is_empty(),
             volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
+            pending: !matches!(wire.status.phase.as_deref(), Some("Bound" | "Lost")),
         }
     }
 }

@@ -193,7 +193,8 @@ impl PodStatus {
         self.phase.as_deref() == Some("Pending")
     }
 
-    fn finished(&self) -> bool {
+    /// The pod has ended.
+    pub(super) fn finished(&self) -> bool {
         matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 

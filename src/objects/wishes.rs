@@ -22,6 +22,8 @@ pub struct Wishes {
     pub volumes: Box<[Wished]>,
     /// Phase Pending: the pod does not run yet.
     pub pending: bool,
+    /// Phase Succeeded or Failed.
+    pub ended: bool,
     /// `deletionTimestamp` is set.
     pub deleting: bool,
     /// When the pod was created, in seconds since 1970.
@@ -55,17 +57,17 @@ impl Wishes {
             annotations,
             volumes: pod.spec.volumes.iter().map(Wished::of).collect(),
             pending: pod.status.is_pending(),
+            ended: pod.status.finished(),
             deleting: pod.metadata.deletion_timestamp.is_some(),
             created: created.map_or(0, |time| time.0.as_second()),
         })
     }
 
-    /// What is worth keeping: templates, up to so many bytes of each, only for as long as something may be made of them. A pod may have 256
-    /// KiB of annotations.
+    /// Keeps at most 17 KiB of each template, and no template of a pod that has ended. A pod may have
+    /// 256 KiB of annotations, and pods that have ended are limited by no node.
     pub fn compact(mut self) -> Self {
-        let waiting = self.waiting();
         for (key, value) in &mut self.annotations {
-            if !waiting && key.ends_with(TEMPLATE) {
+            if self.ended && key.ends_with(TEMPLATE) {
                 *value = Box::default();
             } else if value.len() > KEPT {
                 *value = value[..value.floor_char_boundary(KEPT)].into();

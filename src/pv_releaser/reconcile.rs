@@ -148,6 +148,10 @@ impl Reconcile for PvReleaser {
             decision => decision,
         };
         let decided = Instant::now();
+        if !decision.is_in_time(volume.phase) {
+            tracing::debug!(component = NAME, object = %name, "not bound yet");
+            return Ok(());
+        }
         match decision {
             Decision::Associate => self.associate(name, &volume).await,
             Decision::Release => self.release(name, &volume, decided).await,

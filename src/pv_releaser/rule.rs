@@ -40,12 +40,23 @@ pub enum Attachment {
 pub enum Decision {
     /// Nothing is to be done.
     Leave(Left),
-    /// Label it as ours.
+    /// Label it as ours. One that is stored already, only once it is [`Decision::is_in_time`].
     Associate,
     /// Release it if a LIST shows no attachment.
     Confirm,
     /// Free it of its claim.
     Release,
+}
+
+impl Decision {
+    /// Whether a stored volume in this phase may be written now.
+    ///
+    /// Bound is the last write of kube-controller-manager's binder to a volume, after the claimRef. A
+    /// write of another client in between makes the binder's fail with a conflict, and the binding waits
+    /// for its next resync, up to 15 s later. The change of the phase asks again.
+    pub fn is_in_time(self, phase: Phase) -> bool {
+        self != Self::Associate || phase != Phase::Other
+    }
 }
 
 /// Why a volume is left as it is.

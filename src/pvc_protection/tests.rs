@@ -37,6 +37,7 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         annotated: false,
         volume_name: "".into(),
         bind_completed: false,
+        pending: true,
     }
 }
 

@@ -2,11 +2,10 @@
 
 use super::{
     Complaint, NAME, PvcProvisioner, Wish,
-    asked::wish_for,
     complaint::is_refused,
     reasons,
     rule::{Decision, User},
-    template::Birth,
+    template::{Birth, Template},
 };
 use crate::{
     cluster::{Action, Applied, Caller, Creation, Retry, Target},
@@ -38,6 +37,10 @@ impl PvcProvisioner {
                 left,
                 "the pod that it was made for may still come",
             )),
+            (Decision::Await(user), Some(claim)) => {
+                self.see(name, claim, user);
+                Ok(())
+            }
             (Decision::Give(user), Some(claim)) => self.give(name, claim, user).await,
             (Decision::Keep, Some(claim)) => {
                 let operations = vec![without_mark()];
@@ -58,14 +61,19 @@ impl PvcProvisioner {
                 Ok(())
             }
             // What is confirmed is not asked to be confirmed, and the others are for a claim that is there.
-            (Decision::Confirm | Decision::Give(_) | Decision::Keep | Decision::Collect, _) => {
-                Ok(())
-            }
+            (
+                Decision::Confirm
+                | Decision::Await(_)
+                | Decision::Give(_)
+                | Decision::Keep
+                | Decision::Collect,
+                _,
+            ) => Ok(()),
         }
     }
 
     async fn create(&self, name: &ObjectName, user: &User) -> Result<(), Retry> {
-        let Some(wish) = self.wish(name, user) else {
+        let Some(wish) = wish(name, user) else {
             return Ok(());
         };
         let manifest = wish.template.manifest(&Birth {
@@ -94,14 +102,6 @@ impl PvcProvisioner {
         }
     }
 
-    /// What this very pod asks the claim to be. Nothing where that cannot be read: it is told when the pod is looked at.
-    fn wish(&self, claim: &ObjectName, user: &User) -> Option<Wish> {
-        let pod = ObjectName::new(claim.namespace.clone(), &*user.name);
-        let pod = self.known.pods.read().last_told(&pod);
-        let pod = pod.filter(|pod| pod.uid == user.uid)?;
-        wish_for(pod.wishes.as_deref()?, &claim.name).ok()?
-    }
-
     fn failed(&self, name: &ObjectName, user: &User, wish: &Wish, error: &kube::Error) -> Retry {
         let complaint = Complaint::failed(wish, error, "and will be tried again");
         self.tell.obstacle(name, user, complaint);
@@ -116,11 +116,16 @@ impl PvcProvisioner {
     fn refuse(&self, name: &ObjectName, user: &User, reason: &'static str) {
         let complaint = match reason {
             reasons::STALE => Complaint::stale(&name.name, !self.options.authorizes()),
-            // Creating the pod again as it is would not help.
-            _ if self.wish(name, user).is_none() => return,
             _ => Complaint::requester_unknown(&name.name),
         };
         self.tell.obstacle(name, user, complaint);
+    }
+
+    /// The pod for which the claim was made is there, which the pod is told once.
+    fn see(&self, name: &ObjectName, claim: &Claim, user: &User) {
+        if self.waiting.see(name, claim, &user.uid) {
+            self.tell.provisioned(name, user, Some(&claim.uid));
+        }
     }
 
     /// The pod's uid is in the reference: if it is gone by now, the garbage collector sees to the claim.
@@ -130,7 +135,7 @@ impl PvcProvisioner {
         let action = Action::Own(operations);
         let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
         if applied.written() {
-            self.tell.provisioned(name, user, Some(&claim.uid));
+            self.see(name, claim, user);
         }
         applied.settled()
     }
@@ -167,6 +172,16 @@ impl PvcProvisioner {
             block_owner_deletion: Some(self.options.block_owner_deletion),
         }
     }
+}
+
+/// What the pod asks the claim to be. One that waits for it says so.
+fn wish(claim: &ObjectName, user: &User) -> Option<Wish> {
+    let (volume, template) = (user.asks.as_ref()?, user.template.as_ref()?);
+    Some(Wish {
+        volume: volume.clone(),
+        claim: claim.name.clone(),
+        template: Template::clone(template),
+    })
 }
 
 fn without_mark() -> PatchOperation {

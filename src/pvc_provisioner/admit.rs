@@ -8,7 +8,7 @@ use super::{
     asked::asked,
     complaint::is_the_templates_fault,
     reasons,
-    rule::{Decision, Terms, User, View, decide},
+    rule::{Decision, Terms, User, View, Wait, decide},
     template::Birth,
 };
 use crate::{
@@ -35,6 +35,8 @@ pub struct Door {
     pub options: Arc<Options>,
     /// The only namespace to look after, where there is one.
     pub namespace: Option<String>,
+    /// Namespaces whose pods are not reviewed, as in the webhook configuration: their claims are created in the background.
+    pub exempt: Vec<String>,
 }
 
 /// The webhook for annotated pods.
@@ -86,15 +88,17 @@ impl Said {
 }
 
 impl Door {
+    fn covers(&self, namespace: &str) -> bool {
+        let is_only = self.namespace.as_ref().is_none_or(|only| only == namespace);
+        is_only && !self.exempt.iter().any(|exempt| exempt == namespace)
+    }
+
     async fn review(&self, request: &Request) -> Answer {
         let pod = match request.object::<PodWire>() {
             Ok(pod) => pod,
             Err(unreadable) => return unreadable,
         };
-        let elsewhere = |namespace: &String| *namespace != request.namespace;
-        let Some(wishes) =
-            Wishes::of(&pod).filter(|_| !self.namespace.as_ref().is_some_and(elsewhere))
-        else {
+        let Some(wishes) = Wishes::of(&pod).filter(|_| self.covers(&request.namespace)) else {
             return Answer::Allow;
         };
         let (wishes, complaints) = asked(&wishes);
@@ -129,17 +133,19 @@ impl Door {
         let claim = self.known.claims.read().last_told(name);
         let pod = [User {
             deleting: false,
+            ended: false,
             started: false,
             created: 0,
             name: Box::default(),
             uid: Box::default(),
             asks: Some(wish.volume.clone()),
+            template: None,
         }];
         let view = View {
             claim: claim.as_deref(),
             users: &pod,
             confirmed: true,
-            waited: Duration::ZERO,
+            wait: Wait::default(),
         };
         let terms = Terms {
             controller_id: &self.options.controller_id,
@@ -153,7 +159,7 @@ impl Door {
                 said.complaints.push(Complaint::stale(&name.name, again));
             }
             // It is there: for another pod, or for this one, which the reconciler makes its owner.
-            Decision::Leave(_) | Decision::Give(_) => {}
+            Decision::Leave(_) | Decision::Await(_) | Decision::Give(_) => {}
             // Not of a claim that a pod asks for.
             Decision::Confirm | Decision::Collect | Decision::Keep | Decision::Later(_) => {}
         }

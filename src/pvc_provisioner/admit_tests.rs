@@ -10,6 +10,7 @@ use crate::{
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::sync::Mutex;
+use std::time::Duration;
 
 type Calls = Arc<Mutex<Vec<String>>>;
 
@@ -47,6 +48,7 @@ struct Scene {
     allowed: bool,
     dry_run: bool,
     namespace: Option<String>,
+    exempt: Vec<String>,
 }
 
 impl Default for Scene {
@@ -65,6 +67,7 @@ impl Default for Scene {
             allowed: true,
             dry_run: false,
             namespace: None,
+            exempt: Vec::new(),
         }
     }
 }
@@ -96,6 +99,7 @@ impl Scene {
             requesters: self.options.authorizes().then(access),
             options: Arc::new(self.options),
             namespace: self.namespace,
+            exempt: self.exempt,
         };
         let request = json!({
             "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "p", "dryRun": dry_run, "userInfo": {"username": "jane"},
@@ -131,6 +135,12 @@ async fn the_claim_is_created_before_the_answer() {
         ..Scene::default()
     };
     let (answer, calls) = elsewhere.review(asks(TEMPLATE), false).await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
+    let exempt = Scene {
+        exempt: vec!["kube-system".into(), "ns".into()],
+        ..Scene::default()
+    };
+    let (answer, calls) = exempt.review(asks(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
     let (answer, calls) = Scene::default()
         .review(json!({"other": "annotation"}), false)

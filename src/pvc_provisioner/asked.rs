@@ -32,27 +32,14 @@ pub fn asked(wishes: &Wishes) -> (Vec<Wish>, Vec<Complaint>) {
     (claims, complaints)
 }
 
-/// The volume for which the pod asks for the claim of that name, if it does, whatever its template.
-pub fn volume_for<'a>(wishes: &'a Wishes, claim: &str) -> Option<&'a str> {
-    wished_for(wishes, claim).map(|wished| &*wished.volume)
-}
-
-/// What the pod asks for the claim of that name to be.
-///
-/// # Errors
-/// What is wrong with it. Nothing where the pod does not ask for it.
-pub fn wish_for(wishes: &Wishes, claim: &str) -> Result<Option<Wish>, Complaint> {
-    match wished_for(wishes, claim) {
-        Some(wished) => wish(wishes, wished),
-        None => Ok(None),
-    }
-}
-
-fn wished_for<'a>(wishes: &'a Wishes, claim: &str) -> Option<&'a Wished> {
+/// The volume for which the pod asks for the claim of that name, and the unread text of the
+/// template. None where the pod does not ask for the claim, or has no template for it.
+pub fn request_for<'a>(wishes: &'a Wishes, claim: &str) -> Option<(&'a str, &'a str)> {
     let mut volumes = wishes.volumes.iter();
-    volumes.find(|wished| {
+    let wished = volumes.find(|wished| {
         wished.claim.as_deref() == Some(claim) && enabled(wishes, &wished.volume) == Some(true)
-    })
+    })?;
+    Some((&wished.volume, wishes.get(&wished.volume, TEMPLATE)?))
 }
 
 fn wish(wishes: &Wishes, wished: &Wished) -> Result<Option<Wish>, Complaint> {

@@ -1,6 +1,6 @@
 //! What the watches tell, and what a live list tells, about one claim's name.
 
-use super::{asked::volume_for, rule::User};
+use super::{asked::request_for, rule::User, template::Template};
 use crate::{
     cluster::{Feed, Feeds, Store},
     objects::{Claim, ObjectName, Pod},
@@ -38,18 +38,18 @@ impl Known {
         }
     }
 
-    /// The pods that the watch knows to name the claim.
+    /// The pods that the watch knows to name the claim, see [`users`].
     pub fn users(&self, claim: &ObjectName) -> Vec<User> {
-        users(&self.pods.read(), claim)
+        let pods = naming(&self.pods.read(), claim);
+        read(&pods, claim)
     }
 
-    /// The names of the pods that ask for the claim.
+    /// The names of the pods that ask for the claim, whether or not their templates can be read.
     pub fn askers(&self, claim: &ObjectName) -> Vec<ObjectName> {
-        let users = self.users(claim).into_iter();
-        users
-            .filter(|user| user.asks.is_some())
-            .map(|user| ObjectName::new(claim.namespace.clone(), &*user.name))
-            .collect()
+        let pods = self.pods.read();
+        let users = pods.named_referrers(claim);
+        let askers = users.filter(|(_, pod)| request(pod, claim).is_some());
+        askers.map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -59,23 +59,79 @@ pub struct Outdated;
 
 /// The pods in `store` that name the claim.
 pub fn users(store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {
-    let names = store.names_referring_to(claim).iter();
-    names
-        .filter_map(|name| Some(user(name, &*store.last_told(name)?, claim)))
+    read(&naming(store, claim), claim)
+}
+
+fn naming(store: &Store<Pod>, claim: &ObjectName) -> Vec<(ObjectName, Arc<Pod>)> {
+    let pods = store.named_referrers(claim);
+    pods.map(|(name, pod)| (name.clone(), pod.clone()))
         .collect()
 }
 
-/// The pod, as one that names the claim.
-pub fn user(name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
+/// The pods as users of the claim, in the order of their ranks.
+fn read(pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
+    let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
+    let mut users: Vec<_> = users.collect();
+    users.sort_by(|(one, _), (other, _)| one.rank(None).cmp(&other.rank(None)));
+    let mut templates = Templates::default();
+    let asked = users.into_iter();
+    asked
+        .map(|(user, pod)| templates.asks(user, pod, claim))
+        .collect()
+}
+
+/// The pod as a user of the claim, its template read.
+pub fn asker(name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
+    Templates::default().asks(user(name, pod), pod, claim)
+}
+
+/// The pod, before what it asks for is looked at.
+fn user(name: &ObjectName, pod: &Pod) -> User {
     let wishes = pod.wishes.as_deref();
     User {
         deleting: wishes.is_some_and(|wishes| wishes.deleting),
+        ended: wishes.is_some_and(|wishes| wishes.ended),
         started: wishes.is_some_and(|wishes| !wishes.pending),
         created: wishes.map_or(0, |wishes| wishes.created),
         name: (&*name.name).into(),
         uid: pod.uid.clone(),
-        asks: wishes
-            .and_then(|wishes| volume_for(wishes, &claim.name))
-            .map(Into::into),
+        asks: None,
+        template: None,
+    }
+}
+
+fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
+    request_for(pod.wishes.as_deref()?, &claim.name)
+}
+
+/// How many different templates are read for one claim at a time. The pods of a workload share a text;
+/// reading the most expensive one takes almost a millisecond, and any tenant may write it. A pod with
+/// another text than the first 32 asks for nothing.
+const TEXTS: usize = 32;
+
+/// Templates by their texts. A text that cannot be read has none.
+#[derive(Default)]
+struct Templates<'a>(Vec<(&'a str, Option<Arc<Template>>)>);
+
+impl<'a> Templates<'a> {
+    /// The user, with what it asks for. The template of a pod that has ended is not kept, nor needed.
+    fn asks(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
+        if let Some((volume, text)) = request(pod, claim) {
+            user.template = self.read(text).filter(|_| !user.ended);
+            user.asks = (user.ended || user.template.is_some()).then(|| volume.into());
+        }
+        user
+    }
+
+    fn read(&mut self, text: &'a str) -> Option<Arc<Template>> {
+        if let Some((_, template)) = self.0.iter().find(|(known, _)| *known == text) {
+            return template.clone();
+        }
+        if self.0.len() == TEXTS {
+            return None;
+        }
+        let template = Template::parse(text).ok().map(Arc::new);
+        self.0.push((text, template.clone()));
+        template
     }
 }

@@ -2,9 +2,22 @@
 //!
 //! **Rule.** A pod that waits (Pending, not being deleted) and has the annotations `<prefix><volume>.enabled: "true"` and
 //! `<prefix><volume>.pvc: <a claim, as YAML or JSON>` gets the claim that its volume names, unless there is one. At admission the pod is
-//! not stored, so a claim made there carries a mark, `volume-warden.dev/awaiting-pod`, instead of an owner. Once the pod is seen, and a
-//! live read has confirmed it, it becomes the claim's owner and the mark goes. A marked claim that no pod in a live LIST names is
-//! deleted after a grace time: its pod was refused after all. One that is named by a pod that does not ask for it is kept, without the mark.
+//! not stored, so a claim made there carries a mark, `volume-warden.dev/awaiting-pod`, instead of an owner. One patch removes the mark
+//! and makes the pod the owner, after a live read has confirmed the pod. A claim that only pods use that do not ask for it is kept: its
+//! mark is removed. A pod whose template cannot be read asks for nothing.
+//!
+//! **When a marked claim is written.** Not before its phase is Bound (or Lost), which is the last write of the binder of
+//! kube-controller-manager. Until then the scheduler, the binder and the provisioner write the claim; a patch between the read and the
+//! write of one of them makes that write fail with a conflict, the PersistentVolume controller reports `ProvisioningFailed`, and tries
+//! again at its next resync, up to 15 s later. A claim that stays pending is written once it has not changed for ten minutes: nothing
+//! reacts to its last change any more, see [`rule::QUIET`].
+//!
+//! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a pod that asks for it was seen, as the
+//! garbage collector would; after a grace time if none was, because the pod was refused or may still be stored. What was seen is not
+//! stored: a new leader begins with the whole grace.
+//!
+//! **Creation in the background.** For what admission missed, after a live read has confirmed that the claim is absent and the pod is
+//! there. The pod is the owner from the beginning.
 //!
 //! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons. What differs: the claim exists before the
 //! pod does, what exists is not created again, one volume does not hold up another, templates are read strictly, and users are told
@@ -13,6 +26,8 @@
 mod act;
 mod admit;
 mod asked;
+#[cfg(test)]
+mod asked_tests;
 mod census;
 mod complaint;
 mod known;
@@ -35,7 +50,7 @@ pub use known::Known;
 pub use marks::marks_hook;
 pub use reconcile::PvcProvisioner;
 pub use requester::Requesters;
-pub use rule::{Decision, Terms, User, View, decide};
+pub use rule::{Decision, Terms, User, View, Wait, decide};
 pub use subject::Subject;
 pub use tell::Tell;
 pub use waiting::Waiting;
@@ -104,12 +119,14 @@ pub mod reasons {
     pub const ASKED_FOR: &str = "AskedFor";
     /// The pod that a claim was made for is there.
     pub const POD_SEEN: &str = "PodSeen";
-    /// No pod came for the claim.
+    /// No pod came for the claim, or it is gone.
     pub const ORPHANED: &str = "Orphaned";
     /// The claim is there.
     pub const EXISTS: &str = "Exists";
     /// The pod that a claim was made for never came, but another one uses it.
     pub const NAMED: &str = "Named";
+    /// A pod uses the claim, which is not bound yet.
+    pub const CLAIM_PENDING: &str = "ClaimPending";
     /// Nobody asks.
     pub const NOT_WANTED: &str = "NotWanted";
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Known, NAME, Options, Subject, census,
-    known::{user, users},
-    rule::{Decision, Terms, User, View, awaits_pod, decide, first_asker},
+    known::{asker, users},
+    rule::{Decision, Terms, User, View, Wait, awaits_pod, decide, depends_on_users},
     tell::Tell,
     waiting::Waiting,
     wake,
@@ -13,7 +13,7 @@ use crate::{
     objects::{Claim, ObjectName, Pod},
     telemetry::Metrics,
 };
-use std::{sync::Arc, time::Duration};
+use std::{slice::from_ref, sync::Arc, time::Duration};
 
 const GET_LIMIT: Duration = Duration::from_secs(10);
 
@@ -23,7 +23,7 @@ pub struct PvcProvisioner {
     pub known: Known,
     /// For a claim that is missing.
     pub live_claims: Arc<LiveGet<Claim>>,
-    /// For a pod that a claim is given to.
+    /// For a pod that a claim is made for, or given to.
     pub live_pod: Arc<LiveGet<Pod>>,
     /// For pods of which none may name a claim.
     pub live_pods: Arc<SharedList<Pod>>,
@@ -33,7 +33,7 @@ pub struct PvcProvisioner {
     pub options: Arc<Options>,
     /// What users were told.
     pub tell: Tell,
-    /// For how long claims have been waiting.
+    /// What is remembered of claims that await their pods.
     pub waiting: Waiting,
 }
 
@@ -78,28 +78,19 @@ impl PvcProvisioner {
         let Ok(claim) = self.known.claim(name) else {
             return Ok(());
         };
-        let users = self.known.users(name);
-        let decision = self.decide(name, claim.as_deref(), &users, false);
-        match (decision, &claim) {
+        let users = match depends_on_users(claim.as_deref(), &self.options.controller_id) {
+            true => self.known.users(name),
+            false => Vec::new(),
+        };
+        let view = self.view(name, claim.as_deref(), &users, false);
+        match (self.decide(view), &claim) {
             (Decision::Confirm, None) => self.confirm_absence(name, &users).await,
-            (Decision::Confirm, Some(claim)) => self.confirm_users(name, claim, &users).await,
+            (Decision::Confirm, claim) => self.confirm_users(name, claim.as_ref(), &users).await,
             (decision, claim) => self.act(name, claim.as_ref(), decision).await,
         }
     }
 
-    fn decide<'a>(
-        &self,
-        name: &ObjectName,
-        claim: Option<&'a Claim>,
-        users: &'a [User],
-        confirmed: bool,
-    ) -> Decision<'a> {
-        let view = View {
-            claim,
-            users,
-            confirmed,
-            waited: self.waited(name, claim),
-        };
+    fn decide<'a>(&self, view: View<'a>) -> Decision<'a> {
         let terms = Terms {
             controller_id: &self.options.controller_id,
             grace: self.options.grace,
@@ -108,13 +99,28 @@ impl PvcProvisioner {
         decide(view, terms)
     }
 
-    fn waited(&self, name: &ObjectName, claim: Option<&Claim>) -> Duration {
+    fn view<'a>(
+        &self,
+        name: &ObjectName,
+        claim: Option<&'a Claim>,
+        users: &'a [User],
+        confirmed: bool,
+    ) -> View<'a> {
+        View {
+            claim,
+            users,
+            confirmed,
+            wait: self.wait(name, claim),
+        }
+    }
+
+    fn wait(&self, name: &ObjectName, claim: Option<&Claim>) -> Wait {
         let awaits = |claim: &&Claim| awaits_pod(claim, &self.options.controller_id);
         match claim.filter(awaits) {
-            Some(claim) => self.waiting.waited(name, &claim.uid),
+            Some(claim) => self.waiting.look(name, claim),
             None => {
                 self.waiting.forget(name);
-                Duration::ZERO
+                Wait::default()
             }
         }
     }
@@ -142,35 +148,48 @@ impl PvcProvisioner {
             // The watch will tell, and then it is looked at again.
             return Ok(());
         }
-        let decision = self.decide(name, None, users, true);
-        self.act(name, None, decision).await
+        self.confirm_users(name, None, users).await
     }
 
     /// To know that a pod is there takes one read of it, however many others its namespace has; to know that none is takes them all.
     async fn confirm_users(
         &self,
         name: &ObjectName,
-        claim: &Arc<Claim>,
+        claim: Option<&Arc<Claim>>,
         users: &[User],
     ) -> Result<(), Retry> {
-        let users = match self.live_asker(name, users).await? {
-            Some(asker) => vec![asker],
+        let known = self.view(name, claim.map(|claim| &**claim), users, true);
+        let users = match self.live_candidate(name, &known).await? {
+            Some(user) => vec![user],
             None => self.live_users(name).await?,
         };
-        let decision = self.decide(name, Some(claim), &users, true);
-        self.act(name, Some(claim), decision).await
+        let live = View {
+            users: &users,
+            ..known
+        };
+        self.act(name, claim, self.decide(live)).await
     }
 
-    async fn live_asker(&self, claim: &ObjectName, users: &[User]) -> Result<Option<User>, Retry> {
-        let Some(asker) = first_asker(users) else {
+    async fn live_candidate(
+        &self,
+        name: &ObjectName,
+        known: &View<'_>,
+    ) -> Result<Option<User>, Retry> {
+        let Some(candidate) = known.candidate() else {
             return Ok(None);
         };
-        let name = ObjectName::new(claim.namespace.clone(), &*asker.name);
-        let live = self.live_pod.get(&name, GET_LIMIT).await;
+        let pod = ObjectName::new(name.namespace.clone(), &*candidate.name);
+        let live = self.live_pod.get(&pod, GET_LIMIT).await;
         let live =
             live.map_err(|error| Retry::new(format!("the pod could not be read: {error}")))?;
-        let live = live.map(|pod| user(&name, &pod, claim));
-        Ok(live.filter(|live| live.uid == asker.uid && live.asks.is_some()))
+        let live = live.map(|live| asker(&pod, &live, name));
+        Ok(live.filter(|live| {
+            let alone = View {
+                users: from_ref(live),
+                ..known.clone()
+            };
+            live.uid == candidate.uid && alone.candidate().is_some()
+        }))
     }
 
     async fn live_users(&self, claim: &ObjectName) -> Result<Vec<User>, Retry> {

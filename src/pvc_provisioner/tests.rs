@@ -1,14 +1,7 @@
-//! The rule, case by case, and how annotations are read.
+//! The rule, case by case.
 
-use super::{
-    asked::{asked, volume_for, wish_for},
-    reasons,
-    rule::{Decision, Terms, User, View, decide},
-};
-use crate::objects::{
-    Claim, ControllerId, Wishes, claim::ClaimWire, managed_by::PROVISIONER_LABEL, pod::PodWire,
-    wishes::PREFIX,
-};
+use super::rule::{Decision, Terms, User, View, Wait, decide};
+use crate::objects::{Claim, ControllerId, claim::ClaimWire, managed_by::PROVISIONER_LABEL};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -21,7 +14,7 @@ fn claim(changes: Value) -> Claim {
     let mut claim = json!({"metadata": {
         "name": "c", "namespace": "ns", "uid": "claim-uid", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {PROVISIONER_LABEL: ID},
         "annotations": {"volume-warden.dev/awaiting-pod": "2026-01-01T00:00:00Z"},
-    }});
+    }, "status": {"phase": "Bound"}});
     json_patch::merge(&mut claim, &changes);
     let wire: ClaimWire = serde_json::from_value(claim).expect("a claim");
     wire.into()
@@ -31,11 +24,13 @@ fn claim(changes: Value) -> Claim {
 fn user(name: &str, asks: bool, waits: bool) -> User {
     User {
         deleting: false,
+        ended: false,
         started: !waits,
         created: 0,
         name: name.into(),
         uid: format!("{name}-uid").into(),
         asks: asks.then(|| "v".into()),
+        template: None,
     }
 }
 
@@ -45,6 +40,7 @@ fn in_words(decision: Decision<'_>) -> String {
         Decision::Confirm => "confirm".into(),
         Decision::Create(user) => format!("create {}", user.name),
         Decision::Refuse(user, reason) => format!("refuse {} {reason}", user.name),
+        Decision::Await(user) => format!("await {}", user.name),
         Decision::Give(user) => format!("give {}", user.name),
         Decision::Keep => "keep".into(),
         Decision::Collect => "collect".into(),
@@ -64,18 +60,26 @@ fn decided_by(
     waited: u64,
     admission_only: bool,
 ) -> String {
+    let wait = Wait {
+        waited: Duration::from_secs(waited),
+        ..Wait::default()
+    };
     let view = View {
         claim,
         users,
         confirmed,
-        waited: Duration::from_secs(waited),
+        wait,
     };
+    in_words(judged(view, admission_only))
+}
+
+fn judged(view: View<'_>, admission_only: bool) -> Decision<'_> {
     let terms = Terms {
         controller_id: &ControllerId::default(),
         grace: GRACE,
         admission_only,
     };
-    in_words(decide(view, terms))
+    decide(view, terms)
 }
 
 /// DP-01, DP-19, DP-20: only for a pod that waits, and only once it is known that there is none.
@@ -118,6 +122,7 @@ fn what_exists_is_used_and_what_is_going_is_waited_for() {
     assert_eq!(decided(Some(&going), &[], false, 999), "leave ClaimStale");
 }
 
+/// Of those that live it is the one that was created first, whether it runs already or not.
 #[test]
 fn a_marked_claim_is_given_to_the_pod_that_came_first() {
     let marked = claim(json!({}));
@@ -126,9 +131,13 @@ fn a_marked_claim_is_given_to_the_pod_that_came_first() {
         ..user(name, true, waits)
     };
     let mut users = vec![
-        created("second", 2, true),
+        created("third", 3, true),
         created("first", 1, true),
-        created("ended", 0, false),
+        created("second", 2, false),
+        User {
+            ended: true,
+            ..created("ended", 0, false)
+        },
         user("only-uses", false, true),
         User {
             deleting: true,
@@ -136,11 +145,99 @@ fn a_marked_claim_is_given_to_the_pod_that_came_first() {
         },
     ];
     assert_eq!(decided(Some(&marked), &users, false, 0), "confirm");
-    assert_eq!(decided(Some(&marked), &users, true, 0), "give first");
-    users.retain(|user| user.started || user.deleting);
-    assert_eq!(decided(Some(&marked), &users, true, 0), "give ended");
-    users.retain(|user| user.deleting);
-    assert_eq!(decided(Some(&marked), &users, true, 0), "give going");
+    for next in ["first", "second", "third", "ended", "going"] {
+        let given = decided(Some(&marked), &users, true, 0);
+        assert_eq!(given, format!("give {next}"));
+        users.retain(|user| *user.name != *next);
+    }
+}
+
+/// It was told that the claim is its own.
+#[test]
+fn a_marked_claim_stays_with_the_pod_that_was_seen_first() {
+    let marked = claim(json!({}));
+    let mut users = [user("a", true, true), user("b", true, true)];
+    let given = |users: &[User]| {
+        let wait = Wait {
+            seen: Some("b-uid".into()),
+            ..Wait::default()
+        };
+        let view = View {
+            claim: Some(&marked),
+            users,
+            confirmed: true,
+            wait,
+        };
+        in_words(judged(view, false))
+    };
+    assert_eq!(given(&users), "give b");
+    users[1].deleting = true;
+    assert_eq!(given(&users), "give a");
+}
+
+fn waited(unchanged: u64, seen: bool) -> Wait {
+    Wait {
+        waited: GRACE,
+        unchanged: Duration::from_secs(unchanged),
+        seen: seen.then(|| "pod-uid".into()),
+    }
+}
+
+/// The binder, the scheduler or a provisioner may be about to write it, and would fail.
+#[test]
+fn a_pending_claim_is_not_written_before_it_was_quiet_for_long() {
+    let asker = [user("a", true, true)];
+    let another = [user("b", false, true)];
+    for (phase, unchanged, asked, used) in [
+        (json!(null), 0, "await a", "leave ClaimPending"),
+        (json!("Pending"), 599, "await a", "leave ClaimPending"),
+        (json!("Pending"), 600, "give a", "keep"),
+        (json!("Bound"), 0, "give a", "keep"),
+        (json!("Lost"), 0, "give a", "keep"),
+    ] {
+        let claim = claim(json!({"status": {"phase": phase}}));
+        for (users, expected) in [(&asker, asked), (&another, used)] {
+            let view = View {
+                claim: Some(&claim),
+                users,
+                confirmed: true,
+                wait: waited(unchanged, false),
+            };
+            let found = in_words(judged(view, false));
+            assert_eq!(found, expected, "{phase} {unchanged}");
+        }
+    }
+}
+
+/// The grace is for a pod that is still to come. Without a live look nothing is deleted, and what another
+/// pod uses is not deleted at all.
+#[test]
+fn a_claim_whose_pod_was_seen_is_collected_as_soon_as_it_is_gone() {
+    let another = [user("b", false, true)];
+    for phase in ["Pending", "Bound"] {
+        let claim = claim(json!({"status": {"phase": phase}}));
+        let decided = |users, confirmed, seen| {
+            let wait = Wait {
+                waited: Duration::ZERO,
+                ..waited(0, seen)
+            };
+            let view = View {
+                claim: Some(&claim),
+                users,
+                confirmed,
+                wait,
+            };
+            in_words(judged(view, false))
+        };
+        assert_eq!(decided(&[], true, false), "later 60", "{phase}");
+        assert_eq!(decided(&[], false, true), "confirm", "{phase}");
+        assert_eq!(decided(&[], true, true), "collect", "{phase}");
+        let used = match phase {
+            "Bound" => "keep",
+            _ => "leave ClaimPending",
+        };
+        assert_eq!(decided(&another, true, true), used, "{phase}");
+    }
 }
 
 #[test]
@@ -192,144 +289,4 @@ fn other_claims_are_never_collected() {
             "{what}"
         );
     }
-}
-
-fn wishes(annotations: &[(&str, &str)]) -> Wishes {
-    let keyed = annotations.iter();
-    let annotations: Value = keyed
-        .map(|(key, value)| (format!("{PREFIX}{key}"), json!(value)))
-        .collect::<serde_json::Map<_, _>>()
-        .into();
-    let volume = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": format!("{name}-claim")}});
-    let pod: PodWire = serde_json::from_value(json!({
-        "metadata": {"name": "p", "annotations": annotations},
-        "spec": {"volumes": [volume("b"), volume("a"), {"name": "scratch", "emptyDir": {}}, {"name": "own", "ephemeral": {}}]},
-        "status": {"phase": "Pending"},
-    }))
-    .expect("a pod");
-    Wishes::of(&pod).expect("annotated")
-}
-
-fn told(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
-    let (claims, complaints) = asked(&wishes(annotations));
-    let claims = claims.iter().map(|wish| wish.claim.to_string()).collect();
-    let reasons = complaints
-        .iter()
-        .map(|complaint| complaint.reason)
-        .collect();
-    (claims, reasons)
-}
-
-/// DP-02 to DP-12 as far as annotations go.
-#[test]
-fn annotations_are_read() {
-    let nothing: [&str; 0] = [];
-    let both = [
-        ("a.enabled", "true"),
-        ("a.pvc", TEMPLATE),
-        ("b.enabled", "true"),
-        ("b.pvc", TEMPLATE),
-    ];
-    assert_eq!(
-        told(&both),
-        (vec!["b-claim".into(), "a-claim".into()], vec![]),
-        "in the order of the volumes"
-    );
-    for value in ["1", "t", "T", "TRUE", "true", "True"] {
-        assert_eq!(
-            told(&[("a.enabled", value), ("a.pvc", TEMPLATE)]).0,
-            ["a-claim"],
-            "{value}"
-        );
-    }
-    for value in ["0", "f", "F", "FALSE", "false", "False"] {
-        assert_eq!(
-            told(&[("a.enabled", value), ("a.pvc", TEMPLATE)]),
-            (vec![], vec![]),
-            "{value}"
-        );
-    }
-    for (annotations, claims, reasons) in [
-        (
-            &[("a.enabled", "yes"), ("a.pvc", TEMPLATE)][..],
-            &nothing[..],
-            &[reasons::INVALID_ANNOTATION][..],
-        ),
-        (
-            &[("a.enabled", " true"), ("a.pvc", TEMPLATE)],
-            &[],
-            &[reasons::INVALID_ANNOTATION],
-        ),
-        (&[("a.pvc", TEMPLATE)], &[], &[]),
-        (
-            &[("a.enable", "true"), ("a.pvc", TEMPLATE)],
-            &[],
-            &[reasons::INVALID_ANNOTATION],
-        ),
-        (&[("enabled", "true")], &[], &[reasons::INVALID_ANNOTATION]),
-        (&[(".pvc", TEMPLATE)], &[], &[reasons::INVALID_ANNOTATION]),
-        (
-            &[
-                ("a.enabled", "true"),
-                ("b.enabled", "true"),
-                ("b.pvc", TEMPLATE),
-            ],
-            &["b-claim"],
-            &[reasons::MISSING_TEMPLATE],
-        ),
-        (
-            &[("c.enabled", "true"), ("c.pvc", TEMPLATE)],
-            &[],
-            &[reasons::MISSING_VOLUME],
-        ),
-        (&[("c.enabled", "false"), ("c.pvc", TEMPLATE)], &[], &[]),
-        (
-            &[("scratch.enabled", "true"), ("scratch.pvc", TEMPLATE)],
-            &[],
-            &[reasons::INVALID],
-        ),
-        (
-            &[("own.enabled", "true"), ("own.pvc", TEMPLATE)],
-            &[],
-            &[reasons::INVALID],
-        ),
-        (
-            &[
-                ("a.enabled", "true"),
-                ("a.pvc", "spec: ["),
-                ("b.enabled", "true"),
-                ("b.pvc", TEMPLATE),
-            ],
-            &["b-claim"],
-            &[reasons::INVALID],
-        ),
-    ] {
-        let (found, said) = told(annotations);
-        assert_eq!(
-            (&found[..], &said[..]),
-            (
-                &claims
-                    .iter()
-                    .map(|&claim| claim.to_owned())
-                    .collect::<Vec<_>>()[..],
-                reasons
-            ),
-            "{annotations:?}"
-        );
-    }
-}
-
-#[test]
-fn a_claim_is_asked_for_by_its_volume() {
-    let wishes = wishes(&[
-        ("a.enabled", "true"),
-        ("a.pvc", "spec: ["),
-        ("b.enabled", "false"),
-        ("b.pvc", TEMPLATE),
-    ]);
-    assert_eq!(volume_for(&wishes, "a-claim"), Some("a"));
-    assert!(wish_for(&wishes, "a-claim").is_err());
-    assert_eq!(volume_for(&wishes, "b-claim"), None);
-    assert!(matches!(wish_for(&wishes, "b-claim"), Ok(None)));
-    assert_eq!(volume_for(&wishes, "a"), None);
 }

@@ -1,34 +1,77 @@
-//! For how long each claim that awaits its pod has been known here.
+//! What is remembered of each claim that awaits its pod: for how long it has been known here, since when it
+//! has not changed, and which pod was seen to ask for it.
 //!
 //! By our own clock and from our own first look, because the clock that wrote the mark is another machine's; and so a claim that was
-//! there before us has the whole grace before it.
+//! there before us has the whole grace before it. A successor remembers nothing: it gives the whole grace
+//! to a claim whose pod is gone by then.
 
-use crate::objects::ObjectName;
+use super::rule::Wait;
+use crate::objects::{Claim, ObjectName};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 use tokio::time::Instant;
 
-type Since = HashMap<ObjectName, (Box<str>, Instant)>;
+type Memories = HashMap<ObjectName, Memory>;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    since: Mutex<Since>,
+    memories: Mutex<Memories>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    uid: Box<str>,
+    since: Instant,
+    version: Box<str>,
+    unchanged_since: Instant,
+    /// The uid of the last pod that was seen to ask for the claim.
+    pod: Option<Box<str>>,
+}
+
+impl Memory {
+    fn of(claim: &Claim) -> Self {
+        let now = Instant::now();
+        Self {
+            uid: claim.uid.clone(),
+            since: now,
+            version: claim.resource_version.clone(),
+            unchanged_since: now,
+            pod: None,
+        }
+    }
 }
 
 impl Waiting {
-    /// For how long the claim of that name and uid has been waiting, from the first time this was asked.
-    pub fn waited(&self, name: &ObjectName, uid: &str) -> Duration {
-        let mut since = self.lock();
-        let known = since.get(name).filter(|(known, _)| **known == *uid);
-        if let Some((_, since)) = known {
-            return since.elapsed();
+    /// What is remembered of the claim, from the first time this was asked.
+    pub fn look(&self, name: &ObjectName, claim: &Claim) -> Wait {
+        let mut memories = self.lock();
+        let memory = memories
+            .entry(name.clone())
+            .or_insert_with(|| Memory::of(claim));
+        if memory.uid != claim.uid {
+            *memory = Memory::of(claim);
         }
-        since.insert(name.clone(), (uid.into(), Instant::now()));
-        Duration::ZERO
+        if memory.version != claim.resource_version {
+            memory.version = claim.resource_version.clone();
+            memory.unchanged_since = Instant::now();
+        }
+        Wait {
+            waited: memory.since.elapsed(),
+            unchanged: memory.unchanged_since.elapsed(),
+            seen: memory.pod.clone(),
+        }
+    }
+
+    /// The pod of the uid `pod` asks for the claim, which was looked at before. Returns whether that is
+    /// news.
+    pub fn see(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
+        let mut memories = self.lock();
+        let memory = memories.get_mut(name).filter(|each| each.uid == claim.uid);
+        let before = memory.map(|memory| memory.pod.replace(pod.into()));
+        before.is_some_and(|before| before.as_deref() != Some(pod))
     }
 
     /// The claim does not wait any more.
@@ -41,27 +84,58 @@ impl Waiting {
         self.lock().retain(|name, _| waits(name));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Since> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Memories> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::claim::ClaimWire;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn claim(uid: &str, version: &str) -> Claim {
+        let metadata = json!({"name": "c", "uid": uid, "resourceVersion": version});
+        let claim = serde_json::from_value::<ClaimWire>(json!({"metadata": metadata}));
+        claim.expect("a claim").into()
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_claim_waits_from_when_it_was_first_looked_at() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
-        let minute = Duration::from_secs(60);
-        assert_eq!(waiting.waited(&name, "1"), Duration::ZERO);
-        tokio::time::advance(minute).await;
-        assert_eq!(waiting.waited(&name, "1"), minute);
-        assert_eq!(waiting.waited(&name, "2"), Duration::ZERO, "another claim");
-        tokio::time::advance(minute).await;
+        let look = |uid, version| {
+            let wait = waiting.look(&name, &claim(uid, version));
+            (wait.waited.as_secs(), wait.unchanged.as_secs())
+        };
+        let minute = || tokio::time::advance(Duration::from_secs(60));
+        assert_eq!(look("1", "1"), (0, 0));
+        minute().await;
+        assert_eq!(look("1", "1"), (60, 60));
+        minute().await;
+        assert_eq!(look("1", "2"), (120, 0), "it has changed");
+        minute().await;
+        assert_eq!(look("1", "2"), (180, 60));
+        assert_eq!(look("2", "3"), (0, 0), "another claim");
+        minute().await;
         waiting.forget(&name);
-        assert_eq!(waiting.waited(&name, "2"), Duration::ZERO);
+        assert_eq!(look("2", "3"), (0, 0));
         waiting.retain(|each| *each != name);
         assert!(waiting.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_pod_is_news_once() {
+        let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
+        let (first, second) = (claim("1", "1"), claim("2", "2"));
+        assert_eq!(waiting.look(&name, &first).seen, None);
+        assert!(waiting.see(&name, &first, "pod"));
+        assert!(!waiting.see(&name, &first, "pod"));
+        assert!(waiting.see(&name, &first, "another pod"));
+        let seen = waiting.look(&name, &first).seen;
+        assert_eq!(seen.as_deref(), Some("another pod"));
+        assert!(!waiting.see(&name, &second, "pod"), "not looked at");
+        assert_eq!(waiting.look(&name, &second).seen, None, "another claim");
     }
 }

@@ -111,7 +111,7 @@ mod tests {
 
     fn pod(changes: Value) -> PodWire {
         let mut pod = json!({
-            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {format!("{PREFIX}v.enabled"): "true"}},
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {format!("{PREFIX}v.enabled"): "true", format!("{PREFIX}v.pvc"): "any"}},
             "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
             "status": {"phase": "Pending"},
         });

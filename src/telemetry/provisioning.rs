@@ -21,7 +21,7 @@ impl ProvisioningMetrics {
         );
         registry.register(
             "awaiting_claims",
-            "Claims made at admission whose pod has not been seen yet",
+            "Claims created at admission that have no owner yet: pending ones, and ones without a pod",
             self.awaiting_claims.clone(),
         );
     }
@@ -33,7 +33,7 @@ impl Metrics {
         self.provisioning.access_reviews.inc();
     }
 
-    /// So many claims await their pod.
+    /// So many claims have no owner yet.
     pub fn awaiting_claims(&self, count: i64) {
         self.provisioning.awaiting_claims.set(count);
     }

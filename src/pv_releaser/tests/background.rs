@@ -1,7 +1,7 @@
 //! What is written, and what becomes of a write.
 
 use super::{
-    scene::{Scene, attachment, labelled},
+    scene::{Scene, attachment, claim, claimed, labelled},
     *,
 };
 
@@ -92,4 +92,21 @@ async fn a_server_that_fails_is_told_of_and_asked_again() {
     assert!(note.ends_with("etcd is away") && note.len() < 100, "{note}");
     assert!(scene.look().await && scene.look().await);
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
+}
+
+/// Until then the binder writes it, and would fail.
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_labelled_once_it_is_bound() {
+    let scene = Scene::new(Options::default());
+    scene.hear(&scene.releaser.known.claims, claim("1", claimed()));
+    for (version, phase, patches) in [
+        ("5", "Pending", 0),
+        ("6", "Available", 0),
+        ("7", "Bound", 1),
+    ] {
+        scene.told_of_volume(version, json!({"status": {"phase": phase}}));
+        assert!(scene.look().await);
+        let written = scene.server.sent("PATCH persistentvolumes").len();
+        assert_eq!(written, patches, "{phase}");
+    }
 }

@@ -44,13 +44,12 @@ async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
             json!({"metadata": {"annotations": annotations}}),
         )
         .await?;
-    eventually("the claim is given to its pod", async || {
-        let cache = space.claims.get("cache").await?;
-        ensure!(cache.owner_references().len() == 1, "{:?}", cache.metadata);
-        Ok(())
+    let cache = eventually("there is a claim for the pod", async || {
+        space.claims.get_opt("cache").await
     })
-    .await?;
-    let cache = space.claims.get("cache").await?.metadata.uid;
+    .await?
+    .metadata
+    .uid;
     let reference = json!({"namespace": space.name, "name": "cache", "uid": cache});
     let changes = json!({"metadata": {"finalizers": null}, "spec": {"claimRef": reference}});
     let volume = stage.create_volume(changes).await?;
@@ -64,6 +63,15 @@ async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
         );
         Ok(())
     })
+    .await?;
+    eventually(
+        "the claim, which is bound, is given to its pod",
+        async || {
+            let cache = space.claims.get("cache").await?;
+            ensure!(cache.owner_references().len() == 1, "{:?}", cache.metadata);
+            Ok(())
+        },
+    )
     .await?;
     let status = warden.stop().await?;
     ensure!(status.success(), "{status}");

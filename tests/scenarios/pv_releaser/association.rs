@@ -2,7 +2,7 @@
 
 use super::{
     patient::{Patient, watch_of},
-    support::{LABEL, PROVISIONER},
+    support::{LABEL, PROVISIONER, still},
 };
 use crate::support::claim;
 use anyhow::{Result, ensure};
@@ -64,6 +64,24 @@ async fn a_claim_that_is_labelled_later_gets_its_volume_labelled() -> Result<()>
         Some("web")
     );
     Ok(())
+}
+
+/// The binder writes the volume until it is Bound, and tries again late where that fails.
+#[tokio::test]
+async fn a_volume_is_not_labelled_before_it_is_bound() -> Result<()> {
+    let patient = Patient::on(still().await?, "unbound").await?;
+    let (estate, id) = (&patient.estate, patient.estate.id());
+    let _warden = patient.start().await?;
+    let claim = estate.claim_any("data", json!({PROVISIONER: id})).await?;
+    let reference = json!({"namespace": id, "name": "data", "uid": claim.metadata.uid});
+    let chosen = json!({"spec": {"claimRef": reference}});
+    estate.create("data", chosen).await?;
+    estate.turn("data", "Available").await?;
+    patient.settled().await?;
+    assert_eq!(patient.writes("data"), 0);
+    estate.turn("data", "Bound").await?;
+    estate.is_labelled("data", id).await?;
+    estate.told("data", "Associated", 1).await.map(drop)
 }
 
 /// PR-06: whatever its claim says, and also once that is gone.

@@ -3,7 +3,7 @@
 mod authorize;
 mod faults;
 mod options;
-mod posted;
+pub mod posted;
 mod refused;
 pub mod ward;
 mod warnings;
@@ -47,6 +47,7 @@ async fn the_claim_is_there_when_the_pod_is() -> Result<()> {
 async fn pods_of_one_template_share_their_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "twins").await?;
     let pods = twins(&askers).await?;
+    askers.bind("data").await?;
     let owner = eventually("one of them owns the claim", async || {
         let claim = askers.claim("data").await?;
         anyhow::Ok(pods.iter().position(|pod| is_given(&claim, pod).is_ok()))

@@ -74,6 +74,7 @@ async fn killed_while_claims_are_given_to_their_pods() -> Result<()> {
     let (mut pods, mut uids) = (Vec::new(), Vec::new());
     for name in MANY {
         uids.push(askers.create_claim(name, awaiting()).await?.uid());
+        askers.bind(name).await?;
         pods.push(askers.ask(name, name, json!({})).await?);
     }
     for at in [

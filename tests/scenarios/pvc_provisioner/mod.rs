@@ -1,8 +1,11 @@
 //! Claims that pods ask for by annotation, on a real control plane. Cases DP-*.
 
 mod admission;
+mod bound;
+mod broken;
 mod claims;
 mod crashes;
+mod gone;
 mod orphans;
 mod patient;
 mod pods;

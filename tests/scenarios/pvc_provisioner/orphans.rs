@@ -84,7 +84,7 @@ async fn only_claims_that_await_a_pod_that_never_came_are_collected() -> Result<
     Ok(())
 }
 
-/// A pod that does not ask for it uses it: it loses the mark after a while, and stays for good, whatever becomes of that pod.
+/// A pod that does not ask for it uses it: it loses the mark once it is bound, and stays for good, whatever becomes of that pod.
 #[tokio::test]
 async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     let patient = Patient::new("named").await?;
@@ -93,6 +93,7 @@ async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     let nobodys = json!({"spec": {"schedulerName": "nobody"}});
     space.create_pod("plain", "named", nobodys).await?;
     let named = askers.create_claim("named", awaiting()).await?;
+    askers.bind("named").await?;
     eventually("the claim has lost the mark", async || {
         let claim = askers.claim("named").await?;
         anyhow::Ok(!claim.annotations().contains_key(MARK))
@@ -144,6 +145,7 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
         let broken = [pod_list(), pod_read].map(|read| patient.between.add(fault(read)));
         askers.create_claim(&orphan, awaiting()).await?;
         askers.create_claim(&wanted, awaiting()).await?;
+        askers.bind(&wanted).await?;
         let pod = askers.ask(&wanted, &wanted, json!({})).await?;
         puts_off(&warden, &orphan, "pods could not be listed").await?;
         puts_off(&warden, &wanted, "the pod could not be read").await?;
@@ -176,6 +178,7 @@ async fn a_claim_of_a_pod_that_the_watch_has_not_told_of_is_kept() -> Result<()>
     let mut uids = Vec::new();
     for name in ["asked", "named"] {
         uids.push(askers.create_claim(name, awaiting()).await?.uid());
+        askers.bind(name).await?;
     }
     askers.create_claim("orphan", awaiting()).await?;
     space.claim_is_gone("orphan").await?;

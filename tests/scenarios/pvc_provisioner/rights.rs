@@ -177,6 +177,7 @@ async fn only_references_that_block_need_rights_on_pods() -> Result<()> {
     for claim in ["made-later", "given-later"] {
         askers.ask(claim, claim, json!({})).await?;
     }
+    askers.bind("given-later").await?;
     let cause = "cannot set blockOwnerDeletion";
     askers
         .is_told("made-later", "ErrPVCProvisionFailed", cause)

@@ -1,6 +1,6 @@
 //! Pods that ask for claims, and what is asked about these.
 
-use crate::support::{Space, claim, pod};
+use crate::support::{Space, claim, pod, volume};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{
     api::core::v1::{Event, PersistentVolumeClaim, Pod},
@@ -123,8 +123,41 @@ impl Askers {
         Ok(names)
     }
 
-    /// The claim becomes the pod's: labelled, protected, and with the pod as its one owner, in a way that holds up nobody.
+    /// Binds the claim to a volume of its own, as a provisioner does. The volume is deleted with it.
+    pub async fn bind(&self, claim: &str) -> Result<()> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let found = self.claim(claim).await?;
+        let namespace = &self.space.name;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let reference = json!({"namespace": namespace, "name": claim, "uid": found.metadata.uid});
+        let spec = found.spec.unwrap_or_default();
+        let spec = json!({
+            "claimRef": reference, "storageClassName": spec.storage_class_name,
+            "persistentVolumeReclaimPolicy": "Delete",
+        });
+        let volume = volume(&format!("{namespace}-{number}"), json!({"spec": spec}))?;
+        let volumes = &self.space.volumes;
+        volumes.create(&PostParams::default(), &volume).await?;
+        eventually(&format!("claim {claim} is bound"), async || {
+            anyhow::Ok(is_bound(&self.claim(claim).await?))
+        })
+        .await
+    }
+
+    /// The claim becomes the pod's: labelled, protected, and with the pod as its one owner, in a way that holds up nobody. One that was
+    /// made at admission, of a class that nobody provisions, is bound for that.
     pub async fn belongs(&self, claim: &str, pod: &Pod) -> Result<PersistentVolumeClaim> {
+        let made = eventually(&format!("there is a claim {claim}"), async || {
+            self.claim(claim).await.map(Some)
+        })
+        .await?;
+        let class = made
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.storage_class_name.as_deref());
+        if class == Some("nobody") && made.annotations().contains_key(MARK) {
+            self.bind(claim).await?;
+        }
         let what = format!("claim {claim} belongs to pod {}", pod.name_any());
         eventually(&what, async || {
             let found = self.claim(claim).await?;
@@ -194,9 +227,8 @@ impl Askers {
     pub async fn settled(&self) -> Result<()> {
         let canary = canary();
         self.ask(&canary, &canary, json!({})).await?;
-        eventually("the canary owns its claim", async || {
-            let claim = self.claim(&canary).await?;
-            anyhow::Ok(!claim.owner_references().is_empty())
+        eventually("the canary has its claim", async || {
+            self.claim(&canary).await.map(drop)
         })
         .await?;
         let told = self.is_told_within(LOST, &canary, "PVCProvisioned", &canary);
@@ -234,6 +266,12 @@ pub fn is_of_canary(event: &Event) -> bool {
 /// Volume Warden told it.
 pub fn is_ours(event: &Event) -> bool {
     event.reporting_component.as_deref() == Some("volume-warden.dev/volume-warden")
+}
+
+/// Phase Bound.
+pub fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    let status = claim.status.as_ref();
+    status.and_then(|status| status.phase.as_deref()) == Some("Bound")
 }
 
 /// See [`Askers::belongs`].

@@ -84,6 +84,7 @@ async fn a_pod_that_is_gone_gets_nothing() -> Result<()> {
     })
     .await?;
     askers.create_claim("data", awaiting()).await?;
+    askers.bind("data").await?;
     drop(post);
     space.claim_is_gone("data").await?;
     assert_eq!(patient.deleted(), ["data"]);
@@ -108,6 +109,7 @@ async fn a_namespace_may_go_in_the_middle() -> Result<()> {
     askers.ask("making", "made", kept).await?;
     posts.held(2).await?;
     askers.create_claim("given", awaiting()).await?;
+    askers.bind("given").await?;
     askers.create_claim("orphan", awaiting()).await?;
     deletion.held(1).await?;
     // Its own attempt to make the claim is given up first.

@@ -1,0 +1,247 @@
+//! How soon a volume may be provisioned where the class waits for the first pod, and how soon the claim is
+//! bound: for claims from annotations, and for claims that were created by hand before their pods.
+
+use crate::{
+    Missed,
+    book::{Book, Pages},
+    each::each,
+    figures::{Times, milliseconds},
+    pods::{Kind, Posted, Space},
+    scene,
+    size::Size,
+};
+use anyhow::Result;
+use k8s_openapi::api::{
+    core::v1::{Event, PersistentVolumeClaim},
+    storage::v1::StorageClass,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use volume_warden_controlplane::Cluster;
+
+/// kube-controller-manager writes it on a claim, and the provisioner begins.
+const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+/// Each way, in turn: of their percentiles the median counts.
+const ROUNDS: usize = 3;
+
+/// Who provisions the volumes of a class.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Provisioner {
+    /// A program beside kube-controller-manager, which is not there: claims stay pending.
+    External,
+    /// kube-controller-manager itself, in a directory.
+    InTree,
+}
+
+impl Provisioner {
+    fn class(self) -> &'static str {
+        match self {
+            Self::External => "external",
+            Self::InTree => "in-tree",
+        }
+    }
+
+    async fn create_class(self, cluster: &Cluster) -> Result<()> {
+        let provisioner = match self {
+            Self::External => "example.com/none",
+            Self::InTree => "kubernetes.io/host-path",
+        };
+        let class: StorageClass = serde_json::from_value(json!({
+            "metadata": {"name": self.class()}, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }))?;
+        let classes = Api::all(cluster.client());
+        classes.create(&PostParams::default(), &class).await?;
+        Ok(())
+    }
+
+    fn is_through(self, life: &Life) -> bool {
+        life.begun.is_some() && (self == Self::External || life.bound.is_some())
+    }
+}
+
+/// Who creates the claims.
+const WAYS: [(&str, Kind); 2] = [("by hand", Kind::Plain), ("annotated", Kind::Annotated)];
+
+/// When what was seen of a claim.
+#[derive(Clone, Default)]
+struct Life {
+    begun: Option<Instant>,
+    bound: Option<Instant>,
+}
+
+impl Life {
+    fn note(&mut self, claim: &PersistentVolumeClaim) {
+        let now = Instant::now();
+        if claim.annotations().contains_key(PROVISIONER) {
+            self.begun.get_or_insert(now);
+        }
+        let status = claim.status.as_ref();
+        if status.and_then(|status| status.phase.as_deref()) == Some("Bound") {
+            self.bound.get_or_insert(now);
+        }
+    }
+}
+
+/// One round of one way.
+struct Round {
+    begun: Times,
+    bound: Times,
+    failures: usize,
+}
+
+/// All rounds of one way.
+struct Row {
+    provisioner: Provisioner,
+    who: &'static str,
+    rounds: Vec<Round>,
+}
+
+impl Row {
+    fn median(&self, percent: usize, of: fn(&Round) -> &Times) -> Duration {
+        let rounds = self.rounds.iter();
+        let mut values: Vec<_> = rounds.map(|round| of(round).percentile(percent)).collect();
+        values.sort_unstable();
+        values.get(ROUNDS / 2).copied().unwrap_or_default()
+    }
+
+    fn begun(&self, percent: usize) -> Duration {
+        self.median(percent, |round| &round.begun)
+    }
+
+    fn failures(&self) -> usize {
+        self.rounds.iter().map(|round| round.failures).sum()
+    }
+}
+
+/// The table.
+pub async fn measure(size: Size) -> Result<Missed> {
+    let quiet = ["node-lifecycle-controller", "taint-eviction-controller"];
+    let builder = Cluster::ours().nodes(1).without_controllers(&quiet);
+    let rows = scene::on(builder, async |cluster| rows(cluster, size).await).await?;
+    print(&rows, size);
+    Ok(rows.chunks_exact(2).flat_map(missed).collect())
+}
+
+async fn rows(cluster: &Cluster, size: Size) -> Result<Vec<Row>> {
+    let _warden = scene::served(cluster).await?;
+    let mut rows = Vec::new();
+    for provisioner in [Provisioner::External, Provisioner::InTree] {
+        provisioner.create_class(cluster).await?;
+        let [mut by_hand, mut annotated] = WAYS.map(|(who, _)| Row {
+            provisioner,
+            who,
+            rounds: Vec::new(),
+        });
+        // The first pods of a class take longer.
+        round(cluster, provisioner, "warm", Kind::Plain, size.pods / 10).await?;
+        for number in 0..ROUNDS {
+            for (row, (_, kind)) in [&mut by_hand, &mut annotated].into_iter().zip(WAYS) {
+                let name = format!("{}-{number}", row.who.replace(' ', "-"));
+                let round = round(cluster, provisioner, &name, kind, size.pods).await?;
+                row.rounds.push(round);
+            }
+        }
+        rows.extend([by_hand, annotated]);
+    }
+    Ok(rows)
+}
+
+/// Pods one after another, in a namespace of their own.
+async fn round(
+    cluster: &Cluster,
+    provisioner: Provisioner,
+    name: &str,
+    kind: Kind,
+    count: usize,
+) -> Result<Round> {
+    let class = provisioner.class();
+    let name = format!("{class}-{name}");
+    let space = scene::space(cluster, &name).await?.of_class(class);
+    let mut book = Book::open(&space.claims, Life::note).await?;
+    let posted = post(&space, kind, count).await?;
+    let lives = book
+        .once(count, |life| provisioner.is_through(life))
+        .await?;
+    let events: Api<Event> = Api::namespaced(cluster.client(), &name);
+    let failed = ListParams::default().fields("reason=ProvisioningFailed");
+    Ok(Round {
+        begun: after(&posted, &lives, |life| life.begun),
+        bound: after(&posted, &lives, |life| life.bound),
+        failures: events.list(&failed).await?.items.len(),
+    })
+}
+
+async fn post(space: &Space, kind: Kind, count: usize) -> Result<Vec<Posted>> {
+    each(count, 1, async |index| {
+        let name = format!("{index:05}");
+        if kind == Kind::Plain {
+            space.post_claim(&name).await?;
+        }
+        space.post_one(kind, &name).await
+    })
+    .await
+}
+
+/// From the return of each pod's POST.
+fn after(posted: &[Posted], lives: &Pages<Life>, when: impl Fn(&Life) -> Option<Instant>) -> Times {
+    let times = posted.iter().filter_map(|pod| {
+        let at = when(lives.get(&pod.claim)?)?;
+        Some(at.saturating_duration_since(pod.returned))
+    });
+    times.collect()
+}
+
+fn print(rows: &[Row], size: Size) {
+    println!(
+        "\n**{} pods one after another, of a class that waits for its first pod; medians of {ROUNDS} rounds**\n",
+        size.pods
+    );
+    println!(
+        "| provisioner | claims | may be provisioned after: p50 | p90 | longest | bound after: p50 | p90 | ProvisioningFailed |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for row in rows {
+        let begun = [50, 90, 100].map(|percent| milliseconds(row.begun(percent)));
+        let bound = match row.provisioner {
+            Provisioner::External => "– | –".to_owned(),
+            Provisioner::InTree => [50, 90]
+                .map(|percent| milliseconds(row.median(percent, |round| &round.bound)))
+                .join(" | "),
+        };
+        let (class, who, begun) = (row.provisioner.class(), row.who, begun.join(" | "));
+        println!(
+            "| {class} | {who} | {begun} | {bound} | {} |",
+            row.failures()
+        );
+    }
+}
+
+/// p50 at most 1.1 times, p90 at most 1.5 times and half a second, and nothing fails.
+fn missed(rows: &[Row]) -> Missed {
+    let [by_hand, annotated] = rows else {
+        return Missed::new();
+    };
+    let class = annotated.provisioner.class();
+    let aims = [
+        (50, by_hand.begun(50).mul_f64(1.1)),
+        (
+            90,
+            by_hand.begun(90).mul_f64(1.5) + Duration::from_millis(500),
+        ),
+    ];
+    let late = aims.into_iter().filter_map(|(percent, most)| {
+        let found = annotated.begun(percent);
+        let [found_in_words, most_in_words] = [found, most].map(milliseconds);
+        (found > most).then(|| {
+            format!("{class}: p{percent} is {found_in_words}, which may be {most_in_words}")
+        })
+    });
+    let failures = annotated.failures();
+    let failed = (failures > 0).then(|| format!("{class}: {failures} ProvisioningFailed"));
+    late.chain(failed).collect()
+}

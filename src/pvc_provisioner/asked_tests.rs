@@ -1,0 +1,201 @@
+//! How annotations are read, and which pods ask for a claim.
+
+use super::{
+    asked::{asked, request_for},
+    known::users,
+    reasons,
+    tests::TEMPLATE,
+};
+use crate::{
+    cluster::Feed,
+    objects::{ObjectName, Pod, Wishes, pod::PodWire, wishes::PREFIX},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn wishes(annotations: &[(&str, &str)]) -> Wishes {
+    let keyed = annotations.iter();
+    let annotations: Value = keyed
+        .map(|(key, value)| (format!("{PREFIX}{key}"), json!(value)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let volume = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": format!("{name}-claim")}});
+    let pod: PodWire = serde_json::from_value(json!({
+        "metadata": {"name": "p", "annotations": annotations},
+        "spec": {"volumes": [volume("b"), volume("a"), {"name": "scratch", "emptyDir": {}}, {"name": "own", "ephemeral": {}}]},
+        "status": {"phase": "Pending"},
+    }))
+    .expect("a pod");
+    Wishes::of(&pod).expect("annotated")
+}
+
+fn told(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
+    let (claims, complaints) = asked(&wishes(annotations));
+    let claims = claims.iter().map(|wish| wish.claim.to_string()).collect();
+    let reasons = complaints
+        .iter()
+        .map(|complaint| complaint.reason)
+        .collect();
+    (claims, reasons)
+}
+
+/// DP-02 to DP-12 as far as annotations go.
+#[test]
+fn annotations_are_read() {
+    let nothing: [&str; 0] = [];
+    let both = [
+        ("a.enabled", "true"),
+        ("a.pvc", TEMPLATE),
+        ("b.enabled", "true"),
+        ("b.pvc", TEMPLATE),
+    ];
+    assert_eq!(
+        told(&both),
+        (vec!["b-claim".into(), "a-claim".into()], vec![]),
+        "in the order of the volumes"
+    );
+    for value in ["1", "t", "T", "TRUE", "true", "True"] {
+        assert_eq!(
+            told(&[("a.enabled", value), ("a.pvc", TEMPLATE)]).0,
+            ["a-claim"],
+            "{value}"
+        );
+    }
+    for value in ["0", "f", "F", "FALSE", "false", "False"] {
+        assert_eq!(
+            told(&[("a.enabled", value), ("a.pvc", TEMPLATE)]),
+            (vec![], vec![]),
+            "{value}"
+        );
+    }
+    for (annotations, claims, reasons) in [
+        (
+            &[("a.enabled", "yes"), ("a.pvc", TEMPLATE)][..],
+            &nothing[..],
+            &[reasons::INVALID_ANNOTATION][..],
+        ),
+        (
+            &[("a.enabled", " true"), ("a.pvc", TEMPLATE)],
+            &[],
+            &[reasons::INVALID_ANNOTATION],
+        ),
+        (&[("a.pvc", TEMPLATE)], &[], &[]),
+        (
+            &[("a.enable", "true"), ("a.pvc", TEMPLATE)],
+            &[],
+            &[reasons::INVALID_ANNOTATION],
+        ),
+        (&[("enabled", "true")], &[], &[reasons::INVALID_ANNOTATION]),
+        (&[(".pvc", TEMPLATE)], &[], &[reasons::INVALID_ANNOTATION]),
+        (
+            &[
+                ("a.enabled", "true"),
+                ("b.enabled", "true"),
+                ("b.pvc", TEMPLATE),
+            ],
+            &["b-claim"],
+            &[reasons::MISSING_TEMPLATE],
+        ),
+        (
+            &[("c.enabled", "true"), ("c.pvc", TEMPLATE)],
+            &[],
+            &[reasons::MISSING_VOLUME],
+        ),
+        (&[("c.enabled", "false"), ("c.pvc", TEMPLATE)], &[], &[]),
+        (
+            &[("scratch.enabled", "true"), ("scratch.pvc", TEMPLATE)],
+            &[],
+            &[reasons::INVALID],
+        ),
+        (
+            &[("own.enabled", "true"), ("own.pvc", TEMPLATE)],
+            &[],
+            &[reasons::INVALID],
+        ),
+        (
+            &[
+                ("a.enabled", "true"),
+                ("a.pvc", "spec: ["),
+                ("b.enabled", "true"),
+                ("b.pvc", TEMPLATE),
+            ],
+            &["b-claim"],
+            &[reasons::INVALID],
+        ),
+    ] {
+        let (found, said) = told(annotations);
+        assert_eq!(
+            (&found[..], &said[..]),
+            (
+                &claims
+                    .iter()
+                    .map(|&claim| claim.to_owned())
+                    .collect::<Vec<_>>()[..],
+                reasons
+            ),
+            "{annotations:?}"
+        );
+    }
+}
+
+#[test]
+fn a_claim_is_asked_for_by_its_volume() {
+    let wishes = wishes(&[
+        ("a.enabled", "true"),
+        ("a.pvc", "spec: ["),
+        ("b.enabled", "false"),
+        ("b.pvc", TEMPLATE),
+    ]);
+    assert_eq!(request_for(&wishes, "a-claim"), Some(("a", "spec: [")));
+    assert_eq!(request_for(&wishes, "b-claim"), None);
+    assert_eq!(request_for(&wishes, "a"), None);
+}
+
+/// A pod with this template for the claim `c`, in this phase.
+fn annotated(name: &str, template: Option<&str>, phase: &str, created: u32) -> PodWire {
+    let mut annotations = BTreeMap::from([(format!("{PREFIX}v.enabled"), "true")]);
+    annotations.extend(template.map(|text| (format!("{PREFIX}v.pvc"), text)));
+    let created = format!("2026-01-01T00:{created:02}:00Z");
+    let metadata = json!({
+        "name": name, "namespace": "ns", "uid": name, "creationTimestamp": created, "annotations": annotations,
+    });
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+    let pod =
+        json!({"metadata": metadata, "spec": {"volumes": [volume]}, "status": {"phase": phase}});
+    serde_json::from_value(pod).expect("a pod")
+}
+
+/// The names of those that ask for the claim, in the order in which they get it.
+fn askers(pods: Vec<PodWire>) -> Vec<String> {
+    let feed = Feed::<Pod>::filled(pods);
+    let users = users(&feed.read(), &ObjectName::new("ns", "c"));
+    let asking = users.iter().filter(|user| user.asks.is_some());
+    asking.map(|user| user.name.to_string()).collect()
+}
+
+#[test]
+fn only_a_pod_whose_template_can_be_read_asks() {
+    let good = Some(TEMPLATE);
+    let pods = vec![
+        annotated("broken", Some("spec: ["), "Pending", 1),
+        annotated("broken-and-runs", Some("spec: ["), "Running", 2),
+        annotated("without", None, "Pending", 3),
+        annotated("later", good, "Pending", 5),
+        annotated("runs", good, "Running", 4),
+        // Its template is not kept.
+        annotated("ended", good, "Succeeded", 0),
+    ];
+    assert_eq!(askers(pods), ["runs", "later", "ended"]);
+}
+
+/// One after another text costs time, and a workload's pods have the same.
+#[test]
+fn few_templates_are_read_at_a_time() {
+    let many = |text: fn(u32) -> String| {
+        let broken = (0..50).map(|n| annotated(&format!("p{n}"), Some(&text(n)), "Pending", n));
+        let good = annotated("good", Some(TEMPLATE), "Pending", 59);
+        askers(broken.chain([good]).collect())
+    };
+    assert_eq!(many(|_| "spec: [".to_owned()), ["good"]);
+    assert!(many(|n| format!("# {n}\nspec: [")).is_empty());
+}

@@ -1,0 +1,142 @@
+//! Claims that are made at admission are not written before they are bound: whoever provisions and binds them would fail, and try again
+//! much later.
+
+use super::{
+    admission::posted::too_late,
+    support::{Askers, MARK, TEMPLATE, annotations, is_bound},
+};
+use crate::support::guarded;
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::{
+    core::v1::{PersistentVolumeClaim, Pod},
+    storage::v1::StorageClass,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
+};
+use serde_json::json;
+use std::collections::HashSet;
+use volume_warden_controlplane::eventually;
+
+const PODS: usize = 30;
+/// kube-controller-manager writes it, and the provisioner begins.
+const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+
+/// Pods of a class that waits for them.
+struct Consumers {
+    askers: Askers,
+}
+
+impl Consumers {
+    async fn new(label: &str, provisioner: &str) -> Result<Self> {
+        let askers = Askers::new(guarded().await?, label).await?;
+        let class: StorageClass = serde_json::from_value(json!({
+            "metadata": {"name": askers.space.name}, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }))?;
+        let classes: Api<StorageClass> = Api::all(askers.space.cluster.client());
+        classes.create(&PostParams::default(), &class).await?;
+        Ok(Self { askers })
+    }
+
+    /// Pods that the scheduler looks for a node for, each with a claim of its name.
+    async fn ask(&self) -> Result<Vec<Pod>> {
+        let template = TEMPLATE.replace("nobody", &self.askers.space.name);
+        let mut changes = annotations(&[("data.pvc", Some(&template))]);
+        changes["spec"] = json!({"schedulerName": null});
+        let pods = stream::iter(0..PODS).map(async |number| {
+            let name = format!("pod{number}");
+            self.askers.ask(&name, &name, changes.clone()).await
+        });
+        pods.buffer_unordered(10).try_collect().await
+    }
+
+    async fn claims(&self) -> Result<Vec<PersistentVolumeClaim>> {
+        let claims = &self.askers.space.claims;
+        Ok(claims.list(&ListParams::default()).await?.items)
+    }
+}
+
+fn is_marked(claim: &PersistentVolumeClaim) -> bool {
+    claim.annotations().contains_key(MARK)
+}
+
+/// The provisioner that is not there never provisions, so the claims stay pending.
+#[tokio::test]
+async fn nothing_delays_a_provisioner() -> Result<()> {
+    let consumers = Consumers::new("delayed", "example.com/none").await?;
+    let (askers, space) = (&consumers.askers, &consumers.askers.space);
+    let unheard = too_late(space.cluster).await?;
+    let pods = consumers.ask().await?;
+    for pod in &pods {
+        askers
+            .is_told(&pod.name_any(), "PVCProvisioned", "made")
+            .await?;
+    }
+    eventually("all may be provisioned", async || {
+        let claims = consumers.claims().await?;
+        let ready = |claim: &&PersistentVolumeClaim| claim.annotations().contains_key(PROVISIONER);
+        ensure!(claims.iter().filter(ready).count() == PODS);
+        anyhow::Ok(())
+    })
+    .await?;
+    let failed = space.events_with("ProvisioningFailed").await?;
+    ensure!(failed.is_empty(), "{}: {failed:?}", failed.len());
+    let calls = space.cluster.audit().all()?.by_user_agent("volume-warden/");
+    let writes = calls.writes();
+    let mut writes = writes.iter().filter(|call| {
+        call.resource == "persistentvolumeclaims"
+            && call.namespace == space.name
+            && call.verb != "create"
+    });
+    ensure!(writes.next().is_none());
+    let claims = consumers.claims().await?;
+    let marked = claims.iter().filter(|claim| is_marked(claim)).count();
+    let heard = too_late(space.cluster).await? == unheard;
+    ensure!(marked == PODS || !heard, "{marked} made at admission");
+    Ok(())
+}
+
+/// Every version of every claim is looked at. The pods run, and each claim goes with its pod.
+#[tokio::test]
+async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
+    let consumers = Consumers::new("bound", "kubernetes.io/host-path").await?;
+    let (askers, space) = (&consumers.askers, &consumers.askers.space);
+    let now = space.claims.list_metadata(&ListParams::default()).await?;
+    let version = now.metadata.resource_version.context("no version")?;
+    let parameters = WatchParams::default().timeout(290);
+    let unheard = too_late(space.cluster).await?;
+    let mut versions = space.claims.watch(&parameters, &version).await?.boxed();
+    let pods = consumers.ask().await?;
+    let (mut marked, mut owned) = (HashSet::new(), HashSet::new());
+    while owned.len() < PODS {
+        let event = versions.try_next().await?.context("the watch ended")?;
+        let (WatchEvent::Added(claim) | WatchEvent::Modified(claim)) = event else {
+            continue;
+        };
+        let (name, owners) = (claim.name_any(), claim.owner_references().len());
+        if is_marked(&claim) {
+            ensure!(owners == 0, "{:?}", claim.metadata);
+            marked.insert(name);
+        } else {
+            ensure!(owners == 1, "{:?}", claim.metadata);
+            ensure!(is_bound(&claim) || !marked.contains(&name), "{claim:?}");
+            owned.insert(name);
+        }
+    }
+    // What admission misses the background makes, with its owner.
+    let heard = too_late(space.cluster).await? == unheard;
+    ensure!(marked.len() == PODS || !heard, "{}", marked.len());
+    for pod in &pods {
+        let name = pod.name_any();
+        askers.belongs(&name, pod).await?;
+        askers.is_told(&name, "PVCProvisioned", "made").await?;
+        space.delete_pod(&name).await?;
+    }
+    for pod in &pods {
+        space.claim_is_gone(&pod.name_any()).await?;
+    }
+    Ok(())
+}
