@@ -14,12 +14,15 @@ mod each;
 mod idle;
 mod load;
 mod memory;
+#[path = "../../tests/support/outsiders.rs"]
+mod outsiders;
 mod peer;
 #[path = "../shared/protected.rs"]
 mod protected;
 mod rest;
 mod review;
 mod scene;
+mod siege;
 mod size;
 #[path = "../shared/stage.rs"]
 mod stage;
@@ -47,9 +50,17 @@ enum Part {
     Memory,
     /// Calls and CPU while nothing happens.
     Idle,
+    /// What clients without a secret path can do.
+    Outsiders,
 }
 
-const PARTS: [Part; 4] = [Part::Wire, Part::Added, Part::Memory, Part::Idle];
+const PARTS: [Part; 5] = [
+    Part::Wire,
+    Part::Added,
+    Part::Memory,
+    Part::Idle,
+    Part::Outsiders,
+];
 
 impl Turn for Part {
     fn name(self) -> &'static str {
@@ -58,6 +69,7 @@ impl Turn for Part {
             Self::Added => "added",
             Self::Memory => "memory",
             Self::Idle => "idle",
+            Self::Outsiders => "outsiders",
         }
     }
 }
@@ -69,6 +81,7 @@ impl Part {
             Self::Added => added::measure(size).await,
             Self::Memory => memory::measure(size).await,
             Self::Idle => idle::measure(size).await,
+            Self::Outsiders => siege::measure(size).await,
         }
     }
 }

@@ -13,6 +13,8 @@ pub struct Size {
     pub pods: usize,
     /// How long one looks at what Volume Warden does when there is nothing to do.
     pub window: Duration,
+    /// How long each attack lasts.
+    pub attack: Duration,
     /// Whether the figures mean anything.
     pub judged: bool,
 }
@@ -22,6 +24,7 @@ const FULL: Size = Size {
     claims: 500,
     pods: 20_000,
     window: Duration::from_secs(60),
+    attack: Duration::from_secs(30),
     judged: true,
 };
 
@@ -30,6 +33,7 @@ const SMALL: Size = Size {
     claims: 20,
     pods: 200,
     window: Duration::from_secs(5),
+    attack: Duration::from_secs(2),
     judged: false,
 };
 

@@ -108,34 +108,39 @@ fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
             None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         }
     };
-    let router = Router::new().route("/metrics", get(text));
-    match judge {
-        None => router,
-        Some(judge) => router.layer(from_fn(
-            move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
-                authorized(judge.clone(), place, request, next)
-            },
-        )),
-    }
+    let check = move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
+        let judge = judge.clone();
+        async move {
+            // Prometheus asks again from the same address: floods of connections must not keep it out.
+            match refusal(judge, request.headers()).await {
+                None => {
+                    place.recognize();
+                    next.run(request).await
+                }
+                Some(refusal) => refusal,
+            }
+        }
+    };
+    Router::new()
+        .route("/metrics", get(text))
+        .layer(from_fn(check))
 }
 
-async fn authorized(judge: Judge, place: Arc<Place>, request: Request, next: Next) -> Response {
-    let judgement = match token(request.headers()) {
-        Some(token) => judge(token).await,
-        None => Judgement::Unauthenticated,
+/// The answer to those who may not read the metrics.
+async fn refusal(judge: Option<Judge>, headers: &HeaderMap) -> Option<Response> {
+    let judgement = match (judge?, token(headers)) {
+        (judge, Some(token)) => judge(token).await,
+        (_, None) => Judgement::Unauthenticated,
     };
-    match judgement {
-        Judgement::Allowed => {
-            place.recognize();
-            next.run(request).await
-        }
+    Some(match judgement {
+        Judgement::Allowed => return None,
         Judgement::Forbidden => StatusCode::FORBIDDEN.into_response(),
         Judgement::Unauthenticated => {
             let challenge = [(WWW_AUTHENTICATE, "Bearer")];
             (StatusCode::UNAUTHORIZED, challenge).into_response()
         }
         Judgement::Unavailable => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-    }
+    })
 }
 
 /// Source: RFC 6750, section 2.1; the scheme is not case-sensitive (RFC 9110, section 11.1).

@@ -2,7 +2,10 @@
 
 use crate::support::*;
 use rustls::ClientConfig;
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -35,8 +38,11 @@ impl Port {
     }
 
     async fn tcp(&self) -> TcpStream {
-        let connected = soon(TcpStream::connect(self.address)).await;
-        connected.expect("connects")
+        self.tcp_from(LOCALHOST).await
+    }
+
+    async fn tcp_from(&self, address: Ipv4Addr) -> TcpStream {
+        connect_from(address, self.address).await.expect("connects")
     }
 }
 
@@ -63,6 +69,23 @@ async fn idle_connections_silence_nothing() {
     }
     // The first ones had to give way.
     cut(idle.swap_remove(0)).await;
+}
+
+/// From many addresses, of which each has as few connections as the one that scrapes.
+#[tokio::test]
+async fn who_was_answered_before_is_not_kept_out_by_many_addresses() {
+    let port = Port::open(None).await;
+    let scrape = get(port.tcp().await, "/metrics", "").await;
+    assert!(scrape.ends_with("# EOF\n"), "{scrape}");
+    let mut scraper = port.tcp().await;
+    let mut others = Vec::new();
+    for number in 1..=200 {
+        others.push(port.tcp_from(Ipv4Addr::new(127, 0, 2, number)).await);
+    }
+    // The server has taken them all.
+    cut(others.swap_remove(100)).await;
+    let answer = get(&mut scraper, "/metrics", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
 
 #[tokio::test]

@@ -129,9 +129,7 @@ impl Site {
 
     /// From any address of the loopback interface.
     pub async fn tcp_from(&self, address: Ipv4Addr) -> io::Result<TcpStream> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind((address, 0).into())?;
-        soon(socket.connect(self.address)).await
+        connect_from(address, self.address).await
     }
 
     pub async fn tls(&self, trust: &ClientConfig, protocol: &[u8]) -> io::Result<Tls> {
@@ -197,6 +195,13 @@ impl Site {
             secret: self.secret.clone(),
         }
     }
+}
+
+/// Connects to that server from any address of the loopback interface.
+pub async fn connect_from(address: Ipv4Addr, server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((address, 0).into())?;
+    soon(socket.connect(server)).await
 }
 
 pub type Tls = TlsStream<TcpStream>;

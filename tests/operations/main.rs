@@ -4,6 +4,7 @@
 mod authentication;
 mod chart;
 mod install;
+mod metrics;
 mod outages;
 mod replicas;
 #[path = "../support/mod.rs"]

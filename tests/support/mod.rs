@@ -4,6 +4,7 @@
 
 pub mod deployment;
 pub mod kustomization;
+pub mod outsiders;
 pub mod patience;
 pub mod sets;
 pub mod turns;
@@ -58,10 +59,13 @@ pub async fn in_tree() -> Result<&'static Cluster> {
 
 /// A cluster of the flavour that has nothing in-tree, with a kustomization of this repository applied.
 pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
+    installed_from(name, &repository().join(kustomization)).await
+}
+
+/// The same with any kustomization.
+pub async fn installed_from(name: &str, kustomization: &Path) -> Result<Cluster> {
     let cluster = Cluster::ours().name(name).start().await?;
-    cluster
-        .apply_kustomization(repository().join(kustomization))
-        .await?;
+    cluster.apply_kustomization(kustomization).await?;
     Ok(cluster)
 }
 

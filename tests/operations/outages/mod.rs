@@ -4,6 +4,7 @@
 mod answers;
 mod handover;
 mod latency;
+mod outsiders;
 mod rolling;
 mod shipped;
 mod slow;
