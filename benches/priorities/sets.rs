@@ -74,30 +74,49 @@ impl Sets {
         .await
     }
 
-    /// Scales it down and waits until the pod, which stays, owns its claim.
+    /// Scales it down and waits until the pod, which is being deleted and stays, owns its claim.
     pub async fn condemn(&self, index: usize) -> Result<()> {
         self.scale(index, 1).await?;
         self.claim_becomes(index, |claim| claim.is_some_and(is_owned_by_pod))
+            .await?;
+        self.pod_is(index, |pod| pod.metadata.deletion_timestamp.is_some())
             .await
-            .map(drop)
     }
 
     /// Scales it up again, and ends the old pod after `grace`.
     pub async fn scale_up_again(&self, index: usize, grace: Duration) -> Result<Outcome> {
-        let uid = self.claim(index).await?.uid();
+        let claim = self.claims.get(&claim_name(index)).await?.uid();
+        let pod = self.pods.get(&pod_name(index)).await?.uid();
         self.scale(index, 2).await?;
         let scaled = Instant::now();
-        let kept = self.claim_becomes(index, |claim| !claim.is_some_and(is_owned_by_pod));
+        // Also its end, where the garbage collector was faster.
+        let kept = self.claim_becomes(index, |claim| {
+            !claim.is_some_and(|claim| is_owned_by_pod(claim) && lives(claim))
+        });
         let ended = async {
             tokio::time::sleep(grace).await;
             self.end_pod(index).await
         };
         let (removed, ()) = tokio::try_join!(kept, ended)?;
+        self.pod_is(index, |found| found.uid() != pod).await?;
         self.is_ready(index).await?;
+        let found = self.claims.get_opt(&claim_name(index)).await?;
         Ok(Outcome {
             removed: removed.duration_since(scaled),
-            survived: self.claim(index).await?.uid() == uid,
+            survived: found
+                .filter(lives)
+                .is_some_and(|found| found.uid() == claim),
         })
+    }
+
+    async fn pod_is(&self, index: usize, wanted: impl Fn(&Pod) -> bool) -> Result<()> {
+        let name = pod_name(index);
+        eventually(&format!("pod {name} is as wanted"), async || {
+            let pod = self.pods.get(&name).await?;
+            ensure!(wanted(&pod), "{:?}", pod.metadata);
+            Ok(())
+        })
+        .await
     }
 
     async fn scale(&self, index: usize, replicas: usize) -> Result<()> {
@@ -112,13 +131,9 @@ impl Sets {
     /// Ends a condemned pod, which its finalizer keeps.
     async fn end_pod(&self, index: usize) -> Result<()> {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        let (pod, parameters) = (format!("{}-1", set_name(index)), PatchParams::default());
+        let (pod, parameters) = (pod_name(index), PatchParams::default());
         self.pods.patch(&pod, &parameters, &free).await?;
         Ok(())
-    }
-
-    async fn claim(&self, index: usize) -> Result<PersistentVolumeClaim> {
-        Ok(self.claims.get(&claim_name(index)).await?)
     }
 
     /// When a watch showed the claim, or its end, as `wanted`.
@@ -139,8 +154,16 @@ impl Sets {
     }
 }
 
+fn pod_name(index: usize) -> String {
+    format!("{}-1", set_name(index))
+}
+
 fn claim_name(index: usize) -> String {
     format!("data-{}-1", set_name(index))
+}
+
+fn lives(claim: &PersistentVolumeClaim) -> bool {
+    claim.metadata.deletion_timestamp.is_none()
 }
 
 fn is_owned_by_pod(claim: &PersistentVolumeClaim) -> bool {
