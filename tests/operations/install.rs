@@ -176,9 +176,11 @@ async fn the_cert_manager_overlay_fits_together() -> Result<()> {
     ] {
         ensure!(rendered.contains(line), "no {line}");
     }
+    let secrets = "resources:\n  - secrets";
+    let of_the_path = format!("resourceNames:\n  - volume-warden-serving\n  {secrets}");
     ensure!(
-        !rendered.contains("resources:\n  - secrets"),
-        "with cert-manager no right to Secrets is needed"
+        rendered.contains(&of_the_path) && rendered.matches(secrets).count() == 1,
+        "with cert-manager no right to any other Secret is needed"
     );
     Ok(())
 }

@@ -104,6 +104,18 @@ async fn released(release: &Release<'_>) -> Result<Objects> {
     found(release.cluster, &["-f", "-"], &manifest).await
 }
 
+/// Waits for the last write to the Secret of the webhook path, which is part of the release.
+async fn publication_is_recorded(cluster: &Cluster) -> Result<()> {
+    let secret = ["get", "secret", "volume-warden-serving", "-n", NAMESPACE];
+    let published = ["-o=go-template={{.data.published | base64decode}}"];
+    eventually("the publication is recorded", async || {
+        let published = cluster.kubectl(&[&secret[..], &published].concat()).await?;
+        ensure!(published == "true", "{published}");
+        Ok(())
+    })
+    .await
+}
+
 /// The chart as a user installs it: pods are admitted, webhooks answer, an upgrade to the same changes nothing, and what Volume Warden
 /// made itself is not the release's.
 #[tokio::test]
@@ -134,6 +146,7 @@ async fn the_chart_installs_upgrades_and_goes() -> Result<()> {
     let warden = warden.serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
 
+    publication_is_recorded(&cluster).await?;
     let before = released(&release).await?;
     let webhooks = json!(before).to_string();
     ensure!(

@@ -9,7 +9,8 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 const ALONE: [&str; 2] = ["pvc-provisioner", "pv-releaser"];
 /// Of these there may be two of one name.
-const NAMESPACED: [&str; 6] = [
+const NAMESPACED: [&str; 7] = [
+    "Secret",
     "ServiceAccount",
     "Role",
     "RoleBinding",
