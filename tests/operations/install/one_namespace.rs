@@ -14,7 +14,7 @@ metadata:
     dynamic-pvc-provisioner.kubernetes.io/cache.enabled: "true"
     dynamic-pvc-provisioner.kubernetes.io/cache.pvc: |
       {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-       "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}}}
+       "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "resources": {"requests": {"storage": "1Gi"}}}}
 spec:
   containers: [{name: main, image: main}]
   volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
