@@ -22,7 +22,8 @@ struct Row {
     in_time: Option<usize>,
 }
 
-/// Creates annotated pods in an empty namespace, and counts the claims that were there before their pods.
+/// Creates annotated pods in an empty namespace, and counts the claims that were there before
+/// their pods.
 pub async fn annotated(
     space: &Space,
     count: usize,

@@ -1,5 +1,6 @@
-//! How soon a volume may be provisioned where the class waits for the first pod, and how soon the claim is
-//! bound: for claims from annotations, and for claims that were created by hand before their pods.
+//! How soon a volume may be provisioned where the class waits for the first pod, and how soon the
+//! claim is bound: for claims from annotations, and for claims that were created by hand before
+//! their pods.
 
 use crate::{
     Missed,

@@ -4,8 +4,8 @@
 //! `cargo bench --bench claims`, or only some parts: `cargo bench --bench claims -- births releases`. With
 //! `VOLUME_WARDEN_BENCH_SMALL=1` the numbers are small: that shows that it runs, and the figures mean nothing.
 //!
-//! It fails where a claim came too late, a call was made too often, or the provisioning of an annotated pod's claim began later than it
-//! may. Other times are only printed.
+//! It fails where a claim came too late, a call was made too often, or the provisioning of an
+//! annotated pod's claim began later than it may. Other times are only printed.
 
 mod births;
 mod book;

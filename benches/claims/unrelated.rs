@@ -145,7 +145,8 @@ async fn births(cluster: &Cluster, space: &Space, size: Size) -> Result<Tally> {
     Tally::settled(&audit, mark).await
 }
 
-/// Each waits until the one before owns its claim: pods that come together share calls, by chance. Nothing but this binds claims here.
+/// Each waits until the one before owns its claim: pods that come together share calls, by chance.
+/// Nothing but this binds claims here.
 async fn one_by_one(space: &Space, count: usize) -> Result<()> {
     let mut book = Birth::book(&space.claims).await?;
     for index in 0..count {

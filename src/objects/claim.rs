@@ -50,8 +50,9 @@ pub struct Claim {
     pub volume_name: Box<str>,
     /// The binder has completed the binding.
     pub bind_completed: bool,
-    /// `status.phase` is Pending or not set yet. Bound is the last write of kube-controller-manager's
-    /// binder to a claim (`bind` in `pv_controller.go`), after volume name and `bind-completed`.
+    /// `status.phase` is Pending or not set yet. Bound is the last write of
+    /// kube-controller-manager's binder to a claim (`bind` in `pv_controller.go`), after volume
+    /// name and `bind-completed`.
     pub pending: bool,
 }
 

@@ -63,8 +63,8 @@ impl Wishes {
         })
     }
 
-    /// Keeps at most 17 KiB of each template, and no template of a pod that has ended. A pod may have
-    /// 256 KiB of annotations, and pods that have ended are limited by no node.
+    /// Keeps at most 17 KiB of each template, and no template of a pod that has ended. A pod may
+    /// have 256 KiB of annotations, and pods that have ended are limited by no node.
     pub fn compact(mut self) -> Self {
         for (key, value) in &mut self.annotations {
             if self.ended && key.ends_with(TEMPLATE) {

@@ -1,8 +1,9 @@
 //! `pv-releaser`: a volume that outlives its claim is made available again, with what is on it, for the next claim.
 //!
 //! **Rule.** A volume is ours by the label `reclaimable-pv-releaser.kubernetes.io/managed-by` with our controller id. It gets the label
-//! when its claim, by name and uid, says by every label it has that it is ours; a claim that went not long ago still counts. It gets it
-//! at its creation or once it is Bound: in between the binder writes it, and would fail. Where it
+//! when its claim, by name and uid, says by every label it has that it is ours; a claim that went
+//! not long ago still counts. It gets it at its creation or once it is Bound: in between the
+//! binder writes it, and would fail. Where it
 //! is allowed, a volume without that label is also ours by its StorageClass. A volume that is labelled for somebody else is never
 //! touched.
 //!

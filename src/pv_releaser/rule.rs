@@ -51,9 +51,10 @@ pub enum Decision {
 impl Decision {
     /// Whether a stored volume in this phase may be written now.
     ///
-    /// Bound is the last write of kube-controller-manager's binder to a volume, after the claimRef. A
-    /// write of another client in between makes the binder's fail with a conflict, and the binding waits
-    /// for its next resync, up to 15 s later. The change of the phase asks again.
+    /// Bound is the last write of kube-controller-manager's binder to a volume, after the
+    /// claimRef. A write of another client in between makes the binder's fail with a conflict, and
+    /// the binding waits for its next resync, up to 15 s later. The change of the phase asks
+    /// again.
     pub fn is_in_time(self, phase: Phase) -> bool {
         self != Self::Associate || phase != Phase::Other
     }

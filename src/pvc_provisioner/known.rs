@@ -104,9 +104,9 @@ fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
     request_for(pod.wishes.as_deref()?, &claim.name)
 }
 
-/// How many different templates are read for one claim at a time. The pods of a workload share a text;
-/// reading the most expensive one takes almost a millisecond, and any tenant may write it. A pod with
-/// another text than the first 32 asks for nothing.
+/// How many different templates are read for one claim at a time. The pods of a workload share a
+/// text; reading the most expensive one takes almost a millisecond, and any tenant may write it. A
+/// pod with another text than the first 32 asks for nothing.
 const TEXTS: usize = 32;
 
 /// Templates by their texts. A text that cannot be read has none.
@@ -114,7 +114,8 @@ const TEXTS: usize = 32;
 struct Templates<'a>(Vec<(&'a str, Option<Arc<Template>>)>);
 
 impl<'a> Templates<'a> {
-    /// The user, with what it asks for. The template of a pod that has ended is not kept, nor needed.
+    /// The user, with what it asks for. The template of a pod that has ended is not kept, nor
+    /// needed.
     fn asks(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
         if let Some((volume, text)) = request(pod, claim) {
             user.template = self.read(text).filter(|_| !user.ended);

@@ -2,22 +2,26 @@
 //!
 //! **Rule.** A pod that waits (Pending, not being deleted) and has the annotations `<prefix><volume>.enabled: "true"` and
 //! `<prefix><volume>.pvc: <a claim, as YAML or JSON>` gets the claim that its volume names, unless there is one. At admission the pod is
-//! not stored, so a claim made there carries a mark, `volume-warden.dev/awaiting-pod`, instead of an owner. One patch removes the mark
-//! and makes the pod the owner, after a live read has confirmed the pod. A claim that only pods use that do not ask for it is kept: its
-//! mark is removed. A pod whose template cannot be read asks for nothing.
+//! not stored, so a claim made there carries a mark, `volume-warden.dev/awaiting-pod`, instead of
+//! an owner. One patch removes the mark and makes the pod the owner, after a live read has
+//! confirmed the pod. A claim that only pods use that do not ask for it is kept: its mark is
+//! removed. A pod whose template cannot be read asks for nothing.
 //!
-//! **When a marked claim is written.** Not before its phase is Bound (or Lost), which is the last write of the binder of
-//! kube-controller-manager. Until then the scheduler, the binder and the provisioner write the claim; a patch between the read and the
-//! write of one of them makes that write fail with a conflict, the PersistentVolume controller reports `ProvisioningFailed`, and tries
-//! again at its next resync, up to 15 s later. A claim that stays pending is written once it has not changed for ten minutes: nothing
-//! reacts to its last change any more, see [`rule::QUIET`].
+//! **When a marked claim is written.** Not before its phase is Bound (or Lost), which is the last
+//! write of the binder of kube-controller-manager. Until then the scheduler, the binder and the
+//! provisioner write the claim; a patch between the read and the write of one of them makes that
+//! write fail with a conflict, the PersistentVolume controller reports `ProvisioningFailed`, and
+//! tries again at its next resync, up to 15 s later. A claim that stays pending is written once it
+//! has not changed for ten minutes: nothing reacts to its last change any more, see
+//! `rule::QUIET`.
 //!
-//! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a pod that asks for it was seen, as the
-//! garbage collector would; after a grace time if none was, because the pod was refused or may still be stored. What was seen is not
-//! stored: a new leader begins with the whole grace.
+//! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a
+//! pod that asks for it was seen, as the garbage collector would; after a grace time if none was,
+//! because the pod was refused or may still be stored. What was seen is not stored: a new leader
+//! begins with the whole grace.
 //!
-//! **Creation in the background.** For what admission missed, after a live read has confirmed that the claim is absent and the pod is
-//! there. The pod is the owner from the beginning.
+//! **Creation in the background.** For what admission missed, after a live read has confirmed that
+//! the claim is absent and the pod is there. The pod is the owner from the beginning.
 //!
 //! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons. What differs: the claim exists before the
 //! pod does, what exists is not created again, one volume does not hold up another, templates are read strictly, and users are told

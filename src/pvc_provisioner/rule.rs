@@ -6,17 +6,18 @@ use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
 /// The mark is written a moment before the claim is, by another clock. One that is further off was written on another claim, which this
-/// one was restored or copied from. Both times are of the claim's creation: for how long the claim keeps
-/// the mark does not matter.
+/// one was restored or copied from. Both times are of the claim's creation: for how long the claim
+/// keeps the mark does not matter.
 const CLOCKS_APART: u64 = 600;
 
 /// A pending claim that has not changed for this long may be written.
 ///
-/// kube-controller-manager, the scheduler and the provisioner react to a change of a claim, and write the
-/// claim at the version that they read. A write of another client in between makes theirs fail with a
-/// conflict, and kube-controller-manager tries again at its next resync, up to 15 s later. Between their
-/// read and their write lies little more than the wait for the rate limit of their client, which is two
-/// minutes where 300 claims are created at once. Ten minutes after the last change none is about to write.
+/// kube-controller-manager, the scheduler and the provisioner react to a change of a claim, and
+/// write the claim at the version that they read. A write of another client in between makes
+/// theirs fail with a conflict, and kube-controller-manager tries again at its next resync, up to
+/// 15 s later. Between their read and their write lies little more than the wait for the rate
+/// limit of their client, which is two minutes where 300 claims are created at once. Ten minutes
+/// after the last change none is about to write.
 pub const QUIET: Duration = Duration::from_secs(600);
 
 /// What is known of the claim's name.
@@ -26,15 +27,16 @@ pub struct View<'a> {
     pub claim: Option<&'a Claim>,
     /// The pods that name it.
     pub users: &'a [User],
-    /// What the decision rests on need not be read live any more: that there is no claim, and the pod to create it for; which pods
-    /// name a claim that awaits one.
+    /// What the decision rests on need not be read live any more: that there is no claim, and the
+    /// pod to create it for; which pods name a claim that awaits one.
     pub confirmed: bool,
     /// What this process remembers of a claim that awaits its pod.
     pub wait: Wait,
 }
 
 impl<'a> View<'a> {
-    /// The pod that the decision is for, of those that ask: where there is no claim, or not for long, only one that waits for it.
+    /// The pod that the decision is for, of those that ask: where there is no claim, or not for
+    /// long, only one that waits for it.
     pub fn candidate(&self) -> Option<&'a User> {
         let stays = self.claim.is_some_and(|claim| !claim.deleting);
         let wanted = |user: &&User| user.asks.is_some() && (stays || user.waits());
@@ -44,16 +46,16 @@ impl<'a> View<'a> {
     }
 }
 
-/// What this process remembers of a claim that awaits its pod. Durations are measured by the clock of this
-/// process: clocks of two machines need not agree.
+/// What this process remembers of a claim that awaits its pod. Durations are measured by the clock
+/// of this process: clocks of two machines need not agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// Since the first look at the claim.
     pub waited: Duration,
     /// Since the first look at the claim in its present version.
     pub unchanged: Duration,
-    /// The uid of the pod that was last seen to ask for the claim. The claim was created for it, as far as
-    /// this process knows.
+    /// The uid of the pod that was last seen to ask for the claim. The claim was created for it,
+    /// as far as this process knows.
     pub seen: Option<Box<str>>,
 }
 
@@ -72,9 +74,11 @@ pub struct User {
     pub name: Box<str>,
     /// Its uid.
     pub uid: Box<str>,
-    /// The volume for which it asks for the claim; nothing where it only uses it. A pod whose template cannot be read asks for nothing.
+    /// The volume for which it asks for the claim; nothing where it only uses it. A pod whose
+    /// template cannot be read asks for nothing.
     pub asks: Option<Box<str>>,
-    /// What it asks the claim to be; nothing where that is not known any more, because it has ended.
+    /// What it asks the claim to be; nothing where that is not known any more, because it has
+    /// ended.
     pub template: Option<Arc<Template>>,
 }
 
@@ -87,9 +91,9 @@ impl User {
         self.asks.is_some() && !self.started && !self.deleting
     }
 
-    /// Of several pods that ask for a claim it belongs to the one with the least rank: to the one that was
-    /// created first, unless another one was seen before. A pod that has ended, or is being deleted, is
-    /// last: the claim would be deleted with it while another pod needs it.
+    /// Of several pods that ask for a claim it belongs to the one with the least rank: to the one
+    /// that was created first, unless another one was seen before. A pod that has ended, or is
+    /// being deleted, is last: the claim would be deleted with it while another pod needs it.
     pub fn rank(&self, seen: Option<&str>) -> Rank<'_> {
         let other = seen != Some(&*self.uid);
         (
@@ -155,8 +159,8 @@ pub fn depends_on_users(claim: Option<&Claim>, controller_id: &ControllerId) -> 
     claim.is_none_or(|claim| claim.deleting || awaits_pod(claim, controller_id))
 }
 
-/// The claim was made by us at admission, and has no owner yet. A claim that somebody owns goes with that owner, and one whose
-/// mark is not its own was not marked by us.
+/// The claim was made by us at admission, and has no owner yet. A claim that somebody owns goes
+/// with that owner, and one whose mark is not its own was not marked by us.
 pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
     let labels = claim.managed_by.as_ref();
     let label = labels.and_then(|labels| labels.provisioner.as_deref());
@@ -175,8 +179,8 @@ fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a> {
     }
 }
 
-/// `writable`: no other controller is about to write the claim. A deletion need not wait for that: what
-/// others were about to write has no use any more.
+/// `writable`: no other controller is about to write the claim. A deletion need not wait for that:
+/// what others were about to write has no use any more.
 fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a> {
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),
@@ -186,7 +190,8 @@ fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a
     }
 }
 
-/// No pod asks for the claim. The grace is for a pod that is still to be stored; one that was seen was.
+/// No pod asks for the claim. The grace is for a pod that is still to be stored; one that was seen
+/// was.
 fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a> {
     let left = match view.wait.seen {
         Some(_) => Duration::ZERO,

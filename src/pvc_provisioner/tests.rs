@@ -209,8 +209,8 @@ fn a_pending_claim_is_not_written_before_it_was_quiet_for_long() {
     }
 }
 
-/// The grace is for a pod that is still to come. Without a live look nothing is deleted, and what another
-/// pod uses is not deleted at all.
+/// The grace is for a pod that is still to come. Without a live look nothing is deleted, and what
+/// another pod uses is not deleted at all.
 #[test]
 fn a_claim_whose_pod_was_seen_is_collected_as_soon_as_it_is_gone() {
     let another = [user("b", false, true)];

@@ -1,9 +1,9 @@
-//! What is remembered of each claim that awaits its pod: for how long it has been known here, since when it
-//! has not changed, and which pod was seen to ask for it.
+//! What is remembered of each claim that awaits its pod: for how long it has been known here,
+//! since when it has not changed, and which pod was seen to ask for it.
 //!
 //! By our own clock and from our own first look, because the clock that wrote the mark is another machine's; and so a claim that was
-//! there before us has the whole grace before it. A successor remembers nothing: it gives the whole grace
-//! to a claim whose pod is gone by then.
+//! there before us has the whole grace before it. A successor remembers nothing: it gives the
+//! whole grace to a claim whose pod is gone by then.
 
 use super::rule::Wait;
 use crate::objects::{Claim, ObjectName};
@@ -65,8 +65,8 @@ impl Waiting {
         }
     }
 
-    /// The pod of the uid `pod` asks for the claim, which was looked at before. Returns whether that is
-    /// news.
+    /// The pod of the uid `pod` asks for the claim, which was looked at before. Returns whether
+    /// that is news.
     pub fn see(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
         let mut memories = self.lock();
         let memory = memories.get_mut(name).filter(|each| each.uid == claim.uid);

@@ -1,5 +1,5 @@
-//! Claims that are made at admission are not written before they are bound: whoever provisions and binds them would fail, and try again
-//! much later.
+//! Claims that are made at admission are not written before they are bound: whoever provisions and
+//! binds them would fail, and try again much later.
 
 use super::{
     admission::posted::too_late,

@@ -89,7 +89,8 @@ impl Workload {
     }
 }
 
-/// The old pod uses the claim as well, as soon as there is one, and is deleted once the new one is ready.
+/// The old pod uses the claim as well, as soon as there is one, and is deleted once the new one is
+/// ready.
 #[tokio::test]
 async fn a_mended_deployment_keeps_its_claim() -> Result<()> {
     let workload = Workload::new("mended", BROKEN).await?;

@@ -33,7 +33,8 @@ async fn stays(askers: &Askers, before: &PersistentVolumeClaim) -> Result<Persis
     Ok(claim)
 }
 
-/// Its pod was seen, so no other one is on its way. As the garbage collector would, and without the grace.
+/// Its pod was seen, so no other one is on its way. As the garbage collector would, and without
+/// the grace.
 #[tokio::test]
 async fn a_pending_claim_goes_with_its_pod() -> Result<()> {
     let ward = Ward::new("pending", &[LONG]).await?;
@@ -91,7 +92,8 @@ async fn a_successor_collects_a_claim_whose_pod_is_gone() -> Result<()> {
     patient.askers.space.claim_is_gone("data").await
 }
 
-/// The pod is deleted and created again, and the watch has told of neither. The claim is bound, and so it is asked who is there.
+/// The pod is deleted and created again, and the watch has told of neither. The claim is bound,
+/// and so it is asked who is there.
 #[tokio::test]
 async fn a_claim_is_given_to_the_successor_of_its_pod() -> Result<()> {
     let patient = Patient::new("namesake").await?;

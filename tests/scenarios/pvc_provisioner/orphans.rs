@@ -84,7 +84,8 @@ async fn only_claims_that_await_a_pod_that_never_came_are_collected() -> Result<
     Ok(())
 }
 
-/// A pod that does not ask for it uses it: it loses the mark once it is bound, and stays for good, whatever becomes of that pod.
+/// A pod that does not ask for it uses it: it loses the mark once it is bound, and stays for good,
+/// whatever becomes of that pod.
 #[tokio::test]
 async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     let patient = Patient::new("named").await?;

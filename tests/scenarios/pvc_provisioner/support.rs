@@ -123,7 +123,8 @@ impl Askers {
         Ok(names)
     }
 
-    /// Binds the claim to a volume of its own, as a provisioner does. The volume is deleted with it.
+    /// Binds the claim to a volume of its own, as a provisioner does. The volume is deleted with
+    /// it.
     pub async fn bind(&self, claim: &str) -> Result<()> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let found = self.claim(claim).await?;
@@ -144,8 +145,9 @@ impl Askers {
         .await
     }
 
-    /// The claim becomes the pod's: labelled, protected, and with the pod as its one owner, in a way that holds up nobody. One that was
-    /// made at admission, of a class that nobody provisions, is bound for that.
+    /// The claim becomes the pod's: labelled, protected, and with the pod as its one owner, in a
+    /// way that holds up nobody. One that was made at admission, of a class that nobody
+    /// provisions, is bound for that.
     pub async fn belongs(&self, claim: &str, pod: &Pod) -> Result<PersistentVolumeClaim> {
         let made = eventually(&format!("there is a claim {claim}"), async || {
             self.claim(claim).await.map(Some)

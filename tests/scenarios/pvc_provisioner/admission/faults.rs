@@ -20,7 +20,8 @@ use volume_warden_controlplane::{Rule, eventually};
 /// So many pods are created for a kill that comes in time.
 const ATTEMPTS: usize = 10;
 
-/// Until it is bound the claim has a mark instead of an owner; one write changes one for the other. Its pod is told at once.
+/// Until it is bound the claim has a mark instead of an owner; one write changes one for the
+/// other. Its pod is told at once.
 #[tokio::test]
 async fn a_claim_awaits_its_pod_with_a_mark() -> Result<()> {
     let ward = Ward::new("marked", &[]).await?;
@@ -133,7 +134,8 @@ async fn killed_while_a_pod_waits_for_its_claim() -> Result<()> {
             "{when}: another claim"
         );
     }
-    // Also those of the pods that were created to see whether the webhook is heard, and for a kill that came too late.
+    // Also those of the pods that were created to see whether the webhook is heard, and for a kill
+    // that came too late.
     for claim in ward.askers.claims().await? {
         let marked = ward.askers.claim(&claim).await?;
         if marked.annotations().contains_key(MARK) {
