@@ -11,7 +11,8 @@ use std::{
 };
 use volume_warden_controlplane::{Cluster, Warden};
 
-const OURS: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+/// How the variables begin by which `cargo run` describes the package of the demo.
+const PACKAGE: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
 
 /// Builds the binary, because cargo builds none for an example, and tells where it is.
 ///
@@ -21,12 +22,13 @@ pub fn build() -> Result<PathBuf> {
     cargo
         .args(["build", "--locked"])
         .args(["--bin", "volume-warden", "--example", "demo"]);
-    // `cargo run` describes the demo's package in these, and the build script of ring would see a change in them.
-    let ours = |name: &OsString| {
-        OURS.iter()
+    // The build script of ring runs again when one of these changes, and most crates here are built after ring.
+    let of_package = |name: &OsString| {
+        PACKAGE
+            .iter()
             .any(|&prefix| name.to_string_lossy().starts_with(prefix))
     };
-    for name in env::vars_os().map(|(name, _)| name).filter(ours) {
+    for name in env::vars_os().map(|(name, _)| name).filter(of_package) {
         cargo.env_remove(name);
     }
     let status = cargo.status().context("starting cargo")?;

@@ -2,6 +2,7 @@
 
 mod drained;
 mod printed;
+mod probe;
 
 use std::{
     fs,

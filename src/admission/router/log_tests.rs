@@ -1,18 +1,24 @@
 use super::*;
 use crate::admission::Review;
 use serde_json::json;
-use std::sync::Mutex;
+use std::{
+    cell::RefCell,
+    sync::Once,
+};
 use tower::ServiceExt;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What is written to the log.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// What this thread has written to the log.
+    static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes to the lines of the thread that logs.
+struct Lines;
 
 impl std::io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let lines = self.0.lock();
-        lines.map_or_else(|_| Ok(0), |mut lines| lines.write(bytes))
+        LINES.with_borrow_mut(|lines| lines.write(bytes))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -24,15 +30,21 @@ impl MakeWriter<'_> for Lines {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
-        self.clone()
+        Self
     }
+}
+
+/// Logs to [`LINES`], in all threads. With a subscriber for one thread, another thread that
+/// reaches a log statement first would switch that statement off for the whole process.
+fn log_to_lines() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing_subscriber::fmt().with_writer(Lines).init());
 }
 
 /// The lines about so many reviews.
 async fn lines(reviews: usize, body: &str) -> String {
-    let lines = Lines::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(lines.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    log_to_lines();
+    LINES.take();
     let hook = Hook {
         path: "/hook",
         rules: &[crate::admission::Rule {
@@ -54,7 +66,7 @@ async fn lines(reviews: usize, body: &str) -> String {
         let response = router.clone().oneshot(request.expect("a request")).await;
         assert!(response.expect("answers").status().as_u16() >= 400);
     }
-    String::from_utf8(lines.0.lock().expect("no panic").clone()).expect("text")
+    String::from_utf8(LINES.take()).expect("text")
 }
 
 #[tokio::test]

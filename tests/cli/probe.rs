@@ -1,0 +1,53 @@
+//! `probe`, before a server that answers as `run` does.
+
+use super::{ended, failed, warden};
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    thread,
+};
+
+/// Answers one request, and returns its first line.
+fn serving(status: &'static str) -> (String, thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let address = listener.local_addr().expect("an address").to_string();
+    let server = thread::spawn(move || {
+        let (mut connection, _) = listener.accept().expect("a connection");
+        let mut reader = BufReader::new(connection.try_clone().expect("a reader"));
+        let (mut first, mut line) = (String::new(), String::new());
+        reader.read_line(&mut first).expect("a request");
+        while reader.read_line(&mut line).expect("a head") > 2 {
+            line.clear();
+        }
+        let answer = format!("HTTP/1.0 {status}\r\n\r\n{status}: a sentence\n");
+        connection.write_all(answer.as_bytes()).expect("writes");
+        first
+    });
+    (address, server)
+}
+
+#[test]
+fn the_exit_code_is_for_the_kubelet_and_the_sentence_for_its_event() {
+    for (question, path, status, code) in [
+        ("live", "/livez", "200 OK", 0),
+        ("ready", "/readyz", "200 OK", 0),
+        ("ready", "/readyz", "503 Service Unavailable", 1),
+    ] {
+        let (address, server) = serving(status);
+        let ended = ended(warden(&["probe", question, "--probe-address", &address]));
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        assert_eq!(ended.stdout, format!("{status}: a sentence\n"));
+        let asked = server.join().expect("a request");
+        assert_eq!(asked, format!("GET {path} HTTP/1.0\r\n"));
+    }
+}
+
+#[test]
+fn no_answer_is_a_failure() {
+    // Bound and dropped: nothing listens there.
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = closed.expect("an address").to_string();
+    let mut command = warden(&["probe", "live"]);
+    command.env("VOLUME_WARDEN_PROBE_ADDRESS", &address);
+    failed(command, &format!("no answer from {address}"));
+}
