@@ -49,6 +49,8 @@ pub enum Kind {
 
 /// A pod that was created.
 pub struct Posted {
+    /// Its name.
+    pub name: String,
     /// Its claim's name.
     pub claim: String,
     /// How long its POST took.
@@ -89,6 +91,7 @@ impl Space {
         let created = self.pods.create(&PostParams::default(), &pod).await?;
         let returned = Instant::now();
         Ok(Posted {
+            name: name.to_owned(),
             claim: claim_name(name),
             took: returned.duration_since(started),
             returned,

@@ -1,10 +1,7 @@
 use super::*;
 use crate::admission::Review;
 use serde_json::json;
-use std::{
-    cell::RefCell,
-    sync::Once,
-};
+use std::{cell::RefCell, sync::Once};
 use tower::ServiceExt;
 use tracing_subscriber::fmt::MakeWriter;
 
