@@ -4,13 +4,12 @@ mod components;
 
 use crate::{
     admission::Hook,
+    causes::FinishedPods,
     cluster::{Apply, Feeds, Leadership, Reconcile, Reconciler, SharedList, WorkQueue},
     components::Component,
     namespace_gc::Collecting,
     objects::{Kind, Pod},
-    pv_releaser,
-    pvc_protection::FinishedPods,
-    pvc_provisioner,
+    pv_releaser, pvc_provisioner,
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;

@@ -8,13 +8,15 @@
 //!                               apply: the only writer (cluster)
 //! ```
 //!
-//! A component is a folder: its rule, which is a pure function, and the two doors to it, one at admission and one in the
-//! background. The reconciler repairs what admission missed. Everything else is mechanism and knows no component;
-//! [`components`] is the table of them, and [`assembly`] puts them together.
+//! A component is a folder: its rule, which is a pure function, its webhooks, and its reconciler, which repairs what admission
+//! missed. Everything below the components knows none of them; [`components`] is the table of them, and [`assembly`] puts them
+//! together. The modules are layers, from [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture`
+//! holds them to that order.
 
 pub mod admission;
 pub mod assembly;
 pub mod backend;
+pub mod causes;
 pub mod cli;
 pub mod cluster;
 pub mod components;

@@ -1,7 +1,14 @@
 //! The README names every flag and every metric, docs/events.md every reason, and none that is not there.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
-use volume_warden::{objects::Kind, telemetry::Metrics, why::Code};
+use std::{collections::BTreeSet, fs, path::Path, process::Command, sync::Arc, time::Duration};
+use volume_warden::{
+    causes::{Code, FinishedPods},
+    cluster::Feeds,
+    namespace_gc::GcMetrics,
+    objects::{ControllerId, Kind},
+    pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention,
+    telemetry::Metrics,
+};
 
 const README: &str = include_str!("../README.md");
 
@@ -60,29 +67,33 @@ fn every_cause_is_explained() {
 }
 
 /// A family without a series is not in the text.
-fn with_every_series() -> Metrics {
-    let metrics = Metrics::new();
-    metrics.acted("c", "a", "r", "o");
-    metrics.reconciled("c", Duration::ZERO, true);
-    metrics.queue_depth("c", 0);
-    metrics.feed_begun(Kind::Pod);
-    metrics.feed_age(Kind::Pod, Duration::ZERO);
-    metrics.claims_held("r", &[], 0);
-    metrics.volumes_held("r", &[], 0);
-    metrics.released_volumes("f", 0);
-    metrics.live_listed(Kind::Pod);
-    metrics.live_read(Kind::Pod);
-    metrics.sets("p", "p", 0);
-    metrics.claims("f", 0);
-    metrics.certificate("c", Some((0, 0)));
-    metrics.reviewed("/p", "v", Duration::ZERO);
-    metrics.stranger_left("o");
-    let backend = &metrics.backend;
-    backend.called("o", "o", Duration::ZERO);
-    backend.waiting("r", 0, Duration::ZERO);
-    backend.ran("o");
-    backend.verdict("v", 0);
-    backend.seen(0, 0);
+fn with_every_series() -> Arc<Metrics> {
+    let metrics = Arc::new(Metrics::new());
+    metrics.work.acted("c", "a", "r", "o");
+    metrics.work.reconciled("c", Duration::ZERO, true);
+    metrics.work.queue_depth("c", 0);
+    metrics.feeds.begun(Kind::Pod);
+    metrics.feeds.age(Kind::Pod, Duration::ZERO);
+    metrics.feeds.live_listed(Kind::Pod);
+    metrics.feeds.live_read(Kind::Pod);
+    metrics.certificate.validity("c", Some((0, 0)));
+    metrics.admission.reviewed("/p", "v", Duration::ZERO);
+    metrics.admission.stranger_left("o");
+    let feeds = Feeds::new(&metrics);
+    let (claims, pods) = (feeds.claims.clone(), feeds.pods.clone());
+    pvc_protection::register_metrics(&metrics, claims, pods, FinishedPods::Hold);
+    pv_protection::register_metrics(&metrics, feeds.volumes.clone());
+    pvc_retention::register_metrics(&metrics, pvc_retention::Known::from(&feeds));
+    let known = pvc_provisioner::Known::from(&feeds);
+    pvc_provisioner::register_metrics(&metrics, known, ControllerId::default());
+    let known = pv_releaser::Known::new(&feeds, None, pv_releaser::Options::default());
+    pv_releaser::register_metrics(&metrics, known);
+    let gc = GcMetrics::new(&metrics);
+    gc.called("o", "o", Duration::ZERO);
+    gc.waiting("r", 0, Duration::ZERO);
+    gc.ran("o");
+    gc.verdict("v", 0);
+    gc.seen(0, 0);
     metrics
 }
 
@@ -154,7 +165,9 @@ fn every_reason_is_in_the_list() {
     sources(&root.join("src"), &mut source);
     let constants = words(&source, "pub mod reasons {", "}");
     // Every refused write has an Event.
-    let failures = words(&source, "fn failure(&self)", "    }");
+    let failures = source.split("OnRefusal::new(\"").skip(1);
+    let failures = failures.filter_map(|rest| rest.split('"').next());
+    let failures: BTreeSet<String> = failures.map(str::to_owned).collect();
     assert!(constants.len() > 20 && failures.len() > 4);
     let events = rows(&page, "Events");
     let others = rows(&page, "Reasons that are no Events");

@@ -1,7 +1,7 @@
 //! One connection, from its acceptance to its end.
 
 use super::{
-    gate::Gate, metered::Metered, seats::Seats, secret_paths::SecretPaths, server::Limits,
+    gate::Gate, limits::Limits, metered::Metered, seats::Seats, secret_paths::SecretPaths,
     visitor::Visitor,
 };
 use crate::{
@@ -63,7 +63,9 @@ impl Shared {
         match visitor.is_authenticated() {
             true if ended => {}
             true => served.await,
-            false => metrics.stranger_left(visitor.refusal().unwrap_or(cause)),
+            false => metrics
+                .admission
+                .stranger_left(visitor.refusal().unwrap_or(cause)),
         }
     }
 

@@ -7,6 +7,7 @@ mod decision;
 mod envelope;
 mod gate;
 mod hook;
+mod limits;
 mod metered;
 mod patience;
 mod published_path;
@@ -19,8 +20,9 @@ mod visitor;
 
 pub use answer::Answer;
 pub use hook::{Hook, Review, Rule};
+pub use limits::Limits;
 pub use published_path::{PathPublisher, Rotation, Settings as PathSettings};
 pub use request::{Request, UserInfo};
 pub use router::{Options, router};
 pub use secret_paths::{PathSecret, SecretPaths};
-pub use server::{Limits, serve};
+pub use server::serve;

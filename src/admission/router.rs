@@ -90,7 +90,9 @@ async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
         Err(refusal) => refusal,
     };
     let metrics = &route.options.metrics;
-    metrics.reviewed(route.hook.path, verdict, started.elapsed());
+    metrics
+        .admission
+        .reviewed(route.hook.path, verdict, started.elapsed());
     response
 }
 

@@ -62,7 +62,7 @@ impl Visitor {
         let Some(seat) = self.seats.take() else {
             return false;
         };
-        self.metrics.connected(1);
+        self.metrics.admission.connected(1);
         // HTTP/1.1 has one request at a time: no other has set it meanwhile.
         let _ = self.seat.set(seat);
         self.authenticated.cancel();
@@ -94,7 +94,7 @@ impl Visitor {
 impl Drop for Visitor {
     fn drop(&mut self) {
         if self.seat.get().is_some() {
-            self.metrics.connected(-1);
+            self.metrics.admission.connected(-1);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Assembly {
             finished_pods: context.finished_pods,
         };
         component.listen(&queue);
-        component.count(&context.metrics);
+        component.register_metrics(&context.metrics);
         self.reconcile(Component::PvcProtection, component, queue, stop);
     }
 
@@ -64,7 +64,7 @@ impl Assembly {
             apply: context.apply.clone(),
         };
         component.listen(&queue);
-        component.count(&context.metrics);
+        component.register_metrics(&context.metrics);
         self.reconcile(Component::PvProtection, component, queue, stop);
     }
 
@@ -89,7 +89,7 @@ impl Assembly {
             told: Arc::default(),
         };
         component.listen(&queue);
-        component.count(&context.metrics);
+        component.register_metrics(&context.metrics);
         self.reconcile(Component::PvcRetention, component, queue, stop);
     }
 
@@ -123,7 +123,7 @@ impl Assembly {
         };
         let queue = Arc::new(WorkQueue::default());
         component.listen(&queue);
-        component.count(metrics);
+        component.register_metrics(metrics);
         self.reconcile(Component::PvcProvisioner, component, queue, stop);
     }
 
@@ -151,7 +151,7 @@ impl Assembly {
         };
         let queue = Arc::new(WorkQueue::default());
         component.listen(&queue);
-        component.count(&context.metrics);
+        component.register_metrics(&context.metrics);
         self.reconcile(Component::PvReleaser, component, queue, stop);
     }
 

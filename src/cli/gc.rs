@@ -10,7 +10,7 @@ use crate::{
     tls::install_crypto,
 };
 use anyhow::bail;
-use clap::{ArgAction, Args, CommandFactory, ValueEnum, error::ErrorKind};
+use clap::{ArgAction, Args, CommandFactory, error::ErrorKind};
 use std::{collections::HashSet, sync::Arc};
 
 /// `volume-warden gc`
@@ -32,7 +32,7 @@ pub struct GcOptions {
         value_enum,
         default_value = "table"
     )]
-    output: Output,
+    output: gc_report::Output,
 
     #[command(flatten)]
     cluster: ClusterOptions,
@@ -40,15 +40,6 @@ pub struct GcOptions {
     backend: BackendOptions,
     #[command(flatten)]
     collecting: CollectingOptions,
-}
-
-/// How a report looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// For humans: what Kubernetes does not have.
-    Table,
-    /// For programs: everything.
-    Json,
 }
 
 /// Runs one collection.

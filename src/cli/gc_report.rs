@@ -1,8 +1,17 @@
 //! What a collection by hand tells.
 
-use super::gc::Output;
 use crate::namespace_gc::{Removal, Report, Row, Verdict};
+use clap::ValueEnum;
 use serde_json::{Value, json};
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For humans: what Kubernetes does not have.
+    Table,
+    /// For programs: everything.
+    Json,
+}
 
 /// The report as it is printed.
 pub(super) fn shown(report: &Report, output: Output, dry_run: bool) -> String {

@@ -9,10 +9,9 @@ use super::{
     tls::TlsOptions,
 };
 use crate::{
-    components::Component, objects::ControllerId, pvc_protection::FinishedPods,
-    telemetry::logs::Format,
+    causes::FinishedPods, components::Component, objects::ControllerId, telemetry::logs::Format,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Those components, or all where none is named, each once and in the order of the table.
@@ -92,7 +91,27 @@ pub(super) struct ClusterOptions {
 pub(super) struct ProtectionOptions {
     /// Whether a pod that has Succeeded or Failed still uses its claims.
     #[arg(long, env = "VOLUME_WARDEN_FINISHED_PODS", value_enum, default_value_t)]
-    pub(super) finished_pods: FinishedPods,
+    pub(super) finished_pods: FinishedPodsOption,
+}
+
+/// The values of `--finished-pods`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum FinishedPodsOption {
+    /// Yes, as long as the pod object exists: what Kubernetes does, and the only safe answer while a node may still have the
+    /// volume mounted.
+    #[default]
+    Hold,
+    /// No: the original PVC-protection proposal. A claim can then go while a slow node is still unmounting it.
+    Release,
+}
+
+impl From<FinishedPodsOption> for FinishedPods {
+    fn from(option: FinishedPodsOption) -> Self {
+        match option {
+            FinishedPodsOption::Hold => Self::Hold,
+            FinishedPodsOption::Release => Self::Release,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -161,7 +161,7 @@ impl Process {
             client: client.clone(),
             namespace: options.cluster.namespace(),
             exempt: vec!["kube-system".into(), self.system_namespace.clone()],
-            finished_pods: options.protection.finished_pods,
+            finished_pods: options.protection.finished_pods.into(),
             provisioning: Arc::new(options.provisioner.provisioning(id)),
             releasing: options.releaser.releasing(id),
             collecting,

@@ -27,7 +27,7 @@ impl Access {
         question: SubjectAccessReviewSpec,
         limit: Duration,
     ) -> kube::Result<bool> {
-        self.metrics.access_reviewed();
+        self.metrics.feeds.access_reviewed();
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = SubjectAccessReview {
             spec: question,

@@ -1,4 +1,4 @@
-//! What a rule wants done to an object: data, and the guarded request that it becomes.
+//! A change to an object as data, and the guarded request that it becomes.
 
 use super::lanes::Lane;
 use crate::objects::{Kind, ObjectName, finalizers, patch::test};
@@ -9,74 +9,110 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A change to an object, as a rule wants it.
+/// A change to an object, and how the writer carries it out.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Append this finalizer.
+pub struct Action {
+    /// The name in the log and the metrics.
+    pub name: &'static str,
+    /// What is written.
+    pub mutation: Mutation,
+    /// The lane in which the write waits for its turn.
+    pub lane: Lane,
+    /// What users are told when the API server does not take it.
+    pub on_refusal: OnRefusal,
+}
+
+/// What an action writes. Patch operations are made for the target's `resource_version`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mutation {
+    /// Appends this finalizer.
     AddFinalizer(&'static str),
-    /// Remove every occurrence of this finalizer.
+    /// Removes every occurrence of this finalizer.
     RemoveFinalizer(&'static str),
-    /// Add owner references or marks, by which the object may be deleted later, and remove others in the same write. The
-    /// operations are made for the target's `resource_version`.
-    Own(Vec<PatchOperation>),
-    /// Remove owner references or marks by which the object would be deleted. The operations are made for the target's
-    /// `resource_version`.
+    /// Applies these operations.
+    Patch(Vec<PatchOperation>),
+    /// Removes owner references or marks by which the object would be deleted.
     Disown {
         /// What is written while the decision is fresh. It may also add a less urgent owner reference.
         fresh: Vec<PatchOperation>,
         /// What is written afterwards. It only removes, see [`Target::deadline`].
         late: Vec<PatchOperation>,
     },
-    /// Label a volume as ours, by operations made for the target's `resource_version`.
-    Associate(Vec<PatchOperation>),
-    /// Free a volume of the claim that is gone, by operations made for the target's `resource_version`.
-    Release(Vec<PatchOperation>),
-    /// Take back what was written on the object, by operations made for the target's `resource_version`.
-    TakeBack(Vec<PatchOperation>),
-    /// Delete the object.
+    /// Deletes the object.
     Delete,
 }
 
+/// The Warning event for an action that the API server did not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnRefusal {
+    /// The reason of the event.
+    pub reason: &'static str,
+    /// Emit it also when the API server failed (5xx), and not only when it refused (4xx).
+    pub outages: bool,
+    /// What happens next, a clause.
+    pub next: &'static str,
+}
+
+impl OnRefusal {
+    /// For refusals only; the reconciler tries again.
+    pub const fn new(reason: &'static str) -> Self {
+        Self {
+            reason,
+            outages: false,
+            next: "and will be asked again",
+        }
+    }
+}
+
 impl Action {
-    /// For the log and the metrics.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::AddFinalizer(_) => "AddFinalizer",
-            Self::RemoveFinalizer(_) => "RemoveFinalizer",
-            Self::Own(_) | Self::Disown { .. } => "UpdateOwnerReferences",
-            Self::Associate(_) => "Associate",
-            Self::Release(_) => "Release",
-            Self::TakeBack(_) => "TakeBack",
-            Self::Delete => "Delete",
+    /// Appends a finalizer.
+    pub const fn add_finalizer(finalizer: &'static str) -> Self {
+        Self {
+            name: "AddFinalizer",
+            mutation: Mutation::AddFinalizer(finalizer),
+            lane: Lane::Safety,
+            on_refusal: OnRefusal::new("FailedAddFinalizer"),
         }
     }
 
-    /// The reason of the Warning event when the API server refuses it.
-    pub(super) fn failure(&self) -> &'static str {
-        match self {
-            Self::AddFinalizer(_) => "FailedAddFinalizer",
-            Self::RemoveFinalizer(_) => "FailedRemoveFinalizer",
-            Self::Own(_) | Self::Disown { .. } => "FailedUpdateOwnerReferences",
-            Self::Associate(_) => "ErrAssociatePV",
-            Self::Release(_) => "ErrReleasePV",
-            Self::TakeBack(_) => "FailedTakeBack",
-            Self::Delete => "FailedDelete",
+    /// Removes a finalizer.
+    pub const fn remove_finalizer(finalizer: &'static str) -> Self {
+        Self {
+            name: "RemoveFinalizer",
+            mutation: Mutation::RemoveFinalizer(finalizer),
+            lane: Lane::Bulk,
+            on_refusal: OnRefusal::new("FailedRemoveFinalizer"),
         }
     }
 
-    /// The lane in which the write waits for its turn: the one place that decides it.
-    pub(super) fn lane(&self) -> Lane {
-        match self {
-            Self::AddFinalizer(_) | Self::Disown { .. } => Lane::Safety,
-            Self::Own(_) => Lane::Ownership,
-            Self::Associate(_) | Self::Release(_) => Lane::Release,
-            Self::RemoveFinalizer(_) | Self::TakeBack(_) | Self::Delete => Lane::Bulk,
+    /// Deletes the object.
+    pub const fn delete() -> Self {
+        Self {
+            name: "Delete",
+            mutation: Mutation::Delete,
+            lane: Lane::Bulk,
+            on_refusal: OnRefusal::new("FailedDelete"),
         }
     }
 
-    /// Whether users are told of an API server that fails, too, and not only of one that refuses: plumber-cd's controllers did.
-    pub(super) fn tells_of_outages(&self) -> bool {
-        matches!(self, Self::Associate(_) | Self::Release(_))
+    /// Adds owner references or marks, by which the object may be deleted later, and removes others in the same write.
+    pub const fn own(operations: Vec<PatchOperation>) -> Self {
+        Self {
+            name: "UpdateOwnerReferences",
+            mutation: Mutation::Patch(operations),
+            lane: Lane::Ownership,
+            on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
+        }
+    }
+
+    /// Removes owner references or marks, see [`Mutation::Disown`].
+    pub const fn disown(fresh: Vec<PatchOperation>, late: Vec<PatchOperation>) -> Self {
+        Self {
+            name: "UpdateOwnerReferences",
+            mutation: Mutation::Disown { fresh, late },
+            lane: Lane::Safety,
+            on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
+        }
     }
 }
 
@@ -122,7 +158,7 @@ impl<'a> Target<'a> {
     /// its pod is gone by then and it carries no mark, the object is kept for too long, which is the safe direction. The other
     /// way round, a reference that is removed too late has the garbage collector delete an object that is wanted.
     pub(super) fn deadline(&self, action: &Action) -> Option<Instant> {
-        let may_be_late = action.lane() == Lane::Safety && self.resource_version.is_some();
+        let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
         let decided = self.decided.filter(|_| !may_be_late);
         decided.map(|decided| decided + FRESH)
     }
@@ -139,22 +175,20 @@ impl<'a> Target<'a> {
             self.resource_version
                 .map(|version| test(&["resourceVersion"], json!(version))),
         );
-        match action {
-            Action::AddFinalizer(finalizer) => {
+        match &action.mutation {
+            Mutation::AddFinalizer(finalizer) => {
                 operations.push(finalizers::append(self.finalizers, finalizer))
             }
-            Action::RemoveFinalizer(finalizer) => {
+            Mutation::RemoveFinalizer(finalizer) => {
                 operations.extend(finalizers::remove(self.finalizers, finalizer))
             }
-            Action::Disown { late, .. } if self.is_stale() => {
+            Mutation::Disown { late, .. } if self.is_stale() => {
                 operations.extend(late.iter().cloned())
             }
-            Action::Own(changes)
-            | Action::Disown { fresh: changes, .. }
-            | Action::Associate(changes)
-            | Action::Release(changes)
-            | Action::TakeBack(changes) => operations.extend(changes.iter().cloned()),
-            Action::Delete => {}
+            Mutation::Patch(changes) | Mutation::Disown { fresh: changes, .. } => {
+                operations.extend(changes.iter().cloned())
+            }
+            Mutation::Delete => {}
         }
         operations
     }
@@ -186,27 +220,6 @@ impl<'a> Target<'a> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_action_has_its_lane() {
-        let none = Vec::new;
-        let disown = Action::Disown {
-            fresh: none(),
-            late: none(),
-        };
-        for (action, lane) in [
-            (Action::AddFinalizer("f"), Lane::Safety),
-            (disown, Lane::Safety),
-            (Action::Own(none()), Lane::Ownership),
-            (Action::Associate(none()), Lane::Release),
-            (Action::Release(none()), Lane::Release),
-            (Action::RemoveFinalizer("f"), Lane::Bulk),
-            (Action::TakeBack(none()), Lane::Bulk),
-            (Action::Delete, Lane::Bulk),
-        ] {
-            assert_eq!(action.lane(), lane, "{action:?}");
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn only_a_guarded_write_that_keeps_data_may_be_late() {
         let (name, now) = (ObjectName::new("ns", "claim"), Instant::now());
@@ -219,7 +232,7 @@ mod tests {
             };
             target.deadline(action)
         };
-        let (keeps, destroys) = (Action::AddFinalizer("f"), Action::Delete);
+        let (keeps, destroys) = (Action::add_finalizer("f"), Action::delete());
         let due = Some(now + FRESH);
         assert_eq!(deadline(Some("1"), Some(now), &keeps), None);
         assert_eq!(deadline(None, Some(now), &keeps), due, "nothing guards it");
@@ -235,10 +248,7 @@ mod tests {
             ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
         };
         let (both, removal) = (test(&["a"], json!("both")), test(&["a"], json!("removal")));
-        let action = Action::Disown {
-            fresh: vec![both.clone()],
-            late: vec![removal.clone()],
-        };
+        let action = Action::disown(vec![both.clone()], vec![removal.clone()]);
         assert_eq!(target.operations(&action).last(), Some(&both));
         tokio::time::advance(FRESH * 2).await;
         assert_eq!(target.operations(&action).last(), Some(&removal));

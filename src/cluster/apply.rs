@@ -1,7 +1,7 @@
 //! The only writer. What a rule wants is data; this turns it into a guarded patch and says what became of it.
 
 use super::{
-    action::{Action, Target},
+    action::{Action, Mutation, Target},
     applied::{Applied, judge},
     client::within,
     events::{Announcement, Events, Regarding},
@@ -77,8 +77,9 @@ impl Apply {
     ) -> Applied {
         let applied = self.write(target, &action).await;
         self.metrics
-            .acted(component, action.name(), reason, applied.label());
-        self.log(component, target, action.name(), reason, &applied);
+            .work
+            .acted(component, action.name, reason, applied.label());
+        self.log(component, target, action.name, reason, &applied);
         if let Applied::Failed(error) = &applied {
             self.report(target, &action, error).await;
         }
@@ -107,7 +108,7 @@ impl Apply {
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
         let turn = Turn {
-            lane: action.lane(),
+            lane: action.lane,
             namespace: &target.name.namespace,
             deadline: target.deadline(action),
         };
@@ -141,7 +142,7 @@ impl Apply {
 
     async fn call(&self, target: &Target<'_>, action: &Action) -> kube::Result<()> {
         let (api, name) = (self.api(target), &target.name.name);
-        if *action == Action::Delete {
+        if action.mutation == Mutation::Delete {
             return api.delete(name, &target.preconditions()).await.map(drop);
         }
         let patch = kube::api::Patch::<()>::Json(Patch(target.operations(action)));
@@ -165,7 +166,7 @@ impl Apply {
         let kube::Error::Api(status) = error else {
             return;
         };
-        let outage = status.code >= 500 && action.tells_of_outages();
+        let outage = status.code >= 500 && action.on_refusal.outages;
         if (400..429).contains(&status.code) || outage {
             let regarding = target.reference();
             self.events
@@ -212,8 +213,8 @@ impl Apply {
 
 fn refusal(action: &Action, status: &Status) -> Announcement {
     Announcement {
-        reason: action.failure(),
-        action: action.name(),
+        reason: action.on_refusal.reason,
+        action: action.name,
         warning: true,
         note: format!(
             "The API server {} it, {}: {}",
@@ -222,11 +223,7 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
             } else {
                 "failed at"
             },
-            match action {
-                // Nobody stays to ask again.
-                Action::TakeBack(_) => "so run volume-warden drain again",
-                _ => "and will be asked again",
-            },
+            action.on_refusal.next,
             status.message
         ),
         related: None,

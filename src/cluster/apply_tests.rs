@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    cluster::Elector,
+    cluster::{Elector, OnRefusal},
     objects::{Kind, ObjectName, patch::remove},
 };
 use futures::future::join_all;
@@ -75,7 +75,7 @@ impl Server {
         let bulk = (0..100).map(|index| {
             let claim = format!("bulk{index}");
             async move {
-                self.perform(&claim, None, Action::RemoveFinalizer("f"))
+                self.perform(&claim, None, Action::remove_finalizer("f"))
                     .await
             }
         });
@@ -90,9 +90,15 @@ impl Server {
 }
 
 fn disown() -> Action {
-    Action::Disown {
-        fresh: vec![remove(&["fresh"])],
-        late: vec![remove(&["late"])],
+    Action::disown(vec![remove(&["fresh"])], vec![remove(&["late"])])
+}
+
+fn release() -> Action {
+    Action {
+        name: "Release",
+        mutation: Mutation::Patch(Vec::new()),
+        lane: Lane::Release,
+        on_refusal: OnRefusal::new("FailedRelease"),
     }
 }
 
@@ -102,9 +108,17 @@ fn a_refusal_says_who_asks_again() {
     let status: Status = serde_json::from_value(status).expect("a status");
     let note = |action| refusal(&action, &status).note;
     let again = "The API server refused it, and will be asked again: no";
-    assert_eq!(note(Action::Delete), again);
-    let drained = "The API server refused it, so run volume-warden drain again: no";
-    assert_eq!(note(Action::TakeBack(Vec::new())), drained);
+    assert_eq!(note(Action::delete()), again);
+    let by_hand = OnRefusal {
+        next: "so run the command again",
+        ..OnRefusal::new("FailedRelease")
+    };
+    let action = Action {
+        on_refusal: by_hand,
+        ..release()
+    };
+    let expected = "The API server refused it, so run the command again: no";
+    assert_eq!(note(action), expected);
 }
 
 /// What keeps data is not sent after what was due before it.
@@ -113,9 +127,9 @@ async fn bulk_delays_no_other_lane() {
     let server = Server::new(1);
     let writes = [
         ("kept", disown()),
-        ("protected", Action::AddFinalizer("f")),
-        ("owned", Action::Own(Vec::new())),
-        ("released", Action::Release(Vec::new())),
+        ("protected", Action::add_finalizer("f")),
+        ("owned", Action::own(Vec::new())),
+        ("released", release()),
     ];
     let all = writes.map(|(claim, action)| server.perform(claim, None, action));
     let outcomes = server.behind_bulk(join_all(all)).await;
@@ -134,7 +148,7 @@ async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
     let (outcome, waited) = server
         .behind_bulk(async {
             let decided = Some(Instant::now());
-            let outcome = server.perform("deleted", decided, Action::Delete).await;
+            let outcome = server.perform("deleted", decided, Action::delete()).await;
             (outcome, began.elapsed())
         })
         .await;
@@ -148,10 +162,10 @@ async fn an_old_decision_is_not_carried_out() {
     let server = Server::new(1);
     let decided = Some(Instant::now());
     let outcome = async |claim, action| server.perform(claim, decided, action).await;
-    assert_eq!(outcome("fresh", Action::Delete).await, "Done");
+    assert_eq!(outcome("fresh", Action::delete()).await, "Done");
     advance(Duration::from_secs(3)).await;
-    assert_eq!(outcome("old", Action::Delete).await, "Outdated");
-    assert_eq!(outcome("old", Action::Own(Vec::new())).await, "Outdated");
+    assert_eq!(outcome("old", Action::delete()).await, "Outdated");
+    assert_eq!(outcome("old", Action::own(Vec::new())).await, "Outdated");
     assert!(server.sent("old").is_none(), "nothing was sent");
 }
 

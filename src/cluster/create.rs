@@ -50,6 +50,7 @@ impl Apply {
     ) -> Applied {
         let applied = self.admit(creation, caller).await;
         self.metrics
+            .work
             .acted(component, ACTION, reason, applied.label());
         let target = Target::new(creation.kind, creation.name, "");
         self.log(component, &target, ACTION, reason, &applied);

@@ -128,7 +128,7 @@ impl<T: Tracked> Feed<T> {
                 Ok(event) => self.take(event),
                 Err(error) => {
                     failures += 1;
-                    self.metrics.feed_failed(T::KIND);
+                    self.metrics.feeds.failed(T::KIND);
                     let delay = backoff.next();
                     tracing::warn!(kind = T::KIND.plural(), %error, ?delay, "watch failed");
                     tokio::time::sleep(delay).await;
@@ -144,7 +144,7 @@ impl<T: Tracked> Feed<T> {
         match event {
             Event::Init => {
                 self.write().begin_round();
-                self.metrics.feed_listed(T::KIND);
+                self.metrics.feeds.listed(T::KIND);
             }
             Event::InitApply(wire) | Event::Apply(wire) => self.put(wire, true),
             Event::Delete(wire) => self.put(wire, false),
@@ -183,7 +183,7 @@ impl<T: Tracked> Feed<T> {
             });
         }
         self.synced.send_replace(true);
-        self.metrics.feed_synced(T::KIND);
+        self.metrics.feeds.synced(T::KIND);
     }
 
     fn tell(&self, change: &Change<'_, T>) {

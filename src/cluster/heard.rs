@@ -30,8 +30,8 @@ impl Heard {
             last: Arc::default(),
         };
         let told = heard.clone();
-        metrics.feed_begun(kind);
-        metrics.before_scrape(move |metrics| metrics.feed_age(kind, told.age()));
+        metrics.feeds.begun(kind);
+        metrics.before_scrape(move |metrics| metrics.feeds.age(kind, told.age()));
         heard
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 /// How urgent a write is, and with which others it shares permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub enum Lane {
     /// Writes that keep data: owner references and marks removed, finalizers added. The garbage collector does not wait for them.
     Safety,
     /// Owner references and marks added, objects created: a pod waits for them.
     Ownership,
     /// Volumes labelled and released.
     Release,
-    /// Everything that comes in thousands and that nothing waits for: finalizers removed, objects deleted, and what `drain` removes.
+    /// Writes that come in thousands and that nothing waits for: finalizers removed, objects deleted.
     Bulk,
 }
 

@@ -115,14 +115,14 @@ impl Elector {
                 "leading"
             );
         }
-        self.metrics.leading(true);
+        self.metrics.work.leading(true);
     }
 
     fn follow(&self, why: &str) {
         if self.until.send_if_modified(|until| until.take().is_some()) {
             tracing::warn!(lease = self.lease.name, why, "no longer leading");
         }
-        self.metrics.leading(false);
+        self.metrics.work.leading(false);
     }
 
     fn step_down_if_late(&self) {

@@ -109,7 +109,7 @@ impl<T: Tracked> SharedList<T> {
     }
 
     async fn read(&self, namespace: &str) -> kube::Result<Store<T>> {
-        self.metrics.live_listed(T::KIND);
+        self.metrics.feeds.live_listed(T::KIND);
         read_all(&(self.api)(namespace)).await
     }
 

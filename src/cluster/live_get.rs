@@ -48,7 +48,7 @@ impl<T: Tracked> LiveGet<T> {
     /// # Errors
     /// When it could not be read within `limit`. Nothing may be concluded then.
     pub async fn get(&self, name: &ObjectName, limit: Duration) -> kube::Result<Option<T>> {
-        self.metrics.live_read(T::KIND);
+        self.metrics.feeds.live_read(T::KIND);
         let api = (self.api)(&name.namespace);
         let read = within(limit, api.get(&name.name)).await;
         Ok(existing(read)?.and_then(T::track))

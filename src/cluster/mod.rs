@@ -34,7 +34,7 @@ mod work_queue;
 
 pub use absence::{existing, is_absent};
 pub use access::Access;
-pub use action::{Action, Target};
+pub use action::{Action, Mutation, OnRefusal, Target};
 pub use apis::scoped;
 pub use applied::Applied;
 pub use apply::Apply;
@@ -45,6 +45,7 @@ pub use departed::Departed;
 pub use events::{Announcement, Regarding};
 pub use feed::{Change, Feed};
 pub use feeds::Feeds;
+pub use lanes::Lane;
 pub use leadership::Leadership;
 pub use lease::{Elector, LeaseName};
 pub use lease_object::LeaseObject;

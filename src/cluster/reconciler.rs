@@ -92,7 +92,7 @@ pub struct Reconciler<R: Reconcile> {
 impl<R: Reconcile> Reconciler<R> {
     /// Works until `stop`: whenever this replica leads, from everything there is to do.
     pub async fn run(self, stop: CancellationToken) {
-        self.metrics.reconciler_begun(R::COMPONENT);
+        self.metrics.work.reconciler_begun(R::COMPONENT);
         loop {
             self.queue.close();
             tokio::select! {
@@ -130,6 +130,7 @@ impl<R: Reconcile> Reconciler<R> {
                 Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
             }
             self.metrics
+                .work
                 .queue_depth(R::COMPONENT, self.queue.len() + tasks.len());
         }
     }
@@ -137,6 +138,7 @@ impl<R: Reconcile> Reconciler<R> {
     fn finish(&self, key: &R::Key, started: Instant, outcome: Result<(), Retry>) {
         let settled = outcome.as_ref().err().is_none_or(|retry| retry.planned);
         self.metrics
+            .work
             .reconciled(R::COMPONENT, started.elapsed(), settled);
         match outcome {
             Ok(()) => self.queue.done(key),

@@ -5,6 +5,7 @@ use super::{
     piece::{Piece, object},
 };
 use crate::{
+    causes::{FinishedPods, uses},
     cluster::Store,
     components::Component,
     objects::{
@@ -13,7 +14,6 @@ use crate::{
         managed_by::RELEASER_LABEL,
         volume::Phase,
     },
-    pvc_protection::{FinishedPods, uses},
     pvc_retention::{self, Update},
 };
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Writing what was planned, and telling how far it is.
 
 use super::{Drain, NAME, Piece, piece::object};
-use crate::cluster::{Action, Applied};
+use crate::cluster::{Action, Applied, Lane, Mutation, OnRefusal};
 use futures::{StreamExt as _, stream};
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
@@ -40,7 +40,16 @@ impl Drain {
     }
 
     async fn perform(&self, piece: Piece) -> (Piece, Applied) {
-        let action = Action::TakeBack(piece.operations.clone());
+        let action = Action {
+            name: "TakeBack",
+            mutation: Mutation::Patch(piece.operations.clone()),
+            lane: Lane::Bulk,
+            on_refusal: OnRefusal {
+                // No reconciler remains to try again.
+                next: "so run volume-warden drain again",
+                ..OnRefusal::new("FailedTakeBack")
+            },
+        };
         let target = piece.target();
         let applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
         (piece, applied)

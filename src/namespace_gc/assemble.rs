@@ -79,8 +79,8 @@ pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken
     let tending: BoxFuture<'static, ()> = Box::pin(async move { storage.tend(until).await });
     let mut background = vec![tending];
     if options.scope == Scope::Seen && !options.dry_run {
-        let (leadership, metrics) = (means.leadership.clone(), means.metrics.clone());
-        let recorder = Recorder::new(seen.clone(), leadership, metrics);
+        let metrics = reconcile.remover.gc_metrics.clone();
+        let recorder = Recorder::new(seen.clone(), means.leadership.clone(), metrics);
         recorder.listen(&means.namespaces);
         background.push(Box::pin(recorder.run(stop.clone())));
     }
@@ -89,7 +89,6 @@ pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken
         reconcile: reconcile.clone(),
         queue: queue.clone(),
         leadership: means.leadership.clone(),
-        metrics: means.metrics.clone(),
     };
     background.push(Box::pin(collector.run(stop.clone())));
     Parts {

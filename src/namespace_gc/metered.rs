@@ -1,9 +1,7 @@
 //! The backend, with its calls counted, and one list for all who ask at the same time.
 
-use crate::{
-    backend::{Backend, Deletion, Failure, Listed, Listing},
-    telemetry::Metrics,
-};
+use super::GcMetrics;
+use crate::backend::{Backend, Deletion, Failure, Listed, Listing};
 use std::{
     sync::{
         Arc,
@@ -27,12 +25,12 @@ pub struct Metered {
     backend: Arc<dyn Backend>,
     begun: AtomicU64,
     last: Mutex<Last>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<GcMetrics>,
 }
 
 impl Metered {
     /// That backend.
-    pub fn new(backend: Arc<dyn Backend>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(backend: Arc<dyn Backend>, metrics: Arc<GcMetrics>) -> Self {
         Self {
             backend,
             begun: AtomicU64::new(0),
@@ -60,7 +58,7 @@ impl Metered {
             Ok(_) => "ok",
             Err(failure) => failure.outcome().name(),
         };
-        let metrics = &self.metrics.backend;
+        let metrics = &self.metrics;
         metrics.called("list", outcome, began.elapsed());
         *last = Some((number, listing.clone()));
         listing
@@ -78,7 +76,7 @@ impl Metered {
             Ok(deletion) => deletion.outcome(),
             Err(failure) => failure.outcome(),
         };
-        let metrics = &self.metrics.backend;
+        let metrics = &self.metrics;
         metrics.called("delete", outcome.name(), began.elapsed());
         deleted
     }

@@ -26,9 +26,11 @@
 mod assemble;
 mod collection;
 mod metered;
+mod metrics;
 mod options;
 mod periodic;
 mod protect;
+mod reason;
 mod reconcile;
 mod record;
 mod remover;
@@ -44,9 +46,11 @@ mod waiting;
 pub use assemble::{Collecting, Means, Parts, assemble};
 pub use collection::{Abort, Collection};
 pub use metered::Metered;
+pub use metrics::GcMetrics;
 pub use options::{Options, Scope};
 pub use periodic::Collector;
 pub use protect::Glob;
+pub use reason::Reason;
 pub use reconcile::NamespaceGc;
 pub use record::Recorder;
 pub use remover::{Removal, Remover};
@@ -54,7 +58,7 @@ pub use report::{Report, Row};
 pub use rule::{Verdict, World, judge, judge_all};
 pub use seen::{CONFIG_MAP, Seen, Unreadable};
 pub use tell::Tell;
-pub use waiting::{Origin, Reason, Waiting, Waits};
+pub use waiting::{Origin, Waiting, Waits};
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "namespace-gc";

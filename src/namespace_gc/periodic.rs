@@ -1,7 +1,7 @@
 //! Collections, one after the other, while this replica leads.
 
 use super::{
-    Collection, NAME, NamespaceGc, Removal, Scope, Verdict,
+    Collection, GcMetrics, NAME, NamespaceGc, Removal, Scope, Verdict,
     collection::Collected,
     schedule::{backoff, chance},
     waiting::Origin,
@@ -10,7 +10,6 @@ use crate::{
     backend::Listed,
     cluster::{Leadership, WorkQueue},
     objects::ObjectName,
-    telemetry::Metrics,
 };
 use futures::FutureExt;
 use std::{
@@ -38,11 +37,13 @@ pub struct Collector {
     pub queue: Arc<WorkQueue<ObjectName>>,
     /// Whether to.
     pub leadership: Leadership,
-    /// Where to count.
-    pub metrics: Arc<Metrics>,
 }
 
 impl Collector {
+    fn metrics(&self) -> &GcMetrics {
+        &self.reconcile.remover.gc_metrics
+    }
+
     /// Works until `stop`: from a while after this replica has come to lead until it no longer does.
     pub async fn run(self, stop: CancellationToken) {
         loop {
@@ -92,12 +93,12 @@ impl Collector {
                 true
             }
             Ok(Err(abort)) => {
-                self.metrics.backend.ran(abort.name());
+                self.metrics().ran(abort.name());
                 tracing::warn!(component = NAME, %abort, reason = abort.name(), "nothing was collected, trying again soon");
                 false
             }
             Err(_) => {
-                self.metrics.backend.ran("Panicked");
+                self.metrics().ran("Panicked");
                 false
             }
         }
@@ -120,7 +121,7 @@ impl Collector {
     }
 
     async fn conclude(&self, Collected { report, gone }: Collected) {
-        let metrics = &self.metrics.backend;
+        let metrics = self.metrics();
         let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
         let verdicts = report.verdicts();
         for (verdict, number) in &verdicts {

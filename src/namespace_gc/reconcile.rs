@@ -56,11 +56,12 @@ impl NamespaceGc {
     /// Has those that wait counted at every scrape, where this replica leads.
     pub fn count(&self, leadership: &Leadership, metrics: &Metrics) {
         let (waiting, leadership) = (self.waiting.clone(), leadership.clone());
-        metrics.before_scrape(move |metrics| {
+        let own = self.remover.gc_metrics.clone();
+        metrics.before_scrape(move |_| {
             let leads = leadership.holds();
             for (reason, counted) in waiting.count() {
                 let (count, oldest) = if leads { counted } else { Default::default() };
-                metrics.backend.waiting(reason.name(), count, oldest);
+                own.waiting(reason.name(), count, oldest);
             }
         });
     }

@@ -1,13 +1,12 @@
 //! Records the names of namespaces as soon as the watch tells of them.
 
 use super::{
-    NAME, schedule,
+    GcMetrics, NAME, schedule,
     seen::{Seen, Unreadable},
 };
 use crate::{
     cluster::{Feed, Leadership},
     objects::Namespace,
-    telemetry::Metrics,
 };
 use std::{
     collections::BTreeSet,
@@ -26,7 +25,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 pub struct Recorder {
     seen: Arc<Seen>,
     leadership: Leadership,
-    metrics: Arc<Metrics>,
+    metrics: Arc<GcMetrics>,
     /// Names that the watch told of and nobody has recorded, as far as this replica knows.
     pending: Mutex<BTreeSet<String>>,
     bell: Notify,
@@ -34,7 +33,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Records there, when this replica leads.
-    pub fn new(seen: Arc<Seen>, leadership: Leadership, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub fn new(seen: Arc<Seen>, leadership: Leadership, metrics: Arc<GcMetrics>) -> Arc<Self> {
         Arc::new(Self {
             seen,
             leadership,
@@ -102,7 +101,7 @@ impl Recorder {
     async fn record(&self, pending: &BTreeSet<String>) -> Result<(), Unreadable> {
         let recorded = self.seen.add(pending).await?;
         let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
-        let metrics = &self.metrics.backend;
+        let metrics = &self.metrics;
         metrics.seen(count(recorded.names), count(recorded.left_out));
         if recorded.left_out > 0 {
             tracing::warn!(

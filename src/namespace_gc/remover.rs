@@ -1,11 +1,6 @@
 //! The one place that deletes in the backend.
 
-use super::{
-    NAME, Options,
-    metered::Metered,
-    rule::is_young,
-    waiting::{Origin, Reason},
-};
+use super::{GcMetrics, NAME, Options, Reason, metered::Metered, rule::is_young, waiting::Origin};
 use crate::{
     backend::{Backend, Deletion, Failure, Listed, Sentence},
     cluster::{Leadership, LiveGet},
@@ -81,6 +76,7 @@ pub struct Remover {
     leadership: Option<Leadership>,
     pub(super) options: Arc<Options>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) gc_metrics: Arc<GcMetrics>,
     /// One for each deletion under way.
     hands: Semaphore,
 }
@@ -94,12 +90,14 @@ impl Remover {
         metrics: &Arc<Metrics>,
         leadership: Option<Leadership>,
     ) -> Self {
+        let gc_metrics = Arc::new(GcMetrics::new(metrics));
         Self {
-            backend: Metered::new(backend.clone(), metrics.clone()),
+            backend: Metered::new(backend.clone(), gc_metrics.clone()),
             live: LiveGet::whole(metrics.clone(), client),
             leadership,
             options: options.clone(),
             metrics: metrics.clone(),
+            gc_metrics,
             hands: Semaphore::new(options.workers),
         }
     }
@@ -138,7 +136,7 @@ impl Remover {
     pub async fn remove_listed(&self, listed: &Listed, origin: Origin) -> Removal {
         let removal = self.delete(listed).await;
         let why = origin.name();
-        self.metrics.acted(NAME, ACTION, why, removal.name());
+        self.metrics.work.acted(NAME, ACTION, why, removal.name());
         tracing::info!(
             component = NAME,
             kind = Kind::Namespace.plural(),

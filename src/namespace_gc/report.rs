@@ -1,6 +1,6 @@
 //! What a collection found and did.
 
-use super::{Removal, Verdict, waiting::Reason};
+use super::{Reason, Removal, Verdict};
 use std::collections::HashMap;
 
 /// One namespace of the backend.

@@ -1,6 +1,6 @@
 //! When a namespace that could not be removed is tried again.
 
-use super::waiting::Reason;
+use super::reason::Reason;
 use crate::cluster::doubling;
 use std::{hash::BuildHasher, time::Duration};
 

@@ -1,8 +1,8 @@
 //! What is told: in the log, and to users by an Event on our Lease.
 
 use super::{
+    reason::Reason,
     reasons::{CAPPED, DELETED},
-    waiting::Reason,
 };
 use crate::{
     backend::Sentence,

@@ -13,6 +13,7 @@ pub mod namespace;
 pub mod owner_references;
 pub mod patch;
 pub mod pod;
+mod pod_wire;
 pub mod stateful_set;
 pub mod storage_class;
 mod tracked;

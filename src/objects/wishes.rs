@@ -2,7 +2,7 @@
 //!
 //! The keys are those of plumber-cd's dynamic-pvc-provisioner, so that manifests written for it work unchanged.
 
-use super::pod::{PodVolume, PodWire};
+use super::pod_wire::{PodVolume, PodWire};
 use std::sync::Arc;
 
 /// What the keys begin with: `<prefix><volume>.enabled`, `<prefix><volume>.pvc`.

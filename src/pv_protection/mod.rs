@@ -11,7 +11,7 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
-mod census;
+mod metrics;
 mod reconcile;
 mod rule;
 #[cfg(test)]
@@ -21,8 +21,9 @@ mod warn;
 mod warn_tests;
 
 pub use admit::{hooks, protect};
+pub use metrics::register as register_metrics;
 pub use reconcile::PvProtection;
-pub use rule::{Decision, decide, is_held};
+pub use rule::{Decision, decide};
 pub use warn::deletions_hook;
 
 /// The component's name, in the CLI and everywhere.

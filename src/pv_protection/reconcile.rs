@@ -1,7 +1,7 @@
 //! The background door: what wakes a volume, and what happens then.
 
 use super::{
-    NAME, census,
+    NAME, metrics,
     rule::{Decision, decide},
 };
 use crate::{
@@ -33,10 +33,9 @@ impl PvProtection {
         });
     }
 
-    /// Has volumes that are held counted at every scrape.
-    pub fn count(&self, metrics: &Metrics) {
-        let volumes = self.volumes.clone();
-        metrics.before_scrape(move |metrics| census::count(&volumes, metrics));
+    /// Registers the metrics of this component.
+    pub fn register_metrics(&self, metrics: &Metrics) {
+        metrics::register(metrics, self.volumes.clone());
     }
 }
 

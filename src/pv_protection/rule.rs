@@ -2,11 +2,11 @@
 
 use super::reasons;
 use crate::{
+    causes::is_bound,
     cluster::Action,
     objects::{
         Volume,
         finalizers::{PV_PROTECTION, Standing},
-        volume::Phase,
     },
 };
 
@@ -19,22 +19,17 @@ pub enum Decision {
     Act(Action, &'static str),
 }
 
-/// Whether a claim has the volume, which keeps it.
-pub fn is_held(volume: &Volume) -> bool {
-    volume.phase == Phase::Bound
-}
-
 /// What to do with the volume.
 pub fn decide(volume: &Volume) -> Decision {
     match volume.standing() {
         Standing::Settled => Decision::Leave(None),
         Standing::NeedsFinalizer => Decision::Act(
-            Action::AddFinalizer(PV_PROTECTION),
+            Action::add_finalizer(PV_PROTECTION),
             reasons::FINALIZER_MISSING,
         ),
-        Standing::DeletionCandidate if is_held(volume) => Decision::Leave(Some(reasons::BOUND)),
+        Standing::DeletionCandidate if is_bound(volume) => Decision::Leave(Some(reasons::BOUND)),
         Standing::DeletionCandidate => {
-            Decision::Act(Action::RemoveFinalizer(PV_PROTECTION), reasons::NOT_BOUND)
+            Decision::Act(Action::remove_finalizer(PV_PROTECTION), reasons::NOT_BOUND)
         }
     }
 }

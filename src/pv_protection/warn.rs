@@ -2,8 +2,8 @@
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
-    objects::{ObjectName, Volume, volume::VolumeWire},
-    why::{Object, held},
+    causes::{self, Object},
+    objects::{Volume, volume::VolumeWire},
 };
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ fn deleted(request: &Request) -> Answer {
         Ok(wire) => Volume::from(wire),
         Err(unreadable) => return unreadable,
     };
-    let name = ObjectName::new("", request.name.as_str());
-    let causes = held::volume(&name, &volume);
-    Answer::warned(held::warning(&Object::volume(&name.name), &causes))
+    let holders = causes::volume_holders(&volume);
+    Answer::warned(causes::warning(&Object::volume(&request.name), &holders))
 }

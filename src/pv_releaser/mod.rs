@@ -21,8 +21,8 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
-mod census;
 mod known;
+mod metrics;
 mod options;
 mod patch;
 mod reconcile;
@@ -34,6 +34,7 @@ mod wake;
 
 pub use admit::hook;
 pub use known::Known;
+pub use metrics::register as register_metrics;
 pub use options::{Mode, Options};
 pub use reconcile::PvReleaser;
 pub use rule::{Attachment, Decision, Left, View, decide};

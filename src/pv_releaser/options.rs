@@ -43,7 +43,6 @@ impl Options {
     }
 }
 
-#[cfg(test)]
 impl Default for Options {
     /// As by the defaults of the command line.
     fn default() -> Self {

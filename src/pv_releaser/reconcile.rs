@@ -1,18 +1,23 @@
 //! The background door: what happens to a volume that may need work.
 
 use super::{
-    NAME, census,
+    NAME,
     known::Known,
+    metrics,
     patch::{association, release},
     reasons::{ASSOCIATED, RELEASED},
     rule::{Attachment, Decision, Left},
     tell, wake,
 };
 use crate::{
-    cluster::{Action, Apply, Reconcile, Regarding, Retry, SharedList, Target, Told, WorkQueue},
+    cluster::{
+        Action, Apply, Lane, Mutation, OnRefusal, Reconcile, Regarding, Retry, SharedList, Target,
+        Told, WorkQueue,
+    },
     objects::{Kind, ObjectName, Volume, VolumeAttachment},
     telemetry::Metrics,
 };
+use json_patch::PatchOperation;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -44,10 +49,9 @@ impl PvReleaser {
         });
     }
 
-    /// Has orphans counted at every scrape.
-    pub fn count(&self, metrics: &Metrics) {
-        let known = self.known.clone();
-        metrics.before_scrape(move |metrics| census::count(&known, metrics));
+    /// Registers the metrics of this component.
+    pub fn register_metrics(&self, metrics: &Metrics) {
+        metrics::register(metrics, self.known.clone());
     }
 
     /// As the API server knows the attachments right now.
@@ -65,7 +69,11 @@ impl PvReleaser {
     }
 
     async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Result<(), Retry> {
-        let action = Action::Associate(association(volume, &self.known.options.id));
+        let action = action(
+            "Associate",
+            OnRefusal::new("ErrAssociatePV"),
+            association(volume, &self.known.options.id),
+        );
         let target = written(name, volume, None);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
         if applied.written() {
@@ -85,7 +93,11 @@ impl PvReleaser {
         decided: Instant,
     ) -> Result<(), Retry> {
         let options = &self.known.options;
-        let action = Action::Release(release(volume, options));
+        let action = action(
+            "Release",
+            OnRefusal::new("ErrReleasePV"),
+            release(volume, options),
+        );
         let target = written(name, volume, Some(decided));
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
@@ -178,5 +190,18 @@ fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
         kind: Kind::PersistentVolume,
         name: name.clone(),
         uid: volume.uid.clone(),
+    }
+}
+
+/// Users hear of outages too, as from plumber-cd's releaser.
+fn action(name: &'static str, on_refusal: OnRefusal, operations: Vec<PatchOperation>) -> Action {
+    Action {
+        name,
+        mutation: Mutation::Patch(operations),
+        lane: Lane::Release,
+        on_refusal: OnRefusal {
+            outages: true,
+            ..on_refusal
+        },
     }
 }

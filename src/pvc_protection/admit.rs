@@ -1,8 +1,8 @@
 //! The doors at admission: the finalizer at birth, and the guards against late users.
 
-use super::rule::{FinishedPods, uses};
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
+    causes::{FinishedPods, uses},
     cluster::{Feed, LiveGet},
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };

@@ -9,16 +9,16 @@
 //!
 //! **Source.** `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` and
 //! `plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go` of Kubernetes 1.34. What differs: finished pods may
-//! be told to let go ([`FinishedPods`]), a shut-down pod wakes its claims even while its container statuses still say running,
+//! be told to let go ([`crate::causes::FinishedPods`]), a shut-down pod wakes its claims even while its container statuses still say running,
 //! a live list never serves a claim whose deletion was seen after the list began, and a pod made for a node by hand is refused
 //! while its claim is being deleted.
 
 mod admit;
 #[cfg(test)]
 mod admit_tests;
-mod census;
+mod metrics;
 #[cfg(test)]
-mod census_tests;
+mod metrics_tests;
 mod reconcile;
 mod rule;
 mod tell;
@@ -31,8 +31,9 @@ mod warn;
 mod warn_tests;
 
 pub use admit::{hooks, protect};
+pub use metrics::register as register_metrics;
 pub use reconcile::PvcProtection;
-pub use rule::{Decision, FinishedPods, Source, View, decide, uses};
+pub use rule::{Decision, Source, View, decide};
 pub use tell::Teller;
 pub use warn::deletions_hook;
 

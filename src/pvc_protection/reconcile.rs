@@ -1,11 +1,12 @@
 //! The background door: what wakes a claim, and what happens then.
 
 use super::{
-    NAME, census,
+    NAME, metrics,
     reasons::IN_USE,
-    rule::{Decision, FinishedPods, Source, View, decide},
+    rule::{Decision, Source, View, decide},
 };
 use crate::{
+    causes::FinishedPods,
     cluster::{Apply, Change, Feed, Reconcile, Retry, SharedList, Store, Target, WorkQueue},
     objects::{Claim, Kind, ObjectName, Pod, finalizers::Standing},
     telemetry::Metrics,
@@ -46,11 +47,10 @@ impl PvcProtection {
         });
     }
 
-    /// Has claims that are held counted at every scrape.
-    pub fn count(&self, metrics: &Metrics) {
+    /// Registers the metrics of this component.
+    pub fn register_metrics(&self, metrics: &Metrics) {
         let (claims, pods) = (self.claims.clone(), self.pods.clone());
-        let mode = self.finished_pods;
-        metrics.before_scrape(move |metrics| census::count(&claims, &pods, mode, metrics));
+        metrics::register(metrics, claims, pods, self.finished_pods);
     }
 
     fn decide(

@@ -2,23 +2,13 @@
 
 use super::reasons;
 use crate::{
+    causes::{FinishedPods, uses},
     cluster::Action,
     objects::{
         Claim, Pod,
         finalizers::{PVC_PROTECTION, Standing},
     },
 };
-
-/// Whether a pod that has Succeeded or Failed still uses its claims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum FinishedPods {
-    /// Yes, as long as the pod object exists: what Kubernetes does, and the only safe answer while a node may still have the
-    /// volume mounted.
-    #[default]
-    Hold,
-    /// No: the original PVC-protection proposal. A claim can then go while a slow node is still unmounting it.
-    Release,
-}
 
 /// Where the pods of a view come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +50,15 @@ pub fn decide(view: &View<'_>) -> Decision {
     match view.claim.standing() {
         Standing::Settled => Decision::Leave(None),
         Standing::NeedsFinalizer => Decision::Act(
-            Action::AddFinalizer(PVC_PROTECTION),
+            Action::add_finalizer(PVC_PROTECTION),
             reasons::FINALIZER_MISSING,
         ),
         Standing::DeletionCandidate if in_use(view) => Decision::Leave(Some(reasons::IN_USE)),
         Standing::DeletionCandidate => match view.source {
             Source::Cache => Decision::Confirm,
-            Source::Live => Decision::Act(Action::RemoveFinalizer(PVC_PROTECTION), reasons::UNUSED),
+            Source::Live => {
+                Decision::Act(Action::remove_finalizer(PVC_PROTECTION), reasons::UNUSED)
+            }
         },
     }
 }
@@ -75,21 +67,4 @@ fn in_use(view: &View<'_>) -> bool {
     view.pods
         .iter()
         .any(|pod| uses(pod, view.name, view.claim, view.finished_pods))
-}
-
-/// Whether this pod uses this claim.
-///
-/// An unscheduled pod does not: the scheduler refuses it the deleting claim. A claim that merely has the name of a pod's
-/// ephemeral volume is not used by it unless the pod owns it; and when such a pod is shut down it waits for the claim to go, so
-/// the claim must not wait for the pod.
-pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -> bool {
-    let counts = pod.scheduled && !(pod.finished && finished_pods == FinishedPods::Release);
-    let owns = claim
-        .controller()
-        .is_some_and(|controller| controller == &*pod.uid);
-    counts
-        && pod
-            .mounts
-            .iter()
-            .any(|mount| &*mount.claim == name && (!mount.ephemeral || (owns && !pod.shut_down)))
 }

@@ -1,13 +1,10 @@
 //! What users are told of a claim that does not go: who holds it, once for each cause.
 
-use super::{census::deleted, reasons::CLAIM_HELD, rule::FinishedPods, warn::users};
+use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
+    causes::{self, Code, FinishedPods, NamedPod, Object},
     cluster::{Announcement, Apply, Feed, Leadership, Regarding, Told},
     objects::{Claim, Kind, ObjectName, Pod},
-    why::{
-        Code,
-        held::{self, Named},
-    },
 };
 use k8s_openapi::jiff::Timestamp;
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -70,27 +67,28 @@ impl Teller {
     fn news(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
         let pods = self.pods.read();
         let users = pods.referrers(name).map(|pod| &**pod);
-        let code = held::claim_code(&name.name, claim, users, self.finished_pods);
+        let code = causes::claim_code(&name.name, claim, users, self.finished_pods);
         drop(pods);
-        let causes = code.filter(|code| held::holds(*code)).into_iter().collect();
+        let causes = code.filter(|code| code.lasts()).into_iter().collect();
         let news = self.told.news(name, &claim.uid, causes);
         news.into_iter().next()
     }
 
     fn tell(&self, name: &ObjectName, claim: &Claim, code: Code) {
         let users = users(&self.pods, name);
-        let named: Vec<Named<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
-        let causes = held::claim(name, claim, &named, self.finished_pods);
+        let named: Vec<NamedPod<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
+        let holders = causes::claim_holders(&name.name, claim, &named, self.finished_pods);
         let (told, forgotten) = (self.told.clone(), name.clone());
         // The pods may have changed since, by a hair. Then the next look tells.
-        let Some(cause) = causes.first().filter(|cause| cause.code == code) else {
+        let Some(holder) = holders.first().filter(|holder| holder.code() == code) else {
             return told.forget(name);
         };
+        let cause = causes::describe(&Object::claim(&name.namespace, &name.name), holder);
         let announcement = Announcement {
             reason: CLAIM_HELD,
             action: CLAIM_HELD,
             warning: false,
-            note: held::told(cause),
+            note: causes::note(&cause),
             related: None,
         };
         let regarding = Regarding {

@@ -1,11 +1,11 @@
 //! What users are told of claims that do not go.
 
-use super::{FinishedPods, Teller};
+use super::Teller;
 use crate::{
+    causes::{Code, FinishedPods},
     cluster::{Apply, Elector, Feed},
     objects::{ObjectName, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
     telemetry::Metrics,
-    why::Code,
 };
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};

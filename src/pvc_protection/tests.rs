@@ -6,6 +6,7 @@ use super::{
     *,
 };
 use crate::{
+    causes::FinishedPods,
     cluster::{Action, Change},
     objects::{Claim, ObjectName, Pod, finalizers::PVC_PROTECTION, pod::PodWire},
 };
@@ -13,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const ADD: Decision = Decision::Act(Action::AddFinalizer(PVC_PROTECTION), FINALIZER_MISSING);
-const REMOVE: Decision = Decision::Act(Action::RemoveFinalizer(PVC_PROTECTION), UNUSED);
+const ADD: Decision = Decision::Act(Action::add_finalizer(PVC_PROTECTION), FINALIZER_MISSING);
+const REMOVE: Decision = Decision::Act(Action::remove_finalizer(PVC_PROTECTION), UNUSED);
 const KEEP: Decision = Decision::Leave(Some(IN_USE));
 const NOTHING: Decision = Decision::Leave(None);
 

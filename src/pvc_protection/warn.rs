@@ -1,14 +1,10 @@
 //! The warning to whoever deletes a claim that will be held.
 
-use super::rule::FinishedPods;
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
+    causes::{self, FinishedPods, NamedPod, Object},
     cluster::Feed,
     objects::{Claim, ObjectName, Pod, claim::ClaimWire},
-    why::{
-        Object,
-        held::{self, Named},
-    },
 };
 use std::{sync::Arc, time::Duration};
 
@@ -38,10 +34,10 @@ fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Answer {
     }
     let name = ObjectName::new(request.namespace.as_str(), request.name.as_str());
     let users = users(pods, &name);
-    let named: Vec<Named<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
-    let causes = held::claim(&name, &claim, &named, mode);
+    let named: Vec<NamedPod<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
+    let holders = causes::claim_holders(&name.name, &claim, &named, mode);
     let object = Object::claim(&name.namespace, &name.name);
-    Answer::warned(held::warning(&object, &causes))
+    Answer::warned(causes::warning(&object, &holders))
 }
 
 /// The pods that name the claim, by now without the lock on all of them.

@@ -1,6 +1,7 @@
 //! What whoever deletes a claim is warned of.
 
-use super::{FinishedPods, deletions_hook};
+use super::deletions_hook;
+use crate::causes::FinishedPods;
 use crate::{
     admission::{Answer, Request},
     cluster::Feed,

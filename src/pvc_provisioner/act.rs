@@ -8,7 +8,7 @@ use super::{
     template::{Birth, Template},
 };
 use crate::{
-    cluster::{Action, Applied, Caller, Creation, Retry, Target},
+    cluster::{Action, Applied, Caller, Creation, Mutation, Retry, Target},
     objects::{Claim, Kind, ObjectName, claim::AWAITING_POD, owner_references, patch::remove},
 };
 use json_patch::PatchOperation;
@@ -44,15 +44,12 @@ impl PvcProvisioner {
             (Decision::Give(user), Some(claim)) => self.give(name, claim, user).await,
             (Decision::Keep, Some(claim)) => {
                 let operations = vec![without_mark()];
-                let action = Action::Disown {
-                    fresh: operations.clone(),
-                    late: operations,
-                };
+                let action = Action::disown(operations.clone(), operations);
                 let applied = self.write(name, claim, action, reasons::NAMED);
                 applied.await.settled()
             }
             (Decision::Collect, Some(claim)) => {
-                let applied = self.write(name, claim, Action::Delete, reasons::ORPHANED);
+                let applied = self.write(name, claim, Action::delete(), reasons::ORPHANED);
                 applied.await.settled()
             }
             (Decision::Leave(reason), _) => {
@@ -132,7 +129,7 @@ impl PvcProvisioner {
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Result<(), Retry> {
         let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
         operations.push(without_mark());
-        let action = Action::Own(operations);
+        let action = Action::own(operations);
         let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
         if applied.written() {
             self.see(name, claim, user);
@@ -148,7 +145,7 @@ impl PvcProvisioner {
         reason: &'static str,
     ) -> Applied {
         // A deletion rests on pods, of which another may come.
-        let decided = (action == Action::Delete).then(Instant::now);
+        let decided = (action.mutation == Mutation::Delete).then(Instant::now);
         let target = Target {
             resource_version: Some(&claim.resource_version),
             finalizers: &claim.finalizers,

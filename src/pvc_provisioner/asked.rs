@@ -1,22 +1,10 @@
 //! What a pod's annotations come to: claims, and complaints about the rest.
 
-use super::{Complaint, template::Template};
+use super::{Complaint, Wish, template::Template};
 use crate::objects::{Wishes, wishes::Wished};
-use std::sync::Arc;
 
 const ENABLED: &str = "enabled";
 const TEMPLATE: &str = "pvc";
-
-/// A claim that a pod asks for.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// The pod's volume.
-    pub volume: Box<str>,
-    /// The claim's name.
-    pub claim: Arc<str>,
-    /// What the claim is to be.
-    pub template: Template,
-}
 
 /// Everything the pod asks for that can be done, in the order of its volumes, and what is wrong with the rest.
 pub fn asked(wishes: &Wishes) -> (Vec<Wish>, Vec<Complaint>) {

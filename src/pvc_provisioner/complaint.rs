@@ -12,6 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 pub struct Complaint {
     /// The event's reason.
     pub reason: &'static str,
+    /// The volume named by the annotations that it is about; none if it is about an annotation that
+    /// names no volume, or about the claim alone.
+    pub volume: Option<Box<str>>,
     /// A complete sentence.
     pub sentence: String,
 }
@@ -23,7 +26,7 @@ impl Complaint {
         let sentence = format!(
             "annotation \"{PREFIX}{volume}.enabled\" is {value:?}, which is neither true nor false, so no claim is made for the volume"
         );
-        Self::new(reasons::INVALID_ANNOTATION, sentence)
+        Self::about(volume, reasons::INVALID_ANNOTATION, sentence)
     }
 
     /// The key is none that means anything.
@@ -39,7 +42,7 @@ impl Complaint {
         let sentence = format!(
             "a claim is asked for volume \"{volume}\", but the annotation \"{PREFIX}{volume}.pvc\" with its template is missing"
         );
-        Self::new(reasons::MISSING_TEMPLATE, sentence)
+        Self::about(volume, reasons::MISSING_TEMPLATE, sentence)
     }
 
     /// There is no such volume.
@@ -47,7 +50,7 @@ impl Complaint {
         let sentence = format!(
             "a claim is asked for volume \"{volume}\", but the pod has no volume of that name"
         );
-        Self::new(reasons::MISSING_VOLUME, sentence)
+        Self::about(volume, reasons::MISSING_VOLUME, sentence)
     }
 
     /// The volume is something else.
@@ -55,13 +58,13 @@ impl Complaint {
         let sentence = format!(
             "a claim is asked for volume \"{volume}\", but that volume is no persistentVolumeClaim"
         );
-        Self::new(reasons::INVALID, sentence)
+        Self::about(volume, reasons::INVALID, sentence)
     }
 
     /// The template cannot be read.
     pub fn invalid_template(volume: &str, error: &TemplateError) -> Self {
         let sentence = format!("the template of volume \"{volume}\" cannot be used: {error}");
-        Self::new(reasons::INVALID, sentence)
+        Self::about(volume, reasons::INVALID, sentence)
     }
 
     /// The API server refused the claim.
@@ -74,13 +77,13 @@ impl Complaint {
         let sentence = format!(
             "claim \"{claim}\" for volume \"{volume}\" was not created{fields}, {then}: {cause}"
         );
-        Self::new(reasons::FAILED, sentence)
+        Self::about(volume, reasons::FAILED, sentence)
     }
 
     /// A field that is not known here. The API server may know it.
     pub fn unknown_field(volume: &str, field: &UnknownField) -> Self {
         let sentence = format!("the template of volume \"{volume}\" has, at {field}");
-        Self::new(reasons::INVALID, sentence)
+        Self::about(volume, reasons::INVALID, sentence)
     }
 
     /// A dry run of Volume Warden.
@@ -145,7 +148,7 @@ impl Complaint {
     /// A claim was made: for once no complaint.
     pub fn provisioned(claim: &str, volume: &str) -> Self {
         let sentence = format!("claim \"{claim}\" was made for volume \"{volume}\"");
-        Self::new(reasons::PROVISIONED, sentence)
+        Self::about(volume, reasons::PROVISIONED, sentence)
     }
 
     /// Something is not as it should be.
@@ -154,7 +157,18 @@ impl Complaint {
     }
 
     fn new(reason: &'static str, sentence: String) -> Self {
-        Self { reason, sentence }
+        Self {
+            reason,
+            volume: None,
+            sentence,
+        }
+    }
+
+    fn about(volume: &str, reason: &'static str, sentence: String) -> Self {
+        Self {
+            volume: Some(volume.into()),
+            ..Self::new(reason, sentence)
+        }
     }
 }
 

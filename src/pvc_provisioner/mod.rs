@@ -32,10 +32,10 @@ mod admit;
 mod asked;
 #[cfg(test)]
 mod asked_tests;
-mod census;
 mod complaint;
 mod known;
 mod marks;
+mod metrics;
 mod reconcile;
 mod requester;
 mod rule;
@@ -46,18 +46,21 @@ pub mod template;
 mod tests;
 mod waiting;
 mod wake;
+mod wish;
 
 pub use admit::{Door, hook};
-pub use asked::{Wish, asked};
+pub use asked::asked;
 pub use complaint::Complaint;
 pub use known::Known;
 pub use marks::marks_hook;
+pub use metrics::register as register_metrics;
 pub use reconcile::PvcProvisioner;
 pub use requester::Requesters;
 pub use rule::{Decision, Terms, User, View, Wait, decide};
 pub use subject::Subject;
 pub use tell::Tell;
 pub use waiting::Waiting;
+pub use wish::Wish;
 
 use crate::objects::ControllerId;
 use std::time::Duration;

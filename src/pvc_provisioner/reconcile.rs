@@ -1,8 +1,9 @@
 //! The background door: the same rule for what admission missed, owners for what it made, an end for what nobody came for.
 
 use super::{
-    Known, NAME, Options, Subject, census,
+    Known, NAME, Options, Subject,
     known::{asker, users},
+    metrics,
     rule::{Decision, Terms, User, View, Wait, awaits_pod, decide, depends_on_users},
     tell::Tell,
     waiting::Waiting,
@@ -43,12 +44,10 @@ impl PvcProvisioner {
         wake::listen(&self.known, &self.options.controller_id, queue);
     }
 
-    /// Counts claims before each scrape.
-    pub fn count(&self, metrics: &Metrics) {
-        let (known, options) = (self.known.clone(), self.options.clone());
-        metrics.before_scrape(move |metrics| {
-            census::count(&known, &options.controller_id, metrics);
-        });
+    /// Registers the metrics of this component.
+    pub fn register_metrics(&self, metrics: &Metrics) {
+        let controller_id = self.options.controller_id.clone();
+        metrics::register(metrics, self.known.clone(), controller_id);
     }
 }
 

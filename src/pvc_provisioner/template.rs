@@ -6,6 +6,7 @@
 
 mod document;
 mod error;
+mod place;
 mod shape;
 mod unknown;
 
@@ -21,6 +22,11 @@ use serde_json::{Map, Value, json};
 
 /// A longer text is not even looked at. A claim needs a few hundred bytes; all annotations of a pod together may have 256 KiB.
 pub const LIMIT: usize = 16 * 1024;
+
+/// Levels of nested maps and lists.
+const DEPTH: usize = 16;
+/// Keys, values, maps and lists. A claim has about thirty.
+const NODES: usize = 300;
 
 /// Annotations that begin with this are ours alone.
 const OURS: &str = "volume-warden.dev/";

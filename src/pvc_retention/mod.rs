@@ -21,11 +21,11 @@
 //! somebody else is always told of; a reference with a wrong apiVersion is repaired once instead of being written for ever.
 
 mod admit;
-mod census;
 mod drain;
 mod judged;
 mod known;
 mod marks;
+mod metrics;
 mod ownership;
 mod patch;
 mod reconcile;
@@ -43,6 +43,7 @@ pub use admit::hook;
 pub use drain::to_take_back;
 pub use known::Known;
 pub use marks::marks_hook;
+pub use metrics::register as register_metrics;
 pub use ownership::{Owner, Owners};
 pub use patch::changes;
 pub use reconcile::PvcRetention;
@@ -50,6 +51,9 @@ pub use rule::{Fate, Mark, Place, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
 pub use told::Told;
 pub use whose::{Candidate, whose};
+
+/// Longest wait for the live read of one set.
+const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pvc-retention";

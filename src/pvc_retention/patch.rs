@@ -17,12 +17,12 @@ use serde_json::json;
 pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update) -> Action {
     let fresh = changes(claim, update);
     if verdict.rescue(claim).is_none() {
-        return Action::Own(fresh);
+        return Action::own(fresh);
     }
     // The reference to the set is added later where the decision is too old for it: the set may be gone, and the garbage collector
     // deletes what an absent set owns.
     let late = changes(claim, &update.removals(claim));
-    Action::Disown { fresh, late }
+    Action::disown(fresh, late)
 }
 
 /// The operations that make the claim what it should be. They hold for the claim as it was seen.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::Mutation;
 use crate::objects::claim::ClaimWire;
 use crate::pvc_retention::rule::{Fate, Step};
 use serde_json::Value;
@@ -42,9 +43,9 @@ fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
         fate,
         step: Step::Update(update.clone()),
     };
-    match action(&claim(before), &verdict, &update) {
-        Action::Own(operations) => format!("own: {}", applied(before, operations)),
-        Action::Disown { fresh, late } => format!(
+    match action(&claim(before), &verdict, &update).mutation {
+        Mutation::Patch(operations) => format!("own: {}", applied(before, operations)),
+        Mutation::Disown { fresh, late } => format!(
             "disown: {}, late: {}",
             applied(before, fresh),
             applied(before, late)

@@ -1,9 +1,10 @@
 //! The background door: a set is looked at as a whole, so that its claims share one live read of it, however many they are.
 
 use super::{
-    NAME, census,
+    NAME, READ_LIMIT,
     judged::{Judged, Read, Work, managed},
     known::Known,
+    metrics,
     patch::action,
     rivals::Rivals,
     rule::{Step, Verdict},
@@ -17,11 +18,8 @@ use crate::{
     telemetry::Metrics,
 };
 use futures::future::join_all;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 use tokio::time::Instant;
-
-/// Longest wait for the live read of one set.
-pub(super) const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the reconciler works with.
 pub struct PvcRetention {
@@ -43,10 +41,9 @@ impl PvcRetention {
         wake::listen(&self.known, queue);
     }
 
-    /// Has sets and claims counted at every scrape.
-    pub fn count(&self, metrics: &Metrics) {
-        let known = self.known.clone();
-        metrics.before_scrape(move |metrics| census::count(&known, metrics));
+    /// Registers the metrics of this component.
+    pub fn register_metrics(&self, metrics: &Metrics) {
+        metrics::register(metrics, self.known.clone());
     }
 
     /// As the API server knows pods and sets right now, where `cached` is what the watches make one think.
@@ -111,7 +108,7 @@ impl PvcRetention {
         let (action, reason) = match &verdict.step {
             Step::Leave => return Ok(()),
             Step::Update(update) => (action(claim, verdict, update), verdict.fate.name()),
-            Step::Delete => (Action::Delete, SCALED_AWAY),
+            Step::Delete => (Action::delete(), SCALED_AWAY),
         };
         let applied = self
             .apply

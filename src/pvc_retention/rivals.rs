@@ -2,8 +2,8 @@
 //! may not know them yet.
 
 use super::{
+    READ_LIMIT,
     known::{Member, owner},
-    reconcile::READ_LIMIT,
     whose::{READINGS, is_ambiguous},
 };
 use crate::{

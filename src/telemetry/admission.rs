@@ -1,9 +1,6 @@
 //! Reviews and connections of the webhook server.
 
-use super::{
-    Metrics,
-    labels::{Buckets, Count, Durations, Outcome, Path, Reviewed},
-};
+use super::labels::{Buckets, Count, Durations, Outcome, Path, Reviewed};
 use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
     registry::{Registry, Unit},
@@ -11,7 +8,7 @@ use prometheus_client::{
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct AdmissionMetrics {
+pub struct AdmissionMetrics {
     reviews: Count<Reviewed>,
     durations: Durations<Path>,
     connections: Gauge,
@@ -52,23 +49,23 @@ impl AdmissionMetrics {
     }
 }
 
-impl Metrics {
+impl AdmissionMetrics {
     /// A review was answered.
     pub fn reviewed(&self, path: &'static str, verdict: &'static str, took: Duration) {
         let reviewed = Reviewed { path, verdict };
-        self.admission.reviews.get_or_create(&reviewed).inc();
-        let durations = self.admission.durations.get_or_create(&Path { path });
+        self.reviews.get_or_create(&reviewed).inc();
+        let durations = self.durations.get_or_create(&Path { path });
         durations.observe(took.as_secs_f64());
     }
 
     /// A connection has shown a secret path (1), or one that had is closed (-1).
     pub fn connected(&self, change: i64) {
-        self.admission.connections.inc_by(change);
+        self.connections.inc_by(change);
     }
 
     /// A connection that has not shown a secret path is closed.
     pub fn stranger_left(&self, outcome: &'static str) {
         let outcome = Outcome { outcome };
-        self.admission.strangers.get_or_create(&outcome).inc();
+        self.strangers.get_or_create(&outcome).inc();
     }
 }

@@ -1,13 +1,13 @@
 //! Certificates, and what the webhook configurations say.
 
-use super::{Metrics, labels::Certificate};
+use super::labels::Certificate;
 use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
 
 #[derive(Debug, Default)]
-pub(super) struct CertificateMetrics {
+pub struct CertificateMetrics {
     expiry: Family<Certificate, Gauge>,
     lifetime: Family<Certificate, Gauge>,
     distrusting: Gauge,
@@ -30,12 +30,12 @@ impl CertificateMetrics {
     }
 }
 
-impl Metrics {
+impl CertificateMetrics {
     /// So many seconds are left to a certificate of its whole lifetime, if it is known.
-    pub fn certificate(&self, certificate: &'static str, seconds: Option<(i64, i64)>) {
-        let CertificateMetrics {
+    pub fn validity(&self, certificate: &'static str, seconds: Option<(i64, i64)>) {
+        let Self {
             expiry, lifetime, ..
-        } = &self.certificate;
+        } = self;
         let certificate = Certificate { certificate };
         let Some((left, whole)) = seconds else {
             expiry.remove(&certificate);
@@ -47,14 +47,14 @@ impl Metrics {
     }
 
     /// So many webhooks carry a path that is not this installation's.
-    pub fn webhooks_path_mismatch(&self, webhooks: usize) {
+    pub fn path_mismatch(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
-        self.certificate.path_mismatch.set(webhooks);
+        self.path_mismatch.set(webhooks);
     }
 
     /// So many webhooks do not trust the served certificate.
-    pub fn webhooks_distrusting(&self, webhooks: usize) {
+    pub fn distrusting(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
-        self.certificate.distrusting.set(webhooks);
+        self.distrusting.set(webhooks);
     }
 }

@@ -1,21 +1,22 @@
 //! Watches, and what is read live besides.
 
-use super::{
-    Metrics,
-    labels::{Count, Level, Resource},
-};
+use super::labels::{Count, Level, Resource};
 use crate::objects::Kind;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::{
+    metrics::counter::Counter,
+    registry::{Registry, Unit},
+};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(super) struct FeedMetrics {
+pub struct FeedMetrics {
     synced: Level<Resource>,
     age: Level<Resource>,
     lists: Count<Resource>,
     errors: Count<Resource>,
     live_lists: Count<Resource>,
     live_reads: Count<Resource>,
+    access_reviews: Counter,
 }
 
 impl FeedMetrics {
@@ -43,46 +44,56 @@ impl FeedMetrics {
             "Single objects read live before something is decided about others",
             self.live_reads.clone(),
         );
+        registry.register(
+            "access_reviews",
+            "SubjectAccessReviews of those who create annotated pods",
+            self.access_reviews.clone(),
+        );
     }
 }
 
-impl Metrics {
+impl FeedMetrics {
     /// A feed begins. Its series are there from now on, so that a rate knows of the first failure.
-    pub fn feed_begun(&self, kind: Kind) {
-        self.feeds.synced.get_or_create(&of(kind)).set(0);
-        drop(self.feeds.lists.get_or_create(&of(kind)));
-        drop(self.feeds.errors.get_or_create(&of(kind)));
+    pub fn begun(&self, kind: Kind) {
+        self.synced.get_or_create(&of(kind)).set(0);
+        drop(self.lists.get_or_create(&of(kind)));
+        drop(self.errors.get_or_create(&of(kind)));
     }
 
     /// The API server was last heard so long ago on a feed.
-    pub fn feed_age(&self, kind: Kind, age: Duration) {
+    pub fn age(&self, kind: Kind, age: Duration) {
         let age = age.as_secs().try_into().unwrap_or(i64::MAX);
-        self.feeds.age.get_or_create(&of(kind)).set(age);
+        self.age.get_or_create(&of(kind)).set(age);
     }
 
     /// A feed has a complete list.
-    pub fn feed_synced(&self, kind: Kind) {
-        self.feeds.synced.get_or_create(&of(kind)).set(1);
+    pub fn synced(&self, kind: Kind) {
+        self.synced.get_or_create(&of(kind)).set(1);
     }
 
     /// A feed began a complete list.
-    pub fn feed_listed(&self, kind: Kind) {
-        self.feeds.lists.get_or_create(&of(kind)).inc();
+    pub fn listed(&self, kind: Kind) {
+        self.lists.get_or_create(&of(kind)).inc();
     }
 
     /// A feed's watch failed.
-    pub fn feed_failed(&self, kind: Kind) {
-        self.feeds.errors.get_or_create(&of(kind)).inc();
+    pub fn failed(&self, kind: Kind) {
+        self.errors.get_or_create(&of(kind)).inc();
     }
 
     /// A live list was begun.
     pub fn live_listed(&self, kind: Kind) {
-        self.feeds.live_lists.get_or_create(&of(kind)).inc();
+        self.live_lists.get_or_create(&of(kind)).inc();
     }
 
     /// A single object was read live.
     pub fn live_read(&self, kind: Kind) {
-        self.feeds.live_reads.get_or_create(&of(kind)).inc();
+        self.live_reads.get_or_create(&of(kind)).inc();
+    }
+
+    /// A SubjectAccessReview was sent.
+    pub fn access_reviewed(&self) {
+        self.access_reviews.inc();
     }
 }
 

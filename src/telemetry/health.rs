@@ -71,7 +71,7 @@ pub async fn serve_metrics(
     authorization: Option<Authorization>,
 ) {
     let readiness = missing.clone();
-    metrics.before_scrape(move |metrics| metrics.ready(readiness().is_empty()));
+    metrics.before_scrape(move |metrics| metrics.work.ready(readiness().is_empty()));
     let (scrapes, render) = scrapes(metrics);
     let (scheme, judge) = match authorization {
         None => (Scheme::Http, None),

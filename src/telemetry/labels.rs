@@ -10,13 +10,13 @@ use prometheus_client::{
     },
 };
 
-pub(super) type Count<L> = Family<L, Counter>;
-pub(super) type Level<L> = Family<L, Gauge>;
-pub(super) type Durations<L> = Family<L, Histogram, Buckets>;
+pub type Count<L> = Family<L, Counter>;
+pub type Level<L> = Family<L, Gauge>;
+pub type Durations<L> = Family<L, Histogram, Buckets>;
 
 /// From half a millisecond, what a review takes, to ten seconds, the longest the API server waits.
 #[derive(Clone, Debug)]
-pub(super) struct Buckets;
+pub struct Buckets;
 
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
@@ -27,83 +27,56 @@ impl MetricConstructor<Histogram> for Buckets {
 }
 
 #[derive(Clone, Debug, Default, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Acted {
-    pub(super) component: &'static str,
-    pub(super) action: &'static str,
-    pub(super) reason: &'static str,
-    pub(super) outcome: &'static str,
+pub struct Acted {
+    pub component: &'static str,
+    pub action: &'static str,
+    pub reason: &'static str,
+    pub outcome: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Certificate {
-    pub(super) certificate: &'static str,
+pub struct Certificate {
+    pub certificate: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Component {
-    pub(super) component: &'static str,
+pub struct Component {
+    pub component: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Reconciled {
-    pub(super) component: &'static str,
-    pub(super) outcome: &'static str,
+pub struct Reconciled {
+    pub component: &'static str,
+    pub outcome: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Resource {
-    pub(super) resource: &'static str,
+pub struct Resource {
+    pub resource: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Retention {
-    pub(super) when_deleted: &'static str,
-    pub(super) when_scaled: &'static str,
+pub struct Fate {
+    pub fate: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Fate {
-    pub(super) fate: &'static str,
+pub struct Reviewed {
+    pub path: &'static str,
+    pub verdict: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Reviewed {
-    pub(super) path: &'static str,
-    pub(super) verdict: &'static str,
+pub struct Path {
+    pub path: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Path {
-    pub(super) path: &'static str,
+pub struct Reason {
+    pub reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Call {
-    pub(super) operation: &'static str,
-    pub(super) outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Operation {
-    pub(super) operation: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Reason {
-    pub(super) reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Outcome {
-    pub(super) outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct Verdict {
-    pub(super) verdict: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct State {
-    pub(super) state: &'static str,
+pub struct Outcome {
+    pub outcome: &'static str,
 }

@@ -1,10 +1,8 @@
 //! Prometheus metrics. Label values come from small fixed sets, never from object names.
 
 use super::{
-    BackendMetrics, admission::AdmissionMetrics, build, certificate::CertificateMetrics,
-    feeds::FeedMetrics, process::Process, protection::ProtectionMetrics,
-    provisioning::ProvisioningMetrics, releasing::ReleasingMetrics, retention::RetentionMetrics,
-    work::WorkMetrics,
+    admission::AdmissionMetrics, build, certificate::CertificateMetrics, feeds::FeedMetrics,
+    process::Process, work::WorkMetrics,
 };
 use prometheus_client::{encoding::text, registry::Registry};
 use std::{
@@ -12,21 +10,19 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Everything that is counted. One per process, passed by hand. Each concern has a file of its own beside this one, with what it
-/// counts and how.
+/// The metrics of the process. One per process, passed by hand. What every component uses is here;
+/// a component registers its own with [`Metrics::register`].
 #[derive(Debug)]
 pub struct Metrics {
-    registry: Registry,
-    pub(super) work: WorkMetrics,
-    pub(super) feeds: FeedMetrics,
-    pub(super) protection: ProtectionMetrics,
-    pub(super) retention: RetentionMetrics,
-    pub(super) provisioning: ProvisioningMetrics,
-    pub(super) releasing: ReleasingMetrics,
-    pub(super) admission: AdmissionMetrics,
-    pub(super) certificate: CertificateMetrics,
-    /// What namespace-gc counts.
-    pub backend: BackendMetrics,
+    registry: Mutex<Registry>,
+    /// Actions, reconciles and the Lease.
+    pub work: WorkMetrics,
+    /// Watches and live reads.
+    pub feeds: FeedMetrics,
+    /// Reviews and connections of the webhook server.
+    pub admission: AdmissionMetrics,
+    /// The certificate, and what the webhook configurations say of it.
+    pub certificate: CertificateMetrics,
     observers: Observers,
 }
 
@@ -51,32 +47,33 @@ impl fmt::Debug for Observers {
 impl Metrics {
     /// All at zero.
     pub fn new() -> Self {
-        let mut metrics = Self {
-            registry: Registry::default(),
+        let metrics = Self {
+            registry: Mutex::default(),
             work: WorkMetrics::default(),
             feeds: FeedMetrics::default(),
-            protection: ProtectionMetrics::default(),
-            retention: RetentionMetrics::default(),
-            provisioning: ProvisioningMetrics::default(),
-            releasing: ReleasingMetrics::default(),
             admission: AdmissionMetrics::default(),
             certificate: CertificateMetrics::default(),
-            backend: BackendMetrics::default(),
             observers: Observers::default(),
         };
-        let registry = metrics.registry.sub_registry_with_prefix("volume_warden");
-        metrics.work.register(registry);
-        metrics.feeds.register(registry);
-        metrics.protection.register(registry);
-        metrics.retention.register(registry);
-        metrics.provisioning.register(registry);
-        metrics.releasing.register(registry);
-        metrics.admission.register(registry);
-        metrics.certificate.register(registry);
-        metrics.backend.register(registry);
-        build::register(registry);
-        metrics.registry.register_collector(Box::new(Process));
+        metrics.register(|registry| {
+            metrics.work.register(registry);
+            metrics.feeds.register(registry);
+            metrics.admission.register(registry);
+            metrics.certificate.register(registry);
+            build::register(registry);
+        });
+        metrics.registry().register_collector(Box::new(Process));
         metrics
+    }
+
+    /// Registers further metrics, whose names get the prefix `volume_warden_`. A name that is
+    /// registered twice appears twice.
+    pub fn register(&self, register: impl FnOnce(&mut Registry)) {
+        register(self.registry().sub_registry_with_prefix("volume_warden"));
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `observe` before each scrape: for levels that are cheaper to count when somebody asks than to keep.
@@ -91,7 +88,7 @@ impl Metrics {
         }
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ = text::encode(&mut text, &self.registry);
+        let _ = text::encode(&mut text, &self.registry());
         text
     }
 }

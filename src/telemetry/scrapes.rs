@@ -73,7 +73,7 @@ mod tests {
         let count = renderings.clone();
         metrics.before_scrape(move |metrics| {
             count.fetch_add(1, Ordering::Relaxed);
-            metrics.ready(true);
+            metrics.work.ready(true);
         });
         let (scrapes, render) = scrapes(metrics);
         let asked = join_all((0..WAITING / 2).map(|_| scrapes.text()));

@@ -1,9 +1,6 @@
 //! What the reconcilers do.
 
-use super::{
-    Metrics,
-    labels::{Acted, Buckets, Component, Count, Durations, Level, Reconciled},
-};
+use super::labels::{Acted, Buckets, Component, Count, Durations, Level, Reconciled};
 use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
     registry::{Registry, Unit},
@@ -11,7 +8,7 @@ use prometheus_client::{
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct WorkMetrics {
+pub struct WorkMetrics {
     actions: Count<Acted>,
     reconciles: Durations<Reconciled>,
     queue_depth: Level<Component>,
@@ -59,13 +56,13 @@ impl WorkMetrics {
     }
 }
 
-impl Metrics {
+impl WorkMetrics {
     /// A component's reconciler begins. Its series are there from now on, so that a rate knows of the first failure.
     pub fn reconciler_begun(&self, component: &'static str) {
         self.queue_depth(component, 0);
         for outcome in ["Settled", "Retry"] {
             let reconciled = Reconciled { component, outcome };
-            drop(self.work.reconciles.get_or_create(&reconciled));
+            drop(self.reconciles.get_or_create(&reconciled));
         }
     }
 
@@ -83,33 +80,30 @@ impl Metrics {
             reason,
             outcome,
         };
-        self.work.actions.get_or_create(&acted).inc();
+        self.actions.get_or_create(&acted).inc();
     }
 
     /// An object was looked at.
     pub fn reconciled(&self, component: &'static str, took: Duration, settled: bool) {
         let outcome = if settled { "Settled" } else { "Retry" };
         let reconciled = Reconciled { component, outcome };
-        let reconciles = self.work.reconciles.get_or_create(&reconciled);
+        let reconciles = self.reconciles.get_or_create(&reconciled);
         reconciles.observe(took.as_secs_f64());
     }
 
     /// So many objects are waiting or being looked at.
     pub fn queue_depth(&self, component: &'static str, depth: usize) {
-        let queue = self
-            .work
-            .queue_depth
-            .get_or_create(&Component { component });
+        let queue = self.queue_depth.get_or_create(&Component { component });
         queue.set(depth.try_into().unwrap_or(i64::MAX));
     }
 
     /// Whether this replica reconciles.
     pub fn leading(&self, leads: bool) {
-        self.work.leader.set(leads.into());
+        self.leader.set(leads.into());
     }
 
     /// Whether this replica may be sent traffic.
     pub fn ready(&self, ready: bool) {
-        self.work.ready.set(ready.into());
+        self.ready.set(ready.into());
     }
 }

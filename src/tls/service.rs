@@ -80,9 +80,9 @@ impl Service {
             let now = watched.clock.now().unix_timestamp();
             for (which, validity) in watched.watched() {
                 let seconds = validity.map(|each| (each.until - now, each.until - each.from));
-                metrics.certificate(which.label(), seconds);
+                metrics.certificate.validity(which.label(), seconds);
             }
-            metrics.webhooks_distrusting(watched.distrusting());
+            metrics.certificate.distrusting(watched.distrusting());
         });
         service
     }

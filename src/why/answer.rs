@@ -1,6 +1,6 @@
 //! What is answered: a chain of causes from the object to the root.
 
-use super::{Code, Object};
+use crate::causes::{Cause, Object};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -44,50 +44,6 @@ pub enum Conclusion {
         examined: String,
         /// The command that shows what others know.
         command: String,
-    },
-}
-
-/// One link of the chain.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Cause {
-    /// Its name.
-    pub code: Code,
-    /// One or two sentences.
-    pub sentence: String,
-    /// Where it can be seen.
-    pub evidence: Evidence,
-    /// What to do about it.
-    pub next: Next,
-}
-
-/// The place that a cause was read from.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Evidence {
-    /// `Pod shop/web-0`
-    pub object: String,
-    /// `status.phase`
-    pub field: String,
-    /// Since when it is so, where that is known.
-    pub since: Option<Timestamp>,
-}
-
-/// The next safe step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Next {
-    /// Nothing is to be done about this cause.
-    Nothing {
-        /// What happens by itself.
-        meanwhile: String,
-    },
-    /// A command that destroys nothing that somebody may want, or says what it destroys.
-    Run {
-        /// To be pasted into a shell.
-        command: String,
-        /// What it is for, and when it is safe: `once the pod is not needed`.
-        purpose: String,
     },
 }
 
@@ -154,54 +110,5 @@ impl Conclusion {
             examined: examined.into(),
             command: object.describe(),
         }
-    }
-}
-
-impl Cause {
-    /// A cause that is seen there, about which nothing is to be done.
-    pub fn new(code: Code, sentence: impl Into<String>, evidence: Evidence) -> Self {
-        let meanwhile = String::new();
-        Self {
-            code,
-            sentence: sentence.into(),
-            evidence,
-            next: Next::Nothing { meanwhile },
-        }
-    }
-
-    /// The same; this happens by itself.
-    #[must_use]
-    pub fn wait(mut self, meanwhile: impl Into<String>) -> Self {
-        let meanwhile = meanwhile.into();
-        self.next = Next::Nothing { meanwhile };
-        self
-    }
-
-    /// The same; this is what to do.
-    #[must_use]
-    pub fn run(mut self, command: impl Into<String>, purpose: impl Into<String>) -> Self {
-        self.next = Next::Run {
-            command: command.into(),
-            purpose: purpose.into(),
-        };
-        self
-    }
-}
-
-impl Evidence {
-    /// That field of that object.
-    pub fn new(object: impl Into<String>, field: impl Into<String>) -> Self {
-        Self {
-            object: object.into(),
-            field: field.into(),
-            since: None,
-        }
-    }
-
-    /// The same, so since then.
-    #[must_use]
-    pub fn since(mut self, since: Option<Timestamp>) -> Self {
-        self.since = since;
-        self
     }
 }

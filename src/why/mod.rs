@@ -14,17 +14,12 @@
 
 mod answer;
 mod ask;
-mod code;
 mod explain;
-pub mod finalizers;
-pub mod held;
-mod object;
 #[cfg(test)]
 mod tests;
 mod world;
 
-pub use answer::{Answer, Cause, Conclusion, Evidence, Next};
+pub use crate::causes::{Cause, Code, Evidence, Next, Object};
+pub use answer::{Answer, Conclusion};
 pub use ask::{Told, ask};
-pub use code::Code;
-pub use object::Object;
 pub use world::{Look, Readable, Selection, World};

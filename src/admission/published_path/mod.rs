@@ -181,7 +181,7 @@ impl PathPublisher {
                  remove clientConfig.service.path, and it is published"
             );
         }
-        self.metrics.webhooks_path_mismatch(foreign.len());
+        self.metrics.certificate.path_mismatch(foreign.len());
         self.foreign = foreign;
     }
 

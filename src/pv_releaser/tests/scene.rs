@@ -163,7 +163,7 @@ impl Scene {
         let queue = Arc::new(WorkQueue::default());
         queue.open();
         releaser.listen(&queue);
-        releaser.count(&metrics);
+        releaser.register_metrics(&metrics);
         Self {
             server,
             releaser,

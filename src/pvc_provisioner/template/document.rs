@@ -2,26 +2,18 @@
 //!
 //! JSON is read as the YAML it is. Every limit is set here, for the parser's own are made for files that one trusts.
 
-use super::error::{Fault, TemplateError};
+use super::{
+    DEPTH, NODES,
+    error::{Fault, TemplateError},
+    place::Place,
+};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Map, Value};
-use serde_saphyr::{DuplicateKeyPolicy, Location, MergeKeyPolicy, Options, Spanned, Tagged};
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned, Tagged};
 use std::fmt;
-
-/// Maps and lists in each other.
-pub(super) const DEPTH: usize = 16;
-/// Keys, values, maps and lists. A claim has some thirty.
-pub(super) const NODES: usize = 300;
-
-/// Where something stands in the text. Both count from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub line: u64,
-    pub column: u64,
-}
 
 /// Something, and where it is.
 #[derive(Debug)]
@@ -98,21 +90,6 @@ impl Fields {
     /// The field of this name, with the place of its name.
     pub fn get(&self, name: &str) -> Option<&(Placed<Name>, Placed<Node>)> {
         self.0.iter().find(|(each, _)| each.it.0 == name)
-    }
-}
-
-impl From<Location> for Place {
-    fn from(location: Location) -> Self {
-        Self {
-            line: location.line(),
-            column: location.column(),
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "line {}, column {}", self.line, self.column)
     }
 }
 

@@ -1,9 +1,6 @@
 //! What is wrong with a template, said in one short sentence.
 
-use super::{
-    LIMIT,
-    document::{DEPTH, NODES, Place},
-};
+use super::{DEPTH, LIMIT, NODES, place::Place};
 use serde_saphyr::{
     Error, ExternalMessageSource, MessageFormatter, UserMessageFormatter, budget::BudgetBreach,
     granit_parser::ErrorKind,

@@ -1,8 +1,9 @@
 //! The fields of a template that are no fields of a claim, as the types know it that this program was built with.
 
 use super::{
-    document::{Node, Place, Placed},
+    document::{Node, Placed},
     error::shown,
+    place::Place,
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_ignored::Path;

@@ -6,6 +6,7 @@ mod claim;
 mod classes;
 mod events;
 mod namespace;
+mod nodes;
 mod pod;
 mod quantity;
 mod retention;

@@ -4,6 +4,7 @@ pub(super) mod claims;
 mod missing;
 mod pending;
 pub(super) mod quota;
+mod scheduling;
 pub(super) mod terminating;
 mod waiting;
 

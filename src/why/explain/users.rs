@@ -1,8 +1,11 @@
 //! Pods that use a claim.
 
-use super::pod::terminating;
-use crate::why::{Cause, Code, Evidence, Look, Object, World};
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use super::{
+    nodes::{has_finished, lost_node, of_pod},
+    pod::terminating,
+};
+use crate::why::{Cause, Code, Evidence, World};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 /// Whether the pod names the claim, in whatever way.
@@ -31,7 +34,7 @@ pub(super) fn names(pod: &Pod, claim: &str) -> bool {
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
     let stuck = if pod.metadata.deletion_timestamp.is_some() {
-        terminating::causes(world, &Object::of_pod(pod), pod).0
+        terminating::causes(world, &of_pod(pod), pod).0
     } else if has_finished(pod) {
         // It runs nowhere.
         Vec::new()
@@ -39,59 +42,6 @@ pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
         lost_node(world, pod).into_iter().collect()
     };
     std::iter::once(used).chain(stuck).collect()
-}
-
-/// The pod's node does not answer, or is gone.
-pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
-    let name = pod.spec.as_ref()?.node_name.as_deref()?;
-    let object = Object::new("Node", "node", "", name);
-    match world.get::<Node>("", name) {
-        Look::Absent => {
-            let sentence = format!(
-                "The node {name} of the pod does not exist any more. Kubernetes deletes the pods of such nodes by itself, some minutes later."
-            );
-            let evidence = Evidence::new(Object::of_pod(pod).to_string(), "spec.nodeName");
-            let cause = Cause::new(Code::NodeLost, sentence, evidence);
-            Some(cause.run(
-                format!("kubectl get node {name}"),
-                "to make sure that it is gone",
-            ))
-        }
-        Look::Found(node) => {
-            let ready = readiness(&node).filter(|ready| ready.status == "Unknown")?;
-            let since = ready.last_transition_time.as_ref().map(|time| time.0);
-            let reason = ready.reason.as_deref().unwrap_or("no reason is given");
-            let wanted = if has_finished(pod) {
-                "nobody there lets go of the pod, which has finished"
-            } else {
-                "nobody says whether the pod still runs, and the claim is kept for it"
-            };
-            let sentence =
-                format!("The node {name} of the pod does not answer ({reason}), so {wanted}.");
-            let evidence = Evidence::new(object.to_string(), "status.conditions[Ready]");
-            let cause = Cause::new(Code::NodeLost, sentence, evidence.since(since));
-            Some(cause.run(
-                object.describe(),
-                "to bring the node back; only if its machine is certainly off, taint it with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
-            ))
-        }
-        Look::Unread => None,
-    }
-}
-
-fn readiness(node: &Node) -> Option<&NodeCondition> {
-    let conditions = node.status.as_ref()?.conditions.as_deref()?;
-    conditions
-        .iter()
-        .find(|condition| condition.type_ == "Ready")
-}
-
-fn has_finished(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// A pod that somebody would make again is not worth deleting. What has finished is not made again by that, except with its job.
@@ -143,7 +93,7 @@ fn deployment<'a>(pod: &Pod, replica_set: &'a str) -> Option<&'a str> {
 
 /// The pod has no node, and the scheduler says why.
 pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
-    let object = Object::of_pod(pod);
+    let object = of_pod(pod);
     if pod.spec.as_ref()?.node_name.is_some() {
         return None;
     }
@@ -175,7 +125,7 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
 /// The pod names its node itself, so the scheduler passes it by, and never chooses a node for its claims.
 pub(super) fn bypasses_the_scheduler(pod: &Pod) -> Option<Cause> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
-    let object = Object::of_pod(pod);
+    let object = of_pod(pod);
     let sentence = format!(
         "The pod {} names its node {node} in spec.nodeName, so the scheduler passes it by and never says where the volume is to be.",
         object.name

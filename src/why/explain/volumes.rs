@@ -12,6 +12,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::ResourceExt;
+use std::fmt;
 
 /// Why it is not bound to the claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,13 +26,48 @@ pub(super) enum Misfit {
     /// It fits, and another claim is bound to it.
     Taken(String),
     /// It does not fit: how it differs.
-    Unlike(String),
+    Unlike(Difference),
+}
+
+/// How a volume differs from what a claim asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Difference {
+    /// The volume or the claim has no spec.
+    NoSpec,
+    /// The volume's StorageClass.
+    Class(String),
+    /// The volume's capacity and the claim's request.
+    Capacity { has: String, wanted: String },
+    /// An access mode that the volume does not have.
+    AccessMode(String),
+    /// The volume's mode: `Block`.
+    VolumeMode(String),
+    /// An expression of the claim's selector.
+    Expression { key: String, operator: String },
+    /// A label of the claim's selector.
+    Label { key: String, value: String },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSpec => write!(f, "has no spec"),
+            Self::Class(class) => write!(f, "is of the class {class:?}"),
+            Self::Capacity { has, wanted } => write!(f, "has {has} where {wanted} are wanted"),
+            Self::AccessMode(mode) => write!(f, "has no access mode {mode}"),
+            Self::VolumeMode(mode) => write!(f, "is a {mode}"),
+            Self::Expression { key, operator } => {
+                write!(f, "is not selected by the label {key} ({operator})")
+            }
+            Self::Label { key, value } => write!(f, "lacks the label {key}={value}"),
+        }
+    }
 }
 
 /// Whether the claim could have the volume.
 pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Result<(), Misfit> {
     let (Some(has), Some(wants)) = (&volume.spec, &claim.spec) else {
-        return Err(Misfit::Unlike("is not told".to_owned()));
+        return Err(Misfit::Unlike(Difference::NoSpec));
     };
     if let Some(unlike) = unlike(volume, has, wants) {
         return Err(Misfit::Unlike(unlike));
@@ -49,13 +85,10 @@ fn unlike(
     volume: &PersistentVolume,
     has: &PersistentVolumeSpec,
     wants: &PersistentVolumeClaimSpec,
-) -> Option<String> {
+) -> Option<Difference> {
     let class = |class: &Option<String>| class.clone().unwrap_or_default();
     if class(&has.storage_class_name) != class(&wants.storage_class_name) {
-        return Some(format!(
-            "is of the class {:?}",
-            class(&has.storage_class_name)
-        ));
+        return Some(Difference::Class(class(&has.storage_class_name)));
     }
     if let Some(lacking) = lacking(has, wants) {
         return Some(lacking);
@@ -71,14 +104,15 @@ fn unlike(
         .flat_map(|selector| selector.match_expressions.iter().flatten());
     let mut expressions = expressions.filter(|expression| self::unselected(volume, expression));
     if let Some(expression) = expressions.next() {
-        return Some(format!(
-            "is not selected by the label {} ({})",
-            expression.key, expression.operator
-        ));
+        return Some(Difference::Expression {
+            key: expression.key.clone(),
+            operator: expression.operator.clone(),
+        });
     }
-    unselected
-        .next()
-        .map(|(key, value)| format!("lacks the label {key}={value}"))
+    unselected.next().map(|(key, value)| Difference::Label {
+        key: key.clone(),
+        value: value.clone(),
+    })
 }
 
 /// What a claim asks for and the volume does not have, also where the volume is reserved for it: of
@@ -86,7 +120,7 @@ fn unlike(
 pub(super) fn lacking(
     has: &PersistentVolumeSpec,
     wants: &PersistentVolumeClaimSpec,
-) -> Option<String> {
+) -> Option<Difference> {
     let size = has
         .capacity
         .as_ref()
@@ -98,7 +132,10 @@ pub(super) fn lacking(
     if let (Some(size), Some(wanted)) = (size, wanted)
         && quantity::of(&size.0) < quantity::of(&wanted.0)
     {
-        return Some(format!("has {} where {} are wanted", size.0, wanted.0));
+        return Some(Difference::Capacity {
+            has: size.0.clone(),
+            wanted: wanted.0.clone(),
+        });
     }
     let modes = has.access_modes.as_deref().unwrap_or_default();
     let missing = wants
@@ -107,11 +144,11 @@ pub(super) fn lacking(
         .flatten()
         .find(|mode| !modes.contains(mode));
     if let Some(mode) = missing {
-        return Some(format!("has no access mode {mode}"));
+        return Some(Difference::AccessMode(mode.clone()));
     }
     let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
     if mode(&has.volume_mode) != mode(&wants.volume_mode) {
-        return Some(format!("is a {}", mode(&has.volume_mode)));
+        return Some(Difference::VolumeMode(mode(&has.volume_mode)));
     }
     None
 }

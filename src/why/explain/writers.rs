@@ -1,20 +1,21 @@
 //! Who wrote what on an object, by its `managedFields`.
 
-use crate::why::{Cause, Code};
+use crate::causes::{self, Cause, Holder, Object};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
-/// The cause, and for a foreign finalizer also who put it on the object.
-pub(super) fn told(mut cause: Cause, metadata: &ObjectMeta) -> Cause {
-    if cause.code != Code::ForeignFinalizer {
-        return cause;
+/// The cause for which `holder` keeps the object, with who put its finalizer there.
+pub(super) fn describe(object: &Object, holder: &Holder<'_>, metadata: &ObjectMeta) -> Cause {
+    let cause = causes::describe(object, holder);
+    match holder {
+        Holder::Finalizer(finalizer) => attribute(cause, finalizer, metadata),
+        _ => cause,
     }
-    let finalizers = metadata.finalizers.iter().flatten();
-    let mentioned = finalizers.filter(|finalizer| cause.sentence.contains(finalizer.as_str()));
-    let Some(finalizer) = mentioned.max_by_key(|finalizer| finalizer.len()) else {
-        return cause;
-    };
+}
+
+/// Adds who put the finalizer on the object, if `managedFields` say so.
+fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause {
     let item = format!("v:\"{finalizer}\"");
     let Some(writer) = writer(metadata, &["f:metadata", "f:finalizers", &item]) else {
         return cause;

@@ -4,7 +4,7 @@ use super::in_the_way;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
     explain::{
-        volumes::{Misfit, fits, taken},
+        volumes::{Difference, Misfit, fits, taken},
         wardens,
     },
 };
@@ -99,9 +99,8 @@ pub(super) fn any(
     let unlike: Vec<String> = misfits
         .by_ref()
         .filter_map(|(volume, misfit)| match misfit {
-            Misfit::Unlike(how) if !how.starts_with("is of the class") => {
-                Some(format!("{} {how}", volume.name_any()))
-            }
+            Misfit::Unlike(Difference::Class(_)) => None,
+            Misfit::Unlike(how) => Some(format!("{} {how}", volume.name_any())),
             _ => None,
         })
         .take(NAMED)

@@ -1,13 +1,12 @@
 //! Claims that are being deleted.
 
 use crate::{
+    causes::{self, FinishedPods, Holder, NamedPod, uses},
     components::Component,
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, pod::PodWire},
-    pvc_protection::{FinishedPods, uses},
     why::{
-        Cause, Code, Object, Selection, World,
+        Cause, Object, Selection, World,
         explain::{retention, trimmed, users, wardens, writers},
-        held::{self, Named},
     },
 };
 use k8s_openapi::api::core::v1 as core;
@@ -25,30 +24,30 @@ pub(super) fn causes(
         return Default::default();
     };
     let pods = naming(&pods, object);
-    let named: Vec<Named<'_>> = pods.iter().map(|(_, name, pod)| (name, pod)).collect();
-    let mut held = held::claim(&object.name, &kept, &named, FinishedPods::Hold).into_iter();
-    let first: Vec<Cause> = held.next().into_iter().collect();
-    let also = held.map(|cause| writers::told(cause, &claim.metadata));
-    let user = pods.iter().filter(|(_, _, pod)| {
-        let counts = FinishedPods::Hold;
-        uses(pod, &object.name.name, &kept, counts)
+    let named: Vec<NamedPod<'_>> = pods.iter().map(|(_, name, pod)| (name, pod)).collect();
+    let (name, hold) = (&object.name.name, FinishedPods::Hold);
+    let holders = causes::claim_holders(name, &kept, &named, hold);
+    let user = pods
+        .iter()
+        .filter(|(_, _, pod)| uses(pod, name, &kept, hold))
+        .min_by_key(|(_, _, pod)| pod.finished);
+    let cause = |holder: &Holder<'_>| writers::describe(object, holder, &claim.metadata);
+    let chain = holders.first().map(|first| match (first, user) {
+        (Holder::Pods(_) | Holder::FinishedPods(_), Some((pod, ..))) => {
+            users::causes(world, cause(first), pod)
+        }
+        (Holder::NoPod, _) => wardens::causes(
+            world,
+            cause(first),
+            Component::PvcProtection,
+            claim.metadata.deletion_timestamp.as_ref(),
+        ),
+        _ => vec![cause(first)],
     });
-    let user = user.min_by_key(|(_, _, pod)| pod.finished);
-    let chain = first
-        .into_iter()
-        .flat_map(|cause| match (cause.code, user) {
-            (Code::InUse | Code::FinishedPod, Some((pod, ..))) => users::causes(world, cause, pod),
-            (Code::Unused, _) => wardens::causes(
-                world,
-                cause,
-                Component::PvcProtection,
-                claim.metadata.deletion_timestamp.as_ref(),
-            ),
-            _ => vec![writers::told(cause, &claim.metadata)],
-        });
+    let also = holders.iter().skip(1).map(cause);
     // What holds it is one thing, why it goes at all another.
     let goes = retention::dead_owner(world, object, claim);
-    (chain.collect(), also.chain(goes).collect())
+    (chain.unwrap_or_default(), also.chain(goes).collect())
 }
 
 /// The pods that name the claim, as they are and as the rule reads them.

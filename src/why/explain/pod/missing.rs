@@ -120,17 +120,16 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     if let Some(wish) = wished {
         return Some(Maker::Annotation(Box::new(wish)));
     }
-    let about = |complaint: &&Complaint, volume: &str| {
-        complaint.sentence.contains(&format!("volume \"{volume}\""))
-    };
-    let strange = |each: &&Complaint| {
+    let own = |each: &&Complaint| each.volume.as_deref() == Some(&*mounted.volume.name);
+    let of_no_volume = |each: &&Complaint| {
         let mut volumes = wishes.volumes.iter();
-        !volumes.any(|wished| about(each, &wished.volume))
+        !volumes.any(|wished| each.volume.as_ref() == Some(&wished.volume))
     };
     let mut all = complaints.iter();
-    let own = all.find(|each| about(each, &mounted.volume.name));
-    // What is about no volume of the pod is about this one, by a slip of the pen.
-    let complaint = own.or_else(|| complaints.iter().find(strange));
+    // An annotation for a volume that the pod does not have is probably a misspelt one for this.
+    let complaint = all
+        .find(own)
+        .or_else(|| complaints.iter().find(of_no_volume));
     complaint.cloned().map(Maker::Nobody)
 }
 

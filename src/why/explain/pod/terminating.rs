@@ -1,10 +1,12 @@
 //! Pods that are being deleted.
 
 use super::Causes;
-use crate::why::{
-    Cause, Code, Evidence, Object, World,
-    explain::{users, writers},
-    held,
+use crate::{
+    causes::Holder,
+    why::{
+        Cause, Code, Evidence, Object, World,
+        explain::{nodes, writers},
+    },
 };
 use k8s_openapi::{
     api::core::v1::Pod,
@@ -30,7 +32,7 @@ pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod)
     if stopped && !pod.finalizers().is_empty() {
         return first(finalizers());
     }
-    let on_node = users::lost_node(world, pod).or_else(|| in_grace(object, pod, world.now));
+    let on_node = nodes::lost_node(world, pod).or_else(|| in_grace(object, pod, world.now));
     let causes: Vec<Cause> = on_node.into_iter().chain(finalizers()).collect();
     if causes.is_empty() {
         return (vec![ending(object, pod)], Vec::new());
@@ -41,9 +43,9 @@ pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod)
 /// One cause for each finalizer.
 pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectMeta) -> Vec<Cause> {
     let finalizers = metadata.finalizers.iter().flatten();
-    let causes =
-        finalizers.map(|finalizer| writers::told(held::by_finalizer(object, finalizer), metadata));
-    causes.collect()
+    finalizers
+        .map(|finalizer| writers::describe(object, &Holder::Finalizer(finalizer), metadata))
+        .collect()
 }
 
 /// Its containers may still take their time.

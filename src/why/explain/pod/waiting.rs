@@ -1,6 +1,6 @@
 //! What a pod waits for that has all its claims.
 
-use super::claims::Mounted;
+use super::{claims::Mounted, scheduling};
 use crate::why::{
     Cause, Code, Evidence, Object, World,
     explain::{events, users},
@@ -30,11 +30,11 @@ pub(super) fn cause(
         "The pod names no claim"
     };
     if let Some(unscheduled) = users::unscheduled(pod) {
-        // Bound, but where no node is that could take the pod.
-        if has_claims && unscheduled.sentence.contains("volume") {
+        let said = told(condition(pod, "PodScheduled"), "nothing yet");
+        // The claims are bound, but no node that could run the pod can use their volumes.
+        if has_claims && scheduling::is_about_volumes(&said) {
             return Some(unscheduled);
         }
-        let said = told(condition(pod, "PodScheduled"), "nothing yet");
         let sentence =
             format!("{volumes}, and no node is chosen for it. The scheduler says: {said}.");
         return Some(at(

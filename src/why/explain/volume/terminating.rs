@@ -1,13 +1,12 @@
 //! Volumes that are being deleted.
 
 use crate::{
+    causes::{self, ATTACHER, Holder, PROVISIONER, PV_CONTROLLER},
     components::Component,
     objects::{Volume, volume::VolumeWire},
     why::{
         Cause, Code, Evidence, Look, Object, Selection, World,
         explain::{claim, trimmed, wardens, writers},
-        finalizers::{ATTACHER, PROVISIONER, PV_CONTROLLER},
-        held,
     },
 };
 use k8s_openapi::api::{
@@ -25,22 +24,20 @@ pub(super) fn causes(
     let Some(kept) = trimmed::<VolumeWire, Volume>(volume) else {
         return Default::default();
     };
-    let mut held = held::volume(&object.name, &kept).into_iter();
-    let chain = held.next().into_iter().flat_map(|cause| match cause.code {
-        Code::Bound => bound(world, cause, volume),
-        Code::NotBound => wardens::causes(
+    let holders = causes::volume_holders(&kept);
+    let also = holders.iter().skip(1);
+    let also = also.map(|holder| foreign(world, object, volume, holder));
+    let chain = holders.first().map(|first| match first {
+        Holder::Claim(_) => bound(world, causes::describe(object, first), volume),
+        Holder::NoClaim => wardens::causes(
             world,
-            cause,
+            causes::describe(object, first),
             Component::PvProtection,
             volume.metadata.deletion_timestamp.as_ref(),
         ),
-        _ => vec![foreign(world, object, volume, cause)],
+        _ => vec![foreign(world, object, volume, first)],
     });
-    let chain = chain.collect();
-    let also = held
-        .map(|cause| foreign(world, object, volume, cause))
-        .collect();
-    (chain, also)
+    (chain.unwrap_or_default(), also.collect())
 }
 
 /// And what holds its claim, if that is being deleted too.
@@ -78,39 +75,37 @@ fn late(bound: &Cause) -> Cause {
     )
 }
 
-/// The finalizers of storage drivers say what is still to be done.
-fn foreign(world: &World, object: &Object, volume: &PersistentVolume, cause: Cause) -> Cause {
-    let is = |finalizer: &str| {
-        cause.sentence.contains(finalizer)
-            && volume
-                .finalizers()
-                .iter()
-                .any(|each| each.starts_with(finalizer))
-    };
-    if is(ATTACHER) {
-        return attached(world, object, &cause);
+/// A cause for a finalizer. Those of storage drivers show what still has to be done.
+fn foreign(
+    world: &World,
+    object: &Object,
+    volume: &PersistentVolume,
+    holder: &Holder<'_>,
+) -> Cause {
+    match holder {
+        Holder::Finalizer(finalizer) if finalizer.starts_with(ATTACHER) => {
+            attached(world, object, &causes::describe(object, holder))
+        }
+        Holder::Finalizer(PROVISIONER | PV_CONTROLLER) => {
+            storage_not_deleted(object, volume, holder)
+        }
+        _ => writers::describe(object, holder, &volume.metadata),
     }
-    if is(PROVISIONER) || is(PV_CONTROLLER) {
-        let why = volume
-            .status
-            .as_ref()
-            .and_then(|status| status.message.as_deref())
-            .filter(|message| !message.is_empty());
-        let why = why.map_or_else(String::new, |why| {
-            format!(" It says: {}.", why.trim_end_matches('.'))
-        });
-        let evidence = cause.evidence.clone();
-        return Cause::new(
-            Code::StorageNotDeleted,
-            format!("{}{why}", cause.sentence),
-            evidence,
-        )
-        .run(
-            object.describe(),
-            "to see what the driver says, and whether it runs",
-        );
-    }
-    writers::told(cause, &volume.metadata)
+}
+
+fn storage_not_deleted(object: &Object, volume: &PersistentVolume, holder: &Holder<'_>) -> Cause {
+    let status = volume.status.as_ref();
+    let message = status.and_then(|status| status.message.as_deref());
+    let message = message.filter(|message| !message.is_empty());
+    let message = message.map_or_else(String::new, |message| {
+        format!(" It says: {}.", message.trim_end_matches('.'))
+    });
+    let cause = causes::describe(object, holder);
+    let sentence = format!("{}{message}", cause.sentence);
+    Cause::new(Code::StorageNotDeleted, sentence, cause.evidence).run(
+        object.describe(),
+        "to see what the driver says, and whether it runs",
+    )
 }
 
 fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {

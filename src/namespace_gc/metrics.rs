@@ -1,15 +1,19 @@
-//! What namespace-gc counts: calls of the storage backend, namespaces that wait, and collections.
+//! Metrics: calls of the storage backend, namespaces that wait, and collections.
 
-use super::labels::{Buckets, Call, Operation, Outcome, Reason, State, Verdict};
+use crate::telemetry::{
+    Metrics,
+    labels::{Buckets, Outcome, Reason},
+};
 use prometheus_client::{
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 use std::time::Duration;
 
-/// See the module. All at zero by default.
+/// The metrics of namespace-gc.
 #[derive(Debug)]
-pub struct BackendMetrics {
+pub struct GcMetrics {
     calls: Family<Call, Counter>,
     durations: Family<Operation, Histogram, Buckets>,
     waiting: Family<Reason, Gauge>,
@@ -21,7 +25,7 @@ pub struct BackendMetrics {
     seen: Family<State, Gauge>,
 }
 
-impl Default for BackendMetrics {
+impl Default for GcMetrics {
     fn default() -> Self {
         Self {
             calls: Family::default(),
@@ -37,8 +41,15 @@ impl Default for BackendMetrics {
     }
 }
 
-impl BackendMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
+impl GcMetrics {
+    /// Registers them, all at zero.
+    pub fn new(metrics: &Metrics) -> Self {
+        let own = Self::default();
+        metrics.register(|registry| own.register(registry));
+        own
+    }
+
+    fn register(&self, registry: &mut Registry) {
         registry.register(
             "backend_requests",
             "Calls of the storage backend by operation and outcome",
@@ -135,4 +146,25 @@ impl BackendMetrics {
             self.seen.get_or_create(&State { state }).set(count);
         }
     }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Call {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Verdict {
+    verdict: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct State {
+    state: &'static str,
 }

@@ -1,15 +1,14 @@
-//! An object that is spoken of.
+//! A reference to an object in messages and commands.
 
 use crate::objects::ObjectName;
-use kube::ResourceExt;
 use std::fmt;
 
-/// Kind and name.
+/// The kind and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
     /// As the API spells it.
     pub kind: &'static str,
-    /// What `kubectl` understands: `pvc`.
+    /// The short name that `kubectl` accepts: `pvc`.
     pub short: &'static str,
     /// Its namespace and name.
     pub name: ObjectName,
@@ -45,11 +44,6 @@ impl Object {
     pub fn new(kind: &'static str, short: &'static str, namespace: &str, name: &str) -> Self {
         let name = ObjectName::new(namespace, name);
         Self { kind, short, name }
-    }
-
-    /// The pod that was read.
-    pub(super) fn of_pod(pod: &k8s_openapi::api::core::v1::Pod) -> Self {
-        Self::pod(&pod.namespace().unwrap_or_default(), &pod.name_any())
     }
 
     /// Its namespace, which is empty where its kind has none.

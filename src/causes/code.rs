@@ -112,6 +112,14 @@ codes! {
     BothActive,
 }
 
+impl Code {
+    /// Whether the object is kept until somebody acts. False if Volume Warden is about to remove
+    /// its own finalizer.
+    pub fn lasts(self) -> bool {
+        !matches!(self, Self::Unused | Self::NotBound)
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -1,16 +1,15 @@
-//! Which claims are being deleted and still there, and what holds them, for the metrics.
+//! Metrics: claims that are being deleted and still exist, by what holds them.
 
-use super::rule::FinishedPods;
 use crate::{
+    causes::{Code, FinishedPods, claim_code},
     cluster::Feed,
     objects::{Claim, ObjectName, Pod},
-    telemetry::Metrics,
-    why::{Code, held},
+    telemetry::{HeldMetrics, Metrics},
 };
 use k8s_openapi::jiff::Timestamp;
 use std::{collections::HashMap, sync::Arc};
 
-/// All that `held` tells of a claim. Those that hold none are zero.
+/// Every code that [`claim_code`] returns. A code without a claim is reported as zero.
 const CAUSES: [Code; 4] = [
     Code::InUse,
     Code::FinishedPod,
@@ -18,14 +17,28 @@ const CAUSES: [Code; 4] = [
     Code::ForeignFinalizer,
 ];
 
-/// Counts them, when somebody asks.
-pub fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics: &Metrics) {
+/// Registers the metrics, which are counted before each scrape.
+pub fn register(
+    metrics: &Metrics,
+    claims: Arc<Feed<Claim>>,
+    pods: Arc<Feed<Pod>>,
+    mode: FinishedPods,
+) {
+    let held = HeldMetrics::default();
+    metrics.register(|registry| {
+        let help = "Claims that are being deleted and still there, by what holds them";
+        held.register("claims_held", help, registry);
+    });
+    metrics.before_scrape(move |_| count(&claims, &pods, mode, &held));
+}
+
+fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics: &HeldMetrics) {
     let deleted = deleted(claims);
     let pods = pods.read();
     let mut held: HashMap<Code, Vec<i64>> = HashMap::new();
     for (name, claim) in &deleted {
         let users = pods.referrers(name).map(|pod| &**pod);
-        if let Some(cause) = held::claim_code(&name.name, claim, users, mode) {
+        if let Some(cause) = claim_code(&name.name, claim, users, mode) {
             held.entry(cause).or_default().push(claim.deleted);
         }
     }
@@ -33,7 +46,7 @@ pub fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics
     let now = Timestamp::now().as_second();
     for cause in CAUSES {
         let since = held.remove(&cause).unwrap_or_default();
-        metrics.claims_held(cause.name(), &since, now);
+        metrics.set(cause.name(), &since, now);
     }
 }
 

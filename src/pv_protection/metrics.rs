@@ -1,23 +1,32 @@
-//! Which volumes are being deleted and still there, and what holds them, for the metrics.
+//! Metrics: volumes that are being deleted and still exist, by what holds them.
 
 use crate::{
+    causes::{Code, volume_code},
     cluster::Feed,
     objects::Volume,
-    telemetry::Metrics,
-    why::{Code, held},
+    telemetry::{HeldMetrics, Metrics},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-/// All that `held` tells of a volume. Those that hold none are zero.
+/// Every code that [`volume_code`] returns. A code without a volume is reported as zero.
 const CAUSES: [Code; 3] = [Code::Bound, Code::NotBound, Code::ForeignFinalizer];
 
-/// Counts them, when somebody asks.
-pub fn count(volumes: &Feed<Volume>, metrics: &Metrics) {
+/// Registers the metrics, which are counted before each scrape.
+pub fn register(metrics: &Metrics, volumes: Arc<Feed<Volume>>) {
+    let held = HeldMetrics::default();
+    metrics.register(|registry| {
+        let help = "Volumes that are being deleted and still there, by what holds them";
+        held.register("volumes_held", help, registry);
+    });
+    metrics.before_scrape(move |_| count(&volumes, &held));
+}
+
+fn count(volumes: &Feed<Volume>, metrics: &HeldMetrics) {
     let mut held: HashMap<Code, Vec<i64>> = HashMap::new();
     let store = volumes.read();
     for (_, volume) in store.objects().filter(|(_, volume)| volume.deleting) {
-        if let Some(cause) = held::volume_code(volume) {
+        if let Some(cause) = volume_code(volume) {
             held.entry(cause).or_default().push(volume.deleted);
         }
     }
@@ -25,7 +34,7 @@ pub fn count(volumes: &Feed<Volume>, metrics: &Metrics) {
     let now = Timestamp::now().as_second();
     for cause in CAUSES {
         let since = held.remove(&cause).unwrap_or_default();
-        metrics.volumes_held(cause.name(), &since, now);
+        metrics.set(cause.name(), &since, now);
     }
 }
 
@@ -55,7 +64,7 @@ mod tests {
             volume("foreign", true, &["other"], "Released"),
             volume("going", true, &[], "Released"),
         ]);
-        count(&volumes, &metrics);
+        register(&metrics, volumes);
         let text = metrics.text();
         for (reason, number) in [("Bound", 2), ("NotBound", 1), ("ForeignFinalizer", 1)] {
             let line = format!("volume_warden_volumes_held{{reason=\"{reason}\"}} {number}\n");

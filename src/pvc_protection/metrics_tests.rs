@@ -1,7 +1,8 @@
 //! Tests of what holds a claim that is being deleted.
 
-use super::{FinishedPods, census::count};
+use super::metrics::register;
 use crate::{
+    causes::FinishedPods,
     cluster::Feed,
     objects::{claim::ClaimWire, pod::PodWire},
     telemetry::Metrics,
@@ -43,7 +44,7 @@ fn text(mode: FinishedPods) -> String {
         pod("finished", "Succeeded"),
     ];
     let metrics = Metrics::new();
-    count(&Feed::filled(claims), &Feed::filled(pods), mode, &metrics);
+    register(&metrics, Feed::filled(claims), Feed::filled(pods), mode);
     metrics.text()
 }
 

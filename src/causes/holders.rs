@@ -1,0 +1,164 @@
+//! What keeps a claim or a volume that is being deleted.
+
+use super::Code;
+use crate::objects::{
+    Claim, ObjectName, Pod, Volume,
+    finalizers::{PV_PROTECTION, PVC_PROTECTION, has},
+    volume::Phase,
+};
+
+/// Whether a pod that has Succeeded or Failed still uses its claims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FinishedPods {
+    /// Yes, as long as the pod object exists: what Kubernetes does, and the only safe answer while
+    /// a node may still have the volume mounted.
+    #[default]
+    Hold,
+    /// No: the original proposal of PVC protection. A claim can then be deleted while a slow node
+    /// is still unmounting it.
+    Release,
+}
+
+/// A pod and its name.
+pub type NamedPod<'a> = (&'a ObjectName, &'a Pod);
+
+/// What keeps an object that is being deleted, or would keep it if it were deleted now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Holder<'a> {
+    /// Pods that use the claim, at least one of which has not finished.
+    Pods(Vec<NamedPod<'a>>),
+    /// Pods that use the claim and have all finished.
+    FinishedPods(Vec<NamedPod<'a>>),
+    /// No pod: pvc-protection is about to remove its finalizer.
+    NoPod,
+    /// The claim that the volume is bound to, if the volume names it.
+    Claim(Option<&'a ObjectName>),
+    /// No claim: pv-protection is about to remove its finalizer.
+    NoClaim,
+    /// A finalizer of another controller.
+    Finalizer(&'a str),
+}
+
+impl Holder<'_> {
+    /// The code of the cause.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Pods(_) => Code::InUse,
+            Self::FinishedPods(_) => Code::FinishedPod,
+            Self::NoPod => Code::Unused,
+            Self::Claim(_) => Code::Bound,
+            Self::NoClaim => Code::NotBound,
+            Self::Finalizer(_) => Code::ForeignFinalizer,
+        }
+    }
+}
+
+/// Whether this pod uses this claim.
+///
+/// An unscheduled pod does not: the scheduler does not give it a claim that is being deleted. A
+/// claim that merely has the name of a pod's ephemeral volume is not used by the pod unless the pod
+/// owns it. A pod that is shut down waits until the claim of its ephemeral volume is deleted, so
+/// the claim must not wait for the pod.
+///
+/// Source: `podUsesPVC` in `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`.
+pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -> bool {
+    let counts = pod.scheduled && !(pod.finished && finished_pods == FinishedPods::Release);
+    let owns = claim
+        .controller()
+        .is_some_and(|controller| controller == &*pod.uid);
+    let mut mounts = pod.mounts.iter();
+    counts
+        && mounts
+            .any(|mount| &*mount.claim == name && (!mount.ephemeral || (owns && !pod.shut_down)))
+}
+
+/// Whether a claim holds the volume.
+///
+/// Source: `isBeingUsed` in `pkg/controller/volume/pvprotection/pv_protection_controller.go`.
+pub fn is_bound(volume: &Volume) -> bool {
+    volume.phase == Phase::Bound
+}
+
+/// The code of the first of [`claim_holders`]. Allocates nothing: it is called for every deleted
+/// claim at every scrape.
+pub fn claim_code<'a>(
+    name: &str,
+    claim: &Claim,
+    pods: impl IntoIterator<Item = &'a Pod>,
+    finished_pods: FinishedPods,
+) -> Option<Code> {
+    if !has(&claim.finalizers, PVC_PROTECTION) {
+        return foreign_code(&claim.finalizers);
+    }
+    let pods = pods.into_iter();
+    let mut users = pods.filter(|pod| uses(pod, name, claim, finished_pods));
+    let Some(first) = users.next() else {
+        return Some(Code::Unused);
+    };
+    let all_finished = first.finished && users.all(|pod| pod.finished);
+    Some(if all_finished {
+        Code::FinishedPod
+    } else {
+        Code::InUse
+    })
+}
+
+/// The code of the first of [`volume_holders`].
+pub fn volume_code(volume: &Volume) -> Option<Code> {
+    if !has(&volume.finalizers, PV_PROTECTION) {
+        return foreign_code(&volume.finalizers);
+    }
+    Some(if is_bound(volume) {
+        Code::Bound
+    } else {
+        Code::NotBound
+    })
+}
+
+fn foreign_code(finalizers: &[Box<str>]) -> Option<Code> {
+    (!finalizers.is_empty()).then_some(Code::ForeignFinalizer)
+}
+
+/// What keeps the claim. Volume Warden's own protection comes first, because other controllers may
+/// wait for it; then each other finalizer, in the order of the list. Of the pods, those count that
+/// use the claim.
+pub fn claim_holders<'a>(
+    name: &str,
+    claim: &'a Claim,
+    pods: &[NamedPod<'a>],
+    finished_pods: FinishedPods,
+) -> Vec<Holder<'a>> {
+    let used = |(_, pod): &&NamedPod<'_>| uses(pod, name, claim, finished_pods);
+    let users: Vec<NamedPod<'a>> = pods.iter().filter(used).copied().collect();
+    let own = has(&claim.finalizers, PVC_PROTECTION).then(|| {
+        if users.is_empty() {
+            Holder::NoPod
+        } else if users.iter().all(|(_, pod)| pod.finished) {
+            Holder::FinishedPods(users)
+        } else {
+            Holder::Pods(users)
+        }
+    });
+    own.into_iter()
+        .chain(foreign(&claim.finalizers, PVC_PROTECTION))
+        .collect()
+}
+
+/// What keeps the volume, in the same order.
+pub fn volume_holders(volume: &Volume) -> Vec<Holder<'_>> {
+    let own = has(&volume.finalizers, PV_PROTECTION).then(|| {
+        if is_bound(volume) {
+            Holder::Claim(volume.claim_ref.as_ref().map(|claim| &claim.name))
+        } else {
+            Holder::NoClaim
+        }
+    });
+    own.into_iter()
+        .chain(foreign(&volume.finalizers, PV_PROTECTION))
+        .collect()
+}
+
+fn foreign<'a>(finalizers: &'a [Box<str>], own: &'static str) -> impl Iterator<Item = Holder<'a>> {
+    let foreign = finalizers.iter().filter(move |each| ***each != *own);
+    foreign.map(|finalizer| Holder::Finalizer(finalizer))
+}

@@ -1,0 +1,121 @@
+//! Holders as causes with sentences, evidence and next steps.
+
+use super::{Cause, Code, Evidence, Holder, NamedPod, Next, Object, owner};
+use crate::objects::ObjectName;
+use std::fmt::Write as _;
+
+/// At most so many pods are named in one sentence.
+const NAMED: usize = 3;
+
+/// Deleting the pod may delete more than the pod.
+const GOES_THEN_IN_USE: &str = "once neither the pod nor what is on the claim is needed: the claim goes with its last pod, and with the policy Delete its storage";
+const GOES_THEN_FINISHED: &str = "once nobody needs the pod's logs or what is on the claim: the claim goes with its last pod, and with the policy Delete its storage";
+
+/// The cause for which `holder` keeps `object`.
+pub fn describe(object: &Object, holder: &Holder<'_>) -> Cause {
+    match holder {
+        Holder::Pods(users) | Holder::FinishedPods(users) => used_by(holder.code(), users),
+        Holder::NoPod => unused(object),
+        Holder::Claim(claim) => bound(object, *claim),
+        Holder::NoClaim => not_bound(object),
+        Holder::Finalizer(finalizer) => foreign(object, finalizer),
+    }
+}
+
+/// The cause and its next step as one text, for the note of an Event.
+pub fn note(cause: &Cause) -> String {
+    let sentence = &cause.sentence;
+    match &cause.next {
+        Next::Run { command, purpose } => format!("{sentence} What to do, {purpose}: {command}"),
+        Next::Nothing { meanwhile } if meanwhile.is_empty() => sentence.clone(),
+        Next::Nothing { meanwhile } => format!("{sentence} Nothing is to be done: {meanwhile}."),
+    }
+}
+
+/// The warning for a user who deletes the object: the first cause that lasts, if any does.
+pub fn warning(object: &Object, holders: &[Holder<'_>]) -> Option<String> {
+    let holder = holders.iter().find(|holder| holder.code().lasts())?;
+    let (kind, name) = (object.kind.to_lowercase(), &object.name.name);
+    Some(format!(
+        "{kind} \"{name}\" stays Terminating for now. {}",
+        describe(object, holder).sentence
+    ))
+}
+
+///  is not empty.
+fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
+    let running = users.iter().find(|(_, pod)| !pod.finished);
+    let (first, _) = running.unwrap_or(&users[0]);
+    let others = users.iter().filter(|(name, _)| name != first);
+    let mut who = format!("pod {first}");
+    for (count, (other, _)) in others.enumerate() {
+        if count + 1 == NAMED {
+            let _ = write!(who, " and {} more", users.len() - NAMED);
+            break;
+        }
+        let _ = write!(who, ", {}", other.name);
+    }
+    let verb = if users.len() == 1 { "uses" } else { "use" };
+    let first_pod = Object::pod(&first.namespace, &first.name);
+    let delete = format!("kubectl delete {}", first_pod.arguments());
+    let evidence = |field| Evidence::new(first_pod.to_string(), field);
+    if code == Code::InUse {
+        let sentence = format!("The claim is kept because {who} {verb} it.");
+        return Cause::new(code, sentence, evidence("spec.volumes")).run(delete, GOES_THEN_IN_USE);
+    }
+    let sentence = format!(
+        "The claim is kept because {who} {verb} it. What ran there has finished, but with --finished-pods=hold, as under Kubernetes' own \
+         controller, that counts for as long as the pod exists; with --finished-pods=release it would not."
+    );
+    Cause::new(code, sentence, evidence("status.phase")).run(delete, GOES_THEN_FINISHED)
+}
+
+fn unused(object: &Object) -> Cause {
+    let sentence = "No pod uses the claim any more, so its protection is taken off.";
+    let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
+    Cause::new(Code::Unused, sentence, evidence).wait("it goes within seconds")
+}
+
+fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
+    let named = claim.map_or_else(String::new, |claim| format!(" {claim}"));
+    let sentence =
+        format!("The volume is kept because the claim{named} has it; it goes after its claim.");
+    let evidence = Evidence::new(object.to_string(), "status.phase");
+    let cause = Cause::new(Code::Bound, sentence, evidence);
+    match claim {
+        Some(claim) => cause.run(
+            format!(
+                "kubectl delete {}",
+                Object::claim(&claim.namespace, &claim.name).arguments()
+            ),
+            "only if what is on the volume is not needed any more",
+        ),
+        None => cause,
+    }
+}
+
+fn not_bound(object: &Object) -> Cause {
+    let sentence = "No claim has the volume, so its protection is taken off.";
+    let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
+    Cause::new(Code::NotBound, sentence, evidence).wait("it goes within seconds")
+}
+
+fn foreign(object: &Object, finalizer: &str) -> Cause {
+    let sentence = match owner(finalizer) {
+        Some(owner) => format!(
+            "The finalizer {finalizer} holds it; {} takes it off {}.",
+            owner.who, owner.when
+        ),
+        None => format!(
+            "The finalizer {finalizer} holds it, which is neither Kubernetes' nor Volume Warden's: whoever put it there has to take it off."
+        ),
+    };
+    let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
+    Cause::new(Code::ForeignFinalizer, sentence, evidence).run(
+        format!(
+            "kubectl get {} -o yaml --show-managed-fields",
+            object.arguments()
+        ),
+        "to see who put it there, and then look after that controller",
+    )
+}

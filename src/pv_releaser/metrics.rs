@@ -1,0 +1,81 @@
+//! Metrics: Released volumes, by what becomes of them.
+
+use super::{
+    known::Known,
+    rule::{Decision, Left},
+};
+use crate::{
+    objects::volume::Phase,
+    telemetry::{
+        Metrics,
+        labels::{Fate, Level},
+    },
+};
+use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+use std::collections::HashMap;
+
+/// It is labelled or released next.
+const DUE: &str = "Due";
+/// Why the others stay Released.
+const STAY: [Left; 7] = [
+    Left::NotOurs,
+    Left::Foreign,
+    Left::Freed,
+    Left::NotRetained,
+    Left::Deleting,
+    Left::Attached,
+    Left::Orphaned,
+];
+
+#[derive(Default)]
+struct ReleaseMetrics {
+    orphaned: Gauge,
+    released: Level<Fate>,
+}
+
+impl ReleaseMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "orphaned_volumes",
+            "Released volumes that nobody is known to make available again",
+            self.orphaned.clone(),
+        );
+        registry.register(
+            "released_volumes",
+            "Released volumes by what becomes of them",
+            self.released.clone(),
+        );
+    }
+}
+
+/// Registers the metrics, which are counted before each scrape.
+pub fn register(metrics: &Metrics, known: Known) {
+    let own = ReleaseMetrics::default();
+    metrics.register(|registry| own.register(registry));
+    metrics.before_scrape(move |_| count(&known, &own));
+}
+
+fn count(known: &Known, metrics: &ReleaseMetrics) {
+    let volumes = known.volumes.read();
+    let released = volumes
+        .objects()
+        .filter(|(_, volume)| volume.phase == Phase::Released);
+    let released: Vec<_> = released
+        .map(|(name, volume)| (name.clone(), volume.clone()))
+        .collect();
+    drop(volumes);
+    let mut fates: HashMap<&str, i64> = HashMap::new();
+    for (name, volume) in &released {
+        let fate = match known.judge(name, volume) {
+            Decision::Leave(left) => left.name(),
+            Decision::Associate | Decision::Confirm | Decision::Release => DUE,
+        };
+        *fates.entry(fate).or_default() += 1;
+    }
+    let number = |fate| fates.get(fate).copied().unwrap_or(0);
+    for fate in STAY.map(Left::name).into_iter().chain([DUE]) {
+        let released = &metrics.released;
+        released.get_or_create(&Fate { fate }).set(number(fate));
+    }
+    metrics.orphaned.set(number(Left::Orphaned.name()));
+}

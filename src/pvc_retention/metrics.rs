@@ -1,0 +1,87 @@
+//! Metrics: StatefulSets by policy, and their claims by what becomes of them.
+
+use super::{
+    known::{Known, judge},
+    rule::Fate,
+};
+use crate::{
+    objects::stateful_set::{Policy, Retention},
+    telemetry::{
+        Metrics,
+        labels::{Fate as FateLabel, Level},
+    },
+};
+use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
+use std::collections::HashMap;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PolicyLabels {
+    when_deleted: &'static str,
+    when_scaled: &'static str,
+}
+
+#[derive(Default)]
+struct RetentionMetrics {
+    sets: Level<PolicyLabels>,
+    claims: Level<FateLabel>,
+}
+
+impl RetentionMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "statefulsets",
+            "StatefulSets with claim templates by retention policy",
+            self.sets.clone(),
+        );
+        registry.register(
+            "statefulset_claims",
+            "Claims of StatefulSets by what becomes of them",
+            self.claims.clone(),
+        );
+    }
+}
+
+/// Registers the metrics, which are counted before each scrape.
+pub fn register(metrics: &Metrics, known: Known) {
+    let own = RetentionMetrics::default();
+    metrics.register(|registry| own.register(registry));
+    metrics.before_scrape(move |_| count(&known, &own));
+}
+
+fn count(known: &Known, metrics: &RetentionMetrics) {
+    let sets = known.all_sets();
+    let mut policies: HashMap<Retention, i64> = HashMap::new();
+    let mut fates: HashMap<Fate, i64> = HashMap::new();
+    for (name, set) in &sets {
+        let Some(retention) = set.retention else {
+            continue;
+        };
+        *policies.entry(retention).or_default() += 1;
+        let members = known.members(name);
+        let verdicts = judge(name, set, retention, &members, &known.pods.read());
+        for verdict in verdicts {
+            *fates.entry(verdict.fate).or_default() += 1;
+        }
+    }
+    for when_deleted in Policy::ALL {
+        for when_scaled in Policy::ALL {
+            let count = policies
+                .get(&Retention {
+                    when_deleted,
+                    when_scaled,
+                })
+                .copied();
+            let labels = PolicyLabels {
+                when_deleted: when_deleted.name(),
+                when_scaled: when_scaled.name(),
+            };
+            let sets = metrics.sets.get_or_create(&labels);
+            sets.set(count.unwrap_or(0));
+        }
+    }
+    for fate in Fate::ALL {
+        let label = FateLabel { fate: fate.name() };
+        let claims = metrics.claims.get_or_create(&label);
+        claims.set(fates.get(&fate).copied().unwrap_or(0));
+    }
+}

@@ -1,0 +1,63 @@
+//! Nodes that do not answer, and the pods on them.
+
+use crate::why::{Cause, Code, Evidence, Look, Object, World};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use kube::ResourceExt;
+
+/// A reference to the pod.
+pub(super) fn of_pod(pod: &Pod) -> Object {
+    Object::pod(&pod.namespace().unwrap_or_default(), &pod.name_any())
+}
+
+/// The pod's node does not answer, or is gone.
+pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
+    let name = pod.spec.as_ref()?.node_name.as_deref()?;
+    let object = Object::new("Node", "node", "", name);
+    match world.get::<Node>("", name) {
+        Look::Absent => {
+            let sentence = format!(
+                "The node {name} of the pod does not exist any more. Kubernetes deletes the pods of such nodes by itself, some minutes later."
+            );
+            let evidence = Evidence::new(of_pod(pod).to_string(), "spec.nodeName");
+            let cause = Cause::new(Code::NodeLost, sentence, evidence);
+            Some(cause.run(
+                format!("kubectl get node {name}"),
+                "to make sure that it is gone",
+            ))
+        }
+        Look::Found(node) => {
+            let ready = readiness(&node).filter(|ready| ready.status == "Unknown")?;
+            let since = ready.last_transition_time.as_ref().map(|time| time.0);
+            let reason = ready.reason.as_deref().unwrap_or("no reason is given");
+            let wanted = if has_finished(pod) {
+                "nobody there lets go of the pod, which has finished"
+            } else {
+                "nobody says whether the pod still runs, and the claim is kept for it"
+            };
+            let sentence =
+                format!("The node {name} of the pod does not answer ({reason}), so {wanted}.");
+            let evidence = Evidence::new(object.to_string(), "status.conditions[Ready]");
+            let cause = Cause::new(Code::NodeLost, sentence, evidence.since(since));
+            Some(cause.run(
+                object.describe(),
+                "to bring the node back; only if its machine is certainly off, taint it with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+            ))
+        }
+        Look::Unread => None,
+    }
+}
+
+fn readiness(node: &Node) -> Option<&NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_deref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
+}
+
+pub(super) fn has_finished(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}

@@ -1,0 +1,105 @@
+//! The order of the layers in `src/`, and that no two files or folders depend on each other in a
+//! circle. Both are read from the `use` lines; tests inside `src/` are left out.
+
+mod graph;
+mod imports;
+
+use graph::Graph;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// From the bottom to the top. What is in a row may use the rows above it in this table, and not
+/// what is beside it.
+const LAYERS: &[&[&str]] = &[
+    &["listener", "version"],
+    &["objects"],
+    &["causes"],
+    &["telemetry"],
+    &["cluster"],
+    &["tls"],
+    &["admission", "backend"],
+    &[
+        "namespace_gc",
+        "pv_protection",
+        "pv_releaser",
+        "pvc_protection",
+        "pvc_provisioner",
+        "pvc_retention",
+    ],
+    &["components"],
+    &["assembly", "drain", "why"],
+    &["cli"],
+];
+
+fn layer(folder: &str) -> usize {
+    let found = LAYERS.iter().position(|layer| layer.contains(&folder));
+    assert!(
+        found.is_some(),
+        "src/{folder} is in no layer: add it to LAYERS"
+    );
+    found.unwrap_or_default()
+}
+
+/// All source files below `folder` that are not tests, relative to it.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let stem = path.file_stem().expect("a name").to_string_lossy();
+            if stem == "tests" || stem.ends_with("_tests") || stem.starts_with("test_") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn graph() -> Graph {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = sources(&root).into_iter().map(|path| {
+        let text = fs::read_to_string(&path).expect("a text");
+        let module = imports::module_of(path.strip_prefix(&root).expect("below src"));
+        (module, text)
+    });
+    Graph::new(files.collect())
+}
+
+#[test]
+fn layers_depend_only_on_those_below() {
+    let mut wrong = BTreeSet::new();
+    for (from, to) in graph().edges() {
+        let (Some(user), Some(used)) = (from.first(), to.first()) else {
+            continue;
+        };
+        if user != used && layer(user) <= layer(used) {
+            wrong.insert(format!("{} uses {}", from.join("::"), to.join("::")));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "against the order of the layers: {wrong:#?}"
+    );
+}
+
+#[test]
+fn no_files_depend_on_each_other_in_a_circle() {
+    let circles = graph().circles();
+    assert!(circles.is_empty(), "circles of files: {circles:#?}");
+}
+
+#[test]
+fn no_folders_depend_on_each_other_in_a_circle() {
+    let circles = graph().folders().circles();
+    assert!(circles.is_empty(), "circles of folders: {circles:#?}");
+}
