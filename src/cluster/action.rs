@@ -1,12 +1,14 @@
 //! A change to an object as data, and the guarded request that it becomes.
 
-use super::lanes::Lane;
+use super::{
+    evidence::{Basis, Proof},
+    lanes::Lane,
+};
 use crate::objects::{Kind, ObjectName, finalizers, patch::test};
 use json_patch::PatchOperation;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Preconditions};
 use serde_json::json;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A change to an object, and how the writer carries it out.
@@ -18,6 +20,8 @@ pub struct Action {
     pub mutation: Mutation,
     /// The lane in which the write waits for its turn.
     pub lane: Lane,
+    /// What the decision rests on.
+    pub basis: Basis,
     /// What users are told when the API server does not take it.
     pub on_refusal: OnRefusal,
 }
@@ -65,52 +69,61 @@ impl OnRefusal {
 }
 
 impl Action {
-    /// Appends a finalizer.
+    /// Appends a finalizer to the list as it was seen.
     pub const fn add_finalizer(finalizer: &'static str) -> Self {
         Self {
             name: "AddFinalizer",
             mutation: Mutation::AddFinalizer(finalizer),
             lane: Lane::Safety,
+            basis: Basis::Object,
             on_refusal: OnRefusal::new("FailedAddFinalizer"),
         }
     }
 
     /// Removes a finalizer.
-    pub const fn remove_finalizer(finalizer: &'static str) -> Self {
+    pub const fn remove_finalizer(finalizer: &'static str, basis: Basis) -> Self {
         Self {
             name: "RemoveFinalizer",
             mutation: Mutation::RemoveFinalizer(finalizer),
             lane: Lane::Bulk,
+            basis,
             on_refusal: OnRefusal::new("FailedRemoveFinalizer"),
         }
     }
 
     /// Deletes the object.
-    pub const fn delete() -> Self {
+    pub const fn delete(proof: Proof) -> Self {
         Self {
             name: "Delete",
             mutation: Mutation::Delete,
             lane: Lane::Bulk,
+            basis: Basis::Proof(proof),
             on_refusal: OnRefusal::new("FailedDelete"),
         }
     }
 
     /// Adds owner references or marks, by which the object may be deleted later, and removes others in the same write.
-    pub const fn own(operations: Vec<PatchOperation>) -> Self {
+    pub const fn own(operations: Vec<PatchOperation>, basis: Basis) -> Self {
         Self {
             name: "UpdateOwnerReferences",
             mutation: Mutation::Patch(operations),
             lane: Lane::Ownership,
+            basis,
             on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
         }
     }
 
     /// Removes owner references or marks, see [`Mutation::Disown`].
-    pub const fn disown(fresh: Vec<PatchOperation>, late: Vec<PatchOperation>) -> Self {
+    pub const fn disown(
+        fresh: Vec<PatchOperation>,
+        late: Vec<PatchOperation>,
+        basis: Basis,
+    ) -> Self {
         Self {
             name: "UpdateOwnerReferences",
             mutation: Mutation::Disown { fresh, late },
             lane: Lane::Safety,
+            basis,
             on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
         }
     }
@@ -125,17 +138,11 @@ pub struct Target<'a> {
     pub name: &'a ObjectName,
     /// Always tested: the same name may belong to another object by now.
     pub uid: &'a str,
-    /// Tested where the decision rests on this object alone, so that any change of it asks the rule again.
+    /// Tested with the write, so that any change of the object asks the rule again.
     pub resource_version: Option<&'a str>,
     /// The list that a finalizer is added to or removed from.
     pub finalizers: &'a [Box<str>],
-    /// When others were last known to be as the decision needs them, where it rests on others that can change back: it is not
-    /// carried out long after, however many writes wait before it.
-    pub decided: Option<Instant>,
 }
-
-/// Maximum age of a decision before it must be evaluated again.
-const FRESH: Duration = Duration::from_secs(2);
 
 impl<'a> Target<'a> {
     /// The object of this kind, name and uid, of which nothing else is known.
@@ -146,7 +153,6 @@ impl<'a> Target<'a> {
             uid,
             resource_version: None,
             finalizers: &[],
-            decided: None,
         }
     }
 
@@ -159,13 +165,15 @@ impl<'a> Target<'a> {
     /// way round, a reference that is removed too late has the garbage collector delete an object that is wanted.
     pub(super) fn deadline(&self, action: &Action) -> Option<Instant> {
         let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
-        let decided = self.decided.filter(|_| !may_be_late);
-        decided.map(|decided| decided + FRESH)
+        match action.basis {
+            Basis::Proof(proof) if !may_be_late => Some(proof.until()),
+            Basis::Proof(_) | Basis::Object => None,
+        }
     }
 
-    fn is_stale(&self) -> bool {
-        self.decided
-            .is_some_and(|decided| decided.elapsed() > FRESH)
+    /// Whether the write can be guarded as its basis demands.
+    pub(super) fn guards(&self, action: &Action) -> bool {
+        action.basis != Basis::Object || self.resource_version.is_some()
     }
 
     /// The patch that carries out the action, behind the tests that the object is still the one that was seen.
@@ -182,7 +190,7 @@ impl<'a> Target<'a> {
             Mutation::RemoveFinalizer(finalizer) => {
                 operations.extend(finalizers::remove(self.finalizers, finalizer))
             }
-            Mutation::Disown { late, .. } if self.is_stale() => {
+            Mutation::Disown { late, .. } if is_expired(action.basis) => {
                 operations.extend(late.iter().cloned())
             }
             Mutation::Patch(changes) | Mutation::Disown { fresh: changes, .. } => {
@@ -216,41 +224,64 @@ impl<'a> Target<'a> {
     }
 }
 
+fn is_expired(basis: Basis) -> bool {
+    matches!(basis, Basis::Proof(proof) if proof.until() < Instant::now())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    const AGE: Duration = Duration::from_secs(2);
+
+    fn proof() -> Basis {
+        Basis::Proof(Proof::of_test(AGE))
+    }
 
     #[tokio::test(start_paused = true)]
     async fn only_a_guarded_write_that_keeps_data_may_be_late() {
         let (name, now) = (ObjectName::new("ns", "claim"), Instant::now());
-        let deadline = |resource_version, decided, action: &Action| {
+        let deadline = |resource_version, action: &Action| {
             let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
             let target = Target {
                 resource_version,
-                decided,
                 ..target
             };
             target.deadline(action)
         };
-        let (keeps, destroys) = (Action::add_finalizer("f"), Action::delete());
-        let due = Some(now + FRESH);
-        assert_eq!(deadline(Some("1"), Some(now), &keeps), None);
-        assert_eq!(deadline(None, Some(now), &keeps), due, "nothing guards it");
-        assert_eq!(deadline(Some("1"), Some(now), &destroys), due);
-        assert_eq!(deadline(Some("1"), None, &destroys), None);
+        let keeps = Action::disown(Vec::new(), Vec::new(), proof());
+        let destroys = Action::remove_finalizer("f", proof());
+        let due = Some(now + AGE);
+        assert_eq!(deadline(Some("1"), &keeps), None);
+        assert_eq!(deadline(None, &keeps), due, "nothing guards it");
+        assert_eq!(deadline(Some("1"), &destroys), due);
+        let by_itself = Action::remove_finalizer("f", Basis::Object);
+        assert_eq!(deadline(Some("1"), &by_itself), None);
+    }
+
+    #[test]
+    fn what_rests_on_the_object_alone_needs_its_version() {
+        let name = ObjectName::new("ns", "claim");
+        let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
+        let action = Action::remove_finalizer("f", Basis::Object);
+        assert!(!target.guards(&action));
+        let resource_version = Some("1");
+        let target = Target {
+            resource_version,
+            ..target
+        };
+        assert!(target.guards(&action));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_written_late_only_removes() {
         let name = ObjectName::new("ns", "claim");
-        let target = Target {
-            decided: Some(Instant::now()),
-            ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
-        };
+        let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
         let (both, removal) = (test(&["a"], json!("both")), test(&["a"], json!("removal")));
-        let action = Action::disown(vec![both.clone()], vec![removal.clone()]);
+        let action = Action::disown(vec![both.clone()], vec![removal.clone()], proof());
         assert_eq!(target.operations(&action).last(), Some(&both));
-        tokio::time::advance(FRESH * 2).await;
+        tokio::time::advance(AGE * 2).await;
         assert_eq!(target.operations(&action).last(), Some(&removal));
     }
 }

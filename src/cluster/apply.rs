@@ -106,6 +106,10 @@ impl Apply {
     }
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
+        if !target.guards(action) {
+            tracing::error!(object = %target.name, action = action.name, "not sent: no resourceVersion guards it");
+            return Applied::Outdated;
+        }
         let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
         let turn = Turn {
             lane: action.lane,

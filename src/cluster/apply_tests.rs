@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    cluster::{Elector, OnRefusal},
+    cluster::{Basis, Elector, OnRefusal, Proof},
     objects::{Kind, ObjectName, patch::remove},
 };
 use futures::future::join_all;
@@ -51,11 +51,10 @@ impl Server {
         }
     }
 
-    async fn perform(&self, claim: &str, decided: Option<Instant>, action: Action) -> &'static str {
+    async fn perform(&self, claim: &str, action: Action) -> &'static str {
         let name = ObjectName::new("ns", claim);
         let target = Target {
             resource_version: Some("1"),
-            decided,
             ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
         };
         let applied = self.apply.perform("test", &target, action, "Test").await;
@@ -75,8 +74,8 @@ impl Server {
         let bulk = (0..100).map(|index| {
             let claim = format!("bulk{index}");
             async move {
-                self.perform(&claim, None, Action::remove_finalizer("f"))
-                    .await
+                let action = Action::remove_finalizer("f", Basis::Object);
+                self.perform(&claim, action).await
             }
         });
         let late = async {
@@ -89,8 +88,16 @@ impl Server {
     }
 }
 
-fn disown() -> Action {
-    Action::disown(vec![remove(&["fresh"])], vec![remove(&["late"])])
+fn proof() -> Proof {
+    Proof::of_test(Duration::from_secs(2))
+}
+
+fn own(basis: Basis) -> Action {
+    Action::own(Vec::new(), basis)
+}
+
+fn disown(basis: Basis) -> Action {
+    Action::disown(vec![remove(&["fresh"])], vec![remove(&["late"])], basis)
 }
 
 fn release() -> Action {
@@ -98,17 +105,18 @@ fn release() -> Action {
         name: "Release",
         mutation: Mutation::Patch(Vec::new()),
         lane: Lane::Release,
+        basis: Basis::Object,
         on_refusal: OnRefusal::new("FailedRelease"),
     }
 }
 
-#[test]
-fn a_refusal_says_who_asks_again() {
+#[tokio::test]
+async fn a_refusal_says_who_asks_again() {
     let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
     let status: Status = serde_json::from_value(status).expect("a status");
     let note = |action| refusal(&action, &status).note;
     let again = "The API server refused it, and will be asked again: no";
-    assert_eq!(note(Action::delete()), again);
+    assert_eq!(note(Action::delete(proof())), again);
     let by_hand = OnRefusal {
         next: "so run the command again",
         ..OnRefusal::new("FailedRelease")
@@ -126,12 +134,12 @@ fn a_refusal_says_who_asks_again() {
 async fn bulk_delays_no_other_lane() {
     let server = Server::new(1);
     let writes = [
-        ("kept", disown()),
+        ("kept", disown(Basis::Object)),
         ("protected", Action::add_finalizer("f")),
-        ("owned", Action::own(Vec::new())),
+        ("owned", own(Basis::Object)),
         ("released", release()),
     ];
-    let all = writes.map(|(claim, action)| server.perform(claim, None, action));
+    let all = writes.map(|(claim, action)| server.perform(claim, action));
     let outcomes = server.behind_bulk(join_all(all)).await;
     assert_eq!(outcomes, ["Done"; 4]);
     for (claim, most) in [("kept", 2), ("owned", 3), ("released", 4), ("protected", 6)] {
@@ -147,8 +155,7 @@ async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
     let began = Instant::now();
     let (outcome, waited) = server
         .behind_bulk(async {
-            let decided = Some(Instant::now());
-            let outcome = server.perform("deleted", decided, Action::delete()).await;
+            let outcome = server.perform("deleted", Action::delete(proof())).await;
             (outcome, began.elapsed())
         })
         .await;
@@ -160,12 +167,14 @@ async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
 #[tokio::test(start_paused = true)]
 async fn an_old_decision_is_not_carried_out() {
     let server = Server::new(1);
-    let decided = Some(Instant::now());
-    let outcome = async |claim, action| server.perform(claim, decided, action).await;
-    assert_eq!(outcome("fresh", Action::delete()).await, "Done");
+    let (proof, owned) = (proof(), own(Basis::Proof(proof())));
+    assert_eq!(server.perform("fresh", Action::delete(proof)).await, "Done");
     advance(Duration::from_secs(3)).await;
-    assert_eq!(outcome("old", Action::delete()).await, "Outdated");
-    assert_eq!(outcome("old", Action::own(Vec::new())).await, "Outdated");
+    assert_eq!(
+        server.perform("old", Action::delete(proof)).await,
+        "Outdated"
+    );
+    assert_eq!(server.perform("old", owned).await, "Outdated");
     assert!(server.sent("old").is_none(), "nothing was sent");
 }
 
@@ -173,10 +182,10 @@ async fn an_old_decision_is_not_carried_out() {
 #[tokio::test(start_paused = true)]
 async fn an_old_decision_to_keep_something_is_carried_out() {
     let server = Server::new(1);
-    let decided = Some(Instant::now());
-    assert_eq!(server.perform("early", decided, disown()).await, "Done");
+    let disown = disown(Basis::Proof(proof()));
+    assert_eq!(server.perform("early", disown.clone()).await, "Done");
     advance(Duration::from_secs(3)).await;
-    assert_eq!(server.perform("late", decided, disown()).await, "Done");
+    assert_eq!(server.perform("late", disown).await, "Done");
     for (claim, path) in [("early", "/metadata/fresh"), ("late", "/metadata/late")] {
         let (_, body) = server.sent(claim).expect("sent");
         assert!(body.contains(path), "{body}");

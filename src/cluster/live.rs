@@ -3,6 +3,7 @@
 use super::{
     apis::{self, ApiOf},
     client::within,
+    evidence::Evidence,
     store::Store,
 };
 use crate::{
@@ -34,7 +35,7 @@ const PAGE_SIZE: u32 = 500;
 /// LISTs under way in all namespaces together: they cost the API server more than anything else we do, and us memory.
 const LISTS_IN_FLIGHT: usize = 8;
 
-type Answer<T> = Result<Arc<Store<T>>, Arc<kube::Error>>;
+type Answer<T> = Result<Evidence<Arc<Store<T>>>, Arc<kube::Error>>;
 type Asker<T> = oneshot::Sender<Answer<T>>;
 
 /// Lists one namespace live and consistently, once for everybody who asked before the LIST began.
@@ -157,8 +158,10 @@ impl<T: Tracked> Reader<T> {
             let _permit = lists.in_flight.acquire().await;
             // The LIST is about to begin: who asks from now on may know more than it will show.
             let Some(askers) = self.take() else { return };
+            let began = Instant::now();
             let answer = lists.read(&self.namespace).await;
-            let answer = answer.map(Arc::new).map_err(Arc::new);
+            let answer = answer.map(|store| Evidence::new(Arc::new(store), began));
+            let answer = answer.map_err(Arc::new);
             for asker in askers {
                 // Whoever has left needs no answer.
                 let _ = asker.send(answer.clone());
@@ -240,7 +243,7 @@ mod tests {
             let (lists, ns) = (lists.clone(), ns.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(after)).await;
-                lists.list(&ns).await.expect("lists").len()
+                lists.list(&ns).await.expect("lists").value.len()
             })
         };
         // Two within the gathering time; two while the first LIST is under way; one while the second is.

@@ -4,6 +4,7 @@ use super::{
     absence::existing,
     apis::{self, ApiOf},
     client::within,
+    evidence::Evidence,
 };
 use crate::{
     objects::{ObjectName, Tracked},
@@ -14,6 +15,7 @@ use kube::{
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// Reads one object as it is, not as a watch told.
 pub struct LiveGet<T: Tracked> {
@@ -48,10 +50,23 @@ impl<T: Tracked> LiveGet<T> {
     /// # Errors
     /// When it could not be read within `limit`. Nothing may be concluded then.
     pub async fn get(&self, name: &ObjectName, limit: Duration) -> kube::Result<Option<T>> {
+        Ok(self.read(name, limit).await?.value)
+    }
+
+    /// The same, for an action that rests on it.
+    ///
+    /// # Errors
+    /// When it could not be read within `limit`. Nothing may be concluded then.
+    pub async fn read(
+        &self,
+        name: &ObjectName,
+        limit: Duration,
+    ) -> kube::Result<Evidence<Option<T>>> {
         self.metrics.feeds.live_read(T::KIND);
+        let began = Instant::now();
         let api = (self.api)(&name.namespace);
         let read = within(limit, api.get(&name.name)).await;
-        Ok(existing(read)?.and_then(T::track))
+        Ok(Evidence::new(existing(read)?.and_then(T::track), began))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writing what was planned, and telling how far it is.
 
 use super::{Drain, NAME, Piece, piece::object};
-use crate::cluster::{Action, Applied, Lane, Mutation, OnRefusal};
+use crate::cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal};
 use futures::{StreamExt as _, stream};
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
@@ -44,6 +44,7 @@ impl Drain {
             name: "TakeBack",
             mutation: Mutation::Patch(piece.operations.clone()),
             lane: Lane::Bulk,
+            basis: Basis::Object,
             on_refusal: OnRefusal {
                 // No reconciler remains to try again.
                 next: "so run volume-warden drain again",

@@ -133,7 +133,10 @@ impl Collection {
             .list(&"".into())
             .await
             .map_err(Abort::Kubernetes)?;
-        let names = namespaces.objects().map(|(name, _)| name.name.to_string());
+        let names = namespaces
+            .value
+            .objects()
+            .map(|(name, _)| name.name.to_string());
         let names: HashSet<_> = names.collect();
         if names.is_empty() {
             return Err(Abort::Empty);

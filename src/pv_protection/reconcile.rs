@@ -65,7 +65,6 @@ impl Reconcile for PvProtection {
             uid: &volume.uid,
             resource_version: Some(&volume.resource_version),
             finalizers: &volume.finalizers,
-            decided: None,
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {

@@ -3,7 +3,7 @@
 use super::reasons;
 use crate::{
     causes::is_bound,
-    cluster::Action,
+    cluster::{Action, Basis},
     objects::{
         Volume,
         finalizers::{PV_PROTECTION, Standing},
@@ -28,8 +28,9 @@ pub fn decide(volume: &Volume) -> Decision {
             reasons::FINALIZER_MISSING,
         ),
         Standing::DeletionCandidate if is_bound(volume) => Decision::Leave(Some(reasons::BOUND)),
-        Standing::DeletionCandidate => {
-            Decision::Act(Action::remove_finalizer(PV_PROTECTION), reasons::NOT_BOUND)
-        }
+        Standing::DeletionCandidate => Decision::Act(
+            Action::remove_finalizer(PV_PROTECTION, Basis::Object),
+            reasons::NOT_BOUND,
+        ),
     }
 }

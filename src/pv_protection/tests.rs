@@ -5,13 +5,16 @@ use super::{
     *,
 };
 use crate::{
-    cluster::Action,
+    cluster::{Action, Basis},
     objects::{Volume, finalizers::PV_PROTECTION, volume::VolumeWire},
 };
 use serde_json::json;
 
 const ADD: Decision = Decision::Act(Action::add_finalizer(PV_PROTECTION), FINALIZER_MISSING);
-const REMOVE: Decision = Decision::Act(Action::remove_finalizer(PV_PROTECTION), NOT_BOUND);
+const REMOVE: Decision = Decision::Act(
+    Action::remove_finalizer(PV_PROTECTION, Basis::Object),
+    NOT_BOUND,
+);
 
 fn volume(deleting: bool, finalizers: &[&str], phase: Option<&str>) -> Volume {
     let deletion = deleting.then_some("2026-01-01T00:00:00Z");

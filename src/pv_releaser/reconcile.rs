@@ -11,18 +11,20 @@ use super::{
 };
 use crate::{
     cluster::{
-        Action, Apply, Lane, Mutation, OnRefusal, Reconcile, Regarding, Retry, SharedList, Target,
-        Told, WorkQueue,
+        Action, Apply, Basis, Lane, Mutation, OnRefusal, Proof, Reconcile, Regarding, Retry,
+        SharedList, Target, Told, WorkQueue,
     },
     objects::{Kind, ObjectName, Volume, VolumeAttachment},
     telemetry::Metrics,
 };
 use json_patch::PatchOperation;
 use std::{collections::HashSet, sync::Arc, time::Duration};
-use tokio::time::Instant;
 
 /// An orphan is told of so long after it was found: the watch of claims may be a little behind that of volumes.
 const SURE: Duration = Duration::from_secs(5);
+
+/// Maximum age of a LIST of attachments for a volume to be released by it.
+const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// What the reconciler works with.
 pub struct PvReleaser {
@@ -54,18 +56,23 @@ impl PvReleaser {
         metrics::register(metrics, self.known.clone());
     }
 
-    /// As the API server knows the attachments right now.
-    async fn confirm(&self, name: &ObjectName, volume: &Volume) -> Result<Decision, Retry> {
+    /// Decides by the attachments that the API server has right now, which prove the decision.
+    async fn confirm(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+    ) -> Result<(Decision, Proof), Retry> {
         let live = self.live_attachments.list(&name.namespace).await;
         let live =
             live.map_err(|error| Retry::new(format!("attachments could not be listed: {error}")))?;
-        if !live.names_referring_to(name).is_empty() {
+        if !live.value.names_referring_to(name).is_empty() {
             // It may be gone before the watch, which is behind, ever tells of it; then nothing would wake the volume.
             return Err(Retry::new(
                 "it is attached, which the watch has not told of",
             ));
         }
-        Ok(self.known.judge_with(volume, Attachment::Absent))
+        let decision = self.known.judge_with(volume, Attachment::Absent);
+        Ok((decision, live.proof(MAX_AGE)))
     }
 
     async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Result<(), Retry> {
@@ -73,8 +80,9 @@ impl PvReleaser {
             "Associate",
             OnRefusal::new("ErrAssociatePV"),
             association(volume, &self.known.options.id),
+            Basis::Object,
         );
-        let target = written(name, volume, None);
+        let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
         if applied.written() {
             self.known.volumes.outdate(name, volume);
@@ -85,20 +93,21 @@ impl PvReleaser {
         applied.settled()
     }
 
-    /// `decided` is when the LIST ended that showed no attachment. A LIST of many may take longer than a decision is good for.
+    /// `detached` proves that nothing is attached.
     async fn release(
         &self,
         name: &ObjectName,
         volume: &Arc<Volume>,
-        decided: Instant,
+        detached: Proof,
     ) -> Result<(), Retry> {
         let options = &self.known.options;
         let action = action(
             "Release",
             OnRefusal::new("ErrReleasePV"),
             release(volume, options),
+            Basis::Proof(detached),
         );
-        let target = written(name, volume, Some(decided));
+        let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
             self.known.volumes.outdate(name, volume);
@@ -154,33 +163,34 @@ impl Reconcile for PvReleaser {
         let Some(volume) = current else {
             return Ok(());
         };
-        let decision = match self.known.judge(name, &volume) {
+        let (decision, detached) = match self.known.judge(name, &volume) {
             // The volume is known already, so a LIST that begins from here on is younger than it.
-            Decision::Confirm => self.confirm(name, &volume).await?,
-            decision => decision,
+            Decision::Confirm => {
+                let (decision, proof) = self.confirm(name, &volume).await?;
+                (decision, Some(proof))
+            }
+            decision => (decision, None),
         };
-        let decided = Instant::now();
         if !decision.is_in_time(volume.phase) {
             tracing::debug!(component = NAME, object = %name, "not bound yet");
             return Ok(());
         }
-        match decision {
-            Decision::Associate => self.associate(name, &volume).await,
-            Decision::Release => self.release(name, &volume, decided).await,
-            Decision::Leave(left) => {
+        match (decision, detached) {
+            (Decision::Associate, _) => self.associate(name, &volume).await,
+            (Decision::Release, Some(detached)) => self.release(name, &volume, detached).await,
+            (Decision::Leave(left), _) => {
                 tracing::debug!(component = NAME, object = %name, reason = left.name(), "left");
                 self.tell(name, &volume, left);
                 Ok(())
             }
-            Decision::Confirm => Ok(()),
+            (Decision::Confirm | Decision::Release, _) => Ok(()),
         }
     }
 }
 
-fn written<'a>(name: &'a ObjectName, volume: &'a Volume, decided: Option<Instant>) -> Target<'a> {
+fn written<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
     Target {
         resource_version: Some(&volume.resource_version),
-        decided,
         ..Target::new(Kind::PersistentVolume, name, &volume.uid)
     }
 }
@@ -194,11 +204,17 @@ fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
 }
 
 /// Users hear of outages too, as from plumber-cd's releaser.
-fn action(name: &'static str, on_refusal: OnRefusal, operations: Vec<PatchOperation>) -> Action {
+fn action(
+    name: &'static str,
+    on_refusal: OnRefusal,
+    operations: Vec<PatchOperation>,
+    basis: Basis,
+) -> Action {
     Action {
         name,
         mutation: Mutation::Patch(operations),
         lane: Lane::Release,
+        basis,
         on_refusal: OnRefusal {
             outages: true,
             ..on_refusal

@@ -33,7 +33,7 @@ mod warn_tests;
 pub use admit::{hooks, protect};
 pub use metrics::register as register_metrics;
 pub use reconcile::PvcProtection;
-pub use rule::{Decision, Source, View, decide};
+pub use rule::{Cached, Step, View, decide, decide_live};
 pub use tell::Teller;
 pub use warn::deletions_hook;
 

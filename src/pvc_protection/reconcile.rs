@@ -2,16 +2,26 @@
 
 use super::{
     NAME, metrics,
-    reasons::IN_USE,
-    rule::{Decision, Source, View, decide},
+    reasons::{FINALIZER_MISSING, IN_USE, UNUSED},
+    rule::{Cached, Step, View, decide, decide_live},
 };
 use crate::{
     causes::FinishedPods,
-    cluster::{Apply, Change, Feed, Reconcile, Retry, SharedList, Store, Target, WorkQueue},
-    objects::{Claim, Kind, ObjectName, Pod, finalizers::Standing},
+    cluster::{
+        Action, Apply, Basis, Change, Feed, Proof, Reconcile, Retry, SharedList, Store, Target,
+        WorkQueue,
+    },
+    objects::{
+        Claim, Kind, ObjectName, Pod,
+        finalizers::{PVC_PROTECTION, Standing},
+    },
     telemetry::Metrics,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// Maximum age of a LIST of pods for a finalizer to be removed by it. Thousands of claims share one LIST, and their writes wait for
+/// each other.
+const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// What the reconciler works with.
 pub struct PvcProtection {
@@ -53,53 +63,80 @@ impl PvcProtection {
         metrics::register(metrics, claims, pods, self.finished_pods);
     }
 
-    fn decide(
+    /// Decides by these pods.
+    fn judge<D>(
         &self,
         name: &ObjectName,
         claim: &Claim,
         pods: &Store<Pod>,
-        source: Source,
-    ) -> Decision {
+        decide: fn(&View<'_>) -> D,
+    ) -> D {
         let pods: Vec<&Pod> = pods.referrers(name).map(|pod| &**pod).collect();
         decide(&View {
             name: &name.name,
             claim,
             pods: &pods,
-            source,
             finished_pods: self.finished_pods,
         })
     }
 
-    async fn act(
+    async fn protect(&self, name: &ObjectName, claim: &Arc<Claim>) -> Result<(), Retry> {
+        let target = Target {
+            // The finalizer is added to the list as it was seen, so the list must still be that.
+            resource_version: Some(&claim.resource_version),
+            ..target(name, claim)
+        };
+        let action = Action::add_finalizer(PVC_PROTECTION);
+        self.write(&target, claim, action, FINALIZER_MISSING).await
+    }
+
+    /// The removal rests on the pods. The binder may write the claim's status meanwhile.
+    async fn unprotect(
         &self,
         name: &ObjectName,
         claim: &Arc<Claim>,
-        decision: Decision,
+        proof: Proof,
     ) -> Result<(), Retry> {
-        let (action, reason) = match decision {
-            Decision::Act(action, reason) => (action, reason),
-            Decision::Leave(reason) => {
-                tracing::debug!(component = NAME, object = %name, reason, "left");
-                return Ok(());
-            }
-            Decision::Confirm => return Ok(()),
-        };
-        let target = Target {
-            kind: Kind::PersistentVolumeClaim,
-            name,
-            uid: &claim.uid,
-            // A finalizer is added to the list as it was seen, so the list must still be that. Its removal rests on the pods and
-            // is not disturbed by the binder writing the claim's status.
-            resource_version: (claim.standing() == Standing::NeedsFinalizer)
-                .then_some(&*claim.resource_version),
-            finalizers: &claim.finalizers,
-            decided: None,
-        };
-        let applied = self.apply.perform(NAME, &target, action, reason).await;
+        let action = Action::remove_finalizer(PVC_PROTECTION, Basis::Proof(proof));
+        self.write(&target(name, claim), claim, action, UNUSED)
+            .await
+    }
+
+    async fn write(
+        &self,
+        target: &Target<'_>,
+        claim: &Arc<Claim>,
+        action: Action,
+        reason: &'static str,
+    ) -> Result<(), Retry> {
+        let applied = self.apply.perform(NAME, target, action, reason).await;
         if applied.written() {
-            self.claims.outdate(name, claim);
+            self.claims.outdate(target.name, claim);
         }
         applied.settled()
+    }
+
+    /// Reads the pods live and decides by them. The claim's deletion is known already, so the LIST is younger than it.
+    async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Result<(), Retry> {
+        let pods = self.live_pods.list(&name.namespace).await;
+        let pods =
+            pods.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))?;
+        match self.judge(name, claim, &pods.value, decide_live) {
+            Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
+            Step::Protect => self.protect(name, claim).await,
+            // The pod may be deleted before the watch, which is behind, shows it; then nothing would wake the claim.
+            Step::Leave(Some(IN_USE)) => {
+                Err(Retry::new("a pod uses it that the watch has not shown yet"))
+            }
+            Step::Leave(_) => Ok(()),
+        }
+    }
+}
+
+fn target<'a>(name: &'a ObjectName, claim: &'a Claim) -> Target<'a> {
+    Target {
+        finalizers: &claim.finalizers,
+        ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
     }
 }
 
@@ -116,22 +153,14 @@ impl Reconcile for PvcProtection {
         let Some(claim) = self.claims.read().get(name) else {
             return Ok(());
         };
-        let cached = self.decide(name, &claim, &self.pods.read(), Source::Cache);
-        if cached != Decision::Confirm {
-            return self.act(name, &claim, cached).await;
-        }
-        // The claim's deletion is known already, so a LIST that begins from here on is younger than it.
-        let pods = self
-            .live_pods
-            .list(&name.namespace)
-            .await
-            .map_err(|error| Retry::new(format!("pods could not be listed: {error}")))?;
-        match self.decide(name, &claim, &pods, Source::Live) {
-            // It may be gone before the watch, which is behind, ever tells of it; then nothing would wake the claim.
-            Decision::Leave(Some(IN_USE)) => {
-                Err(Retry::new("a pod uses it that the watch has not told of"))
+        let cached = self.judge(name, &claim, &self.pods.read(), decide);
+        match cached {
+            Cached::Confirm => self.confirm(name, &claim).await,
+            Cached::Do(Step::Protect) => self.protect(name, &claim).await,
+            Cached::Do(step) => {
+                tracing::debug!(component = NAME, object = %name, ?step, "no action");
+                Ok(())
             }
-            confirmed => self.act(name, &claim, confirmed).await,
         }
     }
 }

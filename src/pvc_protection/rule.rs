@@ -3,21 +3,8 @@
 use super::reasons;
 use crate::{
     causes::{FinishedPods, uses},
-    cluster::Action,
-    objects::{
-        Claim, Pod,
-        finalizers::{PVC_PROTECTION, Standing},
-    },
+    objects::{Claim, Pod, finalizers::Standing},
 };
-
-/// Where the pods of a view come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// From a watch: possibly late, so it proves use and never disuse.
-    Cache,
-    /// From a LIST that began after the claim's deletion was seen.
-    Live,
-}
 
 /// What the rule looks at.
 #[derive(Clone, Debug)]
@@ -28,38 +15,46 @@ pub struct View<'a> {
     pub claim: &'a Claim,
     /// Pods of its namespace, at least all that name it.
     pub pods: &'a [&'a Pod],
-    /// Where they come from.
-    pub source: Source,
     /// Whether finished pods count.
     pub finished_pods: FinishedPods,
 }
 
-/// What the rule answers.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// Nothing is to be done; the reason is given where there is one to tell.
+/// What has to be done with a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing, for this reason if there is one to report.
     Leave(Option<&'static str>),
-    /// The cache knows no user. Read the pods live and ask again.
-    Confirm,
-    /// Do this, for this reason.
-    Act(Action, &'static str),
+    /// Add the finalizer.
+    Protect,
+    /// Remove the finalizer: no pod uses the claim.
+    Unprotect,
 }
 
-/// What to do with the claim.
-pub fn decide(view: &View<'_>) -> Decision {
+/// What the caches allow to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// Do this.
+    Do(Step),
+    /// The cache knows no user, which proves nothing: decide by a LIST of pods that began after the
+    /// claim's deletion was seen.
+    Confirm,
+}
+
+/// Decides by pods from a watch. They may be late, so they prove use and never disuse.
+pub fn decide(view: &View<'_>) -> Cached {
+    match decide_live(view) {
+        Step::Unprotect => Cached::Confirm,
+        step => Cached::Do(step),
+    }
+}
+
+/// Decides by pods from a LIST that began after the claim's deletion was seen.
+pub fn decide_live(view: &View<'_>) -> Step {
     match view.claim.standing() {
-        Standing::Settled => Decision::Leave(None),
-        Standing::NeedsFinalizer => Decision::Act(
-            Action::add_finalizer(PVC_PROTECTION),
-            reasons::FINALIZER_MISSING,
-        ),
-        Standing::DeletionCandidate if in_use(view) => Decision::Leave(Some(reasons::IN_USE)),
-        Standing::DeletionCandidate => match view.source {
-            Source::Cache => Decision::Confirm,
-            Source::Live => {
-                Decision::Act(Action::remove_finalizer(PVC_PROTECTION), reasons::UNUSED)
-            }
-        },
+        Standing::Settled => Step::Leave(None),
+        Standing::NeedsFinalizer => Step::Protect,
+        Standing::DeletionCandidate if in_use(view) => Step::Leave(Some(reasons::IN_USE)),
+        Standing::DeletionCandidate => Step::Unprotect,
     }
 }
 

@@ -1,23 +1,19 @@
 //! The rows of upstream's table tests, by their number in Kubernetes' own order, and what they leave out.
 
-use super::{
-    reasons::{FINALIZER_MISSING, IN_USE, UNUSED},
-    reconcile::woken_by,
-    *,
-};
+use super::{reasons::IN_USE, reconcile::woken_by, *};
 use crate::{
     causes::FinishedPods,
-    cluster::{Action, Change},
+    cluster::Change,
     objects::{Claim, ObjectName, Pod, finalizers::PVC_PROTECTION, pod::PodWire},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const ADD: Decision = Decision::Act(Action::add_finalizer(PVC_PROTECTION), FINALIZER_MISSING);
-const REMOVE: Decision = Decision::Act(Action::remove_finalizer(PVC_PROTECTION), UNUSED);
-const KEEP: Decision = Decision::Leave(Some(IN_USE));
-const NOTHING: Decision = Decision::Leave(None);
+const ADD: Step = Step::Protect;
+const REMOVE: Step = Step::Unprotect;
+const KEEP: Step = Step::Leave(Some(IN_USE));
+const NOTHING: Step = Step::Leave(None);
 
 fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
     Claim {
@@ -110,28 +106,26 @@ fn terminating() -> Value {
     json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}})
 }
 
-fn decided(
-    claim: &Claim,
-    name: &str,
-    pods: &[&Pod],
-    source: Source,
-    finished_pods: FinishedPods,
-) -> Decision {
-    decide(&View {
+fn decided(claim: &Claim, name: &str, pods: &[&Pod], finished_pods: FinishedPods) -> Step {
+    decide_live(&View {
         name,
         claim,
         pods,
-        source,
         finished_pods,
     })
 }
 
-fn cached(claim: &Claim, pods: &[&Pod]) -> Decision {
-    decided(claim, "claim", pods, Source::Cache, FinishedPods::Hold)
+fn cached(claim: &Claim, pods: &[&Pod]) -> Cached {
+    decide(&View {
+        name: "claim",
+        claim,
+        pods,
+        finished_pods: FinishedPods::Hold,
+    })
 }
 
-fn confirmed(claim: &Claim, pods: &[&Pod]) -> Decision {
-    decided(claim, "claim", pods, Source::Live, FinishedPods::Hold)
+fn confirmed(claim: &Claim, pods: &[&Pod]) -> Step {
+    decided(claim, "claim", pods, FinishedPods::Hold)
 }
 
 #[test]
@@ -140,25 +134,25 @@ fn claims_without_users() {
         (
             "PVC-01 a living claim without the finalizer",
             live(),
-            ADD,
+            Cached::Do(ADD),
             ADD,
         ),
         (
             "PVC-02 a living claim with it",
             protected(),
-            NOTHING,
+            Cached::Do(NOTHING),
             NOTHING,
         ),
         (
             "PVC-04 a deleted claim with it",
             deleted(),
-            Decision::Confirm,
+            Cached::Confirm,
             REMOVE,
         ),
         (
             "PVC-24 a deleted claim that lost it",
             claim(true, &["other"]),
-            NOTHING,
+            Cached::Do(NOTHING),
             NOTHING,
         ),
     ] {
@@ -208,9 +202,9 @@ fn deleted_claims_and_the_pods_that_name_them() {
     ] {
         assert_eq!(confirmed(&deleted(), &[&pod]), expected, "{row}");
         let from_cache = if expected == REMOVE {
-            Decision::Confirm
+            Cached::Confirm
         } else {
-            expected
+            Cached::Do(expected)
         };
         assert_eq!(
             cached(&deleted(), &[&pod]),
@@ -223,7 +217,7 @@ fn deleted_claims_and_the_pods_that_name_them() {
 /// PVC-12, 13: the cache is late, the live list has the pod.
 #[test]
 fn a_late_cache_only_leads_to_a_live_read() {
-    assert_eq!(cached(&deleted(), &[]), Decision::Confirm);
+    assert_eq!(cached(&deleted(), &[]), Cached::Confirm);
     assert_eq!(confirmed(&deleted(), &[&explicit(json!({}))]), KEEP);
 }
 
@@ -264,7 +258,7 @@ fn claims_of_ephemeral_volumes() {
             REMOVE,
         ),
     ] {
-        let decision = decided(claim, "pod-data", &[&pod], Source::Live, FinishedPods::Hold);
+        let decision = decided(claim, "pod-data", &[&pod], FinishedPods::Hold);
         assert_eq!(decision, expected, "{row}");
     }
 }
@@ -279,13 +273,7 @@ fn finished_pods_may_be_told_to_let_go() {
         ("terminating", explicit(terminating()), KEEP),
     ] {
         assert_eq!(
-            decided(
-                &deleted(),
-                "claim",
-                &[&pod],
-                Source::Live,
-                FinishedPods::Release
-            ),
+            decided(&deleted(), "claim", &[&pod], FinishedPods::Release),
             expected,
             "{row}"
         );

@@ -8,24 +8,24 @@ use super::{
     template::{Birth, Template},
 };
 use crate::{
-    cluster::{Action, Applied, Caller, Creation, Mutation, Retry, Target},
+    cluster::{Action, Applied, Basis, Caller, Creation, Proof, Retry, Target},
     objects::{Claim, Kind, ObjectName, claim::AWAITING_POD, owner_references, patch::remove},
 };
 use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
 
 /// What the API server refused it will mostly refuse again, until somebody changes something that we do not watch.
 const REFUSED: Duration = Duration::from_secs(30);
 
 impl PvcProvisioner {
-    /// Does it at once: what was read live to decide it is not good for long.
+    /// Carries out the decision. `no_users` proves that no pod names the claim; without it nothing is deleted.
     pub(super) async fn act(
         &self,
         name: &ObjectName,
         claim: Option<&Arc<Claim>>,
         decision: Decision<'_>,
+        no_users: Option<Proof>,
     ) -> Result<(), Retry> {
         match (decision, claim) {
             (Decision::Create(user), _) => self.create(name, user).await,
@@ -44,12 +44,15 @@ impl PvcProvisioner {
             (Decision::Give(user), Some(claim)) => self.give(name, claim, user).await,
             (Decision::Keep, Some(claim)) => {
                 let operations = vec![without_mark()];
-                let action = Action::disown(operations.clone(), operations);
+                let action = Action::disown(operations.clone(), operations, Basis::Object);
                 let applied = self.write(name, claim, action, reasons::NAMED);
                 applied.await.settled()
             }
             (Decision::Collect, Some(claim)) => {
-                let applied = self.write(name, claim, Action::delete(), reasons::ORPHANED);
+                let Some(proof) = no_users else {
+                    return Ok(());
+                };
+                let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
                 applied.await.settled()
             }
             (Decision::Leave(reason), _) => {
@@ -129,7 +132,7 @@ impl PvcProvisioner {
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Result<(), Retry> {
         let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
         operations.push(without_mark());
-        let action = Action::own(operations);
+        let action = Action::own(operations, Basis::Object);
         let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
         if applied.written() {
             self.see(name, claim, user);
@@ -144,12 +147,9 @@ impl PvcProvisioner {
         action: Action,
         reason: &'static str,
     ) -> Applied {
-        // A deletion rests on pods, of which another may come.
-        let decided = (action.mutation == Mutation::Delete).then(Instant::now);
         let target = Target {
             resource_version: Some(&claim.resource_version),
             finalizers: &claim.finalizers,
-            decided,
             ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;

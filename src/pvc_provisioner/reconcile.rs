@@ -10,13 +10,15 @@ use super::{
     wake,
 };
 use crate::{
-    cluster::{Apply, LiveGet, Reconcile, Retry, SharedList, WorkQueue},
+    cluster::{Apply, Evidence, LiveGet, Reconcile, Retry, SharedList, WorkQueue},
     objects::{Claim, ObjectName, Pod},
     telemetry::Metrics,
 };
 use std::{slice::from_ref, sync::Arc, time::Duration};
 
 const GET_LIMIT: Duration = Duration::from_secs(10);
+/// Maximum age of a LIST of pods for a claim to be deleted by it.
+const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// What the reconciler works with.
 pub struct PvcProvisioner {
@@ -85,7 +87,7 @@ impl PvcProvisioner {
         match (self.decide(view), &claim) {
             (Decision::Confirm, None) => self.confirm_absence(name, &users).await,
             (Decision::Confirm, claim) => self.confirm_users(name, claim.as_ref(), &users).await,
-            (decision, claim) => self.act(name, claim.as_ref(), decision).await,
+            (decision, claim) => self.act(name, claim.as_ref(), decision, None).await,
         }
     }
 
@@ -158,15 +160,19 @@ impl PvcProvisioner {
         users: &[User],
     ) -> Result<(), Retry> {
         let known = self.view(name, claim.map(|claim| &**claim), users, true);
-        let users = match self.live_candidate(name, &known).await? {
-            Some(user) => vec![user],
-            None => self.live_users(name).await?,
+        let (users, proof) = match self.live_candidate(name, &known).await? {
+            Some(user) => (vec![user], None),
+            None => {
+                let pods = self.live_users(name).await?;
+                let proof = pods.proof(MAX_AGE);
+                (pods.value, Some(proof))
+            }
         };
         let live = View {
             users: &users,
             ..known
         };
-        self.act(name, claim, self.decide(live)).await
+        self.act(name, claim, self.decide(live), proof).await
     }
 
     async fn live_candidate(
@@ -191,10 +197,10 @@ impl PvcProvisioner {
         }))
     }
 
-    async fn live_users(&self, claim: &ObjectName) -> Result<Vec<User>, Retry> {
+    async fn live_users(&self, claim: &ObjectName) -> Result<Evidence<Vec<User>>, Retry> {
         let pods = self.live_pods.list(&claim.namespace).await;
         let pods =
             pods.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))?;
-        Ok(users(&pods, claim))
+        Ok(pods.map(|pods| users(&pods, claim)))
     }
 }

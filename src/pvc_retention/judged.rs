@@ -5,10 +5,9 @@ use super::{
     rule::{Step, Verdict},
 };
 use crate::{
-    cluster::Store,
+    cluster::{Proof, Store},
     objects::{ObjectName, Pod, StatefulSet, stateful_set::Retention},
 };
-use tokio::time::Instant;
 
 /// A claim on which something is to be written, and what.
 pub type Work<'a> = (&'a Member, &'a Verdict);
@@ -21,8 +20,8 @@ pub struct Judged {
     pub members: Vec<Member>,
     /// One for each claim, in their order.
     pub verdicts: Vec<Verdict>,
-    /// When the set was read live, if it was.
-    pub decided: Option<Instant>,
+    /// That the set was read live, if it was.
+    pub proof: Option<Proof>,
 }
 
 impl Judged {
@@ -49,8 +48,7 @@ pub struct Read {
     /// The set.
     pub set: StatefulSet,
     retention: Retention,
-    /// When the read began, if it was live.
-    decided: Option<Instant>,
+    proof: Option<Proof>,
 }
 
 impl Read {
@@ -60,17 +58,17 @@ impl Read {
             verdicts: judge(name, &self.set, self.retention, &members, pods),
             set: self.set,
             members,
-            decided: self.decided,
+            proof: self.proof,
         }
     }
 }
 
 /// A set that is being deleted has its claims seen to by the garbage collector; one without a policy is nobody's.
-pub fn managed(set: StatefulSet, decided: Option<Instant>) -> Option<Read> {
+pub fn managed(set: StatefulSet, proof: Option<Proof>) -> Option<Read> {
     let retention = set.retention.filter(|_| !set.deleting)?;
     Some(Read {
         set,
         retention,
-        decided,
+        proof,
     })
 }

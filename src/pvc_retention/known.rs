@@ -12,7 +12,6 @@ use crate::{
     },
 };
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// See the module. Where several of them are locked, it is in this order, so that nobody waits in a circle.
 #[derive(Clone)]
@@ -49,15 +48,14 @@ pub struct Member {
 }
 
 impl Member {
-    /// For a write that was decided then, or to tell of it.
-    pub fn target(&self, decided: Option<Instant>) -> Target<'_> {
+    /// For a write or an Event.
+    pub fn target(&self) -> Target<'_> {
         Target {
             kind: Kind::PersistentVolumeClaim,
             name: &self.name,
             uid: &self.claim.uid,
             resource_version: Some(&self.claim.resource_version),
             finalizers: &self.claim.finalizers,
-            decided,
         }
     }
 }

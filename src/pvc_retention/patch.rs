@@ -2,7 +2,7 @@
 
 use super::rule::{Mark, Update, Verdict};
 use crate::{
-    cluster::Action,
+    cluster::{Action, Basis, Proof},
     objects::{
         Claim,
         claim::SCALED_WITH,
@@ -14,15 +14,16 @@ use json_patch::PatchOperation;
 use serde_json::json;
 
 /// The update as an action.
-pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update) -> Action {
+pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: Proof) -> Action {
+    let basis = Basis::Proof(proof);
     let fresh = changes(claim, update);
     if verdict.rescue(claim).is_none() {
-        return Action::own(fresh);
+        return Action::own(fresh, basis);
     }
     // The reference to the set is added later where the decision is too old for it: the set may be gone, and the garbage collector
     // deletes what an absent set owns.
     let late = changes(claim, &update.removals(claim));
-    Action::disown(fresh, late)
+    Action::disown(fresh, late, basis)
 }
 
 /// The operations that make the claim what it should be. They hold for the claim as it was seen.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::Mutation;
+use crate::cluster::{Mutation, Proof};
 use crate::objects::claim::ClaimWire;
 use crate::pvc_retention::rule::{Fate, Step};
 use serde_json::Value;
@@ -43,7 +43,8 @@ fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
         fate,
         step: Step::Update(update.clone()),
     };
-    match action(&claim(before), &verdict, &update).mutation {
+    let proof = Proof::of_test(std::time::Duration::from_secs(2));
+    match action(&claim(before), &verdict, &update, proof).mutation {
         Mutation::Patch(operations) => format!("own: {}", applied(before, operations)),
         Mutation::Disown { fresh, late } => format!(
             "disown: {}, late: {}",

@@ -18,8 +18,11 @@ use crate::{
     telemetry::Metrics,
 };
 use futures::future::join_all;
-use std::{collections::HashMap, sync::Arc};
-use tokio::time::Instant;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// Maximum age of the read of a set for its claims to be written by it. The set may be scaled or
+/// deleted meanwhile.
+const MAX_AGE: Duration = Duration::from_secs(2);
 
 /// What the reconciler works with.
 pub struct PvcRetention {
@@ -80,17 +83,17 @@ impl PvcRetention {
 
     /// The set as the API server knows it right now. If it is gone, going or another one, the watch will tell.
     async fn live(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Read>, Retry> {
-        let decided = Instant::now();
-        let read = self.live_sets.get(name, READ_LIMIT).await;
-        let set =
-            read.map_err(|error| Retry::new(format!("the set could not be read: {error}")))?;
-        let read = set.and_then(|set| managed(set, Some(decided)));
+        let set = self.live_sets.read(name, READ_LIMIT).await;
+        let set = set.map_err(|error| Retry::new(format!("the set could not be read: {error}")))?;
+        let proof = set.proof(MAX_AGE);
+        let read = set.value.and_then(|set| managed(set, Some(proof)));
         Ok(read.filter(|read| read.set.uid == cached.set.uid))
     }
 
     async fn pods(&self, name: &ObjectName) -> Result<Arc<Store<Pod>>, Retry> {
         let live = self.live_pods.list(&name.namespace).await;
-        live.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))
+        let live = live.map_err(|error| Retry::new(format!("pods could not be listed: {error}")));
+        Ok(live?.value)
     }
 
     /// Does what is wanted of these claims.
@@ -105,14 +108,18 @@ impl PvcRetention {
 
     async fn act_on(&self, judged: &Judged, (member, verdict): Work<'_>) -> Result<(), Retry> {
         let (claim, name) = (&member.claim, &member.name);
+        // Nothing is written by what only the watches show.
+        let Some(proof) = judged.proof else {
+            return Ok(());
+        };
         let (action, reason) = match &verdict.step {
             Step::Leave => return Ok(()),
-            Step::Update(update) => (action(claim, verdict, update), verdict.fate.name()),
-            Step::Delete => (Action::delete(), SCALED_AWAY),
+            Step::Update(update) => (action(claim, verdict, update, proof), verdict.fate.name()),
+            Step::Delete => (Action::delete(proof), SCALED_AWAY),
         };
         let applied = self
             .apply
-            .perform(NAME, &member.target(judged.decided), action, reason)
+            .perform(NAME, &member.target(), action, reason)
             .await;
         if applied.written() {
             self.known.claims.outdate(name, claim);

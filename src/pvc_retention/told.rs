@@ -36,6 +36,6 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
         action: fate.name(),
         warning: fate != Fate::ClaimKept,
         note,
-        related: Some(member.target(None).reference()),
+        related: Some(member.target().reference()),
     })
 }
