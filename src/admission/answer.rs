@@ -1,7 +1,7 @@
 //! What it is answered.
 
 use crate::objects::{
-    finalizers::{self, Standing},
+    finalizers::{self, FinalizerState},
     patch::remove,
 };
 use json_patch::PatchOperation;
@@ -50,13 +50,17 @@ impl Answer {
     }
 
     /// With the finalizer appended, where the object needs it.
-    pub fn with_finalizer(standing: Standing, finalizers: &[Box<str>], finalizer: &str) -> Self {
+    pub fn with_finalizer(
+        standing: FinalizerState,
+        finalizers: &[Box<str>],
+        finalizer: &str,
+    ) -> Self {
         match standing {
-            Standing::NeedsFinalizer => Self::Patch {
+            FinalizerState::NeedsFinalizer => Self::Patch {
                 operations: vec![finalizers::append(finalizers, finalizer)],
                 what: format!("add the finalizer {finalizer}"),
             },
-            Standing::DeletionCandidate | Standing::Settled => Self::Allow,
+            FinalizerState::DeletionCandidate | FinalizerState::Settled => Self::Allow,
         }
     }
 

@@ -63,8 +63,8 @@ impl Claim {
     }
 
     /// How the claim stands towards its protection finalizer.
-    pub fn standing(&self) -> finalizers::Standing {
-        finalizers::standing(self.deleting, &self.finalizers, finalizers::PVC_PROTECTION)
+    pub fn finalizer_state(&self) -> finalizers::FinalizerState {
+        finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PVC_PROTECTION)
     }
 
     /// Whether the claim and the volume of this name are a bound pair from the claim's side.

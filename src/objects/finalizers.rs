@@ -17,7 +17,7 @@ const FIELD: &str = "finalizers";
 
 /// Where an object stands between its deletion and its finalizers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum FinalizerState {
     /// It lives and lacks the finalizer.
     NeedsFinalizer,
     /// It is being deleted and the finalizer is what we hold it by.
@@ -27,11 +27,11 @@ pub enum Standing {
 }
 
 /// Which of the three an object is.
-pub fn standing(deleting: bool, finalizers: &[Box<str>], finalizer: &str) -> Standing {
+pub fn finalizer_state(deleting: bool, finalizers: &[Box<str>], finalizer: &str) -> FinalizerState {
     match (deleting, has(finalizers, finalizer)) {
-        (false, false) => Standing::NeedsFinalizer,
-        (true, true) => Standing::DeletionCandidate,
-        (false, true) | (true, false) => Standing::Settled,
+        (false, false) => FinalizerState::NeedsFinalizer,
+        (true, true) => FinalizerState::DeletionCandidate,
+        (false, true) | (true, false) => FinalizerState::Settled,
     }
 }
 
@@ -90,19 +90,23 @@ mod tests {
     #[test]
     fn standing_follows_deletion_and_finalizer() {
         for (deleting, finalizers, expected) in [
-            (false, list(&[]), Standing::NeedsFinalizer),
-            (false, list(&["other"]), Standing::NeedsFinalizer),
-            (false, list(&["other", PVC_PROTECTION]), Standing::Settled),
-            (true, list(&[]), Standing::Settled),
-            (true, list(&["other"]), Standing::Settled),
+            (false, list(&[]), FinalizerState::NeedsFinalizer),
+            (false, list(&["other"]), FinalizerState::NeedsFinalizer),
+            (
+                false,
+                list(&["other", PVC_PROTECTION]),
+                FinalizerState::Settled,
+            ),
+            (true, list(&[]), FinalizerState::Settled),
+            (true, list(&["other"]), FinalizerState::Settled),
             (
                 true,
                 list(&["other", PVC_PROTECTION]),
-                Standing::DeletionCandidate,
+                FinalizerState::DeletionCandidate,
             ),
         ] {
             assert_eq!(
-                standing(deleting, &finalizers, PVC_PROTECTION),
+                finalizer_state(deleting, &finalizers, PVC_PROTECTION),
                 expected,
                 "{deleting} {finalizers:?}"
             );

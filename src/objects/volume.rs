@@ -65,8 +65,8 @@ pub struct ClaimRef {
 
 impl Volume {
     /// How the volume stands towards its protection finalizer.
-    pub fn standing(&self) -> finalizers::Standing {
-        finalizers::standing(self.deleting, &self.finalizers, finalizers::PV_PROTECTION)
+    pub fn finalizer_state(&self) -> finalizers::FinalizerState {
+        finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PV_PROTECTION)
     }
 
     /// The claim that it is, or was, bound to. A claim it is only reserved for is none.

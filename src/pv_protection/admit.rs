@@ -74,7 +74,7 @@ pub fn protect(request: &Request) -> Answer {
         Ok(wire) => Volume::from(wire),
         Err(unreadable) => return unreadable,
     };
-    Answer::with_finalizer(volume.standing(), &volume.finalizers, PV_PROTECTION)
+    Answer::with_finalizer(volume.finalizer_state(), &volume.finalizers, PV_PROTECTION)
 }
 
 /// Refuses to bind a volume that is being deleted.

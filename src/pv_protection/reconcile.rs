@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     cluster::{Apply, Feed, Reconcile, Retry, Target, WorkQueue},
-    objects::{Kind, ObjectName, Volume, finalizers::Standing},
+    objects::{Kind, ObjectName, Volume, finalizers::FinalizerState},
     telemetry::Metrics,
 };
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl PvProtection {
         self.volumes.listen(move |change| {
             if change
                 .new
-                .is_some_and(|volume| volume.standing() != Standing::Settled)
+                .is_some_and(|volume| volume.finalizer_state() != FinalizerState::Settled)
             {
                 line.add(change.name.clone());
             }
@@ -45,7 +45,7 @@ impl Reconcile for PvProtection {
 
     fn candidates(&self) -> Vec<ObjectName> {
         let volumes = self.volumes.read();
-        volumes.names_where(|volume| volume.standing() != Standing::Settled)
+        volumes.names_where(|volume| volume.finalizer_state() != FinalizerState::Settled)
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {

@@ -6,7 +6,7 @@ use crate::{
     cluster::{Action, Basis},
     objects::{
         Volume,
-        finalizers::{PV_PROTECTION, Standing},
+        finalizers::{FinalizerState, PV_PROTECTION},
     },
 };
 
@@ -21,14 +21,16 @@ pub enum Decision {
 
 /// What to do with the volume.
 pub fn decide(volume: &Volume) -> Decision {
-    match volume.standing() {
-        Standing::Settled => Decision::Leave(None),
-        Standing::NeedsFinalizer => Decision::Act(
+    match volume.finalizer_state() {
+        FinalizerState::Settled => Decision::Leave(None),
+        FinalizerState::NeedsFinalizer => Decision::Act(
             Action::add_finalizer(PV_PROTECTION),
             reasons::FINALIZER_MISSING,
         ),
-        Standing::DeletionCandidate if is_bound(volume) => Decision::Leave(Some(reasons::BOUND)),
-        Standing::DeletionCandidate => Decision::Act(
+        FinalizerState::DeletionCandidate if is_bound(volume) => {
+            Decision::Leave(Some(reasons::BOUND))
+        }
+        FinalizerState::DeletionCandidate => Decision::Act(
             Action::remove_finalizer(PV_PROTECTION, Basis::Object),
             reasons::NOT_BOUND,
         ),

@@ -77,7 +77,7 @@ pub fn protect(request: &Request) -> Answer {
         Ok(wire) => Claim::from(wire),
         Err(unreadable) => return unreadable,
     };
-    Answer::with_finalizer(claim.standing(), &claim.finalizers, PVC_PROTECTION)
+    Answer::with_finalizer(claim.finalizer_state(), &claim.finalizers, PVC_PROTECTION)
 }
 
 /// Refuses what would start to use a claim that is on its way out. Best effort: it looks at what the watches told, and refuses only

@@ -13,7 +13,7 @@ use crate::{
     },
     objects::{
         Claim, Kind, ObjectName, Pod,
-        finalizers::{PVC_PROTECTION, Standing},
+        finalizers::{FinalizerState, PVC_PROTECTION},
     },
     telemetry::Metrics,
 };
@@ -44,7 +44,7 @@ impl PvcProtection {
         self.claims.listen(move |change| {
             if change
                 .new
-                .is_some_and(|claim| claim.standing() != Standing::Settled)
+                .is_some_and(|claim| claim.finalizer_state() != FinalizerState::Settled)
             {
                 line.add(change.name.clone());
             }
@@ -146,7 +146,7 @@ impl Reconcile for PvcProtection {
 
     fn candidates(&self) -> Vec<ObjectName> {
         let claims = self.claims.read();
-        claims.names_where(|claim| claim.standing() != Standing::Settled)
+        claims.names_where(|claim| claim.finalizer_state() != FinalizerState::Settled)
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {

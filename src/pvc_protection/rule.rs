@@ -3,7 +3,7 @@
 use super::reasons;
 use crate::{
     causes::{FinishedPods, uses},
-    objects::{Claim, Pod, finalizers::Standing},
+    objects::{Claim, Pod, finalizers::FinalizerState},
 };
 
 /// What the rule looks at.
@@ -50,11 +50,11 @@ pub fn decide(view: &View<'_>) -> Cached {
 
 /// Decides by pods from a LIST that began after the claim's deletion was seen.
 pub fn decide_live(view: &View<'_>) -> Step {
-    match view.claim.standing() {
-        Standing::Settled => Step::Leave(None),
-        Standing::NeedsFinalizer => Step::Protect,
-        Standing::DeletionCandidate if in_use(view) => Step::Leave(Some(reasons::IN_USE)),
-        Standing::DeletionCandidate => Step::Unprotect,
+    match view.claim.finalizer_state() {
+        FinalizerState::Settled => Step::Leave(None),
+        FinalizerState::NeedsFinalizer => Step::Protect,
+        FinalizerState::DeletionCandidate if in_use(view) => Step::Leave(Some(reasons::IN_USE)),
+        FinalizerState::DeletionCandidate => Step::Unprotect,
     }
 }
 

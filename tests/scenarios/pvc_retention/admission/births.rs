@@ -1,4 +1,4 @@
-//! Standing in for the StatefulSet controller.
+//! FinalizerState in for the StatefulSet controller.
 //!
 //! Claims are created in a dry run: nothing is stored, so no reconciler has a part in the answer. Beside the stamps every reviewed
 //! claim gets the finalizer of pvc-protection; without it the webhook was not heard at all.
