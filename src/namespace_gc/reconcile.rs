@@ -125,7 +125,7 @@ impl Reconcile for NamespaceGc {
             return Err(Retry::later(left, "it was tried a moment ago"));
         }
         let waits = self.waiting.origin(name);
-        let origin = waits.unwrap_or(Origin::Departed);
+        let origin = waits.unwrap_or(Origin::RecentlyDeleted);
         let removal = self.remover.remove(name, origin, waits.is_some()).await;
         self.conclude(name, &removal, origin)
     }

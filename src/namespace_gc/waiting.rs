@@ -15,7 +15,7 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The watch told of its end.
-    Departed,
+    RecentlyDeleted,
     /// A collection found it.
     Collected,
 }
@@ -24,7 +24,7 @@ impl Origin {
     /// For metrics and the log: why it should go.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Departed => "Departed",
+            Self::RecentlyDeleted => "RecentlyDeleted",
             Self::Collected => Verdict::Orphan.name(),
         }
     }
@@ -172,7 +172,7 @@ mod tests {
         let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
         let mut last = Duration::ZERO;
         for attempt in 1..=4 {
-            let waits = waiting.failed(&name, Reason::NotEmpty, Origin::Departed);
+            let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
             assert!(
                 waits.delay > last && waits.news == (attempt == 1),
                 "{waits:?}"
@@ -182,13 +182,17 @@ mod tests {
         }
         let waits = waiting.failed(&name, Reason::Unavailable, Origin::Collected);
         assert!(waits.delay <= SECOND && waits.news, "{waits:?}");
-        assert_eq!(waiting.origin(&name), Some(Origin::Departed), "as it began");
-        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::Departed);
+        assert_eq!(
+            waiting.origin(&name),
+            Some(Origin::RecentlyDeleted),
+            "as it began"
+        );
+        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
         assert!(waits.delay <= SECOND * 30 && !waits.news, "{waits:?}");
         waiting.untold(&name, Reason::NotEmpty);
         assert!(
             waiting
-                .failed(&name, Reason::NotEmpty, Origin::Departed)
+                .failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted)
                 .news
         );
     }
@@ -196,7 +200,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_is_due_when_its_wait_is_over_and_counted_all_the_while() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
-        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::Departed);
+        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
         assert_eq!(waiting.left(&name), Some(waits.delay));
         assert!(waiting.due().is_empty());
         tokio::time::advance(SECOND * 30).await;

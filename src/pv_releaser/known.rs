@@ -5,7 +5,7 @@ use super::{
     rule::{Attachment, Decision, Left, View, decide},
 };
 use crate::{
-    cluster::{Change, Departed, Feed, Feeds},
+    cluster::{Change, Feed, Feeds, RecentlyDeleted},
     objects::{
         Claim, ManagedBy, ObjectName, StorageClass, Volume, VolumeAttachment, managed_by::Whose,
         volume::ClaimRef,
@@ -29,7 +29,7 @@ pub struct Known {
     pub attachments: Arc<Feed<VolumeAttachment>>,
     /// How to release.
     pub options: Arc<Options>,
-    departed: Arc<Departed<Box<str>, Arc<ManagedBy>>>,
+    recently_deleted: Arc<RecentlyDeleted<Box<str>, Arc<ManagedBy>>>,
     namespace: Option<Arc<str>>,
 }
 
@@ -42,7 +42,7 @@ impl Known {
             classes: feeds.classes.clone(),
             attachments: feeds.attachments.clone(),
             options: Arc::new(options),
-            departed: Arc::new(Departed::new(REMEMBERED)),
+            recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
             namespace: namespace.map(Into::into),
         };
         known.remember_claims();
@@ -51,14 +51,14 @@ impl Known {
 
     /// Before anything else listens to claims: whoever is woken by the end of one finds its labels here.
     fn remember_claims(&self) {
-        let departed = self.departed.clone();
+        let recently_deleted = self.recently_deleted.clone();
         self.claims.listen(move |change| {
             let replaced = |old: &Claim| change.new.is_none_or(|new| new.uid != old.uid);
             let gone = change.old.filter(|old| replaced(old));
             if let Some((claim, labels)) =
                 gone.and_then(|old| Some((old, old.managed_by.as_ref()?)))
             {
-                departed.remember(claim.uid.clone(), Arc::new((**labels).clone()));
+                recently_deleted.remember(claim.uid.clone(), Arc::new((**labels).clone()));
             }
         });
     }
@@ -77,14 +77,14 @@ impl Known {
     pub fn judge_with(&self, volume: &Volume, attachment: Attachment) -> Decision {
         let claim_ref = volume.claimed_by();
         let claim = claim_ref.and_then(|claim| self.claims.read().last_told(&claim.name));
-        let departed = claim_ref.and_then(|claim| self.departed.get(&claim.uid));
+        let recently_deleted = claim_ref.and_then(|claim| self.recently_deleted.get(&claim.uid));
         let class = ObjectName::new("", &*volume.class);
         let class = self.classes.read().last_told(&class);
         let view = View {
             volume,
             watched: claim_ref.is_some_and(|claim| self.watches(claim)),
             claim: claim.as_deref(),
-            departed: departed.as_deref(),
+            recently_deleted: recently_deleted.as_deref(),
             class: class.as_ref().map(|class| &*class.controller_id),
             attachment,
         };

@@ -17,7 +17,7 @@ pub struct View<'a> {
     /// The claim of the name that the volume says, whatever its uid.
     pub claim: Option<&'a Claim>,
     /// The last labels of the claim of the uid that the volume says, if it had any and went not long ago.
-    pub departed: Option<&'a ManagedBy>,
+    pub recently_deleted: Option<&'a ManagedBy>,
     /// Which installation the StorageClass of the volume names, where classes count.
     pub class: Option<&'a str>,
     /// Whether a node has the volume.
@@ -145,7 +145,7 @@ impl View<'_> {
         let released = self.volume.phase == Phase::Released && self.stays();
         // Its claim was another installation's, and then so is the volume.
         let foreign = |labels: &ManagedBy| !options.is_own_claim(labels);
-        let anothers = self.class.is_some() || self.departed.is_some_and(foreign);
+        let anothers = self.class.is_some() || self.recently_deleted.is_some_and(foreign);
         released && claim_is_gone && !anothers
     }
 
@@ -161,7 +161,7 @@ impl View<'_> {
     fn labels(&self, claim_ref: &ClaimRef) -> Option<&ManagedBy> {
         match self.living(claim_ref) {
             Some(claim) => claim.managed_by.as_deref(),
-            None => self.departed,
+            None => self.recently_deleted,
         }
     }
 }

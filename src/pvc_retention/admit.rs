@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
-    cluster::{Departed, Feed, LiveGet},
+    cluster::{Feed, LiveGet, RecentlyDeleted},
     objects::{
         Claim, ObjectName, StatefulSet,
         claim::ClaimWire,
@@ -50,8 +50,8 @@ pub fn hook(
     live: &Arc<LiveGet<StatefulSet>>,
     namespace: Option<&str>,
 ) -> Hook {
-    let departed = Arc::new(Departed::new(REMEMBERED));
-    let memory = departed.clone();
+    let recently_deleted = Arc::new(RecentlyDeleted::new(REMEMBERED));
+    let memory = recently_deleted.clone();
     sets.listen(move |change| {
         if let (Some(old), None) = (change.old, change.new) {
             memory.remember(change.name.clone(), old.clone());
@@ -60,7 +60,7 @@ pub fn hook(
     let door = Arc::new(Door {
         sets: sets.clone(),
         live: live.clone(),
-        departed,
+        recently_deleted,
         namespace: namespace.map(str::to_owned),
     });
     Hook {
@@ -77,7 +77,7 @@ pub fn hook(
 struct Door {
     sets: Arc<Feed<StatefulSet>>,
     live: Arc<LiveGet<StatefulSet>>,
-    departed: Arc<Departed<ObjectName, Arc<StatefulSet>>>,
+    recently_deleted: Arc<RecentlyDeleted<ObjectName, Arc<StatefulSet>>>,
     namespace: Option<String>,
 }
 
@@ -161,7 +161,7 @@ impl Door {
     fn told<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
         let set = |name| {
             let known = self.sets.read().last_told(&name);
-            known.or_else(|| self.departed.get(&name))
+            known.or_else(|| self.recently_deleted.get(&name))
         };
         let named = |reading: &Reading<'a>| set(ObjectName::new(namespace, reading.set));
         let found = readings

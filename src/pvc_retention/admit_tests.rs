@@ -46,7 +46,7 @@ fn door_before(
     Door {
         sets: Feed::filled(told),
         live: LiveGet::namespaced(metrics, &client),
-        departed: Arc::new(Departed::new(REMEMBERED)),
+        recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
         namespace: None,
     }
 }
@@ -55,9 +55,10 @@ fn status(code: u16, reason: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason})
 }
 
-fn departed(door: Door) -> Door {
+fn recently_deleted(door: Door) -> Door {
     let set = Arc::new(wire().into());
-    door.departed.remember(ObjectName::new("ns", "web"), set);
+    door.recently_deleted
+        .remember(ObjectName::new("ns", "web"), set);
     door
 }
 
@@ -102,7 +103,7 @@ async fn what_is_known_and_who_asks_decide() {
     ] {
         let told_of = if told { vec![wire()] } else { vec![] };
         let door = door(told_of, code, &body);
-        let door = if went { departed(door) } else { door };
+        let door = if went { recently_deleted(door) } else { door };
         let case = format!("told {told}, went {went}, GET {code}");
         let none = json!(null);
         assert_eq!(
@@ -122,7 +123,7 @@ async fn what_is_known_and_who_asks_decide() {
 /// The claim of an ephemeral volume may have a name that a set's claim could have.
 #[tokio::test]
 async fn a_claim_that_has_a_controller_is_its_business() {
-    let door = departed(door(vec![], 404, &status(404, "NotFound")));
+    let door = recently_deleted(door(vec![], 404, &status(404, "NotFound")));
     let pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "data", "uid": "p", "controller": true}]);
     for user in [CONTROLLER, ALL_CONTROLLERS] {
         assert_eq!(answer(&door, user, pod.clone()).await, "allowed");
@@ -253,7 +254,7 @@ async fn a_claim_of_sets_that_are_gone_as_far_as_is_known_is_refused() {
         let set = named("c", "a-b", (policy, "Delete"));
         let set: StatefulSetWire = serde_json::from_value(set).expect("a set");
         let name = ObjectName::new("ns", "c");
-        door.departed.remember(name, Arc::new(set.into()));
+        door.recently_deleted.remember(name, Arc::new(set.into()));
         assert_eq!(born(&door, "c").await, expected, "{policy}");
     }
 }

@@ -253,7 +253,7 @@ async fn a_dry_run_deletes_nothing() {
         (true, 0)
     );
     assert_eq!(scene.server.reasons(), [""; 0]);
-    scene.shows(r#"actions_total{component="namespace-gc",action="DeleteFromBackend",reason="Departed",outcome="Withheld"} 1"#);
+    scene.shows(r#"actions_total{component="namespace-gc",action="DeleteFromBackend",reason="RecentlyDeleted",outcome="Withheld"} 1"#);
 }
 
 /// Lists are shared, deletions are bounded.

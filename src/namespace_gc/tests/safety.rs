@@ -180,13 +180,19 @@ async fn ns_23_who_does_not_lead_deletes_nothing_however_it_came_to_it() {
     let scene = Scene::following(Options::default());
     scene.storage.create("orphan");
     let name = ObjectName::new("", "orphan");
-    let removal = scene.remover.remove(&name, Origin::Departed, false).await;
+    let removal = scene
+        .remover
+        .remove(&name, Origin::RecentlyDeleted, false)
+        .await;
     assert_eq!(
         (removal, scene.storage.deletions()),
         (Removal::NotLeading, 0)
     );
     scene.gain_lead();
-    let removal = scene.remover.remove(&name, Origin::Departed, false).await;
+    let removal = scene
+        .remover
+        .remove(&name, Origin::RecentlyDeleted, false)
+        .await;
     assert_eq!((removal, scene.storage.deletions()), (Removal::Deleted, 1));
 }
 

@@ -76,7 +76,7 @@ fn claim(uid: &str, labels: Value) -> Claim {
 #[derive(Clone)]
 struct Else {
     claim: Option<Claim>,
-    departed: Option<ManagedBy>,
+    recently_deleted: Option<ManagedBy>,
     class: Option<String>,
     watched: bool,
     attachment: Attachment,
@@ -85,7 +85,7 @@ struct Else {
 /// Nothing is, and no attachment there is.
 const NOTHING: Else = Else {
     claim: None,
-    departed: None,
+    recently_deleted: None,
     class: None,
     watched: true,
     attachment: Attachment::Absent,
@@ -103,7 +103,7 @@ fn known(uid: &str, labels: Value) -> Else {
 fn gone(labels: Value) -> Else {
     let labels = claim("1", labels).managed_by;
     Else {
-        departed: labels.map(|labels| *labels),
+        recently_deleted: labels.map(|labels| *labels),
         ..NOTHING
     }
 }
@@ -136,7 +136,7 @@ fn decided(volume: &Volume, other: &Else, options: &Options) -> Decision {
         volume,
         watched: other.watched,
         claim: other.claim.as_ref(),
-        departed: other.departed.as_ref(),
+        recently_deleted: other.recently_deleted.as_ref(),
         class: other.class.as_deref(),
         attachment: other.attachment,
     };

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Departed<K, V> {
+pub struct RecentlyDeleted<K, V> {
     remembered: Duration,
     memory: Mutex<Memory<K, V>>,
 }
@@ -22,7 +22,7 @@ struct Memory<K, V> {
     order: VecDeque<(Instant, K)>,
 }
 
-impl<K: Clone + Eq + Hash, V: Clone> Departed<K, V> {
+impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
     /// Remembers each for so long.
     pub fn new(remembered: Duration) -> Self {
         let memory = Memory {
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_went_is_remembered_for_a_while() {
-        let departed = Departed::new(MINUTE);
+        let departed = RecentlyDeleted::new(MINUTE);
         departed.remember("web", 1);
         tokio::time::advance(MINUTE / 2).await;
         assert_eq!(departed.get(&"web"), Some(1));
