@@ -1,6 +1,6 @@
 //! The feeds of one process, one per kind.
 
-use super::{apis::scoped, feed::Feed, heard::Heard};
+use super::{activity::WatchActivity, apis::scoped, feed::Feed};
 use crate::{
     objects::{Claim, Kind, Namespace, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
     telemetry::Metrics,
@@ -52,7 +52,7 @@ impl Feeds {
         client: &Client,
         namespace: Option<&str>,
     ) -> BoxFuture<'static, ()> {
-        let client = &Heard::told(kind, &self.metrics).client(client);
+        let client = &WatchActivity::told(kind, &self.metrics).client(client);
         match kind {
             Kind::Pod => Box::pin(self.pods.clone().run(scoped(client, namespace))),
             Kind::PersistentVolumeClaim => {

@@ -5,6 +5,7 @@
 mod absence;
 mod access;
 mod action;
+mod activity;
 mod apis;
 mod applied;
 mod apply;
@@ -17,7 +18,6 @@ mod evidence;
 mod fair_semaphore;
 mod feed;
 mod feeds;
-mod heard;
 mod lanes;
 mod leadership;
 mod lease;

@@ -17,12 +17,12 @@ use tokio::time::Instant;
 
 /// The last sign of life, in milliseconds since `began`.
 #[derive(Clone)]
-pub(super) struct Heard {
+pub(super) struct WatchActivity {
     began: Instant,
     last: Arc<AtomicU64>,
 }
 
-impl Heard {
+impl WatchActivity {
     /// Counts from now on, and tells at every scrape.
     pub(super) fn told(kind: Kind, metrics: &Metrics) -> Self {
         let heard = Self {
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn beginnings_and_bookmarks_are_signs_of_life() {
         let metrics = Metrics::new();
-        let client = Heard::told(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
+        let client = WatchActivity::told(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
         tokio::time::sleep(Duration::from_secs(100)).await;
         assert_eq!(age(&metrics), 100, "nothing was heard yet");
         let api: Api<Pod> = Api::all(client);
@@ -139,7 +139,7 @@ mod tests {
     async fn a_refusal_is_none() {
         let metrics = Metrics::new();
         let refusing = quiet_server(StatusCode::GONE);
-        let client = Heard::told(Kind::Pod, &metrics).client(&refusing);
+        let client = WatchActivity::told(Kind::Pod, &metrics).client(&refusing);
         tokio::time::sleep(Duration::from_secs(10)).await;
         let request = Request::get("/api/v1/pods?watch=1").body(Body::empty());
         let answer = client.send(request.expect("a request")).await;
