@@ -2,6 +2,7 @@
 
 mod answer;
 mod body_budget;
+mod call_budget;
 mod connection;
 mod decision;
 mod envelope;
@@ -9,7 +10,6 @@ mod gate;
 mod hook;
 mod limits;
 mod metered;
-mod patience;
 mod published_path;
 mod request;
 mod router;

@@ -1,6 +1,6 @@
 //! What the API server asks.
 
-use super::{answer::Answer, patience};
+use super::{answer::Answer, call_budget};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, time::Duration};
@@ -32,7 +32,7 @@ pub struct Request {
     pub user_info: UserInfo,
     /// For everything that is asked of the API server about this: less than it waits for the answer.
     #[serde(skip, default = "untold")]
-    pub patience: Duration,
+    pub call_budget: Duration,
     #[serde(default)]
     object: Option<Box<RawValue>>,
     #[serde(default)]
@@ -86,7 +86,7 @@ impl Request {
 }
 
 fn untold() -> Duration {
-    patience::UNTOLD
+    call_budget::DEFAULT_BUDGET
 }
 
 /// The API server has read the object before us: if we cannot, the fault is ours, and no user's to wait for.

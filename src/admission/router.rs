@@ -3,9 +3,8 @@
 use super::{
     answer::Answer,
     body_budget::{self, Grant, Share},
-    decision, envelope,
+    call_budget, decision, envelope,
     hook::Hook,
-    patience,
     request::Request,
 };
 use crate::telemetry::{Metrics, Sparse};
@@ -84,9 +83,9 @@ struct Route {
 async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     let started = Instant::now();
     let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
-    let time = patience::announced(request.uri(), limit);
+    let time = call_budget::announced(request.uri(), limit);
     let (response, verdict) = match receive(&route, request.into_body(), time).await {
-        Ok(received) => answer(&route, received, patience::for_questions(time), started).await,
+        Ok(received) => answer(&route, received, call_budget::for_questions(time), started).await,
         Err(refusal) => refusal,
     };
     let metrics = &route.options.metrics;
@@ -176,7 +175,7 @@ fn overloaded(route: &Route, time: Duration) -> Refusal {
 async fn answer(
     route: &Route,
     received: Received<'_>,
-    patience: Duration,
+    call_budget: Duration,
     started: Instant,
 ) -> (Response, &'static str) {
     let hook = &route.hook;
@@ -186,7 +185,7 @@ async fn answer(
     } = received;
     let request = match envelope::decode(&body) {
         Ok(mut request) => {
-            request.patience = patience;
+            request.call_budget = call_budget;
             Arc::new(request)
         }
         Err(sentence) => return unreadable(route, StatusCode::BAD_REQUEST, sentence),

@@ -102,13 +102,13 @@ impl Guard {
                 if volume.metadata.deletion_timestamp.is_some() && binds(&before, &volume) =>
             {
                 let name = volume.metadata.name.as_deref().unwrap_or_default();
-                self.judge(name, claim, request.patience).await
+                self.judge(name, claim, request.call_budget).await
             }
             _ => Answer::Allow,
         }
     }
 
-    async fn judge(&self, volume: &str, claim_ref: &ClaimRefWire, patience: Duration) -> Answer {
+    async fn judge(&self, volume: &str, claim_ref: &ClaimRefWire, call_budget: Duration) -> Answer {
         if self
             .namespace
             .as_ref()
@@ -126,7 +126,7 @@ impl Guard {
         if told.is_some_and(|claim| was_bound(&claim)) {
             return Answer::Allow;
         }
-        let live = self.live.get(&name, patience).await;
+        let live = self.live.get(&name, call_budget).await;
         if live.map_or(true, |claim| claim.is_some_and(|claim| was_bound(&claim))) {
             return Answer::Allow;
         }

@@ -139,7 +139,12 @@ impl Guard {
         // All at once, for there is only so much time.
         let looks = suspects.iter().map(async |claim| {
             // What could not be read is not refused either.
-            let live = self.live.get(claim, request.patience).await.ok().flatten();
+            let live = self
+                .live
+                .get(claim, request.call_budget)
+                .await
+                .ok()
+                .flatten();
             live.is_some_and(|live| is_in_the_way(&live, pod, &claim.name))
         });
         let looks = join_all(looks).await;

@@ -178,7 +178,7 @@ async fn an_api_server_that_is_silent_is_waited_for_once() {
     let (claims, pods) = (claims(), Feed::filled(Vec::new()));
     let client = Client::new(silent, "default");
     let asked = asked_by(&client, &claims, &pods, &request);
-    let answer = tokio::time::timeout(request.patience * 3 / 2, asked).await;
+    let answer = tokio::time::timeout(request.call_budget * 3 / 2, asked).await;
     assert!(matches!(answer, Ok(Answer::Allow)), "{answer:?}");
 }
 

@@ -114,7 +114,7 @@ impl Door {
     }
 
     async fn provide(&self, request: &Request, wishes: &[Wish], said: &mut Said) {
-        let until = Instant::now() + request.patience;
+        let until = Instant::now() + request.call_budget;
         if let Some(requesters) = &self.requesters
             && let Err(complaint) = requesters.check(request).await
         {

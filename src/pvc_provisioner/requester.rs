@@ -24,7 +24,7 @@ impl Requesters {
     /// A sentence for the requester, where it may not or that could not be found out within the request's patience.
     pub async fn check(&self, request: &Request) -> Result<(), Complaint> {
         let question = question(&request.user_info, &request.namespace);
-        match self.access.allows(question, request.patience).await {
+        match self.access.allows(question, request.call_budget).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Complaint::forbidden(
                 &request.user_info.username,

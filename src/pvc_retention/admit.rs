@@ -132,7 +132,7 @@ impl Door {
         told: Found<'_>,
     ) -> Answer {
         let set = ObjectName::new(request.namespace.as_str(), told.reading.set);
-        match self.live.get(&set, request.patience).await {
+        match self.live.get(&set, request.call_budget).await {
             Ok(Some(live)) if live.makes(told.reading.template) => {
                 let set = live.into();
                 stamp(&Found { set, ..told }, claim)

@@ -224,7 +224,7 @@ async fn a_review_may_ask_for_half_of_the_time() {
     let router = {
         let asked = asked.clone();
         let hook = hook(move |request| {
-            asked.lock().expect("no panic").push(request.patience);
+            asked.lock().expect("no panic").push(request.call_budget);
             Answer::Allow
         });
         router(vec![hook], &options(false))

@@ -23,7 +23,7 @@ impl Door {
     ) -> Answer {
         let asked = readings(name).map(async |reading| {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
-            let live = self.live.get(&set, request.patience).await;
+            let live = self.live.get(&set, request.call_budget).await;
             if let Err(error) = &live {
                 tracing::warn!(%set, %error, "not read live; the claim is not stamped for it");
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Where a client does not say how long it waits: the shortest timeout that a webhook may have.
 const UNANNOUNCED: Duration = Duration::from_secs(1);
 /// Half of it.
-pub(super) const UNTOLD: Duration = Duration::from_millis(500);
+pub(super) const DEFAULT_BUDGET: Duration = Duration::from_millis(500);
 
 /// The time that the API server says it waits (`?timeout=2s`), but not more than `limit`: what a
 /// review holds meanwhile is not for the client to decide.
@@ -52,6 +52,6 @@ mod tests {
             let time = announced(&uri.parse().expect("a URI"), limit);
             assert_eq!(time.as_millis(), milliseconds, "{uri}");
         }
-        assert_eq!(for_questions(UNANNOUNCED), UNTOLD);
+        assert_eq!(for_questions(UNANNOUNCED), DEFAULT_BUDGET);
     }
 }
