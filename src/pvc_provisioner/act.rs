@@ -1,8 +1,8 @@
 //! What becomes of a decision of the reconciler.
 
 use super::{
-    Complaint, NAME, PvcProvisioner, Wish,
-    complaint::is_refused,
+    NAME, Notice, PvcProvisioner, Wish,
+    notice::is_refused,
     reasons,
     rule::{Decision, User},
     template::{Birth, Template},
@@ -103,8 +103,8 @@ impl PvcProvisioner {
     }
 
     fn failed(&self, name: &ObjectName, user: &User, wish: &Wish, error: &kube::Error) -> Retry {
-        let complaint = Complaint::failed(wish, error, "and will be tried again");
-        self.tell.obstacle(name, user, complaint);
+        let notice = Notice::failed(wish, error, "and will be tried again");
+        self.tell.obstacle(name, user, notice);
         let pause = if is_refused(error) {
             REFUSED
         } else {
@@ -114,11 +114,11 @@ impl PvcProvisioner {
     }
 
     fn refuse(&self, name: &ObjectName, user: &User, reason: &'static str) {
-        let complaint = match reason {
-            reasons::STALE => Complaint::stale(&name.name, !self.options.authorizes()),
-            _ => Complaint::requester_unknown(&name.name),
+        let notice = match reason {
+            reasons::STALE => Notice::stale(&name.name, !self.options.authorizes()),
+            _ => Notice::requester_unknown(&name.name),
         };
-        self.tell.obstacle(name, user, complaint);
+        self.tell.obstacle(name, user, notice);
     }
 
     /// The pod for which the claim was made is there, which the pod is told once.

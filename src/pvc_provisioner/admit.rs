@@ -4,9 +4,9 @@
 //! API's own validation or Pod Security refuses never gets here. Only quota refuses later, and then the claim is collected.
 
 use super::{
-    Complaint, Known, NAME, Options, Requesters, Wish,
+    Known, NAME, Notice, Options, Requesters, Wish,
     asked::asked,
-    complaint::is_the_templates_fault,
+    notice::is_the_templates_fault,
     reasons,
     rule::{Decision, Terms, User, View, Wait, decide},
     template::Birth,
@@ -60,20 +60,20 @@ pub fn hook(door: Door) -> Hook {
 /// What has to be said about a pod.
 #[derive(Default)]
 struct Said {
-    complaints: Vec<Complaint>,
+    notices: Vec<Notice>,
     /// Some of it is the template's fault.
     invalid: bool,
 }
 
 impl Said {
-    fn invalid(&mut self, complaints: impl IntoIterator<Item = Complaint>) {
-        let before = self.complaints.len();
-        self.complaints.extend(complaints);
-        self.invalid |= self.complaints.len() > before;
+    fn invalid(&mut self, notices: impl IntoIterator<Item = Notice>) {
+        let before = self.notices.len();
+        self.notices.extend(notices);
+        self.invalid |= self.notices.len() > before;
     }
 
     fn answer(self, strict: bool) -> Answer {
-        let sentences = self.complaints.into_iter().map(|each| each.sentence);
+        let sentences = self.notices.into_iter().map(|each| each.sentence);
         if strict && self.invalid {
             let message = sentences.collect::<Vec<_>>().join("; ");
             return Answer::Deny { code: 422, message };
@@ -101,9 +101,9 @@ impl Door {
         let Some(wishes) = Wishes::of(&pod).filter(|_| self.covers(&request.namespace)) else {
             return Answer::Allow;
         };
-        let (wishes, complaints) = asked(&wishes);
+        let (wishes, notices) = asked(&wishes);
         let mut said = Said::default();
-        said.invalid(complaints);
+        said.invalid(notices);
         let refused = self.options.strict && said.invalid;
         if request.dry_run == Some(true) {
             said.invalid(wishes.iter().flat_map(unknown_fields));
@@ -116,9 +116,9 @@ impl Door {
     async fn provide(&self, request: &Request, wishes: &[Wish], said: &mut Said) {
         let until = Instant::now() + request.call_budget;
         if let Some(requesters) = &self.requesters
-            && let Err(complaint) = requesters.check(request).await
+            && let Err(notice) = requesters.check(request).await
         {
-            said.complaints.push(complaint);
+            said.notices.push(notice);
             return;
         }
         for wish in wishes {
@@ -156,7 +156,7 @@ impl Door {
             Decision::Create(_) => self.create(name, wish, until, said).await,
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
-                said.complaints.push(Complaint::stale(&name.name, again));
+                said.notices.push(Notice::stale(&name.name, again));
             }
             // It is there: for another pod, or for this one, which the reconciler makes its owner.
             Decision::Leave(_) | Decision::Await(_) | Decision::Give(_) => {}
@@ -184,7 +184,7 @@ impl Door {
             .apply
             .create(NAME, creation, caller, reasons::ASKED_FOR);
         match created.await {
-            Applied::Withheld => said.complaints.push(Complaint::withheld(&name.name)),
+            Applied::Withheld => said.notices.push(Notice::withheld(&name.name)),
             Applied::Failed(error) => self.failed(wish, &error, said),
             Applied::Done | Applied::Outdated | Applied::NotLeading => {}
         }
@@ -195,18 +195,18 @@ impl Door {
             Some(_) => "re-create the pod once that is mended",
             None => "and will be tried again",
         };
-        let complaint = Complaint::failed(wish, error, then);
+        let notice = Notice::failed(wish, error, then);
         if is_the_templates_fault(error) {
-            said.invalid([complaint]);
+            said.invalid([notice]);
         } else {
-            said.complaints.push(complaint);
+            said.notices.push(notice);
         }
     }
 }
 
-fn unknown_fields(wish: &Wish) -> impl Iterator<Item = Complaint> {
+fn unknown_fields(wish: &Wish) -> impl Iterator<Item = Notice> {
     let fields = wish.template.unknown_fields().iter();
-    fields.map(|field| Complaint::unknown_field(&wish.volume, field))
+    fields.map(|field| Notice::unknown_field(&wish.volume, field))
 }
 
 fn shortened(mut sentence: String) -> String {

@@ -1,23 +1,23 @@
-//! What a pod's annotations come to: claims, and complaints about the rest.
+//! What a pod's annotations come to: claims, and notices about the rest.
 
-use super::{Complaint, Wish, template::Template};
+use super::{Notice, Wish, template::Template};
 use crate::objects::{Wishes, wishes::Wished};
 
 const ENABLED: &str = "enabled";
 const TEMPLATE: &str = "pvc";
 
 /// Everything the pod asks for that can be done, in the order of its volumes, and what is wrong with the rest.
-pub fn asked(wishes: &Wishes) -> (Vec<Wish>, Vec<Complaint>) {
-    let mut complaints = strange(wishes);
+pub fn asked(wishes: &Wishes) -> (Vec<Wish>, Vec<Notice>) {
+    let mut notices = strange(wishes);
     let mut claims = Vec::new();
     for wished in &wishes.volumes {
         match wish(wishes, wished) {
             Ok(Some(wish)) => claims.push(wish),
             Ok(None) => {}
-            Err(complaint) => complaints.push(complaint),
+            Err(notice) => notices.push(notice),
         }
     }
-    (claims, complaints)
+    (claims, notices)
 }
 
 /// The volume for which the pod asks for the claim of that name, and the unread text of the
@@ -30,7 +30,7 @@ pub fn request_for<'a>(wishes: &'a Wishes, claim: &str) -> Option<(&'a str, &'a 
     Some((&wished.volume, wishes.get(&wished.volume, TEMPLATE)?))
 }
 
-fn wish(wishes: &Wishes, wished: &Wished) -> Result<Option<Wish>, Complaint> {
+fn wish(wishes: &Wishes, wished: &Wished) -> Result<Option<Wish>, Notice> {
     let volume = &*wished.volume;
     if enabled(wishes, volume) != Some(true) {
         return Ok(None);
@@ -38,12 +38,12 @@ fn wish(wishes: &Wishes, wished: &Wished) -> Result<Option<Wish>, Complaint> {
     let claim = wished
         .claim
         .clone()
-        .ok_or_else(|| Complaint::not_a_claim(volume))?;
+        .ok_or_else(|| Notice::not_a_claim(volume))?;
     let text = wishes
         .get(volume, TEMPLATE)
-        .ok_or_else(|| Complaint::missing_template(volume))?;
+        .ok_or_else(|| Notice::missing_template(volume))?;
     let template =
-        Template::parse(text).map_err(|error| Complaint::invalid_template(volume, &error))?;
+        Template::parse(text).map_err(|error| Notice::invalid_template(volume, &error))?;
     Ok(Some(Wish {
         volume: volume.into(),
         claim,
@@ -52,18 +52,18 @@ fn wish(wishes: &Wishes, wished: &Wished) -> Result<Option<Wish>, Complaint> {
 }
 
 /// Annotations that no volume of the pod answers to, or that say nothing.
-fn strange(wishes: &Wishes) -> Vec<Complaint> {
+fn strange(wishes: &Wishes) -> Vec<Notice> {
     let annotations = wishes.annotations.iter();
     annotations
         .filter_map(|(key, value)| match key.rsplit_once('.') {
             Some((volume, ENABLED)) => match boolean(value) {
-                None => Some(Complaint::not_a_boolean(volume, value)),
-                Some(true) if !has(wishes, volume) => Some(Complaint::missing_volume(volume)),
+                None => Some(Notice::not_a_boolean(volume, value)),
+                Some(true) if !has(wishes, volume) => Some(Notice::missing_volume(volume)),
                 Some(_) => None,
             },
             // Without `.enabled` it is put there for later, and says nothing.
             Some((volume, TEMPLATE)) if !volume.is_empty() => None,
-            _ => Some(Complaint::unknown_key(key)),
+            _ => Some(Notice::unknown_key(key)),
         })
         .collect()
 }

@@ -30,12 +30,9 @@ fn wishes(annotations: &[(&str, &str)]) -> Wishes {
 }
 
 fn told(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
-    let (claims, complaints) = asked(&wishes(annotations));
+    let (claims, notices) = asked(&wishes(annotations));
     let claims = claims.iter().map(|wish| wish.claim.to_string()).collect();
-    let reasons = complaints
-        .iter()
-        .map(|complaint| complaint.reason)
-        .collect();
+    let reasons = notices.iter().map(|notice| notice.reason).collect();
     (claims, reasons)
 }
 

@@ -32,10 +32,10 @@ mod admit;
 mod asked;
 #[cfg(test)]
 mod asked_tests;
-mod complaint;
 mod known;
 mod marks;
 mod metrics;
+mod notice;
 mod reconcile;
 mod requester;
 mod rule;
@@ -50,10 +50,10 @@ mod wish;
 
 pub use admit::{Door, hook};
 pub use asked::asked;
-pub use complaint::Complaint;
 pub use known::Known;
 pub use marks::marks_hook;
 pub use metrics::register as register_metrics;
+pub use notice::Notice;
 pub use reconcile::PvcProvisioner;
 pub use requester::Requesters;
 pub use rule::{Decision, Terms, User, View, Wait, decide};

@@ -1,6 +1,6 @@
 //! Whether whoever creates a pod may create claims: without asking, anybody who may create pods gets claims by our rights.
 
-use super::Complaint;
+use super::Notice;
 use crate::{
     admission::{Request, UserInfo},
     cluster::Access,
@@ -22,15 +22,15 @@ impl Requesters {
     ///
     /// # Errors
     /// A sentence for the requester, where it may not or that could not be found out within the request's patience.
-    pub async fn check(&self, request: &Request) -> Result<(), Complaint> {
+    pub async fn check(&self, request: &Request) -> Result<(), Notice> {
         let question = question(&request.user_info, &request.namespace);
         match self.access.allows(question, request.call_budget).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Complaint::forbidden(
+            Ok(false) => Err(Notice::forbidden(
                 &request.user_info.username,
                 &request.namespace,
             )),
-            Err(error) => Err(Complaint::not_authorized(&error)),
+            Err(error) => Err(Notice::not_authorized(&error)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What users are told of, on the pod: once for each cause, not once for each look.
 
-use super::{Complaint, Known, asked::asked, rule::User};
+use super::{Known, Notice, asked::asked, rule::User};
 use crate::{
     cluster::{Announcement, Apply, Regarding, Target, Told},
     objects::{Kind, ObjectName, Pod},
@@ -8,15 +8,15 @@ use crate::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
 
-type Complaints = Told<ObjectName, Complaint>;
+type Notices = Told<ObjectName, Notice>;
 
 /// See the module.
 pub struct Tell {
     apply: Arc<Apply>,
     /// Of a claim that cannot be made, by the claim's name.
-    claims: Arc<Complaints>,
+    claims: Arc<Notices>,
     /// Of a pod's annotations, by the pod's name.
-    pods: Arc<Complaints>,
+    pods: Arc<Notices>,
 }
 
 impl Tell {
@@ -30,11 +30,11 @@ impl Tell {
     }
 
     /// Something stands in the way of the claim that the pod asks for.
-    pub fn obstacle(&self, claim: &ObjectName, user: &User, complaint: Complaint) {
-        for complaint in self.claims.news(claim, &user.uid, [complaint].into()) {
+    pub fn obstacle(&self, claim: &ObjectName, user: &User, notice: Notice) {
+        for notice in self.claims.news(claim, &user.uid, [notice].into()) {
             let (told, name) = (self.claims.clone(), claim.clone());
             let related = reference(claim, None);
-            self.publish(pod_of(claim, user), complaint, Some(related), move || {
+            self.publish(pod_of(claim, user), notice, Some(related), move || {
                 told.forget(&name)
             });
         }
@@ -49,9 +49,9 @@ impl Tell {
     pub fn provisioned(&self, claim: &ObjectName, user: &User, uid: Option<&str>) {
         self.no_obstacle(claim);
         let volume = user.asks.as_deref().unwrap_or_default();
-        let complaint = Complaint::provisioned(&claim.name, volume);
+        let notice = Notice::provisioned(&claim.name, volume);
         let related = reference(claim, uid);
-        self.publish(pod_of(claim, user), complaint, Some(related), || {});
+        self.publish(pod_of(claim, user), notice, Some(related), || {});
     }
 
     /// What is wrong with the pod's annotations, and which of its claims are others'. `pod` is nothing once it is gone or runs.
@@ -64,17 +64,17 @@ impl Tell {
             self.pods.forget(name);
             return;
         };
-        let (wishes, mut complaints) = asked(wishes);
+        let (wishes, mut notices) = asked(wishes);
         let claims = wishes.iter().map(|wish| &wish.claim);
-        complaints.extend(claims.filter_map(|claim| {
+        notices.extend(claims.filter_map(|claim| {
             let claim = ObjectName::new(name.namespace.clone(), claim.clone());
             shared(&claim, pod, known)
         }));
-        let causes = complaints.into_iter().collect();
-        for complaint in self.pods.news(name, &pod.uid, causes) {
+        let causes = notices.into_iter().collect();
+        for notice in self.pods.news(name, &pod.uid, causes) {
             let (told, name) = (self.pods.clone(), name.clone());
             let regarding = regarding(name.clone(), &pod.uid);
-            self.publish(regarding, complaint, None, move || told.forget(&name));
+            self.publish(regarding, notice, None, move || told.forget(&name));
         }
     }
 
@@ -87,15 +87,15 @@ impl Tell {
     fn publish(
         &self,
         regarding: Regarding,
-        complaint: Complaint,
+        notice: Notice,
         related: Option<ObjectReference>,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let announcement = Announcement {
-            reason: complaint.reason,
-            action: complaint.reason,
-            warning: complaint.is_warning(),
-            note: complaint.sentence,
+            reason: notice.reason,
+            action: notice.reason,
+            warning: notice.is_warning(),
+            note: notice.sentence,
             related,
         };
         self.apply.announce(regarding, announcement, otherwise);
@@ -104,11 +104,11 @@ impl Tell {
 
 /// The claim was there before the pod and is another's. One that awaits a pod is about to get an owner, and one whose end is near is another
 /// matter.
-fn shared(name: &ObjectName, pod: &Pod, known: &Known) -> Option<Complaint> {
+fn shared(name: &ObjectName, pod: &Pod, known: &Known) -> Option<Notice> {
     let claim = known.claim(name).ok()??;
     let own = claim.owners.iter().any(|owner| *owner.uid == *pod.uid);
     let shared = !own && claim.awaiting_pod.is_none() && !claim.deleting;
-    shared.then(|| Complaint::shared(&name.name, &claim.owners))
+    shared.then(|| Notice::shared(&name.name, &claim.owners))
 }
 
 fn pod_of(claim: &ObjectName, user: &User) -> Regarding {

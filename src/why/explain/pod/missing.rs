@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     objects::{Pod as Kept, pod::PodWire},
-    pvc_provisioner::{Complaint, Wish, asked, template::Birth},
+    pvc_provisioner::{Notice, Wish, asked, template::Birth},
     why::{Cause, Code, Evidence, Object, World, explain::trimmed},
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -17,7 +17,7 @@ enum Maker {
     /// Our pvc-provisioner, for the pod's annotation.
     Annotation(Box<Wish>),
     /// The same, if it could.
-    Nobody(Complaint),
+    Nobody(Notice),
     /// Kubernetes, for a volume that lives as long as the pod.
     Ephemeral,
     /// The controller of StatefulSets, for the set of that name.
@@ -35,7 +35,7 @@ pub(super) fn causes(
 ) -> Vec<Cause> {
     let maker = maker(pod, mounted);
     let why = match &maker {
-        Maker::Nobody(complaint) => Some(invalid(object, complaint)),
+        Maker::Nobody(notice) => Some(invalid(object, notice)),
         // No quota is in the way of what nobody makes.
         Maker::User => None,
         maker => quota::exhausted(world, object.namespace_name(), &want(maker, mounted)),
@@ -85,8 +85,8 @@ fn told(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
     .run(command, purpose)
 }
 
-fn invalid(object: &Object, complaint: &Complaint) -> Cause {
-    let sentence = format!("No claim is made for the pod: {}.", complaint.sentence);
+fn invalid(object: &Object, notice: &Notice) -> Cause {
+    let sentence = format!("No claim is made for the pod: {}.", notice.sentence);
     let evidence = Evidence::new(object.to_string(), "metadata.annotations");
     Cause::new(Code::InvalidTemplate, sentence, evidence).run(
         object.describe(),
@@ -113,24 +113,22 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     let wishes = trimmed::<PodWire, Kept>(pod)?.wishes?;
-    let (claims, complaints) = asked(&wishes);
+    let (claims, notices) = asked(&wishes);
     let wished = claims
         .into_iter()
         .find(|wish| *wish.claim == *mounted.claim);
     if let Some(wish) = wished {
         return Some(Maker::Annotation(Box::new(wish)));
     }
-    let own = |each: &&Complaint| each.volume.as_deref() == Some(&*mounted.volume.name);
-    let of_no_volume = |each: &&Complaint| {
+    let own = |each: &&Notice| each.volume.as_deref() == Some(&*mounted.volume.name);
+    let of_no_volume = |each: &&Notice| {
         let mut volumes = wishes.volumes.iter();
         !volumes.any(|wished| each.volume.as_ref() == Some(&wished.volume))
     };
-    let mut all = complaints.iter();
+    let mut all = notices.iter();
     // An annotation for a volume that the pod does not have is probably a misspelt one for this.
-    let complaint = all
-        .find(own)
-        .or_else(|| complaints.iter().find(of_no_volume));
-    complaint.cloned().map(Maker::Nobody)
+    let notice = all.find(own).or_else(|| notices.iter().find(of_no_volume));
+    notice.cloned().map(Maker::Nobody)
 }
 
 fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {

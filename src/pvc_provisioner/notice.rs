@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// See the module. The same sentence is an admission warning and an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Complaint {
+pub struct Notice {
     /// The event's reason.
     pub reason: &'static str,
     /// The volume named by the annotations that it is about; none if it is about an annotation that
@@ -19,7 +19,7 @@ pub struct Complaint {
     pub sentence: String,
 }
 
-impl Complaint {
+impl Notice {
     /// `.enabled` is neither true nor false.
     pub fn not_a_boolean(volume: &str, value: &str) -> Self {
         let value: String = value.chars().take(40).collect();
@@ -145,7 +145,7 @@ impl Complaint {
         Self::new(reasons::SHARED, sentence)
     }
 
-    /// A claim was made: for once no complaint.
+    /// A claim was created.
     pub fn provisioned(claim: &str, volume: &str) -> Self {
         let sentence = format!("claim \"{claim}\" was made for volume \"{volume}\"");
         Self::about(volume, reasons::PROVISIONED, sentence)
