@@ -222,7 +222,7 @@ mod tests {
             shut_down: false,
             mounts,
             stateful_set: None,
-            wishes: None,
+            claim_requests: None,
         }))
     }
 

@@ -4,6 +4,7 @@
 //! into a compact value. Twenty thousand pods are then a few megabytes, and a field no rule reads cannot influence one.
 
 pub mod claim;
+pub mod claim_requests;
 pub mod finalizers;
 mod kind;
 pub mod managed_by;
@@ -19,9 +20,9 @@ pub mod storage_class;
 mod tracked;
 pub mod volume;
 pub mod volume_attachment;
-pub mod wishes;
 
 pub use claim::Claim;
+pub use claim_requests::ClaimRequests;
 pub use kind::Kind;
 pub use managed_by::{ControllerId, ManagedBy};
 pub use name::ObjectName;
@@ -32,4 +33,3 @@ pub use storage_class::StorageClass;
 pub use tracked::Tracked;
 pub use volume::Volume;
 pub use volume_attachment::VolumeAttachment;
-pub use wishes::Wishes;

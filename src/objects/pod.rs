@@ -3,7 +3,7 @@
 //! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`, `podIsShutDown`) and
 //! `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
 
-use super::{Kind, ObjectName, Tracked, wishes::Wishes};
+use super::{Kind, ObjectName, Tracked, claim_requests::ClaimRequests};
 use std::sync::Arc;
 
 pub use super::pod_wire::{ClaimSource, MIRROR, Mount, PodSpec, PodVolume, PodWire};
@@ -26,7 +26,7 @@ pub struct Pod {
     /// The uid of the StatefulSet that controls it.
     pub stateful_set: Option<Box<str>>,
     /// The claims it asks to be made for it.
-    pub wishes: Option<Box<Wishes>>,
+    pub claim_requests: Option<Box<ClaimRequests>>,
 }
 
 impl Pod {
@@ -51,7 +51,7 @@ impl From<PodWire> for Pod {
             shut_down: deleting && wire.metadata.deletion_grace_period_seconds == Some(0),
             mounts: wire.mounts(),
             stateful_set: wire.stateful_set(),
-            wishes: Wishes::of(&wire).map(|wishes| Box::new(wishes.compact())),
+            claim_requests: ClaimRequests::of(&wire).map(|wishes| Box::new(wishes.compact())),
             uid: wire.metadata.uid.unwrap_or_default().into(),
         }
     }
@@ -62,7 +62,7 @@ impl Tracked for Pod {
     const KIND: Kind = Kind::Pod;
 
     fn track(wire: PodWire) -> Option<Self> {
-        Some(Self::from(wire)).filter(|pod| !pod.mounts.is_empty() || pod.wishes.is_some())
+        Some(Self::from(wire)).filter(|pod| !pod.mounts.is_empty() || pod.claim_requests.is_some())
     }
 
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {

@@ -1,7 +1,7 @@
 //! What becomes of a decision of the reconciler.
 
 use super::{
-    NAME, Notice, PvcProvisioner, Wish,
+    ClaimRequest, NAME, Notice, PvcProvisioner,
     notice::is_refused,
     reasons,
     rule::{Decision, User},
@@ -102,7 +102,13 @@ impl PvcProvisioner {
         }
     }
 
-    fn failed(&self, name: &ObjectName, user: &User, wish: &Wish, error: &kube::Error) -> Retry {
+    fn failed(
+        &self,
+        name: &ObjectName,
+        user: &User,
+        wish: &ClaimRequest,
+        error: &kube::Error,
+    ) -> Retry {
         let notice = Notice::failed(wish, error, "and will be tried again");
         self.tell.obstacle(name, user, notice);
         let pause = if is_refused(error) {
@@ -172,9 +178,9 @@ impl PvcProvisioner {
 }
 
 /// What the pod asks the claim to be. One that waits for it says so.
-fn wish(claim: &ObjectName, user: &User) -> Option<Wish> {
+fn wish(claim: &ObjectName, user: &User) -> Option<ClaimRequest> {
     let (volume, template) = (user.asks.as_ref()?, user.template.as_ref()?);
-    Some(Wish {
+    Some(ClaimRequest {
         volume: volume.clone(),
         claim: claim.name.clone(),
         template: Template::clone(template),

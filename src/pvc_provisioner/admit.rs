@@ -4,9 +4,9 @@
 //! API's own validation or Pod Security refuses never gets here. Only quota refuses later, and then the claim is collected.
 
 use super::{
-    Known, NAME, Notice, Options, Requesters, Wish,
-    asked::asked,
+    ClaimRequest, Known, NAME, Notice, Options, Requesters,
     notice::is_the_templates_fault,
+    parse::parse_claim_requests,
     reasons,
     rule::{Decision, Terms, User, View, Wait, decide},
     template::Birth,
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
     cluster::{Applied, Apply, Caller, Creation},
-    objects::{Kind, ObjectName, Wishes, pod::PodWire},
+    objects::{ClaimRequests, Kind, ObjectName, pod::PodWire},
 };
 use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
@@ -98,22 +98,24 @@ impl Door {
             Ok(pod) => pod,
             Err(unreadable) => return unreadable,
         };
-        let Some(wishes) = Wishes::of(&pod).filter(|_| self.covers(&request.namespace)) else {
+        let Some(claim_requests) =
+            ClaimRequests::of(&pod).filter(|_| self.covers(&request.namespace))
+        else {
             return Answer::Allow;
         };
-        let (wishes, notices) = asked(&wishes);
+        let (claim_requests, notices) = parse_claim_requests(&claim_requests);
         let mut said = Said::default();
         said.invalid(notices);
         let refused = self.options.strict && said.invalid;
         if request.dry_run == Some(true) {
-            said.invalid(wishes.iter().flat_map(unknown_fields));
-        } else if !refused && !wishes.is_empty() {
-            self.provide(request, &wishes, &mut said).await;
+            said.invalid(claim_requests.iter().flat_map(unknown_fields));
+        } else if !refused && !claim_requests.is_empty() {
+            self.provide(request, &claim_requests, &mut said).await;
         }
         said.answer(self.options.strict)
     }
 
-    async fn provide(&self, request: &Request, wishes: &[Wish], said: &mut Said) {
+    async fn provide(&self, request: &Request, claim_requests: &[ClaimRequest], said: &mut Said) {
         let until = Instant::now() + request.call_budget;
         if let Some(requesters) = &self.requesters
             && let Err(notice) = requesters.check(request).await
@@ -121,7 +123,7 @@ impl Door {
             said.notices.push(notice);
             return;
         }
-        for wish in wishes {
+        for wish in claim_requests {
             let name = ObjectName::new(request.namespace.as_str(), wish.claim.clone());
             self.see_to(&name, wish, until, said).await;
         }
@@ -129,7 +131,13 @@ impl Door {
 
     /// The same rule as in the background. The pod itself is the only user that counts, and an absence need not be confirmed: the API
     /// server says so when the claim exists.
-    async fn see_to(&self, name: &ObjectName, wish: &Wish, until: Instant, said: &mut Said) {
+    async fn see_to(
+        &self,
+        name: &ObjectName,
+        wish: &ClaimRequest,
+        until: Instant,
+        said: &mut Said,
+    ) {
         let claim = self.known.claims.read().last_told(name);
         let pod = [User {
             deleting: false,
@@ -165,7 +173,13 @@ impl Door {
         }
     }
 
-    async fn create(&self, name: &ObjectName, wish: &Wish, until: Instant, said: &mut Said) {
+    async fn create(
+        &self,
+        name: &ObjectName,
+        wish: &ClaimRequest,
+        until: Instant,
+        said: &mut Said,
+    ) {
         let since = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let manifest = wish.template.manifest(&Birth {
             namespace: &name.namespace,
@@ -190,7 +204,7 @@ impl Door {
         }
     }
 
-    fn failed(&self, wish: &Wish, error: &kube::Error, said: &mut Said) {
+    fn failed(&self, wish: &ClaimRequest, error: &kube::Error, said: &mut Said) {
         let then = match self.requesters {
             Some(_) => "re-create the pod once that is mended",
             None => "and will be tried again",
@@ -204,7 +218,7 @@ impl Door {
     }
 }
 
-fn unknown_fields(wish: &Wish) -> impl Iterator<Item = Notice> {
+fn unknown_fields(wish: &ClaimRequest) -> impl Iterator<Item = Notice> {
     let fields = wish.template.unknown_fields().iter();
     fields.map(|field| Notice::unknown_field(&wish.volume, field))
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     cluster::{Access, Elector, Feed},
-    objects::{Pod, claim::ClaimWire, wishes::PREFIX},
+    objects::{Pod, claim::ClaimWire, claim_requests::PREFIX},
     pvc_provisioner::{Authorize, tests::TEMPLATE},
     telemetry::Metrics,
 };

@@ -1,6 +1,6 @@
 //! What the watches tell, and what a live list tells, about one claim's name.
 
-use super::{asked::request_for, rule::User, template::Template};
+use super::{parse::request_for, rule::User, template::Template};
 use crate::{
     cluster::{Feed, Feeds, Store},
     objects::{Claim, ObjectName, Pod},
@@ -74,8 +74,8 @@ fn read(pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
     let mut users: Vec<_> = users.collect();
     users.sort_by(|(one, _), (other, _)| one.rank(None).cmp(&other.rank(None)));
     let mut templates = Templates::default();
-    let asked = users.into_iter();
-    asked
+    let parse_claim_requests = users.into_iter();
+    parse_claim_requests
         .map(|(user, pod)| templates.asks(user, pod, claim))
         .collect()
 }
@@ -87,12 +87,12 @@ pub fn asker(name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
 
 /// The pod, before what it asks for is looked at.
 fn user(name: &ObjectName, pod: &Pod) -> User {
-    let wishes = pod.wishes.as_deref();
+    let claim_requests = pod.claim_requests.as_deref();
     User {
-        deleting: wishes.is_some_and(|wishes| wishes.deleting),
-        ended: wishes.is_some_and(|wishes| wishes.ended),
-        started: wishes.is_some_and(|wishes| !wishes.pending),
-        created: wishes.map_or(0, |wishes| wishes.created),
+        deleting: claim_requests.is_some_and(|claim_requests| claim_requests.deleting),
+        ended: claim_requests.is_some_and(|claim_requests| claim_requests.ended),
+        started: claim_requests.is_some_and(|claim_requests| !claim_requests.pending),
+        created: claim_requests.map_or(0, |claim_requests| claim_requests.created),
         name: (&*name.name).into(),
         uid: pod.uid.clone(),
         asks: None,
@@ -101,7 +101,7 @@ fn user(name: &ObjectName, pod: &Pod) -> User {
 }
 
 fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
-    request_for(pod.wishes.as_deref()?, &claim.name)
+    request_for(pod.claim_requests.as_deref()?, &claim.name)
 }
 
 /// How many different templates are read for one claim at a time. The pods of a workload share a

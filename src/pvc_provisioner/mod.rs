@@ -29,13 +29,14 @@
 
 mod act;
 mod admit;
-mod asked;
-#[cfg(test)]
-mod asked_tests;
+mod claim_request;
 mod known;
 mod marks;
 mod metrics;
 mod notice;
+mod parse;
+#[cfg(test)]
+mod parse_tests;
 mod reconcile;
 mod requester;
 mod rule;
@@ -46,21 +47,20 @@ pub mod template;
 mod tests;
 mod waiting;
 mod wake;
-mod wish;
 
 pub use admit::{Door, hook};
-pub use asked::asked;
+pub use claim_request::ClaimRequest;
 pub use known::Known;
 pub use marks::marks_hook;
 pub use metrics::register as register_metrics;
 pub use notice::Notice;
+pub use parse::parse_claim_requests;
 pub use reconcile::PvcProvisioner;
 pub use requester::Requesters;
 pub use rule::{Decision, Terms, User, View, Wait, decide};
 pub use subject::Subject;
 pub use tell::Tell;
 pub use waiting::Waiting;
-pub use wish::Wish;
 
 use crate::objects::ControllerId;
 use std::time::Duration;

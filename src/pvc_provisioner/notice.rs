@@ -1,10 +1,10 @@
 //! What there is to say about what a pod asks for, mostly what is wrong with it, in words for whoever wrote it.
 
 use super::{
-    Wish, reasons,
+    ClaimRequest, reasons,
     template::{TemplateError, UnknownField},
 };
-use crate::objects::{owner_references, wishes::PREFIX};
+use crate::objects::{claim_requests::PREFIX, owner_references};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// See the module. The same sentence is an admission warning and an event.
@@ -68,7 +68,7 @@ impl Notice {
     }
 
     /// The API server refused the claim.
-    pub fn failed(wish: &Wish, error: &kube::Error, then: &str) -> Self {
+    pub fn failed(wish: &ClaimRequest, error: &kube::Error, then: &str) -> Self {
         let cause = cause(error);
         let fields = wish.template.unknown_fields().iter();
         // Before the cause, which may be long: a warning is cut at its end.

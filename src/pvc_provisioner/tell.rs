@@ -1,6 +1,6 @@
 //! What users are told of, on the pod: once for each cause, not once for each look.
 
-use super::{Known, Notice, asked::asked, rule::User};
+use super::{Known, Notice, parse::parse_claim_requests, rule::User};
 use crate::{
     cluster::{Announcement, Apply, Regarding, Target, Told},
     objects::{Kind, ObjectName, Pod},
@@ -57,15 +57,18 @@ impl Tell {
     /// What is wrong with the pod's annotations, and which of its claims are others'. `pod` is nothing once it is gone or runs.
     pub fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, known: &Known) {
         let waiting = pod.and_then(|pod| {
-            let wishes = pod.wishes.as_deref().filter(|wishes| wishes.waiting())?;
-            Some((pod, wishes))
+            let claim_requests = pod
+                .claim_requests
+                .as_deref()
+                .filter(|claim_requests| claim_requests.waiting())?;
+            Some((pod, claim_requests))
         });
-        let Some((pod, wishes)) = waiting else {
+        let Some((pod, claim_requests)) = waiting else {
             self.pods.forget(name);
             return;
         };
-        let (wishes, mut notices) = asked(wishes);
-        let claims = wishes.iter().map(|wish| &wish.claim);
+        let (claim_requests, mut notices) = parse_claim_requests(claim_requests);
+        let claims = claim_requests.iter().map(|wish| &wish.claim);
         notices.extend(claims.filter_map(|claim| {
             let claim = ObjectName::new(name.namespace.clone(), claim.clone());
             shared(&claim, pod, known)

@@ -3,7 +3,7 @@
 use super::{known::Known, rule::awaits_pod, subject::Subject};
 use crate::{
     cluster::{Change, WorkQueue},
-    objects::{Claim, ControllerId, ObjectName, Pod, Wishes},
+    objects::{Claim, ClaimRequests, ControllerId, ObjectName, Pod},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
@@ -36,7 +36,11 @@ pub fn candidates(known: &Known, controller_id: &ControllerId) -> Vec<Subject> {
     let claims = known.claims.read().names_where(awaiting);
     let mut subjects: Vec<_> = claims.into_iter().map(Subject::Claim).collect();
     for (name, pod) in known.pods.read().objects() {
-        if pod.wishes.as_deref().is_some_and(Wishes::waiting) {
+        if pod
+            .claim_requests
+            .as_deref()
+            .is_some_and(ClaimRequests::waiting)
+        {
             subjects.extend(of_pod(name, pod));
         }
     }
@@ -51,7 +55,7 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
     }
     let asked = [change.old, change.new].into_iter().flatten();
     let mut subjects: Vec<_> = asked
-        .filter(|pod| pod.wishes.is_some())
+        .filter(|pod| pod.claim_requests.is_some())
         .flat_map(|pod| of_pod(change.name, pod))
         .collect();
     if let (Some(gone), None) = (change.old, change.new) {
@@ -81,8 +85,8 @@ fn claim_changed(
 }
 
 /// What of a pod matters here.
-fn asked_by(pod: &Arc<Pod>) -> (&str, Option<&Wishes>) {
-    (&pod.uid, pod.wishes.as_deref())
+fn asked_by(pod: &Arc<Pod>) -> (&str, Option<&ClaimRequests>) {
+    (&pod.uid, pod.claim_requests.as_deref())
 }
 
 /// What of a claim matters to the pods that ask for it.
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
     use crate::{
         cluster::Feed,
-        objects::{Tracked, claim::ClaimWire, pod::PodWire, wishes::PREFIX},
+        objects::{Tracked, claim::ClaimWire, claim_requests::PREFIX, pod::PodWire},
     };
     use serde_json::{Value, json};
 

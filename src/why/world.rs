@@ -65,7 +65,7 @@ pub struct World {
     pub now: Timestamp,
     client: Client,
     read: BTreeMap<Question, Reading>,
-    wishes: RefCell<BTreeMap<Question, Fetch>>,
+    claim_requests: RefCell<BTreeMap<Question, Fetch>>,
     calls: usize,
 }
 
@@ -92,7 +92,7 @@ impl World {
             now,
             client,
             read: BTreeMap::new(),
-            wishes: RefCell::default(),
+            claim_requests: RefCell::default(),
             calls: 0,
         }
     }
@@ -135,7 +135,7 @@ impl World {
 
     /// Reads all that was wished for. Returns whether there was anything.
     pub async fn fulfil(&mut self) -> bool {
-        let mut wishes = std::mem::take(self.wishes.get_mut());
+        let mut wishes = std::mem::take(self.claim_requests.get_mut());
         let any = !wishes.is_empty();
         let room = MOST_CALLS.saturating_sub(self.calls);
         let beyond = wishes.keys().nth(room).cloned();
@@ -164,7 +164,7 @@ impl World {
             Some(Ok(None)) => Look::Absent,
             Some(Err(_)) => Look::Unread,
             None => {
-                self.wishes.borrow_mut().insert(question, fetch);
+                self.claim_requests.borrow_mut().insert(question, fetch);
                 Look::Unread
             }
         }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     objects::{Pod as Kept, pod::PodWire},
-    pvc_provisioner::{Notice, Wish, asked, template::Birth},
+    pvc_provisioner::{ClaimRequest, Notice, parse_claim_requests, template::Birth},
     why::{Cause, Code, Evidence, Object, World, explain::trimmed},
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -15,7 +15,7 @@ use kube::ResourceExt;
 /// Who would make the claim.
 enum Maker {
     /// Our pvc-provisioner, for the pod's annotation.
-    Annotation(Box<Wish>),
+    Annotation(Box<ClaimRequest>),
     /// The same, if it could.
     Nobody(Notice),
     /// Kubernetes, for a volume that lives as long as the pod.
@@ -112,8 +112,8 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
 }
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
-    let wishes = trimmed::<PodWire, Kept>(pod)?.wishes?;
-    let (claims, notices) = asked(&wishes);
+    let claim_requests = trimmed::<PodWire, Kept>(pod)?.claim_requests?;
+    let (claims, notices) = parse_claim_requests(&claim_requests);
     let wished = claims
         .into_iter()
         .find(|wish| *wish.claim == *mounted.claim);
@@ -122,7 +122,7 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     }
     let own = |each: &&Notice| each.volume.as_deref() == Some(&*mounted.volume.name);
     let of_no_volume = |each: &&Notice| {
-        let mut volumes = wishes.volumes.iter();
+        let mut volumes = claim_requests.volumes.iter();
         !volumes.any(|wished| each.volume.as_ref() == Some(&wished.volume))
     };
     let mut all = notices.iter();

@@ -20,7 +20,7 @@ fn told(metadata: &Value) -> String {
 }
 
 fn annotated(pairs: &[(&str, &str)]) -> Value {
-    let prefix = crate::objects::wishes::PREFIX;
+    let prefix = crate::objects::claim_requests::PREFIX;
     let pairs = pairs.iter();
     let pairs = pairs.map(|(key, value)| (format!("{prefix}{key}"), json!(value)));
     json!({"annotations": pairs.collect::<serde_json::Map<_, _>>()})

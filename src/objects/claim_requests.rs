@@ -15,11 +15,11 @@ const KEPT: usize = 17 * 1024;
 
 /// The annotations and what they are about, as written. Kept only of pods that have one with the prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wishes {
+pub struct ClaimRequests {
     /// Key after the prefix, and value; in the order of the keys.
     pub annotations: Box<[(Box<str>, Box<str>)]>,
     /// In the order of `spec.volumes`.
-    pub volumes: Box<[Wished]>,
+    pub volumes: Box<[RequestingVolume]>,
     /// Phase Pending: the pod does not run yet.
     pub pending: bool,
     /// Phase Succeeded or Failed.
@@ -32,14 +32,14 @@ pub struct Wishes {
 
 /// A volume of such a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wished {
+pub struct RequestingVolume {
     /// Its name, which the annotations' keys contain.
     pub volume: Box<str>,
     /// The claim it names, where it is a claim by name.
     pub claim: Option<Arc<str>>,
 }
 
-impl Wishes {
+impl ClaimRequests {
     /// The pod's wishes, if it has any annotation of this kind.
     pub fn of(pod: &PodWire) -> Option<Self> {
         let annotations = pod.metadata.annotations.iter().flatten();
@@ -55,7 +55,7 @@ impl Wishes {
         let created = pod.metadata.creation_timestamp.as_ref();
         Some(Self {
             annotations,
-            volumes: pod.spec.volumes.iter().map(Wished::of).collect(),
+            volumes: pod.spec.volumes.iter().map(RequestingVolume::of).collect(),
             pending: pod.status.is_pending(),
             ended: pod.status.finished(),
             deleting: pod.metadata.deletion_timestamp.is_some(),
@@ -94,7 +94,7 @@ impl Wishes {
     }
 }
 
-impl Wished {
+impl RequestingVolume {
     fn of(volume: &PodVolume) -> Self {
         let claim = volume.persistent_volume_claim.as_ref();
         Self {

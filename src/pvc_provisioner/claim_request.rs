@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A claim that a pod requests by annotation.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct ClaimRequest {
     /// The pod's volume.
     pub volume: Box<str>,
     /// The claim's name.

@@ -1,17 +1,17 @@
 //! What a pod's annotations come to: claims, and notices about the rest.
 
-use super::{Notice, Wish, template::Template};
-use crate::objects::{Wishes, wishes::Wished};
+use super::{ClaimRequest, Notice, template::Template};
+use crate::objects::{ClaimRequests, claim_requests::RequestingVolume};
 
 const ENABLED: &str = "enabled";
 const TEMPLATE: &str = "pvc";
 
 /// Everything the pod asks for that can be done, in the order of its volumes, and what is wrong with the rest.
-pub fn asked(wishes: &Wishes) -> (Vec<Wish>, Vec<Notice>) {
-    let mut notices = strange(wishes);
+pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest>, Vec<Notice>) {
+    let mut notices = strange(claim_requests);
     let mut claims = Vec::new();
-    for wished in &wishes.volumes {
-        match wish(wishes, wished) {
+    for wished in &claim_requests.volumes {
+        match wish(claim_requests, wished) {
             Ok(Some(wish)) => claims.push(wish),
             Ok(None) => {}
             Err(notice) => notices.push(notice),
@@ -22,29 +22,39 @@ pub fn asked(wishes: &Wishes) -> (Vec<Wish>, Vec<Notice>) {
 
 /// The volume for which the pod asks for the claim of that name, and the unread text of the
 /// template. None where the pod does not ask for the claim, or has no template for it.
-pub fn request_for<'a>(wishes: &'a Wishes, claim: &str) -> Option<(&'a str, &'a str)> {
-    let mut volumes = wishes.volumes.iter();
+pub fn request_for<'a>(
+    claim_requests: &'a ClaimRequests,
+    claim: &str,
+) -> Option<(&'a str, &'a str)> {
+    let mut volumes = claim_requests.volumes.iter();
     let wished = volumes.find(|wished| {
-        wished.claim.as_deref() == Some(claim) && enabled(wishes, &wished.volume) == Some(true)
+        wished.claim.as_deref() == Some(claim)
+            && enabled(claim_requests, &wished.volume) == Some(true)
     })?;
-    Some((&wished.volume, wishes.get(&wished.volume, TEMPLATE)?))
+    Some((
+        &wished.volume,
+        claim_requests.get(&wished.volume, TEMPLATE)?,
+    ))
 }
 
-fn wish(wishes: &Wishes, wished: &Wished) -> Result<Option<Wish>, Notice> {
+fn wish(
+    claim_requests: &ClaimRequests,
+    wished: &RequestingVolume,
+) -> Result<Option<ClaimRequest>, Notice> {
     let volume = &*wished.volume;
-    if enabled(wishes, volume) != Some(true) {
+    if enabled(claim_requests, volume) != Some(true) {
         return Ok(None);
     }
     let claim = wished
         .claim
         .clone()
         .ok_or_else(|| Notice::not_a_claim(volume))?;
-    let text = wishes
+    let text = claim_requests
         .get(volume, TEMPLATE)
         .ok_or_else(|| Notice::missing_template(volume))?;
     let template =
         Template::parse(text).map_err(|error| Notice::invalid_template(volume, &error))?;
-    Ok(Some(Wish {
+    Ok(Some(ClaimRequest {
         volume: volume.into(),
         claim,
         template,
@@ -52,13 +62,13 @@ fn wish(wishes: &Wishes, wished: &Wished) -> Result<Option<Wish>, Notice> {
 }
 
 /// Annotations that no volume of the pod answers to, or that say nothing.
-fn strange(wishes: &Wishes) -> Vec<Notice> {
-    let annotations = wishes.annotations.iter();
+fn strange(claim_requests: &ClaimRequests) -> Vec<Notice> {
+    let annotations = claim_requests.annotations.iter();
     annotations
         .filter_map(|(key, value)| match key.rsplit_once('.') {
             Some((volume, ENABLED)) => match boolean(value) {
                 None => Some(Notice::not_a_boolean(volume, value)),
-                Some(true) if !has(wishes, volume) => Some(Notice::missing_volume(volume)),
+                Some(true) if !has(claim_requests, volume) => Some(Notice::missing_volume(volume)),
                 Some(_) => None,
             },
             // Without `.enabled` it is put there for later, and says nothing.
@@ -68,13 +78,13 @@ fn strange(wishes: &Wishes) -> Vec<Notice> {
         .collect()
 }
 
-fn has(wishes: &Wishes, volume: &str) -> bool {
-    let mut volumes = wishes.volumes.iter();
+fn has(claim_requests: &ClaimRequests, volume: &str) -> bool {
+    let mut volumes = claim_requests.volumes.iter();
     volumes.any(|wished| &*wished.volume == volume)
 }
 
-fn enabled(wishes: &Wishes, volume: &str) -> Option<bool> {
-    wishes.get(volume, ENABLED).and_then(boolean)
+fn enabled(claim_requests: &ClaimRequests, volume: &str) -> Option<bool> {
+    claim_requests.get(volume, ENABLED).and_then(boolean)
 }
 
 /// As Go's `strconv.ParseBool` reads it, which manifests of the original rely on.

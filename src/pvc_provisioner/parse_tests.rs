@@ -1,19 +1,19 @@
 //! How annotations are read, and which pods ask for a claim.
 
 use super::{
-    asked::{asked, request_for},
     known::users,
+    parse::{parse_claim_requests, request_for},
     reasons,
     tests::TEMPLATE,
 };
 use crate::{
     cluster::Feed,
-    objects::{ObjectName, Pod, Wishes, pod::PodWire, wishes::PREFIX},
+    objects::{ClaimRequests, ObjectName, Pod, claim_requests::PREFIX, pod::PodWire},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-fn wishes(annotations: &[(&str, &str)]) -> Wishes {
+fn claim_requests(annotations: &[(&str, &str)]) -> ClaimRequests {
     let keyed = annotations.iter();
     let annotations: Value = keyed
         .map(|(key, value)| (format!("{PREFIX}{key}"), json!(value)))
@@ -26,11 +26,11 @@ fn wishes(annotations: &[(&str, &str)]) -> Wishes {
         "status": {"phase": "Pending"},
     }))
     .expect("a pod");
-    Wishes::of(&pod).expect("annotated")
+    ClaimRequests::of(&pod).expect("annotated")
 }
 
 fn told(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
-    let (claims, notices) = asked(&wishes(annotations));
+    let (claims, notices) = parse_claim_requests(&claim_requests(annotations));
     let claims = claims.iter().map(|wish| wish.claim.to_string()).collect();
     let reasons = notices.iter().map(|notice| notice.reason).collect();
     (claims, reasons)
@@ -137,15 +137,18 @@ fn annotations_are_read() {
 
 #[test]
 fn a_claim_is_asked_for_by_its_volume() {
-    let wishes = wishes(&[
+    let claim_requests = claim_requests(&[
         ("a.enabled", "true"),
         ("a.pvc", "spec: ["),
         ("b.enabled", "false"),
         ("b.pvc", TEMPLATE),
     ]);
-    assert_eq!(request_for(&wishes, "a-claim"), Some(("a", "spec: [")));
-    assert_eq!(request_for(&wishes, "b-claim"), None);
-    assert_eq!(request_for(&wishes, "a"), None);
+    assert_eq!(
+        request_for(&claim_requests, "a-claim"),
+        Some(("a", "spec: ["))
+    );
+    assert_eq!(request_for(&claim_requests, "b-claim"), None);
+    assert_eq!(request_for(&claim_requests, "a"), None);
 }
 
 /// A pod with this template for the claim `c`, in this phase.
