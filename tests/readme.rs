@@ -83,10 +83,10 @@ fn with_every_series() -> Arc<Metrics> {
     let (claims, pods) = (feeds.claims.clone(), feeds.pods.clone());
     pvc_protection::register_metrics(&metrics, claims, pods, FinishedPods::Hold);
     pv_protection::register_metrics(&metrics, feeds.volumes.clone());
-    pvc_retention::register_metrics(&metrics, pvc_retention::Known::from(&feeds));
-    let known = pvc_provisioner::Known::from(&feeds);
+    pvc_retention::register_metrics(&metrics, pvc_retention::Caches::from(&feeds));
+    let known = pvc_provisioner::Caches::from(&feeds);
     pvc_provisioner::register_metrics(&metrics, known, ControllerId::default());
-    let known = pv_releaser::Known::new(&feeds, None, pv_releaser::Options::default());
+    let known = pv_releaser::Caches::new(&feeds, None, pv_releaser::Options::default());
     pv_releaser::register_metrics(&metrics, known);
     let gc = GcMetrics::new(&metrics);
     gc.called("o", "o", Duration::ZERO);

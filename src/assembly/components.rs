@@ -10,7 +10,7 @@ use crate::{
     pv_releaser::{self, PvReleaser},
     pvc_protection::{self, PvcProtection},
     pvc_provisioner::{self, PvcProvisioner},
-    pvc_retention::{self, Known, PvcRetention},
+    pvc_retention::{self, Caches, PvcRetention},
 };
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -82,7 +82,7 @@ impl Assembly {
         self.hooks.push(hook);
         self.hooks.push(pvc_retention::marks_hook());
         let component = PvcRetention {
-            known: Known::from(&self.feeds),
+            caches: Caches::from(&self.feeds),
             live_sets,
             live_pods: self.live_pods.clone(),
             apply: context.apply.clone(),
@@ -96,14 +96,14 @@ impl Assembly {
     pub(super) fn add_pvc_provisioner(&mut self, stop: &CancellationToken) {
         let context = &self.context;
         let (client, metrics) = (&context.client, &context.metrics);
-        let known = pvc_provisioner::Known::from(&self.feeds);
+        let caches = pvc_provisioner::Caches::from(&self.feeds);
         let requesters = context.provisioning.authorizes().then(|| {
             let access = Access::new(client.clone(), metrics.clone());
             pvc_provisioner::Requesters::new(access)
         });
         self.hooks
             .push(pvc_provisioner::hook(pvc_provisioner::Door {
-                known: known.clone(),
+                caches: caches.clone(),
                 apply: context.apply.clone(),
                 requesters,
                 options: context.provisioning.clone(),
@@ -112,7 +112,7 @@ impl Assembly {
             }));
         self.hooks.push(pvc_provisioner::marks_hook());
         let component = PvcProvisioner {
-            known,
+            caches,
             live_claims: LiveGet::namespaced(metrics.clone(), client),
             live_pod: LiveGet::namespaced(metrics.clone(), client),
             live_pods: self.live_pods.clone(),
@@ -136,15 +136,15 @@ impl Assembly {
                 "volumes have no namespace, so pv-releaser looks after all that are labelled; only claims of this one get volumes labelled"
             );
         }
-        let known = pv_releaser::Known::new(&self.feeds, namespace, context.releasing.clone());
-        let mut hook = pv_releaser::hook(&known);
+        let caches = pv_releaser::Caches::new(&self.feeds, namespace, context.releasing.clone());
+        let mut hook = pv_releaser::hook(&caches);
         if protects {
             let protect = Review::from_memory(pv_protection::protect);
             hook.review = hook.review.and(protect);
         }
         self.hooks.push(hook);
         let component = PvReleaser {
-            known,
+            caches,
             live_attachments: SharedList::whole(context.metrics.clone(), &context.client),
             apply: context.apply.clone(),
             told: Arc::default(),

@@ -64,11 +64,11 @@ impl fmt::Display for InUse {
 pub fn plan(world: &World, terms: &Terms) -> Plan {
     let mut plan = Plan::default();
     let mut updates = if terms.drains(Component::PvcRetention) {
-        pvc_retention::to_take_back(&world.known, terms.in_tree)
+        pvc_retention::to_take_back(&world.caches, terms.in_tree)
     } else {
         Default::default()
     };
-    let (claims, pods) = (world.known.claims.read(), world.known.pods.read());
+    let (claims, pods) = (world.caches.claims.read(), world.caches.pods.read());
     for (name, claim) in claims.objects() {
         let user = user(name, claim, &pods);
         plan.claim(name, claim, user, updates.remove(name), terms);

@@ -3,7 +3,7 @@
 use crate::{
     cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
     objects::{Claim, Pod, StatefulSet, Tracked, Volume, volume::Phase},
-    pvc_retention::Known,
+    pvc_retention::Caches,
     telemetry::Metrics,
 };
 use anyhow::{Context as _, bail};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// All objects that were or may have been written on, and those that decide about them.
 pub struct World {
     /// Claims, and the sets and pods that were there after them.
-    pub known: Known,
+    pub caches: Caches,
     /// Volumes.
     pub volumes: Store<Volume>,
 }
@@ -31,17 +31,17 @@ impl World {
         let pods = read::<Pod>(&scoped(client, namespace)).await?;
         let sets = read::<StatefulSet>(&scoped(client, namespace)).await?;
         let metrics = Arc::new(Metrics::new());
-        let known = Known {
+        let caches = Caches {
             sets: Feed::listed(sets, metrics.clone()),
             claims: Feed::listed(claims, metrics.clone()),
             pods: Feed::listed(pods, metrics),
         };
-        Ok(Self { known, volumes })
+        Ok(Self { caches, volumes })
     }
 
     /// How many claims and volumes there are.
     pub fn count(&self) -> (usize, usize) {
-        (self.known.claims.read().len(), self.volumes.len())
+        (self.caches.claims.read().len(), self.volumes.len())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     objects::{
         Claim, Pod, StatefulSet, Tracked, claim::ClaimWire, pod::PodWire, volume::VolumeWire,
     },
-    pvc_retention::Known,
+    pvc_retention::Caches,
 };
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
     let name = crate::objects::ObjectName::new("", "v");
     volumes.put(name, Some(Arc::new(volume.into())));
     World {
-        known: Known {
+        caches: Caches {
             sets: filled::<StatefulSet>(Vec::new()),
             claims: filled::<Claim>(vec![claim]),
             pods: filled::<Pod>(pods.collect()),

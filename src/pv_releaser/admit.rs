@@ -2,7 +2,7 @@
 //! volume behind that nobody knows.
 
 use super::{
-    known::Known,
+    caches::Caches,
     patch::association,
     rule::{Attachment, Decision},
 };
@@ -13,8 +13,8 @@ use crate::{
 use std::time::Duration;
 
 /// The webhook for new volumes.
-pub fn hook(known: &Known) -> Hook {
-    let known = known.clone();
+pub fn hook(caches: &Caches) -> Hook {
+    let caches = caches.clone();
     Hook {
         path: "/pv-releaser/volumes",
         rules: &[Rule {
@@ -23,20 +23,20 @@ pub fn hook(known: &Known) -> Hook {
             subresource: "",
         }],
         timeout: Duration::from_secs(2),
-        review: Review::from_memory(move |request| review(&known, request)),
+        review: Review::from_memory(move |request| review(&caches, request)),
     }
 }
 
 /// Nothing is refused, and nothing waits for a watch: the reconciler labels what was missed here.
-fn review(known: &Known, request: &Request) -> Answer {
+fn review(caches: &Caches, request: &Request) -> Answer {
     let volume = match request.object::<VolumeWire>() {
         Ok(wire) => Volume::from(wire),
         Err(unreadable) => return unreadable,
     };
-    match known.judge_with(&volume, Attachment::NotKnown) {
+    match caches.judge_with(&volume, Attachment::NotKnown) {
         Decision::Associate => Answer::Patch {
-            operations: association(&volume, &known.options.id),
-            what: format!("add the label {RELEASER_LABEL}={}", known.options.id),
+            operations: association(&volume, &caches.options.id),
+            what: format!("add the label {RELEASER_LABEL}={}", caches.options.id),
         },
         Decision::Leave(_) | Decision::Confirm | Decision::Release => Answer::Allow,
     }

@@ -15,7 +15,7 @@ fn us() -> String {
 }
 
 /// What is known where a claim with these labels lives, and no other.
-fn known(labels: Value) -> Known {
+fn caches(labels: Value) -> Caches {
     let claim =
         json!({"metadata": {"namespace": "ns", "name": "data", "uid": "1", "labels": labels}});
     let claim = serde_json::from_value(claim).expect("a claim");
@@ -23,7 +23,7 @@ fn known(labels: Value) -> Known {
         claims: Feed::filled(vec![claim]),
         ..Feeds::new(&Arc::new(Metrics::new()))
     };
-    Known::new(&feeds, None, Options::default())
+    Caches::new(&feeds, None, Options::default())
 }
 
 fn created(changes: Value) -> Request {
@@ -39,16 +39,16 @@ fn created(changes: Value) -> Request {
     serde_json::from_value(request).expect("a request")
 }
 
-fn asked(known: &Known, request: &Request) -> Answer {
-    let hook = hook(known);
+fn asked(caches: &Caches, request: &Request) -> Answer {
+    let hook = hook(caches);
     assert!(hook.rules.iter().all(|rule| rule.covers(request)));
     hook.review.remembered(request)
 }
 
 #[test]
 fn a_volume_for_a_claim_of_ours_is_labelled_from_birth() {
-    let known = known(json!({PROVISIONER_LABEL: us()}));
-    let Answer::Patch { operations, what } = asked(&known, &created(json!({}))) else {
+    let caches = caches(json!({PROVISIONER_LABEL: us()}));
+    let Answer::Patch { operations, what } = asked(&caches, &created(json!({}))) else {
         panic!("it is labelled");
     };
     let path = "/metadata/labels/reclaimable-pv-releaser.kubernetes.io~1managed-by";
@@ -60,50 +60,50 @@ fn a_volume_for_a_claim_of_ours_is_labelled_from_birth() {
 #[test]
 fn everything_else_is_let_through_as_it_is() {
     let ours = json!({PROVISIONER_LABEL: us()});
-    for (row, known, volume) in [
+    for (row, caches, volume) in [
         (
             "not our claim",
-            known(json!({PROVISIONER_LABEL: "you"})),
+            caches(json!({PROVISIONER_LABEL: "you"})),
             json!({}),
         ),
         (
             "another claim of that name",
-            known(ours.clone()),
+            caches(ours.clone()),
             json!({"spec": {"claimRef": {"uid": "2"}}}),
         ),
         (
             "another claim",
-            known(ours.clone()),
+            caches(ours.clone()),
             json!({"spec": {"claimRef": {"name": "other"}}}),
         ),
         (
             "no claim",
-            known(ours.clone()),
+            caches(ours.clone()),
             json!({"spec": {"claimRef": null}}),
         ),
         (
             "it goes with its claim",
-            known(ours.clone()),
+            caches(ours.clone()),
             json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
         ),
         (
             "labelled already",
-            known(ours.clone()),
+            caches(ours.clone()),
             json!({"metadata": {"labels": {RELEASER_LABEL: us()}}}),
         ),
         (
             "somebody else's",
-            known(ours),
+            caches(ours),
             json!({"metadata": {"labels": {LEGACY_LABEL: "you"}}}),
         ),
     ] {
-        assert_eq!(asked(&known, &created(volume)), Answer::Allow, "{row}");
+        assert_eq!(asked(&caches, &created(volume)), Answer::Allow, "{row}");
     }
 }
 
 #[test]
 fn a_watch_that_has_told_nothing_refuses_nothing() {
     let feeds = Feeds::new(&Arc::new(Metrics::new()));
-    let known = Known::new(&feeds, None, Options::default());
-    assert_eq!(asked(&known, &created(json!({}))), Answer::Allow);
+    let caches = Caches::new(&feeds, None, Options::default());
+    assert_eq!(asked(&caches, &created(json!({}))), Answer::Allow);
 }

@@ -1,7 +1,7 @@
 //! Metrics: Released volumes, by what becomes of them.
 
 use super::{
-    known::Known,
+    caches::Caches,
     rule::{Decision, Left},
 };
 use crate::{
@@ -49,14 +49,14 @@ impl ReleaseMetrics {
 }
 
 /// Registers the metrics, which are counted before each scrape.
-pub fn register(metrics: &Metrics, known: Known) {
+pub fn register(metrics: &Metrics, caches: Caches) {
     let own = ReleaseMetrics::default();
     metrics.register(|registry| own.register(registry));
-    metrics.before_scrape(move |_| count(&known, &own));
+    metrics.before_scrape(move |_| count(&caches, &own));
 }
 
-fn count(known: &Known, metrics: &ReleaseMetrics) {
-    let volumes = known.volumes.read();
+fn count(caches: &Caches, metrics: &ReleaseMetrics) {
+    let volumes = caches.volumes.read();
     let released = volumes
         .objects()
         .filter(|(_, volume)| volume.phase == Phase::Released);
@@ -66,7 +66,7 @@ fn count(known: &Known, metrics: &ReleaseMetrics) {
     drop(volumes);
     let mut fates: HashMap<&str, i64> = HashMap::new();
     for (name, volume) in &released {
-        let fate = match known.judge(name, volume) {
+        let fate = match caches.judge(name, volume) {
             Decision::Leave(left) => left.name(),
             Decision::Associate | Decision::Confirm | Decision::Release => DUE,
         };

@@ -21,7 +21,7 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
-mod known;
+mod caches;
 mod metrics;
 mod options;
 mod patch;
@@ -33,7 +33,7 @@ mod tests;
 mod wake;
 
 pub use admit::hook;
-pub use known::Known;
+pub use caches::Caches;
 pub use metrics::register as register_metrics;
 pub use options::{Mode, Options};
 pub use reconcile::PvReleaser;

@@ -2,7 +2,7 @@
 
 use super::{
     NAME,
-    known::Known,
+    caches::Caches,
     metrics,
     patch::{association, release},
     reasons::{ASSOCIATED, RELEASED},
@@ -29,7 +29,7 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 /// What the reconciler works with.
 pub struct PvReleaser {
     /// What the watches told.
-    pub known: Known,
+    pub caches: Caches,
     /// VolumeAttachments, live.
     pub live_attachments: Arc<SharedList<VolumeAttachment>>,
     /// The writer.
@@ -41,10 +41,10 @@ pub struct PvReleaser {
 impl PvReleaser {
     /// Puts a volume in line whenever something happened that may change what becomes of it.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        wake::listen(&self.known, queue);
-        let (known, apply) = (self.known.clone(), self.apply.clone());
-        self.known.volumes.listen(move |change| {
-            if let Some(volume) = change.new.filter(|_| known.is_labelled_from_birth(change)) {
+        wake::listen(&self.caches, queue);
+        let (caches, apply) = (self.caches.clone(), self.apply.clone());
+        self.caches.volumes.listen(move |change| {
+            if let Some(volume) = change.new.filter(|_| caches.is_labelled_from_birth(change)) {
                 let regarding = regarding(change.name, volume);
                 apply.announce(regarding, tell::associated(volume), || {});
             }
@@ -53,7 +53,7 @@ impl PvReleaser {
 
     /// Registers the metrics of this component.
     pub fn register_metrics(&self, metrics: &Metrics) {
-        metrics::register(metrics, self.known.clone());
+        metrics::register(metrics, self.caches.clone());
     }
 
     /// Decides by the attachments that the API server has right now, which prove the decision.
@@ -71,7 +71,7 @@ impl PvReleaser {
                 "it is attached, which the watch has not told of",
             ));
         }
-        let decision = self.known.judge_with(volume, Attachment::Absent);
+        let decision = self.caches.judge_with(volume, Attachment::Absent);
         Ok((decision, live.proof(MAX_AGE)))
     }
 
@@ -79,13 +79,13 @@ impl PvReleaser {
         let action = action(
             "Associate",
             OnRefusal::new("ErrAssociatePV"),
-            association(volume, &self.known.options.id),
+            association(volume, &self.caches.options.id),
             Basis::Object,
         );
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
         if applied.written() {
-            self.known.volumes.outdate(name, volume);
+            self.caches.volumes.outdate(name, volume);
             let regarding = regarding(name, volume);
             self.apply
                 .announce(regarding, tell::associated(volume), || {});
@@ -100,7 +100,7 @@ impl PvReleaser {
         volume: &Arc<Volume>,
         detached: Proof,
     ) -> Result<(), Retry> {
-        let options = &self.known.options;
+        let options = &self.caches.options;
         let action = action(
             "Release",
             OnRefusal::new("ErrReleasePV"),
@@ -110,7 +110,7 @@ impl PvReleaser {
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
-            self.known.volumes.outdate(name, volume);
+            self.caches.volumes.outdate(name, volume);
             let announcement = tell::released(volume, options.mode);
             self.apply
                 .announce(regarding(name, volume), announcement, || {});
@@ -120,20 +120,20 @@ impl PvReleaser {
 
     /// Tells what is news.
     fn tell(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
-        let options = &self.known.options;
+        let options = &self.caches.options;
         let announcement = tell::left(volume, left, options);
         let causes: HashSet<_> = announcement.iter().map(|_| left).collect();
         let news = self.told.news(name, &volume.uid, causes);
         let Some(announcement) = announcement.filter(|_| news.contains(&left)) else {
             return;
         };
-        let (known, apply, told) = (self.known.clone(), self.apply.clone(), self.told.clone());
+        let (caches, apply, told) = (self.caches.clone(), self.apply.clone(), self.told.clone());
         let regarding = regarding(name, volume);
         let name = name.clone();
         tokio::spawn(async move {
             if left == Left::Orphaned {
                 tokio::time::sleep(SURE).await;
-                if !known.is_orphan_still(&name) {
+                if !caches.is_orphan_still(&name) {
                     return;
                 }
             }
@@ -147,14 +147,14 @@ impl Reconcile for PvReleaser {
     type Key = ObjectName;
 
     fn candidates(&self) -> Vec<ObjectName> {
-        let volumes = self.known.volumes.read();
+        let volumes = self.caches.volumes.read();
         self.told.retain(|name| volumes.last_told(name).is_some());
         volumes.names_where(|volume| volume.claimed_by().is_some())
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
         let (last_told, current) = {
-            let volumes = self.known.volumes.read();
+            let volumes = self.caches.volumes.read();
             (volumes.last_told(name), volumes.get(name))
         };
         if last_told.is_none() {
@@ -163,7 +163,7 @@ impl Reconcile for PvReleaser {
         let Some(volume) = current else {
             return Ok(());
         };
-        let (decision, detached) = match self.known.judge(name, &volume) {
+        let (decision, detached) = match self.caches.judge(name, &volume) {
             // The volume is known already, so a LIST that begins from here on is younger than it.
             Decision::Confirm => {
                 let (decision, proof) = self.confirm(name, &volume).await?;

@@ -28,7 +28,7 @@ pub struct View<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
     /// There is one.
-    Known,
+    Caches,
     /// The watch knows none, which proves nothing.
     NotKnown,
     /// A LIST that began after the volume was seen had none.
@@ -117,7 +117,7 @@ impl View<'_> {
             _ if volume.claimed_by().is_none() => Left::Freed,
             _ if volume.deleting => Left::Deleting,
             _ if !volume.retain => Left::NotRetained,
-            Attachment::Known => Left::Attached,
+            Attachment::Caches => Left::Attached,
             Attachment::NotKnown => return Decision::Confirm,
             Attachment::Absent => return Decision::Release,
         };

@@ -1,6 +1,6 @@
 //! What wakes a volume: whatever may change what becomes of it.
 
-use super::known::Known;
+use super::caches::Caches;
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{Claim, ObjectName, VolumeAttachment, volume::Phase},
@@ -8,13 +8,13 @@ use crate::{
 use std::sync::Arc;
 
 /// Puts a volume in line whenever something happened to it, to its claim, to its class, or to who has it attached.
-pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
+pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let line = queue.clone();
-    known
+    caches
         .volumes
         .listen(move |change| line.add(change.name.clone()));
-    let (line, volumes) = (queue.clone(), known.volumes.clone());
-    known.claims.listen(move |change| {
+    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+    caches.claims.listen(move |change| {
         if concerns_us(change) {
             let volumes = volumes.read();
             let bound = volumes.names_referring_to(change.name).iter();
@@ -22,11 +22,11 @@ pub fn listen(known: &Known, queue: &Arc<WorkQueue<ObjectName>>) {
         }
     });
     let line = queue.clone();
-    known.attachments.listen(move |change| {
+    caches.attachments.listen(move |change| {
         left(change).into_iter().for_each(|volume| line.add(volume));
     });
-    let (line, volumes) = (queue.clone(), known.volumes.clone());
-    known.classes.listen(move |change| {
+    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+    caches.classes.listen(move |change| {
         let class = &*change.name.name;
         let released = volumes
             .read()

@@ -160,7 +160,7 @@ impl PvcProvisioner {
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {
-            self.known.claims.outdate(name, claim);
+            self.caches.claims.outdate(name, claim);
         }
         applied
     }

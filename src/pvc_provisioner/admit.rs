@@ -4,7 +4,7 @@
 //! API's own validation or Pod Security refuses never gets here. Only quota refuses later, and then the claim is collected.
 
 use super::{
-    ClaimRequest, Known, NAME, Notice, Options, Requesters,
+    Caches, ClaimRequest, NAME, Notice, Options, Requesters,
     notice::is_the_templates_fault,
     parse::parse_claim_requests,
     reasons,
@@ -26,7 +26,7 @@ const WARNING_LIMIT: usize = 250;
 /// What the webhook works with.
 pub struct Door {
     /// The watches.
-    pub known: Known,
+    pub caches: Caches,
     /// The writer.
     pub apply: Arc<Apply>,
     /// Asked where whoever creates the pod must be allowed to create claims.
@@ -138,7 +138,7 @@ impl Door {
         until: Instant,
         said: &mut Said,
     ) {
-        let claim = self.known.claims.read().last_told(name);
+        let claim = self.caches.claims.read().last_told(name);
         let pod = [User {
             deleting: false,
             ended: false,

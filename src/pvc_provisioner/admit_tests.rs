@@ -82,13 +82,13 @@ impl Scene {
         let claims = self.claims.into_iter();
         let claims =
             claims.map(|claim| serde_json::from_value::<ClaimWire>(claim).expect("a claim"));
-        let known = Known {
+        let caches = Caches {
             claims: Feed::filled(claims.collect()),
             pods: Feed::<Pod>::filled(Vec::new()),
         };
         let access = || Requesters::new(Access::new(client.clone(), metrics.clone()));
         let door = Door {
-            known,
+            caches,
             apply: Arc::new(Apply::new(
                 client.clone(),
                 leadership,

@@ -1,11 +1,11 @@
 //! Metrics: claims that await their pod.
 
-use super::{known::Known, rule::awaits_pod};
+use super::{caches::Caches, rule::awaits_pod};
 use crate::{objects::ControllerId, telemetry::Metrics};
 use prometheus_client::metrics::gauge::Gauge;
 
 /// Registers the metrics, which are counted before each scrape.
-pub fn register(metrics: &Metrics, known: Known, controller_id: ControllerId) {
+pub fn register(metrics: &Metrics, caches: Caches, controller_id: ControllerId) {
     let awaiting = Gauge::<i64>::default();
     metrics.register(|registry| {
         registry.register(
@@ -15,7 +15,7 @@ pub fn register(metrics: &Metrics, known: Known, controller_id: ControllerId) {
         );
     });
     metrics.before_scrape(move |_| {
-        let claims = known.claims.read();
+        let claims = caches.claims.read();
         let names = claims.names_where(|claim| awaits_pod(claim, &controller_id));
         awaiting.set(names.len().try_into().unwrap_or(i64::MAX));
     });

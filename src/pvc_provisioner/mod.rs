@@ -29,8 +29,8 @@
 
 mod act;
 mod admit;
+mod caches;
 mod claim_request;
-mod known;
 mod marks;
 mod metrics;
 mod notice;
@@ -49,8 +49,8 @@ mod waiting;
 mod wake;
 
 pub use admit::{Door, hook};
+pub use caches::Caches;
 pub use claim_request::ClaimRequest;
-pub use known::Known;
 pub use marks::marks_hook;
 pub use metrics::register as register_metrics;
 pub use notice::Notice;

@@ -1,7 +1,7 @@
 //! How annotations are read, and which pods ask for a claim.
 
 use super::{
-    known::users,
+    caches::users,
     parse::{parse_claim_requests, request_for},
     reasons,
     tests::TEMPLATE,

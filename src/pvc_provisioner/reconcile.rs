@@ -1,8 +1,8 @@
 //! The background door: the same rule for what admission missed, owners for what it made, an end for what nobody came for.
 
 use super::{
-    Known, NAME, Options, Subject,
-    known::{asker, users},
+    Caches, NAME, Options, Subject,
+    caches::{asker, users},
     metrics,
     rule::{Decision, Terms, User, View, Wait, awaits_pod, decide, depends_on_users},
     tell::Tell,
@@ -23,7 +23,7 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 /// What the reconciler works with.
 pub struct PvcProvisioner {
     /// The watches.
-    pub known: Known,
+    pub caches: Caches,
     /// For a claim that is missing.
     pub live_claims: Arc<LiveGet<Claim>>,
     /// For a pod that a claim is made for, or given to.
@@ -43,13 +43,13 @@ pub struct PvcProvisioner {
 impl PvcProvisioner {
     /// Puts in line whatever may need work.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
-        wake::listen(&self.known, &self.options.controller_id, queue);
+        wake::listen(&self.caches, &self.options.controller_id, queue);
     }
 
     /// Registers the metrics of this component.
     pub fn register_metrics(&self, metrics: &Metrics) {
         let controller_id = self.options.controller_id.clone();
-        metrics::register(metrics, self.known.clone(), controller_id);
+        metrics::register(metrics, self.caches.clone(), controller_id);
     }
 }
 
@@ -59,15 +59,15 @@ impl Reconcile for PvcProvisioner {
 
     fn candidates(&self) -> Vec<Subject> {
         self.forget_what_went();
-        wake::candidates(&self.known, &self.options.controller_id)
+        wake::candidates(&self.caches, &self.options.controller_id)
     }
 
     async fn reconcile(&self, subject: &Subject) -> Result<(), Retry> {
         match subject {
             Subject::Claim(name) => self.claim(name).await,
             Subject::Pod(name) => {
-                let pod = self.known.pods.read().last_told(name);
-                self.tell.of_pod(name, pod.as_deref(), &self.known);
+                let pod = self.caches.pods.read().last_told(name);
+                self.tell.of_pod(name, pod.as_deref(), &self.caches);
                 Ok(())
             }
         }
@@ -76,11 +76,11 @@ impl Reconcile for PvcProvisioner {
 
 impl PvcProvisioner {
     async fn claim(&self, name: &ObjectName) -> Result<(), Retry> {
-        let Ok(claim) = self.known.claim(name) else {
+        let Ok(claim) = self.caches.claim(name) else {
             return Ok(());
         };
         let users = match depends_on_users(claim.as_deref(), &self.options.controller_id) {
-            true => self.known.users(name),
+            true => self.caches.users(name),
             false => Vec::new(),
         };
         let view = self.view(name, claim.as_deref(), &users, false);
@@ -129,10 +129,10 @@ impl PvcProvisioner {
     /// What went while another replica led.
     fn forget_what_went(&self) {
         {
-            let claims = self.known.claims.read();
+            let claims = self.caches.claims.read();
             self.waiting.retain(|name| claims.last_told(name).is_some());
         }
-        let pods = self.known.pods.read();
+        let pods = self.caches.pods.read();
         self.tell.retain(
             |pod| pods.last_told(pod).is_some(),
             |claim| !pods.names_referring_to(claim).is_empty(),

@@ -1,6 +1,6 @@
 //! What users are told of, on the pod: once for each cause, not once for each look.
 
-use super::{Known, Notice, parse::parse_claim_requests, rule::User};
+use super::{Caches, Notice, parse::parse_claim_requests, rule::User};
 use crate::{
     cluster::{Announcement, Apply, Regarding, Target, Told},
     objects::{Kind, ObjectName, Pod},
@@ -55,7 +55,7 @@ impl Tell {
     }
 
     /// What is wrong with the pod's annotations, and which of its claims are others'. `pod` is nothing once it is gone or runs.
-    pub fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, known: &Known) {
+    pub fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, caches: &Caches) {
         let waiting = pod.and_then(|pod| {
             let claim_requests = pod
                 .claim_requests
@@ -71,7 +71,7 @@ impl Tell {
         let claims = claim_requests.iter().map(|wish| &wish.claim);
         notices.extend(claims.filter_map(|claim| {
             let claim = ObjectName::new(name.namespace.clone(), claim.clone());
-            shared(&claim, pod, known)
+            shared(&claim, pod, caches)
         }));
         let causes = notices.into_iter().collect();
         for notice in self.pods.news(name, &pod.uid, causes) {
@@ -107,8 +107,8 @@ impl Tell {
 
 /// The claim was there before the pod and is another's. One that awaits a pod is about to get an owner, and one whose end is near is another
 /// matter.
-fn shared(name: &ObjectName, pod: &Pod, known: &Known) -> Option<Notice> {
-    let claim = known.claim(name).ok()??;
+fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
+    let claim = caches.claim(name).ok()??;
     let own = claim.owners.iter().any(|owner| *owner.uid == *pod.uid);
     let shared = !own && claim.awaiting_pod.is_none() && !claim.deleting;
     shared.then(|| Notice::shared(&name.name, &claim.owners))

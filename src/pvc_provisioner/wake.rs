@@ -1,6 +1,6 @@
 //! What puts a claim or a pod in line.
 
-use super::{known::Known, rule::awaits_pod, subject::Subject};
+use super::{caches::Caches, rule::awaits_pod, subject::Subject};
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{Claim, ClaimRequests, ControllerId, ObjectName, Pod},
@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
 
 /// Puts in line whatever a change may concern.
-pub fn listen(known: &Known, controller_id: &ControllerId, queue: &Arc<WorkQueue<Subject>>) {
-    let (line, claims) = (queue.clone(), known.claims.clone());
+pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQueue<Subject>>) {
+    let (line, claims) = (queue.clone(), caches.claims.clone());
     let id = controller_id.clone();
-    known.pods.listen(move |change| {
+    caches.pods.listen(move |change| {
         let awaits = |name: &ObjectName| {
             let claim = claims.read().last_told(name);
             claim.is_some_and(|claim| awaits_pod(&claim, &id))
@@ -21,9 +21,9 @@ pub fn listen(known: &Known, controller_id: &ControllerId, queue: &Arc<WorkQueue
             .into_iter()
             .for_each(|subject| line.add(subject));
     });
-    let (line, all) = (queue.clone(), known.clone());
+    let (line, all) = (queue.clone(), caches.clone());
     let id = controller_id.clone();
-    known.claims.listen(move |change| {
+    caches.claims.listen(move |change| {
         claim_changed(change, &all, &id)
             .into_iter()
             .for_each(|subject| line.add(subject));
@@ -31,11 +31,11 @@ pub fn listen(known: &Known, controller_id: &ControllerId, queue: &Arc<WorkQueue
 }
 
 /// Everything that may need work.
-pub fn candidates(known: &Known, controller_id: &ControllerId) -> Vec<Subject> {
+pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject> {
     let awaiting = |claim: &Claim| awaits_pod(claim, controller_id);
-    let claims = known.claims.read().names_where(awaiting);
+    let claims = caches.claims.read().names_where(awaiting);
     let mut subjects: Vec<_> = claims.into_iter().map(Subject::Claim).collect();
-    for (name, pod) in known.pods.read().objects() {
+    for (name, pod) in caches.pods.read().objects() {
         if pod
             .claim_requests
             .as_deref()
@@ -68,7 +68,7 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
 /// A claim that awaits its pod is looked at; when another one comes, goes or gets an owner, so are the pods that ask for it.
 fn claim_changed(
     change: &Change<'_, Claim>,
-    known: &Known,
+    caches: &Caches,
     controller_id: &ControllerId,
 ) -> Vec<Subject> {
     let same = change.old.map(standing_of) == change.new.map(standing_of);
@@ -76,7 +76,7 @@ fn claim_changed(
     if same && !change.new.is_some_and(awaits) {
         return Vec::new();
     }
-    let askers = known.askers(change.name);
+    let askers = caches.askers(change.name);
     if askers.is_empty() && !change.new.is_some_and(awaits) {
         return Vec::new();
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_claim_wakes_the_pods_that_ask_for_it() {
         let woken = |pods: Vec<PodWire>, old: &Option<Arc<Claim>>, new: &Option<Arc<Claim>>| {
-            let known = Known {
+            let caches = Caches {
                 claims: Feed::filled(Vec::new()),
                 pods: Feed::filled(pods),
             };
@@ -177,7 +177,7 @@ mod tests {
                 new: new.as_ref(),
                 missed: false,
             };
-            let woken = claim_changed(&change, &known, &ControllerId::default()).into_iter();
+            let woken = claim_changed(&change, &caches, &ControllerId::default()).into_iter();
             let woken: Vec<_> = woken.map(|subject| subject.to_string()).collect();
             woken.join(", ")
         };

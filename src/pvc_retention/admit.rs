@@ -7,7 +7,7 @@
 mod ask;
 
 use super::{
-    known::pod_name,
+    caches::pod_name,
     patch::changes,
     rule::{Place, Step, View, decide},
     whose::{Candidate, READINGS, whose},
@@ -105,8 +105,8 @@ impl Door {
         if readings.is_empty() || readings.len() > READINGS {
             return Answer::Allow;
         }
-        let known = self.told(&request.namespace, &readings);
-        match whose(&name, &claim, known.clone(), |_| false) {
+        let caches = self.told(&request.namespace, &readings);
+        match whose(&name, &claim, caches.clone(), |_| false) {
             // Nothing can be leaked, so nobody has to be asked.
             Some(told) if readings.len() == 1 && !deletes_with_set(&told.set) => {
                 stamp(&told, &claim)
@@ -114,7 +114,7 @@ impl Door {
             // Nothing is written, so it does not matter whether the claim is another set's.
             Some(told) if retains_all(&told.set) => Answer::Allow,
             Some(told) if readings.len() == 1 => self.confirm(request, &name, &claim, told).await,
-            _ => self.ask(request, &name, &claim, &known).await,
+            _ => self.ask(request, &name, &claim, &caches).await,
         }
     }
 
@@ -160,8 +160,8 @@ impl Door {
     /// The sets that make claims of this name, by the watch or by what went less than a minute ago.
     fn told<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
         let set = |name| {
-            let known = self.sets.read().last_told(&name);
-            known.or_else(|| self.recently_deleted.get(&name))
+            let caches = self.sets.read().last_told(&name);
+            caches.or_else(|| self.recently_deleted.get(&name))
         };
         let named = |reading: &Reading<'a>| set(ObjectName::new(namespace, reading.set));
         let found = readings

@@ -2,7 +2,7 @@
 //! any more.
 
 use super::{
-    known::{Known, Member, judge},
+    caches::{Caches, Member, judge},
     rule::{Mark, Step, Update},
 };
 use crate::objects::{ObjectName, StatefulSet, stateful_set::Retention};
@@ -10,14 +10,14 @@ use std::collections::HashMap;
 
 /// The claims to change, and how. Where `in_tree`, the owner references of claims whose pod is there are left: Kubernetes' own
 /// controller looks after them, and after no others.
-pub fn to_take_back(known: &Known, in_tree: bool) -> HashMap<ObjectName, Update> {
-    let sets = known.all_sets();
+pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Update> {
+    let sets = caches.all_sets();
     let living = sets.iter().filter(|(_, set)| !set.deleting);
-    let of_sets = living.flat_map(|(name, set)| updates_of(known, name, set));
+    let of_sets = living.flat_map(|(name, set)| updates_of(caches, name, set));
     let mut updates: HashMap<_, _> = of_sets
-        .filter_map(|(member, update)| needed(known, in_tree, member, update))
+        .filter_map(|(member, update)| needed(caches, in_tree, member, update))
         .collect();
-    for member in known.marked() {
+    for member in caches.marked() {
         // Of sets that are gone or going, and on claims that are nobody's.
         updates.entry(member.name).or_insert_with(|| Update {
             owners: member.claim.owners.to_vec(),
@@ -28,10 +28,10 @@ pub fn to_take_back(known: &Known, in_tree: bool) -> HashMap<ObjectName, Update>
 }
 
 /// As if the set retained everything.
-fn updates_of(known: &Known, name: &ObjectName, set: &StatefulSet) -> Vec<(Member, Update)> {
-    let members = known.members(name);
+fn updates_of(caches: &Caches, name: &ObjectName, set: &StatefulSet) -> Vec<(Member, Update)> {
+    let members = caches.members(name);
     let retained = Retention::default();
-    let verdicts = judge(name, set, retained, &members, &known.pods.read());
+    let verdicts = judge(name, set, retained, &members, &caches.pods.read());
     let judged = members.into_iter().zip(verdicts);
     let updates = judged.filter_map(|(member, verdict)| match verdict.step {
         Step::Update(update) => Some((member, update)),
@@ -41,12 +41,12 @@ fn updates_of(known: &Known, name: &ObjectName, set: &StatefulSet) -> Vec<(Membe
 }
 
 fn needed(
-    known: &Known,
+    caches: &Caches,
     in_tree: bool,
     member: Member,
     mut update: Update,
 ) -> Option<(ObjectName, Update)> {
-    if in_tree && known.has_pod(&member) {
+    if in_tree && caches.has_pod(&member) {
         update.owners = member.claim.owners.to_vec();
     }
     let changes = update.mark != Mark::Leave || update.owners != *member.claim.owners;

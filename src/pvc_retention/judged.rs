@@ -1,7 +1,7 @@
 //! A set as it was read, and what is to be done for its claims.
 
 use super::{
-    known::{Member, judge},
+    caches::{Member, judge},
     rule::{Step, Verdict},
 };
 use crate::{

@@ -1,7 +1,7 @@
 //! Metrics: StatefulSets by policy, and their claims by what becomes of them.
 
 use super::{
-    known::{Known, judge},
+    caches::{Caches, judge},
     rule::Fate,
 };
 use crate::{
@@ -42,14 +42,14 @@ impl RetentionMetrics {
 }
 
 /// Registers the metrics, which are counted before each scrape.
-pub fn register(metrics: &Metrics, known: Known) {
+pub fn register(metrics: &Metrics, caches: Caches) {
     let own = RetentionMetrics::default();
     metrics.register(|registry| own.register(registry));
-    metrics.before_scrape(move |_| count(&known, &own));
+    metrics.before_scrape(move |_| count(&caches, &own));
 }
 
-fn count(known: &Known, metrics: &RetentionMetrics) {
-    let sets = known.all_sets();
+fn count(caches: &Caches, metrics: &RetentionMetrics) {
+    let sets = caches.all_sets();
     let mut policies: HashMap<Retention, i64> = HashMap::new();
     let mut fates: HashMap<Fate, i64> = HashMap::new();
     for (name, set) in &sets {
@@ -57,8 +57,8 @@ fn count(known: &Known, metrics: &RetentionMetrics) {
             continue;
         };
         *policies.entry(retention).or_default() += 1;
-        let members = known.members(name);
-        let verdicts = judge(name, set, retention, &members, &known.pods.read());
+        let members = caches.members(name);
+        let verdicts = judge(name, set, retention, &members, &caches.pods.read());
         for verdict in verdicts {
             *fates.entry(verdict.fate).or_default() += 1;
         }

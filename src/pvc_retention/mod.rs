@@ -21,9 +21,9 @@
 //! somebody else is always told of; a reference with a wrong apiVersion is repaired once instead of being written for ever.
 
 mod admit;
+mod caches;
 mod drain;
 mod judged;
-mod known;
 mod marks;
 mod metrics;
 mod ownership;
@@ -40,8 +40,8 @@ mod whose;
 mod tests;
 
 pub use admit::hook;
+pub use caches::Caches;
 pub use drain::to_take_back;
-pub use known::Known;
 pub use marks::marks_hook;
 pub use metrics::register as register_metrics;
 pub use ownership::{Owner, Owners};

@@ -2,8 +2,8 @@
 
 use super::{
     NAME, READ_LIMIT,
+    caches::Caches,
     judged::{Judged, Read, Work, managed},
-    known::Known,
     metrics,
     patch::action,
     rivals::Rivals,
@@ -27,7 +27,7 @@ const MAX_AGE: Duration = Duration::from_secs(2);
 /// What the reconciler works with.
 pub struct PvcRetention {
     /// What the watches told.
-    pub known: Known,
+    pub caches: Caches,
     /// One set, live.
     pub live_sets: Arc<LiveGet<StatefulSet>>,
     /// Pods, live.
@@ -41,12 +41,12 @@ pub struct PvcRetention {
 impl PvcRetention {
     /// Puts a set in line whenever something happened that may change the fate of its claims.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
-        wake::listen(&self.known, queue);
+        wake::listen(&self.caches, queue);
     }
 
     /// Registers the metrics of this component.
     pub fn register_metrics(&self, metrics: &Metrics) {
-        metrics::register(metrics, self.known.clone());
+        metrics::register(metrics, self.caches.clone());
     }
 
     /// As the API server knows pods and sets right now, where `cached` is what the watches make one think.
@@ -72,7 +72,7 @@ impl PvcRetention {
             };
             let judged = match &pods {
                 Some(pods) => judge(pods),
-                None => judge(&self.known.pods.read()),
+                None => judge(&self.caches.pods.read()),
             };
             rests_on_pods = judged.verdicts.iter().any(Verdict::rests_on_pods);
             if pods.is_some() || !rests_on_pods {
@@ -122,7 +122,7 @@ impl PvcRetention {
             .perform(NAME, &member.target(), action, reason)
             .await;
         if applied.written() {
-            self.known.claims.outdate(name, claim);
+            self.caches.claims.outdate(name, claim);
         }
         applied.settled()
     }
@@ -158,10 +158,10 @@ const SCALED_AWAY: &str = "ScaledAway";
 impl PvcRetention {
     /// The set's claims, and what becomes of each by the watches. Nothing where the set is not managed.
     fn look(&self, name: &ObjectName) -> Option<Judged> {
-        let set = self.known.sets.read().last_told(name)?;
+        let set = self.caches.sets.read().last_told(name)?;
         let cached = managed(StatefulSet::clone(&set), None)?;
-        let members = self.known.members(name);
-        Some(cached.judge(name, members, &self.known.pods.read()))
+        let members = self.caches.members(name);
+        Some(cached.judge(name, members, &self.caches.pods.read()))
     }
 
     /// Neither the cached pods nor their absence can have a claim deleted here, so they are not read live.
@@ -177,7 +177,7 @@ impl PvcRetention {
             return Ok(());
         };
         let judged = {
-            let pods = self.known.pods.read();
+            let pods = self.caches.pods.read();
             let own = rivals.leave(name, &live.set, &cached.members, &pods);
             live.judge(name, own, &pods)
         };
@@ -185,7 +185,7 @@ impl PvcRetention {
     }
 
     async fn follow_policy(&self, name: &ObjectName) -> Result<(), Retry> {
-        if self.known.sets.read().last_told(name).is_none() {
+        if self.caches.sets.read().last_told(name).is_none() {
             self.told.forget(name);
         }
         let Some(mut judged) = self.look(name) else {
@@ -208,7 +208,7 @@ impl Reconcile for PvcRetention {
     type Key = Subject;
 
     fn candidates(&self) -> Vec<Subject> {
-        let sets = self.known.sets.read().names_where(|_| true);
+        let sets = self.caches.sets.read().names_where(|_| true);
         sets.iter().flat_map(Subject::both).collect()
     }
 

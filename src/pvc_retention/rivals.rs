@@ -3,7 +3,7 @@
 
 use super::{
     READ_LIMIT,
-    known::{Member, owner},
+    caches::{Member, owner},
     whose::{READINGS, is_ambiguous},
 };
 use crate::{
@@ -61,12 +61,12 @@ impl Rivals {
         pods: &Store<Pod>,
     ) -> Vec<Member> {
         let set = Arc::new(set.clone());
-        let known = |other: &ObjectName| match other == name {
+        let caches = |other: &ObjectName| match other == name {
             true => Some(set.clone()),
             false => self.0.get(other).cloned(),
         };
         let is_own = |member: &&Member| {
-            let owner = owner(&member.name, &member.claim, known, pods);
+            let owner = owner(&member.name, &member.claim, caches, pods);
             owner.is_some_and(|(owner, _)| owner == *name)
         };
         members.iter().filter(is_own).cloned().collect()

@@ -5,7 +5,7 @@
 //! `?` has another uid, `!` an empty one, `@` another apiVersion.
 
 use super::{
-    known::mounts,
+    caches::mounts,
     ownership::{Owner, Owners},
     rule::{Fate, Mark, Place, Step, Update, View, decide},
 };

@@ -1,7 +1,7 @@
 //! What users are told of the claims of a set.
 
 use super::{
-    known::{Member, pod_name},
+    caches::{Member, pod_name},
     rule::Fate,
 };
 use crate::{

@@ -1,7 +1,7 @@
 //! What wakes a set: whatever may change the fate of one of its claims.
 
 use super::{
-    known::{Known, named_by},
+    caches::{Caches, named_by},
     subject::Subject,
 };
 use crate::{
@@ -17,10 +17,10 @@ use std::sync::{
 };
 
 /// Puts a set in line whenever something happened to it, to a pod of it or to a claim of it.
-pub fn listen(known: &Known, queue: &Arc<WorkQueue<Subject>>) {
-    let (line, others) = (queue.clone(), known.clone());
+pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
+    let (line, others) = (queue.clone(), caches.clone());
     let said = AtomicBool::new(false);
-    known.sets.listen(move |change| {
+    caches.sets.listen(move |change| {
         line.add_set(change.name);
         if let (Some(set), None) | (None, Some(set)) = (change.old, change.new) {
             let rivals = others.rivals(change.name, set);
@@ -28,14 +28,14 @@ pub fn listen(known: &Known, queue: &Arc<WorkQueue<Subject>>) {
         }
         say_once_if_dropped(change, &said);
     });
-    let (line, sets) = (queue.clone(), known.sets.clone());
-    known.pods.listen(move |change| {
+    let (line, sets) = (queue.clone(), caches.sets.clone());
+    caches.pods.listen(move |change| {
         let set = set_named_by_pod(change);
         let existing = set.filter(|set| sets.read().last_told(set).is_some());
         existing.into_iter().for_each(|set| line.add_set(&set));
     });
-    let (line, sets) = (queue.clone(), known.sets.clone());
-    known.claims.listen(move |change| {
+    let (line, sets) = (queue.clone(), caches.sets.clone());
+    caches.claims.listen(move |change| {
         if concerns_us(change) {
             let possible = sets_named_by(change.name);
             let sets = sets.read();
@@ -45,7 +45,7 @@ pub fn listen(known: &Known, queue: &Arc<WorkQueue<Subject>>) {
     });
 }
 
-impl Known {
+impl Caches {
     /// Sets that make claims of the same names: whose those are may have changed with one of them.
     fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> Vec<ObjectName> {
         let claims = self.claims.read();

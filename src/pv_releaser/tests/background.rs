@@ -37,7 +37,7 @@ async fn an_attached_volume_is_left_until_it_is_not() {
         !scene.look().await,
         "the watch has not told of it, so nothing would wake the volume"
     );
-    let attachments = &scene.releaser.known.attachments;
+    let attachments = &scene.releaser.caches.attachments;
     scene.hear(attachments, attachment("pv"));
     assert!(scene.look().await && scene.woken().await);
     assert_eq!(
@@ -98,7 +98,7 @@ async fn a_server_that_fails_is_told_of_and_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_labelled_once_it_is_bound() {
     let scene = Scene::new(Options::default());
-    scene.hear(&scene.releaser.known.claims, claim("1", claimed()));
+    scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
     for (version, phase, patches) in [
         ("5", "Pending", 0),
         ("6", "Available", 0),

@@ -1,7 +1,7 @@
 //! Which volumes are released, and which are orphans.
 
 use super::{
-    Attachment::{Known, NotKnown},
+    Attachment::{Caches, NotKnown},
     Decision::{Associate, Confirm, Leave, Release},
     Left::{Attached, Deleting, Foreign, Freed, InUse, NotOurs, NotRetained, Orphaned},
     *,
@@ -26,7 +26,7 @@ fn volumes_of_ours_are_released_once_they_are_free() {
         "PR-16 whatever a later claim of that name says": volume(json!({})), known("2", json!(null)) => Release;
         "PR-27 whatever is not known of its claim": volume(json!({})), unwatched() => Release;
         "PR-30 freed softly": volume(no_uid()), NOTHING => Leave(Freed);
-        "attached": volume(json!({})), attached(Known) => Leave(Attached);
+        "attached": volume(json!({})), attached(Caches) => Leave(Attached);
         "not attached, as far as the watch told": volume(json!({})), attached(NotKnown) => Confirm;
     }
 }
@@ -67,7 +67,7 @@ fn a_class_says_whose_its_volumes_are_where_it_may() {
         ..known("1", json!({PROVISIONER_LABEL: *US}))
     };
     let attached = Else {
-        attachment: Known,
+        attachment: Caches,
         ..class(&US)
     };
     table! { may;

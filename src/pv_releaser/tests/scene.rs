@@ -155,7 +155,7 @@ impl Scene {
             ..Feeds::new(&metrics)
         };
         let releaser = PvReleaser {
-            known: Known::new(&feeds, namespace, options),
+            caches: Caches::new(&feeds, namespace, options),
             live_attachments: SharedList::whole(metrics.clone(), &client),
             apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),
             told: Arc::new(Told::default()),
@@ -182,11 +182,11 @@ impl Scene {
     }
 
     pub(super) fn told_of_volume(&self, version: &str, changes: Value) {
-        self.hear(&self.releaser.known.volumes, volume(version, changes));
+        self.hear(&self.releaser.caches.volumes, volume(version, changes));
     }
 
     pub(super) fn told_of_no_volume(&self, version: &str) {
-        self.lose(&self.releaser.known.volumes, volume(version, json!({})));
+        self.lose(&self.releaser.caches.volumes, volume(version, json!({})));
     }
 
     /// Whether the volume was put in line since the last time.

@@ -79,7 +79,7 @@ async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     scene.told_of_volume("5", json!({}));
     let name = ObjectName::new("", "pv");
     scene.releaser.reconcile(&name).await.expect("settled");
-    scene.hear(&scene.releaser.known.claims, claim("1", json!(null)));
+    scene.hear(&scene.releaser.caches.claims, claim("1", json!(null)));
     assert!(scene.look().await);
     assert_eq!(scene.server.events(), []);
 }
@@ -88,7 +88,7 @@ async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
 #[tokio::test(start_paused = true)]
 async fn a_label_from_birth_is_told_once() {
     let scene = Scene::new(Options::default());
-    scene.hear(&scene.releaser.known.claims, claim("1", claimed()));
+    scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
     let mut bound = labelled();
     json_patch::merge(&mut bound, &json!({"status": {"phase": "Bound"}}));
     for version in ["5", "6"] {

@@ -9,7 +9,7 @@ use super::{
 #[tokio::test(start_paused = true)]
 async fn a_claim_gets_its_volume_labelled_even_after_its_end() {
     let scene = Scene::new(Options::default());
-    let claims = &scene.releaser.known.claims;
+    let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", json!(null)));
     scene.told_of_volume("5", json!({"status": {"phase": "Bound"}}));
     assert!(scene.look().await && scene.woken().await);
@@ -42,7 +42,7 @@ async fn a_claim_gets_its_volume_labelled_even_after_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_replaced_is_remembered_too() {
     let scene = Scene::new(Options::default());
-    let claims = &scene.releaser.known.claims;
+    let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", claimed()));
     scene.hear(claims, claim("2", json!(null)));
     scene.told_of_volume("5", json!({}));
@@ -57,7 +57,7 @@ async fn a_class_wakes_its_released_volumes() {
         by_class: true,
         ..Options::default()
     });
-    let classes = &scene.releaser.known.classes;
+    let classes = &scene.releaser.caches.classes;
     let class = |id: &str| json!({"metadata": {"name": "fast", "annotations": {"reclaimable-pv-releaser.kubernetes.io/controller-id": id}}});
     scene.told_of_volume("5", json!({}));
     assert!(scene.look().await && scene.woken().await);

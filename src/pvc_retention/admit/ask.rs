@@ -19,7 +19,7 @@ impl Door {
         request: &Request,
         name: &str,
         claim: &Claim,
-        known: &[Found<'_>],
+        caches: &[Found<'_>],
     ) -> Answer {
         let asked = readings(name).map(async |reading| {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
@@ -31,8 +31,8 @@ impl Door {
         });
         let read: kube::Result<Vec<_>> = join_all(asked).await.into_iter().collect();
         match read {
-            Ok(found) => self.among(request, name, claim, known, found.into_iter().flatten()),
-            Err(_) if made_by_it(request) && self.are_gone(request, known) => {
+            Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
+            Err(_) if made_by_it(request) && self.are_gone(request, caches) => {
                 Answer::deny(format!(
                     "the statefulset of the claim \"{name}\" is gone as far as is known, and could \
                      not be read. The claim is not created before that is known for sure"
@@ -48,11 +48,11 @@ impl Door {
         request: &Request,
         name: &str,
         claim: &Claim,
-        known: &[Found<'_>],
+        caches: &[Found<'_>],
         found: impl Iterator<Item = Found<'a>>,
     ) -> Answer {
         let found: Vec<_> = found.collect();
-        let keeps = known.iter().any(|each| !deletes_with_set(&each.set));
+        let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
         if found.is_empty() && made_by_it(request) && !keeps {
             return Answer::deny(format!(
                 "there is no statefulset that makes a claim \"{name}\" (any more), so it is not created: nothing would delete it"
@@ -63,11 +63,11 @@ impl Door {
     }
 
     /// All `known` sets are deleted as far as the watch knows, and all had `whenDeleted: Delete`.
-    fn are_gone(&self, request: &Request, known: &[Found<'_>]) -> bool {
+    fn are_gone(&self, request: &Request, caches: &[Found<'_>]) -> bool {
         let gone = |each: &Found<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);
             deletes_with_set(&each.set) && self.sets.read().last_told(&set).is_none()
         };
-        !known.is_empty() && known.iter().all(gone)
+        !caches.is_empty() && caches.iter().all(gone)
     }
 }

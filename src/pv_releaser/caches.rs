@@ -18,7 +18,7 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// See the module. No two of the feeds are ever locked at once.
 #[derive(Clone)]
-pub struct Known {
+pub struct Caches {
     /// All volumes.
     pub volumes: Arc<Feed<Volume>>,
     /// All claims, or those of one namespace.
@@ -33,10 +33,10 @@ pub struct Known {
     namespace: Option<Arc<str>>,
 }
 
-impl Known {
+impl Caches {
     /// What these feeds tell. `namespace` is the only one whose claims are known, where there is one.
     pub fn new(feeds: &Feeds, namespace: Option<&str>, options: Options) -> Self {
-        let known = Self {
+        let caches = Self {
             volumes: feeds.volumes.clone(),
             claims: feeds.claims.clone(),
             classes: feeds.classes.clone(),
@@ -45,8 +45,8 @@ impl Known {
             recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
             namespace: namespace.map(Into::into),
         };
-        known.remember_claims();
-        known
+        caches.remember_claims();
+        caches
     }
 
     /// Before anything else listens to claims: whoever is woken by the end of one finds its labels here.
@@ -67,7 +67,7 @@ impl Known {
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision {
         let attached = !self.attachments.read().names_referring_to(name).is_empty();
         let attachment = match attached {
-            true => Attachment::Known,
+            true => Attachment::Caches,
             false => Attachment::NotKnown,
         };
         self.judge_with(volume, attachment)

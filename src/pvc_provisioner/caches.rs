@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 /// The feeds of this component.
 #[derive(Clone)]
-pub struct Known {
+pub struct Caches {
     /// Claims, as last told.
     pub claims: Arc<Feed<Claim>>,
     /// Pods that name or ask for a claim, as last told.
     pub pods: Arc<Feed<Pod>>,
 }
 
-impl From<&Feeds> for Known {
+impl From<&Feeds> for Caches {
     fn from(feeds: &Feeds) -> Self {
         Self {
             claims: feeds.claims.clone(),
@@ -25,7 +25,7 @@ impl From<&Feeds> for Known {
     }
 }
 
-impl Known {
+impl Caches {
     /// The claim of that name, unless a write of ours has outdated what is known of it: then there is more to come.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Known {
     }
 }
 
-/// See [`Known::claim`].
+/// See [`Caches::claim`].
 #[derive(Debug)]
 pub struct Outdated;
 
@@ -125,7 +125,7 @@ impl<'a> Templates<'a> {
     }
 
     fn read(&mut self, text: &'a str) -> Option<Arc<Template>> {
-        if let Some((_, template)) = self.0.iter().find(|(known, _)| *known == text) {
+        if let Some((_, template)) = self.0.iter().find(|(caches, _)| *caches == text) {
             return template.clone();
         }
         if self.0.len() == TEXTS {

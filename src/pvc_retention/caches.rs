@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// See the module. Where several of them are locked, it is in this order, so that nobody waits in a circle.
 #[derive(Clone)]
-pub struct Known {
+pub struct Caches {
     /// All sets that make claims.
     pub sets: Arc<Feed<StatefulSet>>,
     /// All claims.
@@ -24,7 +24,7 @@ pub struct Known {
     pub pods: Arc<Feed<Pod>>,
 }
 
-impl From<&Feeds> for Known {
+impl From<&Feeds> for Caches {
     fn from(feeds: &Feeds) -> Self {
         Self {
             sets: feeds.sets.clone(),
@@ -60,7 +60,7 @@ impl Member {
     }
 }
 
-impl Known {
+impl Caches {
     /// Every set.
     pub fn all_sets(&self) -> Vec<(ObjectName, Arc<StatefulSet>)> {
         let sets = self.sets.read();
@@ -96,13 +96,13 @@ impl Known {
     /// The set's claims, of every ordinal.
     pub fn members(&self, set: &ObjectName) -> Vec<Member> {
         let (sets, claims, pods) = (self.sets.read(), self.claims.read(), self.pods.read());
-        let Some(known) = sets.last_told(set) else {
+        let Some(caches) = sets.last_told(set) else {
             return Vec::new();
         };
         let member = |name: &ObjectName| {
             let claim = claims.last_told(name)?;
-            let known = |set: &ObjectName| sets.last_told(set);
-            let (owner, ordinal) = owner(name, &claim, known, &pods)?;
+            let caches = |set: &ObjectName| sets.last_told(set);
+            let (owner, ordinal) = owner(name, &claim, caches, &pods)?;
             (owner == *set).then(|| Member {
                 name: name.clone(),
                 outdated: claims.get(name).is_none(),
@@ -110,7 +110,7 @@ impl Known {
                 ordinal,
             })
         };
-        named_by(set, &known, &claims).filter_map(member).collect()
+        named_by(set, &caches, &claims).filter_map(member).collect()
     }
 }
 
