@@ -30,7 +30,7 @@ mod rule;
 mod tell;
 #[cfg(test)]
 mod tests;
-mod wake;
+mod triggers;
 
 pub use admit::hook;
 pub use caches::Caches;

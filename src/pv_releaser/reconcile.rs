@@ -7,7 +7,7 @@ use super::{
     patch::{association, release},
     reasons::{ASSOCIATED, RELEASED},
     rule::{Attachment, Decision, Left},
-    tell, wake,
+    tell, triggers,
 };
 use crate::{
     cluster::{
@@ -41,7 +41,7 @@ pub struct PvReleaser {
 impl PvReleaser {
     /// Puts a volume in line whenever something happened that may change what becomes of it.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        wake::listen(&self.caches, queue);
+        triggers::listen(&self.caches, queue);
         let (caches, apply) = (self.caches.clone(), self.apply.clone());
         self.caches.volumes.listen(move |change| {
             if let Some(volume) = change.new.filter(|_| caches.is_labelled_from_birth(change)) {

@@ -45,8 +45,8 @@ mod tell;
 pub mod template;
 #[cfg(test)]
 mod tests;
+mod triggers;
 mod waiting;
-mod wake;
 
 pub use admit::{Door, hook};
 pub use caches::Caches;

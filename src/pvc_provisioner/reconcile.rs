@@ -6,8 +6,8 @@ use super::{
     metrics,
     rule::{Decision, Terms, User, View, Wait, awaits_pod, decide, depends_on_users},
     tell::Tell,
+    triggers,
     waiting::Waiting,
-    wake,
 };
 use crate::{
     cluster::{Apply, Evidence, LiveGet, Reconcile, Retry, SharedList, WorkQueue},
@@ -43,7 +43,7 @@ pub struct PvcProvisioner {
 impl PvcProvisioner {
     /// Puts in line whatever may need work.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
-        wake::listen(&self.caches, &self.options.controller_id, queue);
+        triggers::listen(&self.caches, &self.options.controller_id, queue);
     }
 
     /// Registers the metrics of this component.
@@ -59,7 +59,7 @@ impl Reconcile for PvcProvisioner {
 
     fn candidates(&self) -> Vec<Subject> {
         self.forget_what_went();
-        wake::candidates(&self.caches, &self.options.controller_id)
+        triggers::candidates(&self.caches, &self.options.controller_id)
     }
 
     async fn reconcile(&self, subject: &Subject) -> Result<(), Retry> {

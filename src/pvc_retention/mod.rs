@@ -33,7 +33,7 @@ mod rivals;
 mod rule;
 mod subject;
 mod told;
-mod wake;
+mod triggers;
 mod whose;
 
 #[cfg(test)]

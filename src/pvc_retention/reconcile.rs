@@ -10,7 +10,7 @@ use super::{
     rule::{Step, Verdict},
     subject::Subject,
     told::{Told, announcement},
-    wake,
+    triggers,
 };
 use crate::{
     cluster::{Action, Apply, LiveGet, Reconcile, Regarding, Retry, SharedList, Store, WorkQueue},
@@ -41,7 +41,7 @@ pub struct PvcRetention {
 impl PvcRetention {
     /// Puts a set in line whenever something happened that may change the fate of its claims.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
-        wake::listen(&self.caches, queue);
+        triggers::listen(&self.caches, queue);
     }
 
     /// Registers the metrics of this component.
