@@ -7,7 +7,7 @@ use crate::{
     causes::FinishedPods,
     cluster::{Apply, Feeds, Leadership, Reconcile, Reconciler, SharedList, WorkQueue},
     components::Component,
-    namespace_gc::Collecting,
+    namespace_gc::GcConfig,
     objects::{Kind, Pod},
     pv_releaser, pvc_provisioner,
     telemetry::Metrics,
@@ -32,7 +32,7 @@ pub struct Context {
     /// How pv-releaser releases.
     pub releasing: pv_releaser::Options,
     /// From where namespaces are removed. Without it namespace-gc is inactive.
-    pub collecting: Option<Collecting>,
+    pub collecting: Option<GcConfig>,
     /// The writer.
     pub apply: Arc<Apply>,
     /// Whether to reconcile.
@@ -43,7 +43,7 @@ pub struct Context {
 
 impl Context {
     /// What namespace-gc works with, where it is active.
-    fn collecting(&self) -> Option<&Collecting> {
+    fn collecting(&self) -> Option<&GcConfig> {
         let everywhere = self.namespace.is_none();
         self.collecting.as_ref().filter(|_| everywhere)
     }

@@ -166,7 +166,7 @@ impl Assembly {
             tracing::info!(component = namespace_gc::NAME, why, "inactive");
             return;
         };
-        let means = namespace_gc::Means {
+        let means = namespace_gc::GcDeps {
             client: context.client.clone(),
             namespaces: self.feeds.namespaces.clone(),
             apply: context.apply.clone(),

@@ -12,7 +12,7 @@ use crate::{
     cluster::{Apply, Configuration, Elector, LeaseName, Tokens},
     components::Component,
     listener,
-    namespace_gc::Collecting,
+    namespace_gc::GcConfig,
     telemetry::{
         Metrics,
         health::{self, Authorization},
@@ -124,7 +124,7 @@ impl Process {
     }
 
     /// A root that is none is told at once. A backend that is down is waited for.
-    async fn collecting(&self) -> anyhow::Result<Option<Collecting>> {
+    async fn collecting(&self) -> anyhow::Result<Option<GcConfig>> {
         let options = &self.options;
         if !self.components.contains(&Component::NamespaceGc) {
             return Ok(None);
@@ -135,7 +135,7 @@ impl Process {
         let chosen = options
             .collecting
             .collecting(&options.backend, options.dry_run);
-        Ok(Some(Collecting {
+        Ok(Some(GcConfig {
             backend,
             options: Arc::new(options.period.repeated(chosen)),
             lease: self.lease.clone(),
@@ -143,7 +143,7 @@ impl Process {
         }))
     }
 
-    fn components(&mut self, client: &Client, collecting: Option<Collecting>) -> Assembly {
+    fn components(&mut self, client: &Client, collecting: Option<GcConfig>) -> Assembly {
         let lease = self.lease.clone();
         let leases = Api::namespaced(client.clone(), &lease.namespace);
         let (elector, leadership) = Elector::new(leases, lease, self.metrics.clone());

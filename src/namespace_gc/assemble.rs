@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What an installation says.
 #[derive(Clone, Debug)]
-pub struct Collecting {
+pub struct GcConfig {
     /// The storage.
     pub backend: Arc<dyn Backend>,
     /// What may be chosen.
@@ -28,7 +28,7 @@ pub struct Collecting {
 
 /// What every component gets.
 #[derive(Clone)]
-pub struct Means {
+pub struct GcDeps {
     /// For live reads, and the ConfigMap.
     pub client: Client,
     /// What the watch tells.
@@ -42,7 +42,7 @@ pub struct Means {
 }
 
 /// The component, listening already.
-pub struct Parts {
+pub struct GcTasks {
     /// The reconciler.
     pub reconcile: NamespaceGc,
     /// What it works off.
@@ -52,8 +52,8 @@ pub struct Parts {
 }
 
 /// See the module. Nothing runs yet.
-pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken) -> Parts {
-    let Collecting {
+pub fn assemble(means: &GcDeps, collecting: &GcConfig, stop: &CancellationToken) -> GcTasks {
+    let GcConfig {
         backend, options, ..
     } = collecting;
     let client = &means.client;
@@ -91,7 +91,7 @@ pub fn assemble(means: &Means, collecting: &Collecting, stop: &CancellationToken
         leadership: means.leadership.clone(),
     };
     background.push(Box::pin(collector.run(stop.clone())));
-    Parts {
+    GcTasks {
         reconcile,
         queue,
         background,

@@ -43,7 +43,7 @@ mod tell;
 mod tests;
 mod waiting;
 
-pub use assemble::{Collecting, Means, Parts, assemble};
+pub use assemble::{GcConfig, GcDeps, GcTasks, assemble};
 pub use collection::{Abort, Collection};
 pub use metered::Metered;
 pub use metrics::GcMetrics;

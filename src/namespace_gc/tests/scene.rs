@@ -67,14 +67,14 @@ impl Scene {
             dry_run,
             metrics.clone(),
         );
-        let means = Means {
+        let means = GcDeps {
             client,
             namespaces: Feed::filled(vec![]),
             apply: Arc::new(apply),
             leadership: leadership.clone(),
             metrics: metrics.clone(),
         };
-        let collecting = Collecting {
+        let collecting = GcConfig {
             backend: storage.clone(),
             options: Arc::new(options),
             lease: LeaseName {
