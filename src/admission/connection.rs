@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     listener::Place,
-    telemetry::{Metrics, Sparse},
+    telemetry::{LogLimiter, Metrics},
 };
 use axum::Router;
 use hyper::server::conn::http1;
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     /// Connections end after the request under way.
     pub(super) drain: CancellationToken,
     /// Lines about clients without the right certificate.
-    pub(super) refused: Arc<Sparse>,
+    pub(super) refused: Arc<LogLimiter>,
 }
 
 impl Shared {
@@ -109,14 +109,14 @@ impl Shared {
 
 /// Handshakes fail for many reasons that are the client's. A missing or wrong certificate is one
 /// that the administrator has to know of.
-fn report_client(error: &io::Error, peer: Option<SocketAddr>, refused: &Sparse) {
+fn report_client(error: &io::Error, peer: Option<SocketAddr>, refused: &LogLimiter) {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
     if let Some(
         error @ (rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)),
     ) = error
-        && let Some(left_out) = refused.due()
+        && let Some(suppressed) = refused.check()
     {
         let peer = peer.map(tracing::field::display);
-        tracing::warn!(peer, %error, left_out, "a client was refused: see --client-ca-file");
+        tracing::warn!(peer, %error, suppressed, "a client was refused: see --client-ca-file");
     }
 }

@@ -1,7 +1,7 @@
 //! One line in the log for each review: what was asked by whom, and what was answered.
 
 use super::{answer::Answer, request::Request};
-use crate::telemetry::Sparse;
+use crate::telemetry::LogLimiter;
 use std::{fmt, time::Duration};
 use tracing::Span;
 
@@ -22,7 +22,7 @@ pub(super) fn span(path: &'static str, request: &Request) -> Span {
 pub(super) struct Log<'a> {
     pub(super) path: &'static str,
     /// What holds for every review until it ends is told of one in a minute.
-    pub(super) unavailable: &'a Sparse,
+    pub(super) unavailable: &'a LogLimiter,
 }
 
 impl Log<'_> {
@@ -31,7 +31,7 @@ impl Log<'_> {
         let (path, verdict, took) = (self.path, answer.verdict(), took.as_secs_f64());
         let dry_run = request.dry_run.unwrap_or_default();
         macro_rules! line {
-        ($level:ident, $why:expr, $left_out:expr) => {
+        ($level:ident, $why:expr, $suppressed:expr) => {
             tracing::$level!(
                 uid = request.uid,
                 path,
@@ -44,15 +44,15 @@ impl Log<'_> {
                 verdict,
                 took,
                 why = $why,
-                left_out = $left_out,
+                suppressed = $suppressed,
                 "review"
             )
         };
     }
         match answer {
             Answer::Deny { message, .. } => line!(info, Some(&**message), None::<u64>),
-            Answer::Unavailable(why) => match self.unavailable.due() {
-                Some(left_out) => line!(warn, Some(&**why), Some(left_out)),
+            Answer::Unavailable(why) => match self.unavailable.check() {
+                Some(suppressed) => line!(warn, Some(&**why), Some(suppressed)),
                 None => line!(debug, Some(&**why), None::<u64>),
             },
             Answer::Allow | Answer::Warn(_) | Answer::Patch { .. } => {

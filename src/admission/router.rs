@@ -7,7 +7,7 @@ use super::{
     hook::Hook,
     request::Request,
 };
-use crate::telemetry::{Metrics, Sparse};
+use crate::telemetry::{LogLimiter, Metrics};
 use axum::{
     Router,
     body::Body,
@@ -57,8 +57,8 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
             options: options.clone(),
             places: Semaphore::new(CONCURRENT_REVIEWS),
             bodies,
-            unreadable: Sparse::default(),
-            unavailable: Sparse::default(),
+            unreadable: LogLimiter::default(),
+            unavailable: LogLimiter::default(),
         });
         let handler = move |request: HttpRequest| review(route.clone(), request);
         router = router.route(path, post(handler));
@@ -73,9 +73,9 @@ struct Route {
     places: Semaphore,
     bodies: Share,
     /// Lines about what anybody may send, or an API server that is cut off.
-    unreadable: Sparse,
+    unreadable: LogLimiter,
     /// Lines about what holds for every review until it ends.
-    unavailable: Sparse,
+    unavailable: LogLimiter,
 }
 
 /// Answers within the time that the client announces, up to the hook's own: by then the API server
@@ -155,8 +155,8 @@ fn too_large(route: &Route) -> Refusal {
 /// No review, so no uid to answer to: plain HTTP.
 fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
     let (verdict, path) = ("Unreadable", route.hook.path);
-    if let Some(left_out) = route.unreadable.due() {
-        tracing::info!(verdict, path, why = sentence, left_out, "review");
+    if let Some(suppressed) = route.unreadable.check() {
+        tracing::info!(verdict, path, why = sentence, suppressed, "review");
     }
     ((status, sentence + "\n").into_response(), verdict)
 }
@@ -165,8 +165,8 @@ fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
 fn overloaded(route: &Route, time: Duration) -> Refusal {
     let (verdict, path) = ("Unavailable", route.hook.path);
     let why = format!("too many or too large reviews at once: no room within {time:?}");
-    if let Some(left_out) = route.unavailable.due() {
-        tracing::warn!(verdict, path, why, left_out, "review");
+    if let Some(suppressed) = route.unavailable.check() {
+        tracing::warn!(verdict, path, why, suppressed, "review");
     }
     let response = (StatusCode::SERVICE_UNAVAILABLE, why + "\n");
     (response.into_response(), verdict)

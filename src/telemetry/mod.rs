@@ -8,15 +8,15 @@ pub mod health;
 mod held;
 mod http;
 pub(crate) mod labels;
+mod log_limiter;
 pub mod logs;
 mod metrics;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod process;
 mod scrapes;
-mod sparse;
 mod work;
 
 pub use held::HeldMetrics;
+pub use log_limiter::LogLimiter;
 pub use metrics::Metrics;
-pub use sparse::Sparse;

@@ -5,7 +5,7 @@ use super::{
     config::chain,
     files::{Source, read},
 };
-use crate::telemetry::Sparse;
+use crate::telemetry::LogLimiter;
 use anyhow::Context;
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
@@ -67,7 +67,7 @@ impl Clients {
         Ok(Arc::new(Named {
             by_authority,
             names: self.names.clone(),
-            refused: Sparse::default(),
+            refused: LogLimiter::default(),
         }))
     }
 }
@@ -77,7 +77,7 @@ impl Clients {
 struct Named {
     by_authority: Arc<dyn ClientCertVerifier>,
     names: Vec<String>,
-    refused: Sparse,
+    refused: LogLimiter,
 }
 
 impl ClientCertVerifier for Named {
@@ -98,10 +98,10 @@ impl ClientCertVerifier for Named {
         if self.names.is_empty() || name.as_ref().is_some_and(|name| self.names.contains(name)) {
             return Ok(verified);
         }
-        if let Some(left_out) = self.refused.due() {
+        if let Some(suppressed) = self.refused.check() {
             tracing::warn!(
                 name,
-                left_out,
+                suppressed,
                 "a client was refused: it is none of --client-allowed-name"
             );
         }

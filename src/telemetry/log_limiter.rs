@@ -10,24 +10,24 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// One cause of lines.
 #[derive(Debug, Default)]
-pub struct Sparse(Mutex<Last>);
+pub struct LogLimiter(Mutex<Last>);
 
 #[derive(Debug, Default)]
 struct Last {
     written: Option<Instant>,
-    left_out: u64,
+    suppressed: u64,
 }
 
-impl Sparse {
+impl LogLimiter {
     /// Whether a line is to be written now, and how many were left out since the last. Whoever asks and is told so writes it.
-    pub fn due(&self) -> Option<u64> {
+    pub fn check(&self) -> Option<u64> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.written.is_some_and(|at| at.elapsed() < MINUTE) {
-            last.left_out += 1;
+            last.suppressed += 1;
             return None;
         }
         last.written = Some(Instant::now());
-        Some(std::mem::take(&mut last.left_out))
+        Some(std::mem::take(&mut last.suppressed))
     }
 }
 
@@ -37,14 +37,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_line_a_minute_says_how_many_were_left_out() {
-        let sparse = Sparse::default();
+        let limiter = LogLimiter::default();
         assert_eq!(
-            [sparse.due(), sparse.due(), sparse.due()],
+            [limiter.check(), limiter.check(), limiter.check()],
             [Some(0), None, None]
         );
         tokio::time::advance(MINUTE).await;
-        assert_eq!([sparse.due(), sparse.due()], [Some(2), None]);
+        assert_eq!([limiter.check(), limiter.check()], [Some(2), None]);
         tokio::time::advance(MINUTE * 2).await;
-        assert_eq!(sparse.due(), Some(1));
+        assert_eq!(limiter.check(), Some(1));
     }
 }
