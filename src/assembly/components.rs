@@ -80,7 +80,7 @@ impl Assembly {
                 .and(Review::from_memory(pvc_protection::protect));
         }
         self.hooks.push(hook);
-        self.hooks.push(pvc_retention::marks_hook());
+        self.hooks.push(pvc_retention::strip_marker_hook());
         let component = PvcRetention {
             caches: Caches::from(&self.feeds),
             live_sets,
@@ -110,7 +110,7 @@ impl Assembly {
                 namespace: context.namespace.clone(),
                 exempt: context.exempt.clone(),
             }));
-        self.hooks.push(pvc_provisioner::marks_hook());
+        self.hooks.push(pvc_provisioner::strip_marker_hook());
         let component = PvcProvisioner {
             caches,
             live_claims: LiveGet::namespaced(metrics.clone(), client),

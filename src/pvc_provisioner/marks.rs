@@ -9,7 +9,7 @@ use crate::{
 use std::time::Duration;
 
 /// The webhook for marked claims that others create. What our own account creates is not sent here: the webhook configuration says so.
-pub fn marks_hook() -> Hook {
+pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-provisioner/marks",
         rules: &[Rule {

@@ -51,7 +51,7 @@ mod waiting;
 pub use admit::{Door, hook};
 pub use caches::Caches;
 pub use claim_request::ClaimRequest;
-pub use marks::marks_hook;
+pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
 pub use notice::Notice;
 pub use parse::parse_claim_requests;

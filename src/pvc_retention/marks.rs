@@ -11,7 +11,7 @@ use crate::{
 use std::time::Duration;
 
 /// The webhook for marked claims that people create.
-pub fn marks_hook() -> Hook {
+pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",
         rules: CREATE_CLAIM,
@@ -40,7 +40,7 @@ mod tests {
             "object": {"metadata": {"name": "data-web-5", "annotations": annotations}},
         });
         let request = serde_json::from_value(review).expect("a request");
-        marks_hook().review.remembered(&request)
+        strip_marker_hook().review.remembered(&request)
     }
 
     #[test]

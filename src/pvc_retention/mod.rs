@@ -42,7 +42,7 @@ mod tests;
 pub use admit::hook;
 pub use caches::Caches;
 pub use drain::to_take_back;
-pub use marks::marks_hook;
+pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
 pub use ownership::{Owner, Owners};
 pub use patch::changes;
