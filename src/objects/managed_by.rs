@@ -27,13 +27,13 @@ pub struct ManagedBy {
 
 /// Who looks after an object, by its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum Ownership {
     /// We, by every label there is.
     Own,
     /// Somebody else, by at least one label. An empty value names nobody, and so not us.
     Foreign,
     /// Nobody: there is no such label.
-    Nobodys,
+    Unlabeled,
 }
 
 impl ManagedBy {
@@ -48,14 +48,14 @@ impl ManagedBy {
         (found != Self::default()).then(|| Box::new(found))
     }
 
-    /// Whose claim this is. The legacy key counts where `legacy`.
-    pub fn whose_claim(&self, id: &ControllerId, legacy: bool) -> Whose {
+    /// Which installation the claim belongs to. The legacy key counts if `legacy`.
+    pub fn whose_claim(&self, id: &ControllerId, legacy: bool) -> Ownership {
         let provisioner = self.provisioner.as_deref();
         id.among(provisioner.into_iter().chain(self.on_volume(legacy)))
     }
 
-    /// Whose volume this is: the provisioner's label means nothing there. The legacy key counts where `legacy`.
-    pub fn whose_volume(&self, id: &ControllerId, legacy: bool) -> Whose {
+    /// Which installation the volume belongs to. The provisioner's label does not count; the legacy key does if `legacy`.
+    pub fn whose_volume(&self, id: &ControllerId, legacy: bool) -> Ownership {
         id.among(self.on_volume(legacy))
     }
 
@@ -75,11 +75,13 @@ impl ControllerId {
         &self.0
     }
 
-    fn among<'a>(&self, mut values: impl Iterator<Item = &'a str>) -> Whose {
+    fn among<'a>(&self, mut values: impl Iterator<Item = &'a str>) -> Ownership {
         match values.next() {
-            None => Whose::Nobodys,
-            Some(first) if first == &*self.0 && values.all(|value| value == &*self.0) => Whose::Own,
-            Some(_) => Whose::Foreign,
+            None => Ownership::Unlabeled,
+            Some(first) if first == &*self.0 && values.all(|value| value == &*self.0) => {
+                Ownership::Own
+            }
+            Some(_) => Ownership::Foreign,
         }
     }
 }
@@ -128,7 +130,7 @@ mod tests {
     }
 
     /// As a claim with the legacy key, as one without, as a volume with the legacy key, as one without.
-    fn whose(pairs: &[(&str, &str)]) -> [Whose; 4] {
+    fn whose(pairs: &[(&str, &str)]) -> [Ownership; 4] {
         let (found, me) = (ManagedBy::of(&labels(pairs)).unwrap_or_default(), id("me"));
         [
             found.whose_claim(&me, true),
@@ -140,16 +142,16 @@ mod tests {
 
     #[test]
     fn every_label_that_is_there_has_to_agree() {
-        use Whose::{Foreign, Nobodys, Own};
+        use Ownership::{Foreign, Own, Unlabeled};
         for (pairs, expected) in [
-            (vec![], [Nobodys; 4]),
+            (vec![], [Unlabeled; 4]),
             (
                 vec![(PROVISIONER_LABEL, "me")],
-                [Own, Own, Nobodys, Nobodys],
+                [Own, Own, Unlabeled, Unlabeled],
             ),
             (
                 vec![(PROVISIONER_LABEL, "you")],
-                [Foreign, Foreign, Nobodys, Nobodys],
+                [Foreign, Foreign, Unlabeled, Unlabeled],
             ),
             (vec![(RELEASER_LABEL, "me")], [Own; 4]),
             (vec![(RELEASER_LABEL, "")], [Foreign; 4]),
@@ -165,7 +167,7 @@ mod tests {
                 vec![(RELEASER_LABEL, "you"), (PROVISIONER_LABEL, "me")],
                 [Foreign; 4],
             ),
-            (vec![(LEGACY_LABEL, "me")], [Own, Nobodys, Own, Nobodys]),
+            (vec![(LEGACY_LABEL, "me")], [Own, Unlabeled, Own, Unlabeled]),
             (
                 vec![(LEGACY_LABEL, "you"), (RELEASER_LABEL, "me")],
                 [Foreign, Own, Foreign, Own],

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     cluster::{Change, Feed, Feeds, RecentlyDeleted},
     objects::{
-        Claim, ManagedBy, ObjectName, StorageClass, Volume, VolumeAttachment, managed_by::Whose,
-        volume::ClaimRef,
+        Claim, ManagedBy, ObjectName, StorageClass, Volume, VolumeAttachment,
+        managed_by::Ownership, volume::ClaimRef,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -112,7 +112,7 @@ impl Caches {
         let born = change
             .new
             .filter(|_| change.old.is_none() && self.volumes.is_synced());
-        born.filter(|volume| self.options.whose(volume) == Whose::Own)
+        born.filter(|volume| self.options.whose(volume) == Ownership::Own)
             .is_some_and(|volume| {
                 let unlabelled = Volume {
                     managed_by: None,

@@ -1,6 +1,6 @@
 //! What an installation is told about how to release.
 
-use crate::objects::{ControllerId, ManagedBy, Volume, managed_by::Whose};
+use crate::objects::{ControllerId, ManagedBy, Volume, managed_by::Ownership};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,17 +29,17 @@ pub enum Mode {
 }
 
 impl Options {
-    /// Whose volume this is, by its labels.
-    pub fn whose(&self, volume: &Volume) -> Whose {
+    /// Which installation the volume belongs to, by its labels.
+    pub fn whose(&self, volume: &Volume) -> Ownership {
         let labels = volume.managed_by.as_ref();
-        labels.map_or(Whose::Nobodys, |labels| {
+        labels.map_or(Ownership::Unlabeled, |labels| {
             labels.whose_volume(&self.id, self.legacy_label)
         })
     }
 
     /// Whether a claim with these labels is ours.
     pub fn is_own_claim(&self, labels: &ManagedBy) -> bool {
-        labels.whose_claim(&self.id, self.legacy_label) == Whose::Own
+        labels.whose_claim(&self.id, self.legacy_label) == Ownership::Own
     }
 }
 

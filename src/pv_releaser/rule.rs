@@ -3,7 +3,7 @@
 use super::Options;
 use crate::objects::{
     Claim, ManagedBy, Volume,
-    managed_by::Whose,
+    managed_by::Ownership,
     volume::{ClaimRef, Phase},
 };
 
@@ -100,12 +100,12 @@ impl Left {
 /// What to do with the volume.
 pub fn decide(view: &View<'_>, options: &Options) -> Decision {
     match options.whose(view.volume) {
-        Whose::Foreign => Decision::Leave(Left::Foreign),
-        Whose::Own => view.release(),
-        Whose::Nobodys if view.is_to_be_associated(options) => Decision::Associate,
-        Whose::Nobodys if view.is_ours_by_class(options) => view.release(),
-        Whose::Nobodys if view.is_orphaned(options) => Decision::Leave(Left::Orphaned),
-        Whose::Nobodys => Decision::Leave(Left::NotOurs),
+        Ownership::Foreign => Decision::Leave(Left::Foreign),
+        Ownership::Own => view.release(),
+        Ownership::Unlabeled if view.is_to_be_associated(options) => Decision::Associate,
+        Ownership::Unlabeled if view.is_ours_by_class(options) => view.release(),
+        Ownership::Unlabeled if view.is_orphaned(options) => Decision::Leave(Left::Orphaned),
+        Ownership::Unlabeled => Decision::Leave(Left::NotOurs),
     }
 }
 
