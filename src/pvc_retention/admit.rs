@@ -9,8 +9,8 @@ mod ask;
 use super::{
     caches::pod_name,
     patch::changes,
+    resolve_set::{Candidate, READINGS, resolve_set},
     rule::{Place, Step, View, decide},
-    whose::{Candidate, READINGS, whose},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
@@ -106,7 +106,7 @@ impl Door {
             return Answer::Allow;
         }
         let caches = self.told(&request.namespace, &readings);
-        match whose(&name, &claim, caches.clone(), |_| false) {
+        match resolve_set(&name, &claim, caches.clone(), |_| false) {
             // Nothing can be leaked, so nobody has to be asked.
             Some(told) if readings.len() == 1 && !deletes_with_set(&told.set) => {
                 stamp(&told, &claim)

@@ -1,8 +1,8 @@
 //! What the watches told of sets, their claims and their pods.
 
 use super::{
+    resolve_set::{Candidate, resolve_set},
     rule::{Place, Verdict, View, decide},
-    whose::{Candidate, whose},
 };
 use crate::{
     cluster::{Feed, Feeds, Store, Target},
@@ -144,7 +144,7 @@ pub(super) fn owner(
         pods.last_told(&pod)
             .is_some_and(|pod| mounts(&pod, &each.set, &name.name))
     };
-    let found = whose(&name.name, claim, candidates.collect(), mounts)?;
+    let found = resolve_set(&name.name, claim, candidates.collect(), mounts)?;
     Some((in_namespace(found.reading.set), found.reading.ordinal))
 }
 

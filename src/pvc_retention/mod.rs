@@ -29,12 +29,12 @@ mod metrics;
 mod ownership;
 mod patch;
 mod reconcile;
+mod resolve_set;
 mod rivals;
 mod rule;
 mod subject;
 mod told;
 mod triggers;
-mod whose;
 
 #[cfg(test)]
 mod tests;
@@ -47,10 +47,10 @@ pub use metrics::register as register_metrics;
 pub use ownership::{Owner, Owners};
 pub use patch::changes;
 pub use reconcile::PvcRetention;
+pub use resolve_set::{Candidate, resolve_set};
 pub use rule::{Fate, Mark, Place, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
 pub use told::Told;
-pub use whose::{Candidate, whose};
 
 /// Longest wait for the live read of one set.
 const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -4,7 +4,7 @@
 use super::{
     READ_LIMIT,
     caches::{Member, owner},
-    whose::{READINGS, is_ambiguous},
+    resolve_set::{READINGS, is_ambiguous},
 };
 use crate::{
     cluster::{LiveGet, Retry, Store},

@@ -4,7 +4,7 @@ use super::{Door, Found, candidate, deletes_with_set, made_by_it, stamp};
 use crate::{
     admission::{Answer, Request},
     objects::{Claim, ObjectName, stateful_set::readings},
-    pvc_retention::whose::whose,
+    pvc_retention::resolve_set::resolve_set,
 };
 use futures::future::join_all;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Door {
                 "there is no statefulset that makes a claim \"{name}\" (any more), so it is not created: nothing would delete it"
             ));
         }
-        let found = whose(name, claim, found, |_| false);
+        let found = resolve_set(name, claim, found, |_| false);
         found.map_or(Answer::Allow, |found| stamp(&found, claim))
     }
 

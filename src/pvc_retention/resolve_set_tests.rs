@@ -43,7 +43,7 @@ fn chosen(name: &str, sets: &[(&str, &str)], has: &str, mounting: &[&str]) -> Op
         set: set(uid, labels),
     });
     let mounts = |each: &Candidate<'_, Arc<StatefulSet>>| mounting.contains(&&*each.set.uid);
-    let found = whose(name, &claim(name, has), candidates.collect(), mounts);
+    let found = resolve_set(name, &claim(name, has), candidates.collect(), mounts);
     found.map(|each| each.set.uid.to_string())
 }
 

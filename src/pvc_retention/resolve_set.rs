@@ -38,7 +38,7 @@ pub fn is_ambiguous(claim: &str) -> bool {
 ///
 /// The answer is only as good as `candidates`: a set that a cache does not know yet, or that could
 /// not be read, may be the right one.
-pub fn whose<'a, T: AsRef<StatefulSet>>(
+pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
     name: &str,
     claim: &Claim,
     candidates: Vec<Candidate<'a, T>>,
@@ -81,5 +81,5 @@ fn only<T>(several: impl IntoIterator<Item = T>) -> Option<T> {
 }
 
 #[cfg(test)]
-#[path = "whose_tests.rs"]
+#[path = "resolve_set_tests.rs"]
 mod tests;
