@@ -50,20 +50,20 @@ impl<'a> Owner<'a> {
     }
 
     /// The reference is to this very object.
-    pub fn is_meant_by(self, reference: &OwnerReference) -> bool {
+    pub fn matches_uid(self, reference: &OwnerReference) -> bool {
         !self.uid.is_empty() && reference.uid == self.uid
     }
 
     /// The first reference by name is to another incarnation: the claim is the garbage collector's business.
     pub fn is_stale_in(self, references: &[OwnerReference]) -> bool {
         let named = references.iter().find(|each| self.is_named_by(each));
-        named.is_some_and(|reference| !self.is_meant_by(reference))
+        named.is_some_and(|reference| !self.matches_uid(reference))
     }
 
     /// The reference is as we write it. `blockOwnerDeletion` is not compared, as in Kubernetes: whoever wrote it may differ.
-    fn is_well_put_by(self, reference: &OwnerReference) -> bool {
+    fn is_canonical(self, reference: &OwnerReference) -> bool {
         self.is_named_by(reference)
-            && self.is_meant_by(reference)
+            && self.matches_uid(reference)
             && reference.controller == Some(true)
     }
 
@@ -107,7 +107,7 @@ impl<'a> Owners<'a> {
     }
 
     /// The references that the policy wants, made from those there are: others' stay, in their order; ours follow.
-    pub fn put_right(
+    pub fn desired_references(
         self,
         retention: Retention,
         in_range: bool,
@@ -115,7 +115,7 @@ impl<'a> Owners<'a> {
     ) -> Vec<OwnerReference> {
         let contested = self.face_another_controller(retention, references);
         let owner = self.wanted(retention, in_range).filter(|_| !contested);
-        let right = |each: &OwnerReference| owner.is_some_and(|owner| owner.is_well_put_by(each));
+        let right = |each: &OwnerReference| owner.is_some_and(|owner| owner.is_canonical(each));
         let stays = |each: &&OwnerReference| right(each) || !(self.named(each) || self.own(each));
         let mut after: Vec<_> = references.iter().filter(stays).cloned().collect();
         if !after.iter().any(right) {
@@ -136,7 +136,7 @@ impl<'a> Owners<'a> {
 
     /// The reference is to this very set or pod.
     pub fn own(self, reference: &OwnerReference) -> bool {
-        self.set.is_meant_by(reference) || self.pod.is_meant_by(reference)
+        self.set.matches_uid(reference) || self.pod.matches_uid(reference)
     }
 
     fn named(self, reference: &OwnerReference) -> bool {

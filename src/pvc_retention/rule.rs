@@ -149,7 +149,7 @@ pub fn decide(view: &View<'_>) -> Verdict {
         };
     }
     let update = Update {
-        owners: owners.put_right(view.retention, view.in_range(), &claim.owners),
+        owners: owners.desired_references(view.retention, view.in_range(), &claim.owners),
         mark: view.mark(),
     };
     let fate = view.fate(&update.owners);
@@ -239,7 +239,7 @@ impl<'a> View<'a> {
                 .claim
                 .owners
                 .iter()
-                .all(|each| owners.set.is_meant_by(each))
+                .all(|each| owners.set.matches_uid(each))
     }
 
     fn is_marked(&self) -> bool {
@@ -261,9 +261,9 @@ impl<'a> View<'a> {
             Fate::ConflictingController
         } else if self.is_left_behind() {
             Fate::ClaimKept
-        } else if after.iter().any(|each| owners.pod.is_meant_by(each)) {
+        } else if after.iter().any(|each| owners.pod.matches_uid(each)) {
             Fate::GoesWithPod
-        } else if after.iter().any(|each| owners.set.is_meant_by(each)) {
+        } else if after.iter().any(|each| owners.set.matches_uid(each)) {
             Fate::GoesWithSet
         } else {
             Fate::Kept

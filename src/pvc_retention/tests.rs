@@ -87,7 +87,7 @@ fn references(texts: &str) -> Vec<OwnerReference> {
 
 /// The references after `before`, as texts.
 fn right(letters: &str, in_range: bool, before: &str) -> Vec<OwnerReference> {
-    OWNERS.put_right(policy(letters), in_range, &references(before))
+    OWNERS.desired_references(policy(letters), in_range, &references(before))
 }
 
 fn set() -> StatefulSet {
@@ -309,10 +309,10 @@ fn a_uid_means_an_object_whatever_else_is_said() {
         ("set?", false),
         ("peer", false),
     ] {
-        assert_eq!(SET.is_meant_by(&reference(owner)), meant, "{owner}");
+        assert_eq!(SET.matches_uid(&reference(owner)), meant, "{owner}");
     }
     let nobody = Owner { uid: "", ..SET };
-    assert!(!nobody.is_meant_by(&reference("set!")));
+    assert!(!nobody.matches_uid(&reference("set!")));
 }
 
 /// STS-89..99.
