@@ -10,7 +10,7 @@ use super::{
     caches::pod_name,
     patch::changes,
     resolve_set::{Candidate, READINGS, resolve_set},
-    rule::{Place, Step, View, decide},
+    rule::{PodSlot, Step, View, decide},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Rule},
@@ -205,7 +205,7 @@ fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
         pod_name: &pod_name(reading.set, reading.ordinal),
         retention,
         ordinal: reading.ordinal,
-        place: Place::Empty,
+        place: PodSlot::Vacant,
     });
     match verdict.step {
         Step::Update(update) => Answer::Patch {

@@ -2,7 +2,7 @@
 
 use super::{
     resolve_set::{Candidate, resolve_set},
-    rule::{Place, Verdict, View, decide},
+    rule::{PodSlot, Verdict, View, decide},
 };
 use crate::{
     cluster::{Feed, Feeds, Store, Target},
@@ -181,9 +181,9 @@ pub fn judge(
             retention,
             ordinal: member.ordinal,
             place: match &pod {
-                None => Place::Empty,
-                Some(pod) if is_of(pod, set) => Place::Member(&pod.uid),
-                Some(_) => Place::Stranger,
+                None => PodSlot::Vacant,
+                Some(pod) if is_of(pod, set) => PodSlot::Owned(&pod.uid),
+                Some(_) => PodSlot::NotOwned,
             },
         })
     };

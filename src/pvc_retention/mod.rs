@@ -48,7 +48,7 @@ pub use ownership::{Owner, Owners};
 pub use patch::changes;
 pub use reconcile::PvcRetention;
 pub use resolve_set::{Candidate, resolve_set};
-pub use rule::{Fate, Mark, Place, Step, Update, Verdict, View, decide};
+pub use rule::{Fate, Mark, PodSlot, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
 pub use told::Told;
 

@@ -23,18 +23,18 @@ pub struct View<'a> {
     /// The claim's ordinal.
     pub ordinal: u32,
     /// Whether there is a pod of that name.
-    pub place: Place<'a>,
+    pub place: PodSlot<'a>,
 }
 
 /// Where the pod `<set>-<ordinal>` is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum PodSlot<'a> {
     /// There is none.
-    Empty,
+    Vacant,
     /// There is one, but the set does not control it (yet).
-    Stranger,
+    NotOwned,
     /// The set's, by its uid.
-    Member(&'a str),
+    Owned(&'a str),
 }
 
 /// What becomes of a claim as things are. The names are event reasons, log fields and metric labels.
@@ -132,7 +132,7 @@ pub fn decide(view: &View<'_>) -> Verdict {
     let claim = view.claim;
     let owners = view.owners();
     if claim.deleting {
-        let waited_for = view.in_range() && view.place == Place::Empty;
+        let waited_for = view.in_range() && view.place == PodSlot::Vacant;
         return leave(if waited_for {
             Fate::ClaimStale
         } else {
@@ -206,8 +206,8 @@ impl Verdict {
 impl<'a> View<'a> {
     fn owners(&self) -> Owners<'a> {
         let pod = match self.place {
-            Place::Member(uid) => uid,
-            Place::Empty | Place::Stranger => "",
+            PodSlot::Owned(uid) => uid,
+            PodSlot::Vacant | PodSlot::NotOwned => "",
         };
         Owners {
             set: Owner::set(self.set_name, &self.set.uid),
@@ -228,7 +228,7 @@ impl<'a> View<'a> {
     fn is_left_behind(&self) -> bool {
         self.retention.when_scaled == Policy::Delete
             && !self.in_range()
-            && self.place == Place::Empty
+            && self.place == PodSlot::Vacant
     }
 
     /// By our mark, and because nobody but the set owns it: the garbage collector too would keep it for any other owner.

@@ -7,7 +7,7 @@
 use super::{
     caches::mounts,
     ownership::{Owner, Owners},
-    rule::{Fate, Mark, Place, Step, Update, View, decide},
+    rule::{Fate, Mark, PodSlot, Step, Update, View, decide},
 };
 use crate::objects::{
     Claim, StatefulSet,
@@ -112,7 +112,7 @@ fn marked(uid: &str) -> Value {
 struct Case {
     letters: &'static str,
     in_range: bool,
-    pod: Place<'static>,
+    pod: PodSlot<'static>,
     claim: Claim,
 }
 
@@ -133,7 +133,7 @@ impl Case {
     }
 }
 
-const MEMBER: Place<'static> = Place::Member("pod-uid");
+const MEMBER: PodSlot<'static> = PodSlot::Owned("pod-uid");
 
 /// What is written on a claim with these owners while its pod is there; nothing where it is as it should be. The mark is left out.
 fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<OwnerReference>> {
@@ -422,7 +422,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
         ("rr", true, "pod", Fate::Stale, None),
         ("dd", true, "pod", Fate::Stale, None),
     ] {
-        for pod in [Place::Empty, Place::Stranger] {
+        for pod in [PodSlot::Vacant, PodSlot::NotOwned] {
             let claim = claim(owners, marked("set-uid"));
             let claim = Claim {
                 scaled_with: claim
@@ -437,7 +437,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
                 claim,
             }
             .decided();
-            let left_behind = fate == Fate::ClaimKept && pod == Place::Stranger;
+            let left_behind = fate == Fate::ClaimKept && pod == PodSlot::NotOwned;
             assert!(
                 found == fate || left_behind,
                 "{letters} {in_range} {owners}: {found:?}"
@@ -505,11 +505,11 @@ fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
 /// Deleted by us: only scaled away under a policy that deletes, with the pod gone, with this very set's mark, with no other owner.
 #[test]
 fn only_a_marked_claim_without_pod_and_range_is_deleted() {
-    let base = || ("dd", false, Place::Empty, "set", marked("set-uid"));
+    let base = || ("dd", false, PodSlot::Vacant, "set", marked("set-uid"));
     let deleted = |(letters, in_range, pod, owners, changes): (
         &'static str,
         bool,
-        Place<'static>,
+        PodSlot<'static>,
         &str,
         Value,
     )| {
@@ -524,15 +524,21 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
         .1 == Step::Delete
     };
     assert!(deleted(base()));
-    assert!(deleted(("dr", false, Place::Empty, "", marked("set-uid"))));
+    assert!(deleted((
+        "dr",
+        false,
+        PodSlot::Vacant,
+        "",
+        marked("set-uid")
+    )));
     for (what, case) in [
         (
             "retained when scaled",
-            ("rd", false, Place::Empty, "set", marked("set-uid")),
+            ("rd", false, PodSlot::Vacant, "set", marked("set-uid")),
         ),
         (
             "in range",
-            ("dd", true, Place::Empty, "set", marked("set-uid")),
+            ("dd", true, PodSlot::Vacant, "set", marked("set-uid")),
         ),
         (
             "its pod is there",
@@ -540,28 +546,28 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
         ),
         (
             "somebody's pod is there",
-            ("dd", false, Place::Stranger, "set", marked("set-uid")),
+            ("dd", false, PodSlot::NotOwned, "set", marked("set-uid")),
         ),
-        ("no mark", ("dd", false, Place::Empty, "set", json!({}))),
+        ("no mark", ("dd", false, PodSlot::Vacant, "set", json!({}))),
         (
             "an earlier set's mark",
-            ("dd", false, Place::Empty, "set", marked("earlier-uid")),
+            ("dd", false, PodSlot::Vacant, "set", marked("earlier-uid")),
         ),
         (
             "another owner",
-            ("dd", false, Place::Empty, "set cm", marked("set-uid")),
+            ("dd", false, PodSlot::Vacant, "set cm", marked("set-uid")),
         ),
         (
             "another controller",
-            ("dd", false, Place::Empty, "cm+", marked("set-uid")),
+            ("dd", false, PodSlot::Vacant, "cm+", marked("set-uid")),
         ),
         (
             "an earlier set's",
-            ("dd", false, Place::Empty, "set?", marked("set-uid")),
+            ("dd", false, PodSlot::Vacant, "set?", marked("set-uid")),
         ),
         (
             "the garbage collector is at it",
-            ("dd", false, Place::Empty, "pod", marked("set-uid")),
+            ("dd", false, PodSlot::Vacant, "pod", marked("set-uid")),
         ),
     ] {
         assert!(!deleted(case), "{what}");
@@ -572,9 +578,9 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
 fn a_claim_that_is_being_deleted_is_left_alone() {
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     for (in_range, pod, fate) in [
-        (true, Place::Empty, Fate::ClaimStale),
+        (true, PodSlot::Vacant, Fate::ClaimStale),
         (true, MEMBER, Fate::Terminating),
-        (false, Place::Empty, Fate::Terminating),
+        (false, PodSlot::Vacant, Fate::Terminating),
     ] {
         let claim = claim("set pod cm", deleting.clone());
         assert_eq!(
