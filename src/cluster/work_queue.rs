@@ -17,16 +17,16 @@ const LONGEST_DELAY: Duration = Duration::from_secs(300);
 
 /// See the module.
 pub struct WorkQueue<K> {
-    lines: Mutex<Lines<K>>,
-    bell: Notify,
+    state: Mutex<State<K>>,
+    notify: Notify,
 }
 
-struct Lines<K> {
+struct State<K> {
     ready: VecDeque<K>,
     /// The same keys as `ready`.
     queued: HashSet<K>,
     /// In somebody's hands; the flag says whether to look again afterwards.
-    taken: HashMap<K, bool>,
+    processing: HashMap<K, bool>,
     later: BTreeSet<(Instant, K)>,
     /// The one time at which each key of `later` is due.
     due: HashMap<K, Instant>,
@@ -36,18 +36,18 @@ struct Lines<K> {
 
 impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
     fn default() -> Self {
-        let lines = Lines {
+        let state = State {
             ready: VecDeque::new(),
             queued: HashSet::new(),
-            taken: HashMap::new(),
+            processing: HashMap::new(),
             later: BTreeSet::new(),
             due: HashMap::new(),
             failures: HashMap::new(),
             closed: false,
         };
         Self {
-            lines: Mutex::new(lines),
-            bell: Notify::new(),
+            state: Mutex::new(state),
+            notify: Notify::new(),
         }
     }
 }
@@ -56,63 +56,63 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Puts the key in line, unless it is there. A key in somebody's hands is put in line again when it comes back.
     pub fn add(&self, key: K) {
         self.lock().add(key);
-        self.bell.notify_one();
+        self.notify.notify_one();
     }
 
     /// Takes the next key, waiting for one. Whoever takes a key gives it back by [`WorkQueue::done`] or [`WorkQueue::failed`].
     pub async fn take(&self) -> K {
         loop {
             let due = {
-                let mut lines = self.lock();
-                lines.wake_due();
-                if let Some(key) = lines.take() {
+                let mut state = self.lock();
+                state.wake_due();
+                if let Some(key) = state.take() {
                     return key;
                 }
-                lines.later.first().map(|(at, _)| *at)
+                state.later.first().map(|(at, _)| *at)
             };
             match due {
                 Some(at) => {
-                    tokio::select! { () = tokio::time::sleep_until(at) => {}, () = self.bell.notified() => {} }
+                    tokio::select! { () = tokio::time::sleep_until(at) => {}, () = self.notify.notified() => {} }
                 }
-                None => self.bell.notified().await,
+                None => self.notify.notified().await,
             }
         }
     }
 
     /// The key was looked at with success: its failures are forgotten.
     pub fn done(&self, key: &K) {
-        let mut lines = self.lock();
-        lines.failures.remove(key);
-        if lines.taken.remove(key) == Some(true) {
-            lines.add(key.clone());
-            self.bell.notify_one();
+        let mut state = self.lock();
+        state.failures.remove(key);
+        if state.processing.remove(key) == Some(true) {
+            state.add(key.clone());
+            self.notify.notify_one();
         }
     }
 
     /// The key is to be looked at again after a while that doubles with each failure and is no shorter than `at_least`, or at once
     /// if something happened to it meanwhile. Returns that while.
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
-        let mut lines = self.lock();
-        let failures = lines.failures.entry(key.clone()).or_default();
+        let mut state = self.lock();
+        let failures = state.failures.entry(key.clone()).or_default();
         *failures += 1;
         let delay = doubling(FIRST_DELAY, LONGEST_DELAY, *failures).max(at_least);
-        lines.give_back(key, delay);
-        self.bell.notify_one();
+        state.give_back(key, delay);
+        self.notify.notify_one();
         delay
     }
 
     /// The key is to be looked at again after `delay`, or at once if something happened to it meanwhile. Its failures are forgotten.
     pub fn later(&self, key: &K, delay: Duration) {
-        let mut lines = self.lock();
-        lines.failures.remove(key);
-        lines.give_back(key, delay);
-        self.bell.notify_one();
+        let mut state = self.lock();
+        state.failures.remove(key);
+        state.give_back(key, delay);
+        self.notify.notify_one();
     }
 
     /// Keys waiting, now or for later.
     pub fn len(&self) -> usize {
-        let lines = self.lock();
-        lines.ready.len() + lines.later.len()
+        let state = self.lock();
+        state.ready.len() + state.later.len()
     }
 
     /// Whether nothing waits.
@@ -128,27 +128,27 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Forgets everything, also what is in somebody's hands, which were cut off; and takes nothing until it is opened. A queue that
     /// nobody works off would remember the name of every object there ever was.
     pub fn close(&self) {
-        let mut lines = self.lock();
-        lines.closed = true;
-        lines.ready.clear();
-        lines.queued.clear();
-        lines.taken.clear();
-        lines.later.clear();
-        lines.due.clear();
-        lines.failures.clear();
+        let mut state = self.lock();
+        state.closed = true;
+        state.ready.clear();
+        state.queued.clear();
+        state.processing.clear();
+        state.later.clear();
+        state.due.clear();
+        state.failures.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lines<K>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Clone + Eq + Hash + Ord> Lines<K> {
+impl<K: Clone + Eq + Hash + Ord> State<K> {
     fn add(&mut self, key: K) {
         if self.closed {
             return;
         }
-        if let Some(again) = self.taken.get_mut(&key) {
+        if let Some(again) = self.processing.get_mut(&key) {
             *again = true;
         } else if self.queued.insert(key.clone()) {
             self.ready.push_back(key);
@@ -156,7 +156,7 @@ impl<K: Clone + Eq + Hash + Ord> Lines<K> {
     }
 
     fn give_back(&mut self, key: &K, delay: Duration) {
-        if self.taken.remove(key) == Some(true) {
+        if self.processing.remove(key) == Some(true) {
             self.add(key.clone());
         } else {
             self.put_off(key.clone(), Instant::now() + delay);
@@ -189,7 +189,7 @@ impl<K: Clone + Eq + Hash + Ord> Lines<K> {
         let key = self.ready.pop_front()?;
         self.queued.remove(&key);
         self.forget_due(&key);
-        self.taken.insert(key.clone(), false);
+        self.processing.insert(key.clone(), false);
         Some(key)
     }
 }

@@ -28,7 +28,7 @@ pub struct Recorder {
     metrics: Arc<GcMetrics>,
     /// Names that the watch told of and nobody has recorded, as far as this replica knows.
     pending: Mutex<BTreeSet<String>>,
-    bell: Notify,
+    notify: Notify,
 }
 
 impl Recorder {
@@ -39,7 +39,7 @@ impl Recorder {
             leadership,
             metrics,
             pending: Mutex::default(),
-            bell: Notify::new(),
+            notify: Notify::new(),
         })
     }
 
@@ -51,7 +51,7 @@ impl Recorder {
             match (change.old, change.new) {
                 (None, Some(_)) => {
                     recorder.lock().insert(name.to_owned());
-                    recorder.bell.notify_one();
+                    recorder.notify.notify_one();
                 }
                 (Some(_), None) if !recorder.leadership.holds() => {
                     recorder.lock().remove(name);
@@ -81,7 +81,7 @@ impl Recorder {
         loop {
             let pending = self.lock().clone();
             if pending.is_empty() {
-                self.bell.notified().await;
+                self.notify.notified().await;
                 sleep(GATHER).await;
                 continue;
             }
