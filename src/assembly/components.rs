@@ -102,7 +102,7 @@ impl Assembly {
             pvc_provisioner::Requesters::new(access)
         });
         self.hooks
-            .push(pvc_provisioner::hook(pvc_provisioner::Door {
+            .push(pvc_provisioner::hook(pvc_provisioner::PodWebhook {
                 caches: caches.clone(),
                 apply: context.apply.clone(),
                 requesters,

@@ -1,4 +1,4 @@
-//! The background door: what happens when a namespace is gone.
+//! The reconciler: what happens when a namespace is gone.
 
 use super::{
     NAME,

@@ -1,4 +1,4 @@
-//! The background door: what wakes a volume, and what happens then.
+//! The reconciler: what wakes a volume, and what happens then.
 
 use super::{
     NAME, metrics,

@@ -1,4 +1,4 @@
-//! The background door: what happens to a volume that may need work.
+//! The reconciler: what happens to a volume that may need work.
 
 use super::{
     NAME,

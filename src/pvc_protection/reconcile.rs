@@ -1,4 +1,4 @@
-//! The background door: what wakes a claim, and what happens then.
+//! The reconciler: what wakes a claim, and what happens then.
 
 use super::{
     NAME, metrics,

@@ -1,4 +1,4 @@
-//! The door at admission: the claims of an annotated pod are made before the pod is stored.
+//! The webhook at admission: the claims of an annotated pod are made before the pod is stored.
 //!
 //! It is a validating webhook although it validates little: those are called last, so the pod is as it will be stored, and one that the
 //! API's own validation or Pod Security refuses never gets here. Only quota refuses later, and then the claim is collected.
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 const WARNING_LIMIT: usize = 250;
 
 /// What the webhook works with.
-pub struct Door {
+pub struct PodWebhook {
     /// The watches.
     pub caches: Caches,
     /// The writer.
@@ -40,8 +40,8 @@ pub struct Door {
 }
 
 /// The webhook for annotated pods.
-pub fn hook(door: Door) -> Hook {
-    let door = Arc::new(door);
+pub fn hook(webhook: PodWebhook) -> Hook {
+    let webhook = Arc::new(webhook);
     Hook {
         path: "/pvc-provisioner/pods",
         rules: &[Rule {
@@ -51,8 +51,8 @@ pub fn hook(door: Door) -> Hook {
         }],
         timeout: Duration::from_secs(2),
         review: Review::Asking(Arc::new(move |request| {
-            let door = door.clone();
-            Box::pin(async move { door.review(&request).await })
+            let webhook = webhook.clone();
+            Box::pin(async move { webhook.review(&request).await })
         })),
     }
 }
@@ -87,7 +87,7 @@ impl Said {
     }
 }
 
-impl Door {
+impl PodWebhook {
     fn covers(&self, namespace: &str) -> bool {
         let is_only = self.namespace.as_ref().is_none_or(|only| only == namespace);
         is_only && !self.exempt.iter().any(|exempt| exempt == namespace)

@@ -1,4 +1,4 @@
-//! What the door asks of the API server, and what it answers.
+//! What the webhook asks of the API server, and what it answers.
 
 use super::*;
 use crate::{
@@ -87,7 +87,7 @@ impl Scene {
             pods: Feed::<Pod>::filled(Vec::new()),
         };
         let access = || Requesters::new(Access::new(client.clone(), metrics.clone()));
-        let door = Door {
+        let webhook = PodWebhook {
             caches,
             apply: Arc::new(Apply::new(
                 client.clone(),
@@ -108,7 +108,7 @@ impl Scene {
                 {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "persistentVolumeClaim": {"claimName": "d"}}]}},
         });
         let request = serde_json::from_value(request).expect("a request");
-        let answer = match door.review(&request).await {
+        let answer = match webhook.review(&request).await {
             Answer::Allow => "allowed".to_owned(),
             Answer::Warn(sentences) => format!("warned: {}", sentences.join(" | ")),
             Answer::Deny { code, message } => format!("denied {code}: {message}"),

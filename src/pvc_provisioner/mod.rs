@@ -48,7 +48,7 @@ mod tests;
 mod triggers;
 mod waiting;
 
-pub use admit::{Door, hook};
+pub use admit::{PodWebhook, hook};
 pub use caches::Caches;
 pub use claim_request::ClaimRequest;
 pub use marks::strip_marker_hook;

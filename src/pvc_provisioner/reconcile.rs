@@ -1,4 +1,4 @@
-//! The background door: the same rule for what admission missed, owners for what it made, an end for what nobody came for.
+//! The reconciler: the same rule for what admission missed, owners for what it made, an end for what nobody came for.
 
 use super::{
     Caches, NAME, Options, Subject,

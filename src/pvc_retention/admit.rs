@@ -1,4 +1,4 @@
-//! The door at admission: a claim that the StatefulSet controller creates has its owner from birth, and is not created at all for a
+//! The webhook at admission: a claim that the StatefulSet controller creates has its owner from birth, and is not created at all for a
 //! set that is gone.
 //!
 //! A claim without an owner would be leaked by a set that is deleted before the reconciler comes by; and the controller, working from
@@ -57,7 +57,7 @@ pub fn hook(
             memory.remember(change.name.clone(), old.clone());
         }
     });
-    let door = Arc::new(Door {
+    let webhook = Arc::new(ClaimWebhook {
         sets: sets.clone(),
         live: live.clone(),
         recently_deleted,
@@ -68,13 +68,13 @@ pub fn hook(
         rules: CREATE_CLAIM,
         timeout: Duration::from_secs(2),
         review: Review::Asking(Arc::new(move |request| {
-            let door = door.clone();
-            Box::pin(async move { door.review(&request).await })
+            let webhook = webhook.clone();
+            Box::pin(async move { webhook.review(&request).await })
         })),
     }
 }
 
-struct Door {
+struct ClaimWebhook {
     sets: Arc<Feed<StatefulSet>>,
     live: Arc<LiveGet<StatefulSet>>,
     recently_deleted: Arc<RecentlyDeleted<ObjectName, Arc<StatefulSet>>>,
@@ -83,7 +83,7 @@ struct Door {
 
 type Found<'a> = Candidate<'a, Arc<StatefulSet>>;
 
-impl Door {
+impl ClaimWebhook {
     async fn review(&self, request: &Request) -> Answer {
         if !is_made_for_a_set(request) || self.is_elsewhere(request) {
             return Answer::Allow;

@@ -1,4 +1,4 @@
-//! What the door answers when the API server does not, and to whom.
+//! What the webhook answers when the API server does not, and to whom.
 
 use super::*;
 use crate::{objects::stateful_set::StatefulSetWire, telemetry::Metrics};
@@ -23,17 +23,17 @@ fn wire() -> StatefulSetWire {
     serde_json::from_value(set()).expect("a set")
 }
 
-/// A door before an API server that answers every GET with this.
-fn door(told: Vec<StatefulSetWire>, code: u16, answer: &Value) -> Door {
+/// A webhook before an API server that answers every GET with this.
+fn webhook(told: Vec<StatefulSetWire>, code: u16, answer: &Value) -> ClaimWebhook {
     let answer = answer.clone();
     door_before(told, move |_| (code, answer.clone()))
 }
 
-/// A door before an API server that answers the GET of each set, by its name, like this.
+/// A webhook before an API server that answers the GET of each set, by its name, like this.
 fn door_before(
     told: Vec<StatefulSetWire>,
     answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
-) -> Door {
+) -> ClaimWebhook {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let set = request.uri().path().rsplit('/').next().unwrap_or_default();
         let (code, answer) = answer(set);
@@ -43,7 +43,7 @@ fn door_before(
     });
     let client = Client::new(service, "default");
     let metrics = Arc::new(Metrics::new());
-    Door {
+    ClaimWebhook {
         sets: Feed::filled(told),
         live: LiveGet::namespaced(metrics, &client),
         recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
@@ -55,16 +55,17 @@ fn status(code: u16, reason: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason})
 }
 
-fn recently_deleted(door: Door) -> Door {
+fn recently_deleted(webhook: ClaimWebhook) -> ClaimWebhook {
     let set = Arc::new(wire().into());
-    door.recently_deleted
+    webhook
+        .recently_deleted
         .remember(ObjectName::new("ns", "web"), set);
-    door
+    webhook
 }
 
-async fn answer(door: &Door, user: &str, owners: Value) -> &'static str {
+async fn answer(webhook: &ClaimWebhook, user: &str, owners: Value) -> &'static str {
     match review(
-        door,
+        webhook,
         user,
         json!({"name": "data-web-0", "ownerReferences": owners}),
     )
@@ -77,7 +78,7 @@ async fn answer(door: &Door, user: &str, owners: Value) -> &'static str {
     }
 }
 
-async fn review(door: &Door, user: &str, metadata: Value) -> Answer {
+async fn review(webhook: &ClaimWebhook, user: &str, metadata: Value) -> Answer {
     let request = json!({
         "uid": "review", "operation": "CREATE", "namespace": "ns", "name": metadata["name"],
         "userInfo": {"username": user},
@@ -85,7 +86,7 @@ async fn review(door: &Door, user: &str, metadata: Value) -> Answer {
         "object": {"metadata": metadata},
     });
     let request = serde_json::from_value(request).expect("a request");
-    door.review(&request).await
+    webhook.review(&request).await
 }
 
 #[tokio::test]
@@ -102,31 +103,35 @@ async fn what_is_known_and_who_asks_decide() {
         (false, false, (500, broken), ["allowed", "allowed"]),
     ] {
         let told_of = if told { vec![wire()] } else { vec![] };
-        let door = door(told_of, code, &body);
-        let door = if went { recently_deleted(door) } else { door };
+        let webhook = webhook(told_of, code, &body);
+        let webhook = if went {
+            recently_deleted(webhook)
+        } else {
+            webhook
+        };
         let case = format!("told {told}, went {went}, GET {code}");
         let none = json!(null);
         assert_eq!(
-            answer(&door, CONTROLLER, none.clone()).await,
+            answer(&webhook, CONTROLLER, none.clone()).await,
             by_it,
             "{case}"
         );
         assert_eq!(
-            answer(&door, ALL_CONTROLLERS, none.clone()).await,
+            answer(&webhook, ALL_CONTROLLERS, none.clone()).await,
             by_any,
             "{case}"
         );
-        assert_eq!(answer(&door, "jane", none).await, "allowed", "{case}");
+        assert_eq!(answer(&webhook, "jane", none).await, "allowed", "{case}");
     }
 }
 
 /// The claim of an ephemeral volume may have a name that a set's claim could have.
 #[tokio::test]
 async fn a_claim_that_has_a_controller_is_its_business() {
-    let door = recently_deleted(door(vec![], 404, &status(404, "NotFound")));
+    let webhook = recently_deleted(webhook(vec![], 404, &status(404, "NotFound")));
     let pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "data", "uid": "p", "controller": true}]);
     for user in [CONTROLLER, ALL_CONTROLLERS] {
-        assert_eq!(answer(&door, user, pod.clone()).await, "allowed");
+        assert_eq!(answer(&webhook, user, pod.clone()).await, "allowed");
     }
 }
 
@@ -144,9 +149,9 @@ fn named(name: &str, template: &str, policy: (&str, &str)) -> Value {
 }
 
 /// The uids in what is written on the claim `a-b-c-0`, which has the label `{label: yes}`.
-async fn born(door: &Door, label: &str) -> String {
+async fn born(webhook: &ClaimWebhook, label: &str) -> String {
     let metadata = json!({"name": "a-b-c-0", "labels": {label: "yes"}});
-    match review(door, CONTROLLER, metadata).await {
+    match review(webhook, CONTROLLER, metadata).await {
         Answer::Allow | Answer::Warn(_) => "allowed".to_owned(),
         Answer::Patch { operations, .. } => {
             let written = serde_json::to_string(&operations).expect("JSON");
@@ -228,12 +233,12 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
         let told = told.into_iter().map(|(name, template, policy)| {
             serde_json::from_value(named(name, template, policy)).expect("a set")
         });
-        let door = door_before(told.collect(), move |set| match set {
+        let webhook = door_before(told.collect(), move |set| match set {
             "c" => live_c.clone(),
             "b-c" => live_bc.clone(),
             other => unreachable!("no reading has the set {other}"),
         });
-        assert_eq!(born(&door, label).await, expected, "{case}");
+        assert_eq!(born(&webhook, label).await, expected, "{case}");
     }
 }
 
@@ -242,19 +247,21 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
 async fn nothing_is_read_for_a_set_that_retains_all() {
     let told = named("c", "a-b", ("Retain", "Retain"));
     let told = serde_json::from_value(told).expect("a set");
-    let door = door_before(vec![told], |set| unreachable!("{set} is read"));
-    assert_eq!(born(&door, "c").await, "allowed");
+    let webhook = door_before(vec![told], |set| unreachable!("{set} is read"));
+    assert_eq!(born(&webhook, "c").await, "allowed");
 }
 
 /// What went less than a minute ago, and cannot be asked for, is refused as for other names.
 #[tokio::test]
 async fn a_claim_of_sets_that_are_gone_as_far_as_is_known_is_refused() {
     for (policy, expected) in [("Delete", "refused"), ("Retain", "allowed")] {
-        let door = door(vec![], 500, &status(500, "InternalError"));
+        let webhook = webhook(vec![], 500, &status(500, "InternalError"));
         let set = named("c", "a-b", (policy, "Delete"));
         let set: StatefulSetWire = serde_json::from_value(set).expect("a set");
         let name = ObjectName::new("ns", "c");
-        door.recently_deleted.remember(name, Arc::new(set.into()));
-        assert_eq!(born(&door, "c").await, expected, "{policy}");
+        webhook
+            .recently_deleted
+            .remember(name, Arc::new(set.into()));
+        assert_eq!(born(&webhook, "c").await, expected, "{policy}");
     }
 }

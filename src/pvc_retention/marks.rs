@@ -1,4 +1,4 @@
-//! The other door at admission: nobody brings our mark along.
+//! The other webhook at admission: nobody brings our mark along.
 //!
 //! A claim that somebody makes from another one's manifest, or from a backup, has been in range of no set yet, so it must not say
 //! so: put there for later, it would be deleted at once.

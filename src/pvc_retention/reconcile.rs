@@ -1,4 +1,4 @@
-//! The background door: a set is looked at as a whole, so that its claims share one live read of it, however many they are.
+//! The reconciler: a set is looked at as a whole, so that its claims share one live read of it, however many they are.
 
 use super::{
     NAME, READ_LIMIT,

@@ -1,6 +1,6 @@
 //! Claims whose set the watch alone cannot tell: every set that the name may mean is read live.
 
-use super::{Door, Found, candidate, deletes_with_set, made_by_it, stamp};
+use super::{ClaimWebhook, Found, candidate, deletes_with_set, made_by_it, stamp};
 use crate::{
     admission::{Answer, Request},
     objects::{Claim, ObjectName, stateful_set::readings},
@@ -9,7 +9,7 @@ use crate::{
 use futures::future::join_all;
 use std::sync::Arc;
 
-impl Door {
+impl ClaimWebhook {
     /// Answers by a live read of every set that the name may mean. Sets can exist that the watch
     /// does not know yet: where the name is ambiguous, the claim may be of one of those, and not
     /// of a set in `known`. If no set creates this claim, its set is deleted already: the
