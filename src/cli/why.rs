@@ -4,7 +4,7 @@ use super::{connection, print::print, why_tree::Tree};
 use crate::{
     cluster::connect,
     tls::install_crypto,
-    why::{Object, Told, ask},
+    why::{Explanation, Object, ask},
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -175,8 +175,8 @@ impl WhyOptions {
                 self.say(&told, object)?
             };
             match (&told, said.is_some()) {
-                (Told::NotFound, true) => return Ok(ExitCode::SUCCESS),
-                (Told::NotFound, false) => return Ok(code),
+                (Explanation::NotFound, true) => return Ok(ExitCode::SUCCESS),
+                (Explanation::NotFound, false) => return Ok(code),
                 _ => {}
             }
             said = Some(told);
@@ -184,9 +184,9 @@ impl WhyOptions {
         }
     }
 
-    fn say(&self, told: &Told, object: &Object) -> anyhow::Result<ExitCode> {
+    fn say(&self, told: &Explanation, object: &Object) -> anyhow::Result<ExitCode> {
         match told {
-            Told::Explained(answer) => {
+            Explanation::Explained(answer) => {
                 let text = match self.output {
                     Output::Tree => Tree(answer, Timestamp::now()).to_string(),
                     Output::Json => format!("{}\n", serde_json::to_string(answer)?),
@@ -200,11 +200,11 @@ impl WhyOptions {
                     ExitCode::from(CANNOT_TELL)
                 })
             }
-            Told::NotFound => {
+            Explanation::NotFound => {
                 eprintln!("volume-warden: there is no {object}");
                 Ok(ExitCode::from(NOT_FOUND))
             }
-            Told::Unread(errors) => {
+            Explanation::Unread(errors) => {
                 for error in errors {
                     eprintln!("volume-warden: {error}");
                 }

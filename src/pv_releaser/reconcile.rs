@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     cluster::{
-        Action, Apply, Basis, Lane, Mutation, OnRefusal, Proof, Reconcile, Regarding, Retry,
-        SharedList, Target, Told, WorkQueue,
+        Action, Apply, Basis, EventDeduplicator, Lane, Mutation, OnRefusal, Proof, Reconcile,
+        Regarding, Retry, SharedList, Target, WorkQueue,
     },
     objects::{Kind, ObjectName, Volume, VolumeAttachment},
     telemetry::Metrics,
@@ -35,7 +35,7 @@ pub struct PvReleaser {
     /// The writer.
     pub apply: Arc<Apply>,
     /// What users have been told.
-    pub told: Arc<Told<ObjectName, Left>>,
+    pub told: Arc<EventDeduplicator<ObjectName, Left>>,
 }
 
 impl PvReleaser {

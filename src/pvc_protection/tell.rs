@@ -3,7 +3,7 @@
 use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
     causes::{self, Code, FinishedPods, NamedPod, Object},
-    cluster::{Announcement, Apply, Feed, Leadership, Regarding, Told},
+    cluster::{Announcement, Apply, EventDeduplicator, Feed, Leadership, Regarding},
     objects::{Claim, Kind, ObjectName, Pod},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -30,7 +30,7 @@ pub struct Teller {
     /// Whether finished pods count.
     pub finished_pods: FinishedPods,
     /// By which cause users were told that a claim is held.
-    pub told: Arc<Told<ObjectName, Code>>,
+    pub told: Arc<EventDeduplicator<ObjectName, Code>>,
 }
 
 impl Teller {

@@ -2,13 +2,13 @@
 
 use super::{Caches, Notice, parse::parse_claim_requests, rule::User};
 use crate::{
-    cluster::{Announcement, Apply, Regarding, Target, Told},
+    cluster::{Announcement, Apply, EventDeduplicator, Regarding, Target},
     objects::{Kind, ObjectName, Pod},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
 
-type Notices = Told<ObjectName, Notice>;
+type Notices = EventDeduplicator<ObjectName, Notice>;
 
 /// See the module.
 pub struct Tell {

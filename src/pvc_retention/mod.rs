@@ -50,7 +50,7 @@ pub use reconcile::PvcRetention;
 pub use resolve_set::{Candidate, resolve_set};
 pub use rule::{Fate, Mark, PodSlot, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
-pub use told::Told;
+pub use told::EventDeduplicator;
 
 /// Longest wait for the live read of one set.
 const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -9,7 +9,7 @@ use super::{
     rivals::Rivals,
     rule::{Step, Verdict},
     subject::Subject,
-    told::{Told, announcement},
+    told::{EventDeduplicator, announcement},
     triggers,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub struct PvcRetention {
     /// The writer.
     pub apply: Arc<Apply>,
     /// What users have been told.
-    pub told: Arc<Told>,
+    pub told: Arc<EventDeduplicator>,
 }
 
 impl PvcRetention {

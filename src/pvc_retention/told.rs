@@ -11,7 +11,7 @@ use crate::{
 use std::sync::Arc;
 
 /// What was told of each set's claims, by claim and reason.
-pub type Told = cluster::Told<ObjectName, (Arc<str>, &'static str)>;
+pub type EventDeduplicator = cluster::EventDeduplicator<ObjectName, (Arc<str>, &'static str)>;
 
 /// What users are told of a claim with this fate, regarding its set, if anything.
 pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Announcement> {

@@ -6,7 +6,7 @@ use kube::Client;
 
 /// What was found out about an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum Explanation {
     /// Why it is as it is.
     Explained(Answer),
     /// There is no such object.
@@ -15,7 +15,7 @@ pub enum Told {
     Unread(Vec<String>),
 }
 
-impl Told {
+impl Explanation {
     /// Whether somebody who has heard the one need not hear the other.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         match (self, other) {
@@ -41,7 +41,7 @@ fn certain(conclusion: Conclusion, object: &Object, unread: &[String]) -> Conclu
 }
 
 /// Explains that object by live reads with the rights of `client`.
-pub async fn ask(client: Client, object: &Object, now: Timestamp) -> Told {
+pub async fn ask(client: Client, object: &Object, now: Timestamp) -> Explanation {
     let mut world = World::new(client, now);
     loop {
         let look = explain(&world, object);
@@ -50,14 +50,14 @@ pub async fn ask(client: Client, object: &Object, now: Timestamp) -> Told {
         }
         let (unread, calls) = (world.unread(), world.calls());
         return match look {
-            Look::Unread => Told::Unread(unread),
-            Look::Found(answer) => Told::Explained(Answer {
+            Look::Unread => Explanation::Unread(unread),
+            Look::Found(answer) => Explanation::Explained(Answer {
                 conclusion: certain(answer.conclusion, object, &unread),
                 unread,
                 calls,
                 ..answer
             }),
-            Look::Absent => Told::NotFound,
+            Look::Absent => Explanation::NotFound,
         };
     }
 }

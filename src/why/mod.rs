@@ -21,5 +21,5 @@ mod world;
 
 pub use crate::causes::{Cause, Code, Evidence, Next, Object};
 pub use answer::{Answer, Conclusion};
-pub use ask::{Told, ask};
+pub use ask::{Explanation, ask};
 pub use world::{Look, Readable, Selection, World};

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::{
-    cluster::{Apply, Elector, Feed, Feeds, Reconcile, SharedList, Told, WorkQueue},
+    cluster::{Apply, Elector, EventDeduplicator, Feed, Feeds, Reconcile, SharedList, WorkQueue},
     objects::{
         ObjectName, Tracked,
         managed_by::{PROVISIONER_LABEL, RELEASER_LABEL},
@@ -158,7 +158,7 @@ impl Scene {
             caches: Caches::new(&feeds, namespace, options),
             live_attachments: SharedList::whole(metrics.clone(), &client),
             apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),
-            told: Arc::new(Told::default()),
+            told: Arc::new(EventDeduplicator::default()),
         };
         let queue = Arc::new(WorkQueue::default());
         queue.open();

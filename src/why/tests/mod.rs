@@ -8,7 +8,7 @@ mod unread;
 mod volumes;
 mod wardens;
 
-use super::{Answer, Code, Look, Next, Object, Told, World, ask, explain::explain};
+use super::{Answer, Code, Explanation, Look, Next, Object, World, ask, explain::explain};
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl Cluster {
     }
 
     /// In every state that asking takes.
-    async fn told(self, object: &Object) -> Told {
+    async fn told(self, object: &Object) -> Explanation {
         let now: Timestamp = NOW.parse().expect("a time");
         ask(self.client(), object, now).await
     }
@@ -64,7 +64,7 @@ impl Cluster {
     /// With everything read.
     async fn explained(self, object: &Object) -> Answer {
         match self.told(object).await {
-            Told::Explained(answer) => answer,
+            Explanation::Explained(answer) => answer,
             other => panic!("{other:?}"),
         }
     }

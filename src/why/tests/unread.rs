@@ -46,9 +46,9 @@ async fn what_may_not_be_read_is_told() {
         .told(&data)
         .await;
     let sentence = "persistentvolumeclaims shop/data could not be read: not for you";
-    assert_eq!(told, Told::Unread(vec![sentence.to_owned()]));
+    assert_eq!(told, Explanation::Unread(vec![sentence.to_owned()]));
     let other = Object::claim("shop", "other");
-    assert_eq!(cluster().told(&other).await, Told::NotFound);
+    assert_eq!(cluster().told(&other).await, Explanation::NotFound);
 }
 
 /// Every kind that can be asked about.
@@ -62,9 +62,9 @@ async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
         (Object::namespace("x"), "namespaces"),
     ] {
         let told = Cluster::default().told(&object).await;
-        assert_eq!(told, Told::NotFound, "{object}");
+        assert_eq!(told, Explanation::NotFound, "{object}");
         let told = Cluster::default().without(resource).told(&object).await;
-        assert!(matches!(told, Told::Unread(_)), "{object}: {told:?}");
+        assert!(matches!(told, Explanation::Unread(_)), "{object}: {told:?}");
         let world = World::new(Cluster::default().client(), NOW.parse().expect("a time"));
         assert!(matches!(explain(&world, &object), Look::Unread), "{object}");
     }

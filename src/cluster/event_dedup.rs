@@ -8,21 +8,21 @@ use std::{
 
 /// The causes that hold for the objects of one kind.
 #[derive(Debug)]
-pub struct Told<K, C> {
+pub struct EventDeduplicator<K, C> {
     objects: Mutex<HashMap<K, Causes<C>>>,
 }
 
 /// Those of one object, by its uid.
 type Causes<C> = (Box<str>, HashSet<C>);
 
-impl<K, C> Default for Told<K, C> {
+impl<K, C> Default for EventDeduplicator<K, C> {
     fn default() -> Self {
         let objects = Mutex::default();
         Self { objects }
     }
 }
 
-impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> Told<K, C> {
+impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
     /// The causes that now hold for this object. Returns those that did not hold before.
     pub fn news(&self, name: &K, uid: &str, causes: HashSet<C>) -> HashSet<C> {
         let mut objects = self.lock();
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_cause_is_news_once_for_as_long_as_it_holds() {
-        let told: Told<&str, &str> = Told::default();
+        let told: EventDeduplicator<&str, &str> = EventDeduplicator::default();
         let causes = |causes: &[&'static str]| causes.iter().copied().collect::<HashSet<_>>();
         assert_eq!(told.news(&"web", "1", causes(&["a"])), causes(&["a"]));
         assert_eq!(told.news(&"web", "1", causes(&["a", "b"])), causes(&["b"]));
