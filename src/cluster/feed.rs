@@ -42,7 +42,7 @@ pub struct Change<'a, T> {
     /// What is known now; nothing when the object is gone or no rule cares for it any more.
     pub new: Option<&'a Arc<T>>,
     /// Nobody saw it go: a new list does not have it any more.
-    pub missed: bool,
+    pub tombstone: bool,
 }
 
 type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
@@ -166,7 +166,7 @@ impl<T: Tracked> Feed<T> {
                 name: &name,
                 old: old.as_ref(),
                 new: new.as_ref(),
-                missed: false,
+                tombstone: false,
             });
         }
     }
@@ -179,7 +179,7 @@ impl<T: Tracked> Feed<T> {
                 name,
                 old: Some(old),
                 new: None,
-                missed: true,
+                tombstone: true,
             });
         }
         self.synced.send_replace(true);

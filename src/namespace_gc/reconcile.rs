@@ -39,7 +39,7 @@ impl NamespaceGc {
         self.namespaces.listen(move |change| {
             if change.new.is_some() {
                 waiting.forget(change.name);
-            } else if change.missed {
+            } else if change.tombstone {
                 let namespace = &*change.name.name;
                 tracing::info!(
                     component = NAME,

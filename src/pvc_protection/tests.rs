@@ -287,7 +287,7 @@ fn wakes(old: Option<Pod>, new: Option<Pod>) -> bool {
         name: &name,
         old: old.as_ref(),
         new: new.as_ref(),
-        missed: false,
+        tombstone: false,
     });
     assert!(woken.iter().all(|claim| claim.to_string() == "ns/claim"));
     !woken.is_empty()

@@ -133,7 +133,7 @@ mod tests {
             name: &name,
             old: old.as_ref(),
             new: new.as_ref(),
-            missed: false,
+            tombstone: false,
         };
         let woken = pod_changed(&change, |_| awaits).into_iter();
         woken.map(|subject| subject.to_string()).collect()
@@ -175,7 +175,7 @@ mod tests {
                 name: &name,
                 old: old.as_ref(),
                 new: new.as_ref(),
-                missed: false,
+                tombstone: false,
             };
             let woken = claim_changed(&change, &caches, &ControllerId::default()).into_iter();
             let woken: Vec<_> = woken.map(|subject| subject.to_string()).collect();

@@ -134,7 +134,7 @@ mod tests {
                 name: &name,
                 old: old.as_ref(),
                 new: new.as_ref(),
-                missed: false,
+                tombstone: false,
             };
             let expected = wakes.then(|| ObjectName::new("ns", "web"));
             assert_eq!(set_named_by_pod(&change), expected, "{old:?} {new:?}");
@@ -168,7 +168,7 @@ mod tests {
                 name: &name,
                 old: Some(&before),
                 new: Some(&after),
-                missed: false,
+                tombstone: false,
             };
             assert_eq!(concerns_us(&change), wakes, "{changes}");
         }
