@@ -126,3 +126,51 @@ async fn when_places_are_full_the_oldest_of_the_greediest_is_closed() {
     client.review().await;
     drop((lonely, youngest));
 }
+
+/// The connection that has begun a handshake is the oldest one of its address.
+#[tokio::test]
+async fn who_has_begun_a_handshake_outlasts_who_is_silent() {
+    let (site, trust) = Site::open(Limits {
+        strangers: 3,
+        ..UNLIMITED
+    })
+    .await;
+    let mut begun = site.client(&trust).await;
+    let silent = site.tcp().await.expect("connects");
+    let younger = site.tcp().await.expect("connects");
+    let youngest = site.tcp().await.expect("connects");
+    cut(silent).await;
+    begun.review().await;
+    drop((younger, youngest));
+}
+
+/// From many addresses, of which each has as few connections as the one that is known.
+#[tokio::test]
+async fn who_has_shown_the_path_is_not_kept_out_by_many_addresses() {
+    let (site, trust) = Site::open(Limits {
+        strangers: 3,
+        ..UNLIMITED
+    })
+    .await;
+    site.client(&trust).await.review().await;
+    let known = site.tcp().await.expect("connects");
+    let mut others = Vec::new();
+    for number in 1..=20 {
+        let address = Ipv4Addr::new(127, 0, 2, number);
+        others.push(site.tcp_from(address).await.expect("connects"));
+    }
+    // The server has taken enough of them to fill all places.
+    cut(others.swap_remove(10)).await;
+    let tls = site.tls_over(known, &trust, HTTP1).await;
+    tls.expect("shakes hands");
+}
+
+/// What the other tests put out of reach.
+#[test]
+fn by_default_strangers_have_few_places_little_time_and_few_bytes() {
+    let limits = Limits::default();
+    assert!(limits.strangers <= 128, "{limits:?}");
+    assert!(limits.stranger_time.as_secs_f32() <= 1.0, "{limits:?}");
+    assert!(limits.stranger_bytes <= 16 * 1024, "{limits:?}");
+    assert!(limits.connections <= 512, "{limits:?}");
+}
