@@ -285,7 +285,7 @@ pub async fn cut(mut connection: impl AsyncReadExt + Unpin) {
 pub async fn half_sent_review(site: &Site, trust: &ClientConfig) -> Tls {
     let mut tls = site.tls(trust, HTTP1).await.expect("shakes hands");
     let head = format!(
-        "POST {} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        "POST {}?timeout=30s HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
         site.secret.path("/allow"),
         review().len()
     );
