@@ -165,10 +165,7 @@ impl<'a> Target<'a> {
     /// way round, a reference that is removed too late has the garbage collector delete an object that is wanted.
     pub(super) fn deadline(&self, action: &Action) -> Option<Instant> {
         let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
-        match action.basis {
-            Basis::Proof(proof) if !may_be_late => Some(proof.until()),
-            Basis::Proof(_) | Basis::Object => None,
-        }
+        action.basis.until().filter(|_| !may_be_late)
     }
 
     /// Whether the write can be guarded as its basis demands.
@@ -225,7 +222,7 @@ impl<'a> Target<'a> {
 }
 
 fn is_expired(basis: Basis) -> bool {
-    matches!(basis, Basis::Proof(proof) if proof.until() < Instant::now())
+    basis.until().is_some_and(|until| until < Instant::now())
 }
 
 #[cfg(test)]
@@ -258,6 +255,23 @@ mod tests {
         assert_eq!(deadline(Some("1"), &destroys), due);
         let by_itself = Action::remove_finalizer("f", Basis::Object);
         assert_eq!(deadline(Some("1"), &by_itself), None);
+    }
+
+    #[test]
+    fn each_action_has_its_lane() {
+        let (none, basis) = (Vec::new, Basis::Object);
+        let Basis::Proof(proof) = proof() else {
+            unreachable!("it is one");
+        };
+        for (action, lane) in [
+            (Action::add_finalizer("f"), Lane::Safety),
+            (Action::disown(none(), none(), basis), Lane::Safety),
+            (Action::own(none(), basis), Lane::Ownership),
+            (Action::remove_finalizer("f", basis), Lane::Bulk),
+            (Action::delete(proof), Lane::Bulk),
+        ] {
+            assert_eq!(action.lane, lane, "{action:?}");
+        }
     }
 
     #[test]

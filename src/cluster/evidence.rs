@@ -36,14 +36,9 @@ pub struct Proof {
     until: Instant,
 }
 
+#[cfg(test)]
 impl Proof {
-    /// The action must not be sent afterwards.
-    pub(super) fn until(self) -> Instant {
-        self.until
-    }
-
-    /// A proof of something that nobody read, for tests of what happens with it.
-    #[cfg(test)]
+    /// A proof without a read.
     pub(crate) fn of_test(max_age: Duration) -> Self {
         Evidence::new((), Instant::now()).proof(max_age)
     }
@@ -57,4 +52,14 @@ pub enum Basis {
     Object,
     /// On other objects as well, which a live read has shown.
     Proof(Proof),
+}
+
+impl Basis {
+    /// The action must not be sent afterwards, if there is such a time.
+    pub(super) fn until(self) -> Option<Instant> {
+        match self {
+            Self::Object => None,
+            Self::Proof(proof) => Some(proof.until),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::{Drain, NAME, Piece, piece::object};
 use crate::cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal};
 use futures::{StreamExt as _, stream};
+use json_patch::PatchOperation;
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
 
@@ -40,20 +41,24 @@ impl Drain {
     }
 
     async fn perform(&self, piece: Piece) -> (Piece, Applied) {
-        let action = Action {
-            name: "TakeBack",
-            mutation: Mutation::Patch(piece.operations.clone()),
-            lane: Lane::Bulk,
-            basis: Basis::Object,
-            on_refusal: OnRefusal {
-                // No reconciler remains to try again.
-                next: "so run volume-warden drain again",
-                ..OnRefusal::new("FailedTakeBack")
-            },
-        };
+        let action = take_back(piece.operations.clone());
         let target = piece.target();
         let applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
         (piece, applied)
+    }
+}
+
+fn take_back(operations: Vec<PatchOperation>) -> Action {
+    Action {
+        name: "TakeBack",
+        mutation: Mutation::Patch(operations),
+        lane: Lane::Bulk,
+        basis: Basis::Object,
+        on_refusal: OnRefusal {
+            // No reconciler remains to try again.
+            next: "so run volume-warden drain again",
+            ..OnRefusal::new("FailedTakeBack")
+        },
     }
 }
 
@@ -65,5 +70,17 @@ fn line(piece: &Piece, applied: &Applied) -> Option<String> {
         Applied::Withheld => Some(format!("{object}: would be taken back: {what}")),
         Applied::Failed(error) => Some(format!("{object}: not taken back: {what}: {error}")),
         Applied::Outdated | Applied::NotLeading => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_back_is_bulk_and_asked_for_again_by_hand() {
+        let action = take_back(Vec::new());
+        assert_eq!(action.lane, Lane::Bulk);
+        assert_eq!(action.on_refusal.next, "so run volume-warden drain again");
     }
 }

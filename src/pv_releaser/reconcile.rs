@@ -221,3 +221,18 @@ fn action(
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_have_a_lane_of_their_own_and_users_hear_of_outages() {
+        let refusal = OnRefusal::new("ErrReleasePV");
+        let action = action("Release", refusal, Vec::new(), Basis::Object);
+        assert_eq!(
+            (action.lane, action.on_refusal.outages),
+            (Lane::Release, true)
+        );
+    }
+}
