@@ -113,7 +113,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether the object is kept until somebody acts. False if Volume Warden is about to remove
+    /// Whether the object is kept until a user or another controller acts. False if Volume Warden is about to remove
     /// its own finalizer.
     pub fn lasts(self) -> bool {
         !matches!(self, Self::Unused | Self::NotBound)

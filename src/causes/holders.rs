@@ -105,14 +105,7 @@ pub fn claim_code<'a>(
 
 /// The code of the first of [`volume_holders`].
 pub fn volume_code(volume: &Volume) -> Option<Code> {
-    if !has(&volume.finalizers, PV_PROTECTION) {
-        return foreign_code(&volume.finalizers);
-    }
-    Some(if is_bound(volume) {
-        Code::Bound
-    } else {
-        Code::NotBound
-    })
+    volume_holders(volume).next().map(|holder| holder.code())
 }
 
 fn foreign_code(finalizers: &[Box<str>]) -> Option<Code> {
@@ -130,22 +123,25 @@ pub fn claim_holders<'a>(
 ) -> Vec<Holder<'a>> {
     let used = |(_, pod): &&NamedPod<'_>| uses(pod, name, claim, finished_pods);
     let users: Vec<NamedPod<'a>> = pods.iter().filter(used).copied().collect();
-    let own = has(&claim.finalizers, PVC_PROTECTION).then(|| {
-        if users.is_empty() {
-            Holder::NoPod
-        } else if users.iter().all(|(_, pod)| pod.finished) {
-            Holder::FinishedPods(users)
-        } else {
-            Holder::Pods(users)
-        }
-    });
+    let in_use = claim_code(
+        name,
+        claim,
+        users.iter().map(|(_, pod)| *pod),
+        finished_pods,
+    );
+    let own = match in_use {
+        Some(Code::Unused) => Some(Holder::NoPod),
+        Some(Code::FinishedPod) => Some(Holder::FinishedPods(users)),
+        Some(Code::InUse) => Some(Holder::Pods(users)),
+        _ => None,
+    };
     own.into_iter()
         .chain(foreign(&claim.finalizers, PVC_PROTECTION))
         .collect()
 }
 
 /// What keeps the volume, in the same order.
-pub fn volume_holders(volume: &Volume) -> Vec<Holder<'_>> {
+pub fn volume_holders(volume: &Volume) -> impl Iterator<Item = Holder<'_>> {
     let own = has(&volume.finalizers, PV_PROTECTION).then(|| {
         if is_bound(volume) {
             Holder::Claim(volume.claim_ref.as_ref().map(|claim| &claim.name))
@@ -155,7 +151,6 @@ pub fn volume_holders(volume: &Volume) -> Vec<Holder<'_>> {
     });
     own.into_iter()
         .chain(foreign(&volume.finalizers, PV_PROTECTION))
-        .collect()
 }
 
 fn foreign<'a>(finalizers: &'a [Box<str>], own: &'static str) -> impl Iterator<Item = Holder<'a>> {

@@ -42,7 +42,7 @@ pub fn warning(object: &Object, holders: &[Holder<'_>]) -> Option<String> {
     ))
 }
 
-///  is not empty.
+/// `users` is not empty.
 fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
     let running = users.iter().find(|(_, pod)| !pod.finished);
     let (first, _) = running.unwrap_or(&users[0]);

@@ -26,6 +26,6 @@ fn deleted(request: &Request) -> Answer {
         Ok(wire) => Volume::from(wire),
         Err(unreadable) => return unreadable,
     };
-    let holders = causes::volume_holders(&volume);
+    let holders = causes::volume_holders(&volume).collect::<Vec<_>>();
     Answer::warned(causes::warning(&Object::volume(&request.name), &holders))
 }

@@ -24,7 +24,7 @@ pub(super) fn causes(
     let Some(kept) = trimmed::<VolumeWire, Volume>(volume) else {
         return Default::default();
     };
-    let holders = causes::volume_holders(&kept);
+    let holders = causes::volume_holders(&kept).collect::<Vec<_>>();
     let also = holders.iter().skip(1);
     let also = also.map(|holder| foreign(world, object, volume, holder));
     let chain = holders.first().map(|first| match first {
