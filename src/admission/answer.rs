@@ -29,8 +29,22 @@ pub enum Answer {
         /// In words: "add the finalizer …".
         what: String,
     },
-    /// This replica cannot tell, yet or at all. The API server then does what the webhook's `failurePolicy` says, and counts it.
-    Unavailable(Cow<'static, str>),
+}
+
+/// This replica cannot answer, yet or at all: why, for the log of the API server, which then does
+/// what the webhook's `failurePolicy` says, and counts it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(Cow<'static, str>);
+
+/// What became of a review.
+pub type Reviewed = Result<Answer, Unavailable>;
+
+impl Unavailable {
+    /// For this reason, a sentence.
+    pub fn new(why: impl Into<Cow<'static, str>>) -> Self {
+        Self(why.into())
+    }
 }
 
 impl Answer {
@@ -42,11 +56,6 @@ impl Answer {
     /// As it is, with that sentence if there is one.
     pub fn warned(sentence: Option<String>) -> Self {
         sentence.map_or(Self::Allow, |sentence| Self::Warn(vec![sentence]))
-    }
-
-    /// Nothing that could be told: why, for the logs of the API server.
-    pub fn unavailable(why: impl Into<Cow<'static, str>>) -> Self {
-        Self::Unavailable(why.into())
     }
 
     /// With the finalizer appended, where the object needs it.
@@ -82,14 +91,12 @@ impl Answer {
         match (self, other) {
             (refused @ Self::Deny { .. }, _) | (_, refused @ Self::Deny { .. }) => refused,
             // A patch has no room for sentences, and matters more.
-            (Self::Allow | Self::Warn(_) | Self::Unavailable(_), other @ Self::Patch { .. }) => {
-                other
-            }
+            (Self::Allow | Self::Warn(_), other @ Self::Patch { .. }) => other,
             (Self::Warn(mut sentences), Self::Warn(more)) => {
                 sentences.extend(more);
                 Self::Warn(sentences)
             }
-            (Self::Allow | Self::Unavailable(_), warning @ Self::Warn(_)) => warning,
+            (Self::Allow, warning @ Self::Warn(_)) => warning,
             (
                 Self::Patch {
                     mut operations,
@@ -104,7 +111,7 @@ impl Answer {
                 let what = format!("{what} and {also}");
                 Self::Patch { operations, what }
             }
-            (first, Self::Allow | Self::Warn(_) | Self::Unavailable(_)) => first,
+            (first, Self::Allow | Self::Warn(_)) => first,
         }
     }
 
@@ -115,8 +122,18 @@ impl Answer {
             Self::Warn(_) => "Warned",
             Self::Deny { .. } => "Denied",
             Self::Patch { .. } => "Patched",
-            Self::Unavailable(_) => "Unavailable",
         }
+    }
+}
+
+/// Both reviews of one object in one. What one of them knows is not withheld because the other has
+/// no answer; without anything to do, nobody claims that all is well.
+pub(super) fn both(first: Reviewed, second: Reviewed) -> Reviewed {
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok(first.and(second)),
+        (Ok(Answer::Allow), unknown @ Err(_)) | (unknown @ Err(_), Ok(Answer::Allow)) => unknown,
+        (known @ Ok(_), Err(_)) | (Err(_), known @ Ok(_)) => known,
+        (unknown @ Err(_), Err(_)) => unknown,
     }
 }
 
@@ -133,17 +150,13 @@ mod tests {
 
     #[test]
     fn two_answers_make_one() {
-        let (deny, away) = (Answer::deny("no".into()), Answer::unavailable("not yet"));
+        let deny = Answer::deny("no".into());
         for (first, second, both) in [
             (Answer::Allow, Answer::Allow, Answer::Allow),
             (patch("a"), Answer::Allow, patch("a")),
             (Answer::Allow, patch("a"), patch("a")),
             (deny.clone(), patch("a"), deny.clone()),
             (patch("a"), deny.clone(), deny),
-            // What one of them knows is not withheld because the other is not ready.
-            (away.clone(), patch("a"), patch("a")),
-            (patch("a"), away.clone(), patch("a")),
-            (away.clone(), Answer::Allow, away),
         ] {
             assert_eq!(first.and(second), both);
         }
@@ -151,5 +164,24 @@ mod tests {
             unreachable!("both change something");
         };
         assert_eq!((operations.len(), what.as_str()), (2, "add a and add b"));
+    }
+
+    #[test]
+    fn what_one_review_knows_is_not_withheld() {
+        let away = || Err(Unavailable::new("not yet"));
+        for (first, second, expected) in [
+            (away(), Ok(patch("a")), Ok(patch("a"))),
+            (Ok(patch("a")), away(), Ok(patch("a"))),
+            (
+                away(),
+                Ok(Answer::deny("no".into())),
+                Ok(Answer::deny("no".into())),
+            ),
+            (away(), Ok(Answer::Allow), away()),
+            (Ok(Answer::Allow), away(), away()),
+            (away(), away(), away()),
+        ] {
+            assert_eq!(both(first, second), expected);
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! One line in the log for each review: what was asked by whom, and what was answered.
 
-use super::{answer::Answer, request::Request};
+use super::{
+    answer::{Answer, Reviewed},
+    request::Request,
+};
 use crate::telemetry::LogLimiter;
 use std::{fmt, time::Duration};
 use tracing::Span;
@@ -27,8 +30,14 @@ pub(super) struct Log<'a> {
 
 impl Log<'_> {
     /// A refusal is what somebody will ask about, and so is no answer; whatever else was answered is for those who ask for more lines.
-    pub(super) fn tell(&self, request: &Request, answer: &Answer, took: Duration) {
-        let (path, verdict, took) = (self.path, answer.verdict(), took.as_secs_f64());
+    pub(super) fn tell(
+        &self,
+        request: &Request,
+        reviewed: &Reviewed,
+        verdict: &'static str,
+        took: Duration,
+    ) {
+        let (path, took) = (self.path, took.as_secs_f64());
         let dry_run = request.dry_run.unwrap_or_default();
         macro_rules! line {
         ($level:ident, $why:expr, $suppressed:expr) => {
@@ -49,13 +58,16 @@ impl Log<'_> {
             )
         };
     }
-        match answer {
-            Answer::Deny { message, .. } => line!(info, Some(&**message), None::<u64>),
-            Answer::Unavailable(why) => match self.unavailable.check() {
-                Some(suppressed) => line!(warn, Some(&**why), Some(suppressed)),
-                None => line!(debug, Some(&**why), None::<u64>),
-            },
-            Answer::Allow | Answer::Warn(_) | Answer::Patch { .. } => {
+        match reviewed {
+            Ok(Answer::Deny { message, .. }) => line!(info, Some(&**message), None::<u64>),
+            Err(why) => {
+                let why = Some(why.to_string());
+                match self.unavailable.check() {
+                    Some(suppressed) => line!(warn, why, Some(suppressed)),
+                    None => line!(debug, why, None::<u64>),
+                }
+            }
+            Ok(Answer::Allow | Answer::Warn(_) | Answer::Patch { .. }) => {
                 line!(debug, None::<&str>, None::<u64>)
             }
         }

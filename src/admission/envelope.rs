@@ -53,7 +53,7 @@ fn said_only(answer: Answer) -> (Answer, Vec<String>) {
             format!("volume-warden (dry run) would refuse this: {message}")
         }
         Answer::Patch { what, .. } => format!("volume-warden (dry run) would {what}"),
-        Answer::Allow | Answer::Warn(_) | Answer::Unavailable(_) => return (answer, Vec::new()),
+        Answer::Allow | Answer::Warn(_) => return (answer, Vec::new()),
     };
     (Answer::Allow, vec![warning])
 }
@@ -77,13 +77,6 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
         Answer::Patch { operations, .. } => {
             response.patch_type = Some("JSONPatch");
             response.patch = serde_json::to_vec(&Patch(operations)).ok().map(ByteString);
-        }
-        Answer::Unavailable(why) => {
-            response.allowed = false;
-            response.status = Some(Status {
-                code: 503,
-                message: why.into_owned(),
-            });
         }
     }
     response

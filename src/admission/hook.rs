@@ -1,6 +1,9 @@
 //! What a component offers to admission: a path, what may be sent there, and a function from a request to an answer.
 
-use super::{answer::Answer, request::Request};
+use super::{
+    answer::{Reviewed, both},
+    request::Request,
+};
 use futures::future::BoxFuture;
 use std::{sync::Arc, time::Duration};
 
@@ -22,19 +25,19 @@ pub struct Hook {
 #[derive(Clone)]
 pub enum Review {
     /// From what is in memory, calling nobody.
-    FromMemory(Arc<dyn Fn(&Request) -> Answer + Send + Sync>),
+    FromMemory(Arc<dyn Fn(&Request) -> Reviewed + Send + Sync>),
     /// After asking the API server, which waits for us meanwhile: within the request's patience, and by as few calls as can be.
-    Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Answer> + Send + Sync>),
+    Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
 }
 
 impl Review {
     /// A review from memory.
-    pub fn from_memory(review: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn from_memory(review: impl Fn(&Request) -> Reviewed + Send + Sync + 'static) -> Self {
         Self::FromMemory(Arc::new(review))
     }
 
     /// The answer. It panics if the review does.
-    pub async fn answer(&self, request: Arc<Request>) -> Answer {
+    pub async fn answer(&self, request: Arc<Request>) -> Reviewed {
         match self {
             Self::FromMemory(review) => review(&request),
             Self::Asking(review) => review(request).await,
@@ -43,7 +46,7 @@ impl Review {
 
     /// The answer of a review that asks nobody.
     #[cfg(test)]
-    pub(crate) fn remembered(&self, request: &Request) -> Answer {
+    pub(crate) fn remembered(&self, request: &Request) -> Reviewed {
         match self {
             Self::FromMemory(review) => review(request),
             Self::Asking(_) => unreachable!("this review asks the API server"),
@@ -56,7 +59,7 @@ impl Review {
             let (first, also) = (self.clone(), also.clone());
             Box::pin(async move {
                 let answer = first.answer(request.clone()).await;
-                answer.and(also.answer(request).await)
+                both(answer, also.answer(request).await)
             })
         }))
     }

@@ -18,7 +18,7 @@ mod secret_paths;
 mod server;
 mod visitor;
 
-pub use answer::Answer;
+pub use answer::{Answer, Reviewed, Unavailable};
 pub use hook::{Hook, Review, Rule};
 pub use limits::Limits;
 pub use published_path::{PathPublisher, Rotation, Settings as PathSettings};

@@ -1,6 +1,6 @@
 //! What the API server asks.
 
-use super::{answer::Answer, call_budget};
+use super::{answer::Unavailable, call_budget};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, time::Duration};
@@ -71,16 +71,16 @@ impl Request {
     /// The object as it would be stored.
     ///
     /// # Errors
-    /// The answer to give when there is none or it cannot be read.
-    pub fn object<T: DeserializeOwned>(&self) -> Result<T, Answer> {
+    /// When there is none or it cannot be read.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<T, Unavailable> {
         read("object", self.object.as_deref())
     }
 
     /// The object as it is stored.
     ///
     /// # Errors
-    /// The answer to give when there is none or it cannot be read.
-    pub fn old_object<T: DeserializeOwned>(&self) -> Result<T, Answer> {
+    /// When there is none or it cannot be read.
+    pub fn old_object<T: DeserializeOwned>(&self) -> Result<T, Unavailable> {
         read("oldObject", self.old_object.as_deref())
     }
 }
@@ -90,9 +90,8 @@ fn untold() -> Duration {
 }
 
 /// The API server has read the object before us: if we cannot, the fault is ours, and no user's to wait for.
-fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, Answer> {
-    let raw = raw.ok_or_else(|| Answer::unavailable(format!("the review has no {field}")))?;
-    serde_json::from_str(raw.get()).map_err(|error| {
-        Answer::unavailable(format!("the review's {field} cannot be read: {error}"))
-    })
+fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, Unavailable> {
+    let raw = raw.ok_or_else(|| Unavailable::new(format!("the review has no {field}")))?;
+    serde_json::from_str(raw.get())
+        .map_err(|error| Unavailable::new(format!("the review's {field} cannot be read: {error}")))
 }

@@ -1,7 +1,7 @@
 //! From HTTP to a hook and back: bounds, deadlines, panics.
 
 use super::{
-    answer::Answer,
+    answer::{Answer, Reviewed, Unavailable},
     body_budget::{self, Grant, Share},
     call_budget, decision, envelope,
     hook::Hook,
@@ -193,20 +193,21 @@ async fn answer(
     // The request holds copies of the objects.
     drop(body);
     let span = decision::span(hook.path, &request);
-    let answer = ask(hook, request.clone()).instrument(span.clone()).await;
-    let verdict = answer.verdict();
+    let reviewed = ask(hook, request.clone()).instrument(span.clone()).await;
+    let verdict = reviewed.as_ref().map_or("Unavailable", Answer::verdict);
     span.record("verdict", verdict);
     let log = decision::Log {
         path: hook.path,
         unavailable: &route.unavailable,
     };
-    log.tell(&request, &answer, started.elapsed());
-    if let Answer::Unavailable(why) = answer {
-        return (
-            (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
-            verdict,
-        );
-    }
+    log.tell(&request, &reviewed, verdict, started.elapsed());
+    let answer = match reviewed {
+        Ok(answer) => answer,
+        Err(why) => {
+            let response = (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
+            return (response.into_response(), verdict);
+        }
+    };
     let body = envelope::encode(&request.uid, answer, route.options.dry_run);
     (
         ([(CONTENT_TYPE, "application/json")], body).into_response(),
@@ -216,20 +217,20 @@ async fn answer(
 
 /// A hook that is asked what it does not know (the webhook configuration is a release ahead, or wrong), or that panics, has no answer:
 /// a call that failed. It is never a refusal, for no user can mend it.
-async fn ask(hook: &Hook, request: Arc<Request>) -> Answer {
+async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);
-        return Answer::unavailable(format!(
+        return Err(Unavailable::new(format!(
             "{} does not review {} of {resource}/{sub}; the webhook configuration is wrong",
             hook.path, request.operation
-        ));
+        )));
     }
     let review = AssertUnwindSafe(hook.review.answer(request)).catch_unwind();
     let panicked = |_| {
-        Answer::unavailable(format!(
+        Err(Unavailable::new(format!(
             "volume-warden panicked in {}; this is a bug",
             hook.path
-        ))
+        )))
     };
     review.await.unwrap_or_else(panicked)
 }

@@ -1,7 +1,7 @@
 //! The doors at admission: the finalizer at birth, and the guard against a new binding of a deleting volume.
 
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
     cluster::{Feed, LiveGet},
     objects::{
         Claim, ObjectName, Volume,
@@ -69,12 +69,14 @@ pub fn hooks(
 }
 
 /// A new volume carries the finalizer from birth.
-pub fn protect(request: &Request) -> Answer {
-    let volume = match request.object::<VolumeWire>() {
-        Ok(wire) => Volume::from(wire),
-        Err(unreadable) => return unreadable,
-    };
-    Answer::with_finalizer(volume.finalizer_state(), &volume.finalizers, PV_PROTECTION)
+pub fn protect(request: &Request) -> Reviewed {
+    let volume = Volume::from(request.object::<VolumeWire>()?);
+    let state = volume.finalizer_state();
+    Ok(Answer::with_finalizer(
+        state,
+        &volume.finalizers,
+        PV_PROTECTION,
+    ))
 }
 
 /// Refuses to bind a volume that is being deleted.
@@ -89,14 +91,9 @@ struct Guard {
 }
 
 impl Guard {
-    async fn review(&self, request: &Request) -> Answer {
-        let (volume, before) = match (
-            request.object::<VolumeWire>(),
-            request.old_object::<VolumeWire>(),
-        ) {
-            (Ok(volume), Ok(before)) => (volume, before),
-            (Err(unreadable), _) | (_, Err(unreadable)) => return unreadable,
-        };
+    async fn review(&self, request: &Request) -> Reviewed {
+        let volume = request.object::<VolumeWire>()?;
+        let before = request.old_object::<VolumeWire>()?;
         match volume.spec.claim_ref.as_ref() {
             Some(claim)
                 if volume.metadata.deletion_timestamp.is_some() && binds(&before, &volume) =>
@@ -104,36 +101,43 @@ impl Guard {
                 let name = volume.metadata.name.as_deref().unwrap_or_default();
                 self.judge(name, claim, request.call_budget).await
             }
-            _ => Answer::Allow,
+            _ => Ok(Answer::Allow),
         }
     }
 
-    async fn judge(&self, volume: &str, claim_ref: &ClaimRefWire, call_budget: Duration) -> Answer {
+    async fn judge(
+        &self,
+        volume: &str,
+        claim_ref: &ClaimRefWire,
+        call_budget: Duration,
+    ) -> Reviewed {
         if self
             .namespace
             .as_ref()
             .is_some_and(|namespace| *namespace != claim_ref.namespace)
         {
             // Nothing is known of that claim, and a refusal could cost it its data.
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() {
-            return Answer::unavailable("the watch of claims has no complete list yet");
+            return Err(Unavailable::new(
+                "the watch of claims has no complete list yet",
+            ));
         }
         let name = ObjectName::new(claim_ref.namespace.as_str(), claim_ref.name.as_str());
         let was_bound = |claim: &Claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(volume);
         let told = self.claims.read().last_told(&name);
         if told.is_some_and(|claim| was_bound(&claim)) {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
         let live = self.live.get(&name, call_budget).await;
         if live.map_or(true, |claim| claim.is_some_and(|claim| was_bound(&claim))) {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
-        Answer::deny(format!(
+        Ok(Answer::deny(format!(
             "persistentvolume \"{volume}\" is being deleted, so it is not bound to the claim {name}. Let the claim use another volume, \
              or wait until this one is gone and has been created anew."
-        ))
+        )))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The warning to whoever deletes a volume that will be held.
 
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     causes::{self, Object},
     objects::{Volume, volume::VolumeWire},
 };
@@ -21,11 +21,11 @@ pub fn deletions_hook() -> Hook {
     }
 }
 
-fn deleted(request: &Request) -> Answer {
-    let volume = match request.old_object::<VolumeWire>() {
-        Ok(wire) => Volume::from(wire),
-        Err(unreadable) => return unreadable,
-    };
+fn deleted(request: &Request) -> Reviewed {
+    let volume = Volume::from(request.old_object::<VolumeWire>()?);
     let holders = causes::volume_holders(&volume).collect::<Vec<_>>();
-    Answer::warned(causes::warning(&Object::volume(&request.name), &holders))
+    Ok(Answer::warned(causes::warning(
+        &Object::volume(&request.name),
+        &holders,
+    )))
 }

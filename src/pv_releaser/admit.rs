@@ -7,7 +7,7 @@ use super::{
     rule::{Attachment, Decision},
 };
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     objects::{Volume, managed_by::RELEASER_LABEL, volume::VolumeWire},
 };
 use std::time::Duration;
@@ -28,16 +28,13 @@ pub fn hook(caches: &Caches) -> Hook {
 }
 
 /// Nothing is refused, and nothing waits for a watch: the reconciler labels what was missed here.
-fn review(caches: &Caches, request: &Request) -> Answer {
-    let volume = match request.object::<VolumeWire>() {
-        Ok(wire) => Volume::from(wire),
-        Err(unreadable) => return unreadable,
-    };
-    match caches.judge_with(&volume, Attachment::NotKnown) {
+fn review(caches: &Caches, request: &Request) -> Reviewed {
+    let volume = Volume::from(request.object::<VolumeWire>()?);
+    Ok(match caches.judge_with(&volume, Attachment::NotKnown) {
         Decision::Associate => Answer::Patch {
             operations: association(&volume, &caches.options.id),
             what: format!("add the label {RELEASER_LABEL}={}", caches.options.id),
         },
         Decision::Leave(_) | Decision::Confirm | Decision::Release => Answer::Allow,
-    }
+    })
 }

@@ -1,7 +1,7 @@
 //! The doors at admission: the finalizer at birth, and the guards against late users.
 
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
     causes::{FinishedPods, uses},
     cluster::{Feed, LiveGet},
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
@@ -72,12 +72,14 @@ pub fn hooks(
 }
 
 /// A new claim carries the finalizer from birth.
-pub fn protect(request: &Request) -> Answer {
-    let claim = match request.object::<ClaimWire>() {
-        Ok(wire) => Claim::from(wire),
-        Err(unreadable) => return unreadable,
-    };
-    Answer::with_finalizer(claim.finalizer_state(), &claim.finalizers, PVC_PROTECTION)
+pub fn protect(request: &Request) -> Reviewed {
+    let claim = Claim::from(request.object::<ClaimWire>()?);
+    let state = claim.finalizer_state();
+    Ok(Answer::with_finalizer(
+        state,
+        &claim.finalizers,
+        PVC_PROTECTION,
+    ))
 }
 
 /// Refuses what would start to use a claim that is on its way out. Best effort: it looks at what the watches told, and refuses only
@@ -91,31 +93,29 @@ struct Guard {
 
 impl Guard {
     /// A pod that names its node passes by the scheduler, which would have refused it.
-    async fn created_pod(&self, request: &Request) -> Answer {
-        let pod = match request.object::<PodWire>() {
-            Ok(pod) => pod,
-            Err(unreadable) => return unreadable,
-        };
+    async fn created_pod(&self, request: &Request) -> Reviewed {
+        let pod = request.object::<PodWire>()?;
         if !pod.is_scheduled() || pod.is_mirror() || self.is_exempt(request) {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() {
-            return Answer::unavailable("the watch of claims has no complete list yet");
+            return Err(Unavailable::new(
+                "the watch of claims has no complete list yet",
+            ));
         }
         // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees to.
-        self.refuse_deleting_claims(request, &Pod::from(pod)).await
+        Ok(self.refuse_deleting_claims(request, &Pod::from(pod)).await)
     }
 
-    async fn binding(&self, request: &Request) -> Answer {
-        let binding = match request.object::<BindingWire>() {
-            Ok(binding) => binding,
-            Err(unreadable) => return unreadable,
-        };
+    async fn binding(&self, request: &Request) -> Reviewed {
+        let binding = request.object::<BindingWire>()?;
         if self.is_exempt(request) {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() || !self.pods.is_synced() {
-            return Answer::unavailable("the watches of claims and pods have no complete list yet");
+            return Err(Unavailable::new(
+                "the watches of claims and pods have no complete list yet",
+            ));
         }
         let name = ObjectName::new(
             request.namespace.as_str(),
@@ -124,14 +124,14 @@ impl Guard {
         // The lock on the pods is not held while the claims are looked at.
         let pod = self.pods.read().last_told(&name);
         let Some(pod) = pod else {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         };
         // About to be scheduled is as good as scheduled.
         let pod = Pod {
             scheduled: true,
             ..Pod::clone(&pod)
         };
-        self.refuse_deleting_claims(request, &pod).await
+        Ok(self.refuse_deleting_claims(request, &pod).await)
     }
 
     async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod) -> Answer {

@@ -2,7 +2,7 @@
 
 use super::hooks;
 use crate::{
-    admission::{Answer, Request},
+    admission::{Answer, Request, Reviewed},
     cluster::{Feed, LiveGet},
     objects::{Claim, Pod, finalizers::PVC_PROTECTION},
     telemetry::Metrics,
@@ -120,17 +120,31 @@ fn review(resource: &str, sub_resource: &str, namespace: &str, object: Value) ->
 
 /// What the one hook that the webhook configuration would call answers, where the watches are right.
 fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
-    asked_before(claims, Some(existing()), pods, request)
+    reviewed(claims, pods, request).expect("an answer")
+}
+
+/// The same, also where there is no answer.
+fn reviewed(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Reviewed {
+    reviewed_before(claims, Some(existing()), pods, request)
 }
 
 /// The same before an API server that has these claims.
-#[tokio::main(flavor = "current_thread")]
-async fn asked_before(
+fn asked_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
     pods: &Arc<Feed<Pod>>,
     request: &Request,
 ) -> Answer {
+    reviewed_before(claims, live, pods, request).expect("an answer")
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn reviewed_before(
+    claims: &Arc<Feed<Claim>>,
+    live: Option<Vec<Value>>,
+    pods: &Arc<Feed<Pod>>,
+    request: &Request,
+) -> Reviewed {
     asked_by(&api(live), claims, pods, request).await
 }
 
@@ -139,7 +153,7 @@ async fn asked_by(
     claims: &Arc<Feed<Claim>>,
     pods: &Arc<Feed<Pod>>,
     request: &Request,
-) -> Answer {
+) -> Reviewed {
     let exempt = ["kube-system".to_owned(), SYSTEM.to_owned()];
     let live = LiveGet::namespaced(Arc::new(Metrics::new()), client);
     let hooks = hooks(claims, &live, pods, &exempt);
@@ -179,7 +193,7 @@ async fn an_api_server_that_is_silent_is_waited_for_once() {
     let client = Client::new(silent, "default");
     let asked = asked_by(&client, &claims, &pods, &request);
     let answer = tokio::time::timeout(request.call_budget * 3 / 2, asked).await;
-    assert!(matches!(answer, Ok(Answer::Allow)), "{answer:?}");
+    assert!(matches!(answer, Ok(Ok(Answer::Allow))), "{answer:?}");
 }
 
 #[test]
@@ -363,8 +377,7 @@ fn before_the_lists_are_complete_only_what_needs_none_is_answered() {
         "ns",
         json!({"metadata": {"name": "explicit"}}),
     );
-    let unavailable =
-        |claims, pods, request| matches!(asked(claims, pods, request), Answer::Unavailable(_));
+    let unavailable = |claims, pods, request| reviewed(claims, pods, request).is_err();
 
     assert!(unavailable(&unlisted_claims, &pods, &on_node));
     assert!(!unavailable(&claims, &unlisted_pods, &on_node));
@@ -384,8 +397,8 @@ fn what_cannot_be_read_is_no_refusal() {
     ] {
         for object in [json!(null), json!("text"), json!({"metadata": 3})] {
             let request = review(resource, sub_resource, "ns", object);
-            let answer = asked(&claims(), &known_pods(), &request);
-            assert!(matches!(answer, Answer::Unavailable(_)), "{answer:?}");
+            let answer = reviewed(&claims(), &known_pods(), &request);
+            assert!(answer.is_err(), "{answer:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The warning to whoever deletes a claim that will be held.
 
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     causes::{self, FinishedPods, NamedPod, Object},
     cluster::Feed,
     objects::{Claim, ObjectName, Pod, claim::ClaimWire},
@@ -23,21 +23,18 @@ pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
     }
 }
 
-fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Answer {
-    let claim = match request.old_object::<ClaimWire>() {
-        Ok(wire) => Claim::from(wire),
-        Err(unreadable) => return unreadable,
-    };
+fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Reviewed {
+    let claim = Claim::from(request.old_object::<ClaimWire>()?);
     // The warning is a courtesy. That there is none is no failed call, which the API server would count and tell administrators of.
     if !pods.is_synced() {
-        return Answer::Allow;
+        return Ok(Answer::Allow);
     }
     let name = ObjectName::new(request.namespace.as_str(), request.name.as_str());
     let users = users(pods, &name);
     let named: Vec<NamedPod<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
     let holders = causes::claim_holders(&name.name, &claim, &named, mode);
     let object = Object::claim(&name.namespace, &name.name);
-    Answer::warned(causes::warning(&object, &holders))
+    Ok(Answer::warned(causes::warning(&object, &holders)))
 }
 
 /// The pods that name the claim, by now without the lock on all of them.

@@ -12,7 +12,7 @@ use super::{
     template::Birth,
 };
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     cluster::{Applied, Apply, Caller, Creation},
     objects::{ClaimRequests, Kind, ObjectName, pod::PodWire},
 };
@@ -93,15 +93,12 @@ impl PodWebhook {
         is_only && !self.exempt.iter().any(|exempt| exempt == namespace)
     }
 
-    async fn review(&self, request: &Request) -> Answer {
-        let pod = match request.object::<PodWire>() {
-            Ok(pod) => pod,
-            Err(unreadable) => return unreadable,
-        };
+    async fn review(&self, request: &Request) -> Reviewed {
+        let pod = request.object::<PodWire>()?;
         let Some(claim_requests) =
             ClaimRequests::of(&pod).filter(|_| self.covers(&request.namespace))
         else {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         };
         let (claim_requests, notices) = parse_claim_requests(&claim_requests);
         let mut said = Said::default();
@@ -112,7 +109,7 @@ impl PodWebhook {
         } else if !refused && !claim_requests.is_empty() {
             self.provide(request, &claim_requests, &mut said).await;
         }
-        said.answer(self.options.strict)
+        Ok(said.answer(self.options.strict))
     }
 
     async fn provide(&self, request: &Request, claim_requests: &[ClaimRequest], said: &mut Said) {

@@ -108,7 +108,7 @@ impl Scene {
                 {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "persistentVolumeClaim": {"claimName": "d"}}]}},
         });
         let request = serde_json::from_value(request).expect("a request");
-        let answer = match webhook.review(&request).await {
+        let answer = match webhook.review(&request).await.expect("an answer") {
             Answer::Allow => "allowed".to_owned(),
             Answer::Warn(sentences) => format!("warned: {}", sentences.join(" | ")),
             Answer::Deny { code, message } => format!("denied {code}: {message}"),

@@ -3,7 +3,7 @@
 //! A claim that somebody makes from another one's manifest, or from a backup, was made for no pod, and would be collected.
 
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     objects::claim::{AWAITING_POD, ClaimWire},
 };
 use std::time::Duration;
@@ -22,9 +22,7 @@ pub fn strip_marker_hook() -> Hook {
     }
 }
 
-fn review(request: &Request) -> Answer {
-    match request.object::<ClaimWire>() {
-        Ok(claim) => Answer::without_annotation(&claim.metadata, AWAITING_POD),
-        Err(unreadable) => unreadable,
-    }
+fn review(request: &Request) -> Reviewed {
+    let claim = request.object::<ClaimWire>()?;
+    Ok(Answer::without_annotation(&claim.metadata, AWAITING_POD))
 }

@@ -13,7 +13,7 @@ use super::{
     rule::{PodSlot, Step, View, decide},
 };
 use crate::{
-    admission::{Answer, Hook, Request, Review, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
     cluster::{Feed, LiveGet, RecentlyDeleted},
     objects::{
         Claim, ObjectName, StatefulSet,
@@ -84,38 +84,41 @@ struct ClaimWebhook {
 type Found<'a> = Candidate<'a, Arc<StatefulSet>>;
 
 impl ClaimWebhook {
-    async fn review(&self, request: &Request) -> Answer {
+    async fn review(&self, request: &Request) -> Reviewed {
         if !is_made_for_a_set(request) || self.is_elsewhere(request) {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
-        let claim = match request.object::<ClaimWire>() {
-            Ok(claim) => claim,
-            Err(unreadable) => return unreadable,
-        };
+        let claim = request.object::<ClaimWire>()?;
         if !self.sets.is_synced() {
-            return Answer::unavailable("the watch of StatefulSets has no complete list yet");
+            return Err(Unavailable::new(
+                "the watch of StatefulSets has no complete list yet",
+            ));
         }
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);
         if claim.controller().is_some() {
             // Another controller's, which acts in the name of kube-controller-manager: an ephemeral volume's, for instance.
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
         let readings: Vec<_> = readings(&name).collect();
         if readings.is_empty() || readings.len() > READINGS {
-            return Answer::Allow;
+            return Ok(Answer::Allow);
         }
         let caches = self.told(&request.namespace, &readings);
-        match resolve_set(&name, &claim, caches.clone(), |_| false) {
-            // Nothing can be leaked, so nobody has to be asked.
-            Some(told) if readings.len() == 1 && !deletes_with_set(&told.set) => {
-                stamp(&told, &claim)
-            }
-            // Nothing is written, so it does not matter whether the claim is another set's.
-            Some(told) if retains_all(&told.set) => Answer::Allow,
-            Some(told) if readings.len() == 1 => self.confirm(request, &name, &claim, told).await,
-            _ => self.ask(request, &name, &claim, &caches).await,
-        }
+        Ok(
+            match resolve_set(&name, &claim, caches.clone(), |_| false) {
+                // Nothing can be leaked, so nobody has to be asked.
+                Some(told) if readings.len() == 1 && !deletes_with_set(&told.set) => {
+                    stamp(&told, &claim)
+                }
+                // Nothing is written, so it does not matter whether the claim is another set's.
+                Some(told) if retains_all(&told.set) => Answer::Allow,
+                Some(told) if readings.len() == 1 => {
+                    self.confirm(request, &name, &claim, told).await
+                }
+                _ => self.ask(request, &name, &claim, &caches).await,
+            },
+        )
     }
 
     fn is_elsewhere(&self, request: &Request) -> bool {

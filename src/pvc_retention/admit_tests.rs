@@ -71,14 +71,14 @@ async fn answer(webhook: &ClaimWebhook, user: &str, owners: Value) -> &'static s
     )
     .await
     {
-        Answer::Allow | Answer::Warn(_) => "allowed",
-        Answer::Patch { .. } => "stamped",
-        Answer::Deny { .. } => "refused",
-        Answer::Unavailable(_) => "unavailable",
+        Ok(Answer::Allow | Answer::Warn(_)) => "allowed",
+        Ok(Answer::Patch { .. }) => "stamped",
+        Ok(Answer::Deny { .. }) => "refused",
+        Err(_) => "unavailable",
     }
 }
 
-async fn review(webhook: &ClaimWebhook, user: &str, metadata: Value) -> Answer {
+async fn review(webhook: &ClaimWebhook, user: &str, metadata: Value) -> Reviewed {
     let request = json!({
         "uid": "review", "operation": "CREATE", "namespace": "ns", "name": metadata["name"],
         "userInfo": {"username": user},
@@ -152,14 +152,14 @@ fn named(name: &str, template: &str, policy: (&str, &str)) -> Value {
 async fn born(webhook: &ClaimWebhook, label: &str) -> String {
     let metadata = json!({"name": "a-b-c-0", "labels": {label: "yes"}});
     match review(webhook, CONTROLLER, metadata).await {
-        Answer::Allow | Answer::Warn(_) => "allowed".to_owned(),
-        Answer::Patch { operations, .. } => {
+        Ok(Answer::Allow | Answer::Warn(_)) => "allowed".to_owned(),
+        Ok(Answer::Patch { operations, .. }) => {
             let written = serde_json::to_string(&operations).expect("JSON");
             let uids = ["c", "b-c"].map(|set| written.contains(&format!("\"uid of {set}\"")));
             format!("c: {}, b-c: {}", uids[0], uids[1])
         }
-        Answer::Deny { .. } => "refused".to_owned(),
-        Answer::Unavailable(_) => "unavailable".to_owned(),
+        Ok(Answer::Deny { .. }) => "refused".to_owned(),
+        Err(_) => "unavailable".to_owned(),
     }
 }
 

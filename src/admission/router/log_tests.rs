@@ -50,7 +50,7 @@ async fn lines(reviews: usize, body: &str) -> String {
             subresource: "",
         }],
         timeout: Duration::from_secs(1),
-        review: Review::from_memory(|_: &Request| Answer::unavailable("no list yet")),
+        review: Review::from_memory(|_: &Request| Err(Unavailable::new("no list yet"))),
     };
     let options = Options {
         dry_run: false,

@@ -7,6 +7,10 @@ use tower::ServiceExt;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 fn hook(review: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Hook {
+    reviewing(move |request| Ok(review(request)))
+}
+
+fn reviewing(review: impl Fn(&Request) -> Reviewed + Send + Sync + 'static) -> Hook {
     let rules = &[Rule {
         operation: "CREATE",
         resource: "pods",
@@ -148,9 +152,9 @@ async fn what_the_hook_does_not_review_is_a_failed_call() {
 
 #[tokio::test]
 async fn an_object_that_cannot_be_read_is_a_failed_call() {
-    let read = |request: &Request| match request.object::<crate::objects::pod::PodWire>() {
-        Ok(_) => Answer::Allow,
-        Err(unreadable) => unreadable,
+    let read = |request: &Request| {
+        let pod = request.object::<crate::objects::pod::PodWire>();
+        pod.map(|_| Answer::Allow)
     };
     for object in [
         json!(null),
@@ -159,7 +163,7 @@ async fn an_object_that_cannot_be_read_is_a_failed_call() {
     ] {
         let mut review = pod_review();
         review["request"]["object"] = object;
-        let why = unanswered(hook(read), review).await;
+        let why = unanswered(reviewing(read), review).await;
         assert!(why.contains("object"), "{why}");
     }
 }
@@ -312,7 +316,7 @@ async fn swamped_paths_leave_room_for_the_ordinary_reviews_of_another() {
 #[tokio::test]
 async fn not_ready_is_a_failed_call() {
     let (status, why) = post_to(
-        hook(|_| Answer::unavailable("no list yet")),
+        reviewing(|_| Err(Unavailable::new("no list yet"))),
         false,
         pod_review().to_string().into_bytes(),
     )
