@@ -6,10 +6,8 @@ use crate::{
     admission::Hook,
     causes::FinishedPods,
     cluster::{Apply, Feeds, Leadership, Reconcile, Reconciler, SharedList, WorkQueue},
-    components::Component,
-    namespace_gc::GcConfig,
+    components::{Component, namespace_gc::GcConfig, pv_releaser, pvc_provisioner},
     objects::{Kind, Pod},
-    pv_releaser, pvc_provisioner,
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;

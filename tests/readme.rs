@@ -4,9 +4,11 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command, sync::Arc, ti
 use volume_warden::{
     causes::{Code, FinishedPods},
     cluster::Feeds,
-    namespace_gc::GcMetrics,
+    components::{
+        namespace_gc::GcMetrics, pv_protection, pv_releaser, pvc_protection, pvc_provisioner,
+        pvc_retention,
+    },
     objects::{ControllerId, Kind},
-    pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention,
     telemetry::Metrics,
 };
 

@@ -13,7 +13,7 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
-use volume_warden::pvc_provisioner::template::Template;
+use volume_warden::components::pvc_provisioner::template::Template;
 
 const ALLOWED: Duration = Duration::from_millis(10);
 const RUNS: usize = 20;

@@ -5,7 +5,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use volume_warden::pvc_provisioner::template::{Birth, Template};
+use volume_warden::components::pvc_provisioner::template::{Birth, Template};
 
 const HEAD: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\n";
 const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";

@@ -4,13 +4,14 @@ use super::Assembly;
 use crate::{
     admission::Review,
     cluster::{Access, LiveGet, SharedList, WorkQueue},
-    components::Component,
-    namespace_gc,
-    pv_protection::{self, PvProtection},
-    pv_releaser::{self, PvReleaser},
-    pvc_protection::{self, PvcProtection},
-    pvc_provisioner::{self, PvcProvisioner},
-    pvc_retention::{self, Caches, PvcRetention},
+    components::{
+        Component, namespace_gc,
+        pv_protection::{self, PvProtection},
+        pv_releaser::{self, PvReleaser},
+        pvc_protection::{self, PvcProtection},
+        pvc_provisioner::{self, PvcProvisioner},
+        pvc_retention::{self, Caches, PvcRetention},
+    },
 };
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

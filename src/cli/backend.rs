@@ -6,7 +6,7 @@ use crate::{
         Backend, Directory, StorageOs,
         storageos::{Endpoint, Options, TlsFiles},
     },
-    namespace_gc::Scope,
+    components::namespace_gc::Scope,
 };
 use clap::{ArgAction, Args, CommandFactory, ValueEnum, error::ErrorKind};
 use std::{path::PathBuf, sync::Arc, time::Duration};

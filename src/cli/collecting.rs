@@ -1,7 +1,7 @@
 //! The flags that say which namespaces go, and when.
 
 use super::{backend::BackendOptions, go_duration};
-use crate::namespace_gc::{Glob, Options, Scope};
+use crate::components::namespace_gc::{Glob, Options, Scope};
 use clap::Args;
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ impl PeriodOptions {
 mod tests {
     use crate::{
         cli::{Cli, Command},
-        namespace_gc::{Options, Scope},
+        components::namespace_gc::{Options, Scope},
     };
     use clap::Parser;
 

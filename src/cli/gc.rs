@@ -5,7 +5,7 @@ use super::{
     options::ClusterOptions, print::print,
 };
 use crate::{
-    namespace_gc::{CONFIG_MAP, Collection, Remover, Scope, Seen},
+    components::namespace_gc::{CONFIG_MAP, Collection, Remover, Scope, Seen},
     telemetry::logs,
     tls::install_crypto,
 };

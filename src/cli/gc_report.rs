@@ -1,6 +1,6 @@
 //! What a collection by hand tells.
 
-use crate::namespace_gc::{Removal, Report, Row, Verdict};
+use crate::components::namespace_gc::{Removal, Report, Row, Verdict};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ fn why(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{backend::Sentence, namespace_gc::Reason};
+    use crate::{backend::Sentence, components::namespace_gc::Reason};
 
     fn report() -> Report {
         let row = |name: &str, verdict, removal| Row {

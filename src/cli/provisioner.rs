@@ -1,8 +1,8 @@
 //! The flags of pvc-provisioner.
 
 use crate::{
+    components::pvc_provisioner::{Authorize, Options},
     objects::ControllerId,
-    pvc_provisioner::{Authorize, Options},
 };
 use clap::{ArgAction, Args};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The flags of pv-releaser.
 
 use crate::{
+    components::pv_releaser::{Mode, Options},
     objects::ControllerId,
-    pv_releaser::{Mode, Options},
 };
 use clap::{ArgAction, Args};
 

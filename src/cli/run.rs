@@ -10,9 +10,8 @@ use crate::{
     admission::{self, Limits},
     assembly::{Assembly, Context},
     cluster::{Apply, Configuration, Elector, LeaseName, Tokens},
-    components::Component,
+    components::{Component, namespace_gc::GcConfig},
     listener,
-    namespace_gc::GcConfig,
     telemetry::{
         Metrics,
         health::{self, Authorization},

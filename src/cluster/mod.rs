@@ -2,61 +2,23 @@
 //!
 //! Nothing in here knows a component. A component registers what wakes it, asks for views, and hands actions to [`Apply`].
 
-mod absence;
-mod access;
-mod action;
-mod activity;
-mod apis;
-mod applied;
-mod apply;
-mod backoff;
-mod client;
-mod create;
-mod delete;
-mod event_dedup;
-mod events;
-mod evidence;
-mod fair_semaphore;
-mod feed;
-mod feeds;
-mod lanes;
-mod leadership;
-mod lease;
-mod lease_object;
-mod live;
-mod live_get;
-mod pace;
-mod recently_deleted;
-mod reconciler;
-mod store;
-mod tokens;
-mod webhook_configurations;
-mod work_queue;
+mod api;
+mod leader;
+mod read;
+mod run;
+mod watch;
+mod write;
 
-pub use absence::{existing, is_absent};
-pub use access::Access;
-pub use action::{Action, Mutation, OnRefusal, Target};
-pub use apis::scoped;
-pub use applied::Applied;
-pub use apply::Apply;
-pub use backoff::doubling;
-pub use client::{UNHURRIED, USER_AGENT, connect, within};
-pub use create::{Caller, Creation};
-pub use event_dedup::EventDeduplicator;
-pub use events::{Announcement, Regarding};
-pub use evidence::{Basis, Evidence, Proof};
-pub use feed::{Change, Feed};
-pub use feeds::Feeds;
-pub use lanes::Lane;
-pub use leadership::Leadership;
-pub use lease::{Elector, LeaseName};
-pub use lease_object::LeaseObject;
-pub use live::{SharedList, read_all};
-pub use live_get::LiveGet;
-pub(crate) use pace::{FIRST_RETRY, Pace};
-pub use recently_deleted::RecentlyDeleted;
-pub use reconciler::{Reconcile, Reconciler, Retry};
-pub use store::Store;
-pub use tokens::Tokens;
-pub use webhook_configurations::{Configuration, Configurations, Found, ServiceName, Webhook};
-pub use work_queue::WorkQueue;
+pub use api::{UNHURRIED, USER_AGENT, connect, doubling, existing, is_absent, scoped, within};
+pub use leader::{Elector, Leadership, LeaseName, LeaseObject};
+pub use read::{
+    Access, Basis, Configuration, Configurations, Evidence, Found, LiveGet, Proof, ServiceName,
+    SharedList, Tokens, Webhook, read_all,
+};
+pub(crate) use run::{FIRST_RETRY, Pace};
+pub use run::{Reconcile, Reconciler, Retry, WorkQueue};
+pub use watch::{Change, Feed, Feeds, RecentlyDeleted, Store};
+pub use write::{
+    Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, Mutation,
+    OnRefusal, Regarding, Target,
+};

@@ -2,6 +2,7 @@
 
 use crate::{
     cluster::Target,
+    components::pvc_retention::{self, Mark, Update},
     objects::{
         Claim, ControllerId, Kind, ObjectName,
         claim::{AWAITING_POD, SCALED_WITH},
@@ -9,7 +10,6 @@ use crate::{
         managed_by::PROVISIONER_LABEL,
         patch::remove,
     },
-    pvc_retention::{self, Mark, Update},
 };
 use json_patch::PatchOperation;
 

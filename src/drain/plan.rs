@@ -7,14 +7,16 @@ use super::{
 use crate::{
     causes::{FinishedPods, uses},
     cluster::Store,
-    components::Component,
+    components::{
+        Component,
+        pvc_retention::{self, Update},
+    },
     objects::{
         Claim, ControllerId, Kind, ObjectName, Pod, Volume,
         finalizers::{self, PV_PROTECTION, PVC_PROTECTION},
         managed_by::RELEASER_LABEL,
         volume::Phase,
     },
-    pvc_retention::{self, Update},
 };
 use std::fmt;
 

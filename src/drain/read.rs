@@ -2,8 +2,8 @@
 
 use crate::{
     cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
+    components::pvc_retention::Caches,
     objects::{Claim, Pod, StatefulSet, Tracked, Volume, volume::Phase},
-    pvc_retention::Caches,
     telemetry::Metrics,
 };
 use anyhow::{Context as _, bail};

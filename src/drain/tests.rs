@@ -3,11 +3,10 @@
 use super::*;
 use crate::{
     cluster::Feed,
-    components::Component,
+    components::{Component, pvc_retention::Caches},
     objects::{
         Claim, Pod, StatefulSet, Tracked, claim::ClaimWire, pod::PodWire, volume::VolumeWire,
     },
-    pvc_retention::Caches,
 };
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Namespaces that Kubernetes has no longer. Whether the storage backend still has them is told by the Events on our Lease.
 
 use crate::{
-    namespace_gc::reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
+    components::namespace_gc::reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
     why::{Answer, Cause, Code, Evidence, Look, Object, Selection, World, explain::events},
 };
 use k8s_openapi::api::core::v1::Event;

@@ -5,8 +5,8 @@ use super::{
     quota::{self, Want},
 };
 use crate::{
+    components::pvc_provisioner::{ClaimRequest, Notice, parse_claim_requests, template::Birth},
     objects::{Pod as Kept, pod::PodWire},
-    pvc_provisioner::{ClaimRequest, Notice, parse_claim_requests, template::Birth},
     why::{Cause, Code, Evidence, Object, World, explain::trimmed},
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};

@@ -1,0 +1,12 @@
+//! Calls to the API server: the client, their time limits, and what their errors mean.
+
+mod absence;
+mod backoff;
+mod client;
+pub(crate) mod scope;
+
+pub use absence::{existing, is_absent};
+pub use backoff::doubling;
+pub use client::{UNHURRIED, USER_AGENT, connect, within};
+pub(crate) use scope::ApiOf;
+pub use scope::scoped;

@@ -1,0 +1,50 @@
+//! What an election means for everybody else in the process.
+
+use tokio::{sync::watch, time::Instant};
+
+/// Whether this replica may write.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    until: watch::Receiver<Option<Instant>>,
+}
+
+impl Leadership {
+    /// For as long as that is told to last.
+    pub(crate) fn until(until: watch::Receiver<Option<Instant>>) -> Self {
+        Self { until }
+    }
+
+    /// Right now. A process that was paused finds out at its first question, before the election does.
+    pub fn holds(&self) -> bool {
+        self.until
+            .borrow()
+            .is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Waits until this replica leads. For ever, if the election has ended.
+    pub async fn gained(&self) {
+        let mut until = self.until.clone();
+        if until
+            .wait_for(|until| until.is_some_and(|until| Instant::now() < until))
+            .await
+            .is_err()
+        {
+            std::future::pending().await
+        }
+    }
+
+    /// Waits until this replica no longer leads: it was told so, or the renewal is late. Late for a moment is late too: what was
+    /// not written in that moment has to be looked at again.
+    pub async fn lost(&self) {
+        let mut receiver = self.until.clone();
+        loop {
+            let Some(until) = *receiver.borrow_and_update() else {
+                return;
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return,
+                changed = receiver.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Leader election by client-go's Lease protocol.
+//!
+//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a compare-and-swap on
+//! `resourceVersion`; another holder's lease counts as expired when *our* monotonic clock has seen no change of it for its whole
+//! duration, so wall clocks need not agree. Own code because no crate steps down in time when it loses the API server.
+//!
+//! A lease is no fence: whatever is destroyed carries preconditions besides.
+
+use super::leadership::Leadership;
+use crate::cluster::api::existing;
+use crate::cluster::api::is_absent;
+use crate::cluster::api::within;
+use crate::telemetry::Metrics;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{sync::watch, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Others wait this long after our last renewal.
+const DURATION: Duration = Duration::from_secs(15);
+/// We stop writing this long after our last renewal *began*; others may start later by more than a write may take.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Between two renewals.
+const RENEW_PERIOD: Duration = Duration::from_secs(2);
+/// Between two looks at somebody else's Lease: with the read and the write, less than 2 s after it was let go another leads.
+const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
+/// For one call.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Where the Lease is and who we are.
+#[derive(Clone, Debug)]
+pub struct LeaseName {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Unique to this process.
+    pub identity: String,
+    /// Written on the Lease beside those that it has, so that it is found whatever its name.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Takes part in the election.
+pub struct Elector {
+    api: Api<Lease>,
+    lease: LeaseName,
+    until: watch::Sender<Option<Instant>>,
+    metrics: Arc<Metrics>,
+    /// The Lease as last read or written, and since when its spec has been so.
+    seen: Option<(Lease, Instant)>,
+    /// What was seen may have been overwritten since: read before writing.
+    stale: bool,
+}
+
+impl Elector {
+    /// An elector that has not begun, and what others are told of it.
+    pub fn new(api: Api<Lease>, lease: LeaseName, metrics: Arc<Metrics>) -> (Self, Leadership) {
+        let (until, receiver) = watch::channel(None);
+        (
+            Self {
+                api,
+                lease,
+                until,
+                metrics,
+                seen: None,
+                stale: true,
+            },
+            Leadership::until(receiver),
+        )
+    }
+
+    /// A leadership that a test gives and takes.
+    #[cfg(test)]
+    pub(crate) fn by_hand() -> (watch::Sender<Option<Instant>>, Leadership) {
+        let (sender, until) = watch::channel(None);
+        (sender, Leadership::until(until))
+    }
+
+    /// Competes until `stop`, then lets go of the Lease so that another replica need not wait for it to expire.
+    pub async fn run(mut self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            self.step_down_if_late();
+            let began = Instant::now();
+            match self.attempt().await {
+                Ok(true) => self.lead(began + RENEW_DEADLINE),
+                Ok(false) => self.follow("another replica leads"),
+                Err(error) => {
+                    tracing::warn!(lease = self.lease.name, %error, "cannot reach the Lease")
+                }
+            }
+            self.step_down_if_late();
+            let pause = match self.until.borrow().is_some() {
+                true => RENEW_PERIOD,
+                false => FOLLOW_PERIOD,
+            };
+            tokio::select! { () = stop.cancelled() => {}, () = tokio::time::sleep(pause) => {} }
+        }
+        self.release().await;
+    }
+
+    fn lead(&self, until: Instant) {
+        if self.until.send_replace(Some(until)).is_none() {
+            tracing::info!(
+                lease = self.lease.name,
+                identity = self.lease.identity,
+                "leading"
+            );
+        }
+        self.metrics.work.leading(true);
+    }
+
+    fn follow(&self, why: &str) {
+        if self.until.send_if_modified(|until| until.take().is_some()) {
+            tracing::warn!(lease = self.lease.name, why, "no longer leading");
+        }
+        self.metrics.work.leading(false);
+    }
+
+    fn step_down_if_late(&self) {
+        let late = self
+            .until
+            .borrow()
+            .is_some_and(|until| Instant::now() >= until);
+        if late {
+            self.follow("the Lease could not be renewed in time");
+        }
+    }
+
+    /// True if the Lease is ours by a write that was accepted.
+    async fn attempt(&mut self) -> kube::Result<bool> {
+        if !self.stale
+            && let Some((ours, _)) = self
+                .seen
+                .clone()
+                .filter(|(lease, _)| holder(lease) == self.lease.identity)
+            && self.write(ours).await?
+        {
+            // The holder needs no read. If somebody else wrote, perhaps only a label, the compare-and-swap failed: see below.
+            return Ok(true);
+        }
+        let read = within(CALL_LIMIT, self.api.get(&self.lease.name)).await;
+        match existing(read)? {
+            None => self.create().await,
+            Some(lease) => {
+                self.remember(lease.clone());
+                let ours = holder(&lease) == self.lease.identity;
+                if ours || holder(&lease).is_empty() || self.expired() {
+                    self.write(lease).await
+                } else {
+                    Ok(false)
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, lease: Lease) {
+        let known = self.seen.take().filter(|(seen, _)| seen.spec == lease.spec);
+        let since = known.map_or_else(Instant::now, |(_, since)| since);
+        self.seen = Some((lease, since));
+        self.stale = false;
+    }
+
+    fn expired(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(lease, since)| {
+            let seconds = lease
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.lease_duration_seconds)
+                .unwrap_or(0);
+            since.elapsed() > Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+        })
+    }
+
+    async fn create(&mut self) -> kube::Result<bool> {
+        let metadata = ObjectMeta {
+            name: Some(self.lease.name.clone()),
+            labels: Some(self.lease.labels.clone()),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease {
+            metadata,
+            spec: Some(self.spec(&LeaseSpec::default())),
+        };
+        let written = within(CALL_LIMIT, self.api.create(&PostParams::default(), &lease)).await;
+        self.written(written)
+    }
+
+    async fn write(&mut self, mut lease: Lease) -> kube::Result<bool> {
+        lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
+        let labels = lease.metadata.labels.get_or_insert_default();
+        labels.extend(self.lease.labels.clone());
+        // metadata.resourceVersion travels along: this is the compare-and-swap.
+        let written = within(
+            CALL_LIMIT,
+            self.api
+                .replace(&self.lease.name, &PostParams::default(), &lease),
+        )
+        .await;
+        self.written(written)
+    }
+
+    fn written(&mut self, written: kube::Result<Lease>) -> kube::Result<bool> {
+        // Unless it succeeds, whether it was written is not known; only a read can tell.
+        self.stale = true;
+        match written {
+            Ok(lease) => {
+                self.remember(lease);
+                Ok(true)
+            }
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Our spec after `before`: a change of holder counts as a transition.
+    fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let ours = before.holder_identity.as_deref() == Some(&self.lease.identity);
+        let transitions = before.lease_transitions.unwrap_or(0);
+        let first = before.holder_identity.is_none() && before.lease_transitions.is_none();
+        LeaseSpec {
+            holder_identity: Some(self.lease.identity.clone()),
+            lease_duration_seconds: Some(DURATION.as_secs().try_into().unwrap_or(i32::MAX)),
+            acquire_time: if ours {
+                before.acquire_time.clone()
+            } else {
+                Some(now.clone())
+            },
+            renew_time: Some(now),
+            lease_transitions: Some(if ours || first {
+                transitions
+            } else {
+                transitions + 1
+            }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    async fn release(mut self) {
+        self.follow("stopping");
+        let Some((mut lease, _)) = self
+            .seen
+            .take()
+            .filter(|(lease, _)| holder(lease) == self.lease.identity)
+        else {
+            return;
+        };
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+        }
+        if let Err(error) = within(
+            CALL_LIMIT,
+            self.api
+                .replace(&self.lease.name, &PostParams::default(), &lease),
+        )
+        .await
+        {
+            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires by itself");
+        }
+    }
+}
+
+fn holder(lease: &Lease) -> &str {
+    lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.holder_identity.as_deref())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// A renewal that comes a second late goes from one deadline to the next without a word in between.
+    #[tokio::test(start_paused = true)]
+    async fn a_late_renewal_is_a_loss() {
+        let (lead, leadership) = Elector::by_hand();
+        lead.send_replace(Some(Instant::now() + seconds(10)));
+        let watched = leadership.clone();
+        let lost = tokio::spawn(async move { watched.lost().await });
+        tokio::time::sleep(seconds(8)).await;
+        lead.send_replace(Some(Instant::now() + seconds(10)));
+        tokio::time::sleep(seconds(9)).await;
+        assert!(leadership.holds() && !lost.is_finished(), "renewed in time");
+        tokio::time::sleep(seconds(2)).await;
+        lead.send_replace(Some(Instant::now() + seconds(10)));
+        assert!(leadership.holds());
+        lost.await.expect("told of the loss, short as it was");
+    }
+}

@@ -1,0 +1,15 @@
+//! What is read live, and the evidence that comes of it.
+
+mod access;
+mod evidence;
+mod live_get;
+mod shared_list;
+mod tokens;
+mod webhook_configurations;
+
+pub use access::Access;
+pub use evidence::{Basis, Evidence, Proof};
+pub use live_get::LiveGet;
+pub use shared_list::{SharedList, read_all};
+pub use tokens::Tokens;
+pub use webhook_configurations::{Configuration, Configurations, Found, ServiceName, Webhook};

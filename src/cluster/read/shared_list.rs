@@ -1,0 +1,289 @@
+//! Live reads that many reconciles share.
+
+use super::evidence::Evidence;
+use crate::cluster::api::ApiOf;
+use crate::cluster::api::scope;
+use crate::cluster::api::within;
+use crate::cluster::watch::Store;
+use crate::{
+    objects::{ObjectName, Tracked},
+    telemetry::Metrics,
+};
+use kube::{
+    Api, Client, Resource,
+    api::ListParams,
+    core::{ClusterResourceScope, NamespaceResourceScope},
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::Instant,
+};
+
+/// A LIST begins when nobody has asked for so long: a burst of deletions then shares one.
+const QUIET: Duration = Duration::from_millis(20);
+/// But it begins, however many go on asking.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// For each page.
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
+const PAGE_SIZE: u32 = 500;
+/// LISTs under way in all namespaces together: they cost the API server more than anything else we do, and us memory.
+const LISTS_IN_FLIGHT: usize = 8;
+
+type Answer<T> = Result<Evidence<Arc<Store<T>>>, Arc<kube::Error>>;
+type Asker<T> = oneshot::Sender<Answer<T>>;
+
+/// Lists one namespace live and consistently, once for everybody who asked before the LIST began.
+///
+/// # Guarantees
+/// The answer of [`SharedList::list`] was read entirely after the call: whatever its caller knew before calling is older than
+/// the answer. At most one LIST per namespace is under way. A failed LIST fails everybody who shared it and is not kept.
+pub struct SharedList<T: Tracked> {
+    api: ApiOf<T>,
+    /// Namespaces that somebody reads, with those who ask for the next LIST. Who shares the present one is not among them.
+    asking: Mutex<HashMap<Arc<str>, Vec<Asker<T>>>>,
+    in_flight: Semaphore,
+    metrics: Arc<Metrics>,
+}
+
+impl<T: Tracked> SharedList<T> {
+    /// Lists with what `api` makes of a namespace.
+    fn new(metrics: Arc<Metrics>, api: ApiOf<T>) -> Arc<Self> {
+        Arc::new(Self {
+            api,
+            asking: Mutex::default(),
+            in_flight: Semaphore::new(LISTS_IN_FLIGHT),
+            metrics,
+        })
+    }
+
+    /// Lists a kind that namespaces have.
+    pub fn namespaced(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Self::new(metrics, scope::namespaced::<T>(client))
+    }
+
+    /// Lists a kind that only the whole cluster has, whose namespace is empty.
+    pub fn whole(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    {
+        Self::new(metrics, scope::whole::<T>(client))
+    }
+
+    /// All objects of the namespace, read live after this call.
+    ///
+    /// # Errors
+    /// When any page could not be read. Nothing may be concluded then.
+    pub async fn list(self: &Arc<Self>, namespace: &Arc<str>) -> Answer<T> {
+        let (asker, answer) = oneshot::channel();
+        self.ask(namespace, asker);
+        let gone = |_| {
+            Err(Arc::new(kube::Error::Service(
+                "the LIST was given up".into(),
+            )))
+        };
+        answer.await.unwrap_or_else(gone)
+    }
+
+    fn ask(self: &Arc<Self>, namespace: &Arc<str>, asker: Asker<T>) {
+        let mut asking = self.lock();
+        if let Some(askers) = asking.get_mut(namespace) {
+            askers.push(asker);
+            return;
+        }
+        asking.insert(namespace.clone(), vec![asker]);
+        let mut reader = Reader {
+            lists: self.clone(),
+            namespace: namespace.clone(),
+            ended: false,
+        };
+        // A task of its own: a LIST goes on for those who still wait, whoever of them leaves.
+        tokio::spawn(async move { reader.run().await });
+    }
+
+    async fn read(&self, namespace: &str) -> kube::Result<Store<T>> {
+        self.metrics.feeds.live_listed(T::KIND);
+        read_all(&(self.api)(namespace)).await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Asker<T>>>> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All objects that `api` has, read entirely after this call.
+///
+/// # Errors
+/// When any page could not be read. Nothing may be concluded then.
+pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> {
+    // No resourceVersion: the API server answers with the newest state, and pages come from one snapshot of it.
+    let mut page = ListParams::default().limit(PAGE_SIZE);
+    let mut store = Store::default();
+    loop {
+        let list = within(PAGE_LIMIT, api.list(&page)).await?;
+        for wire in list.items {
+            if let Some(name) = ObjectName::of(kube::Resource::meta(&wire)) {
+                store.put(name, T::track(wire).map(Arc::new));
+            }
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(store),
+        }
+    }
+}
+
+/// Reads one namespace for as long as somebody asks.
+struct Reader<T: Tracked> {
+    lists: Arc<SharedList<T>>,
+    namespace: Arc<str>,
+    /// The namespace is nobody's, or already somebody else's.
+    ended: bool,
+}
+
+impl<T: Tracked> Reader<T> {
+    async fn run(&mut self) {
+        let lists = self.lists.clone();
+        loop {
+            self.gather().await;
+            // The semaphore is never closed.
+            let _permit = lists.in_flight.acquire().await;
+            // The LIST is about to begin: who asks from now on may know more than it will show.
+            let Some(askers) = self.take() else { return };
+            let began = Instant::now();
+            let answer = lists.read(&self.namespace).await;
+            let answer = answer.map(|store| Evidence::new(Arc::new(store), began));
+            let answer = answer.map_err(Arc::new);
+            for asker in askers {
+                // Whoever has left needs no answer.
+                let _ = asker.send(answer.clone());
+            }
+        }
+    }
+
+    /// Waits until the burst is over, or long enough.
+    async fn gather(&self) {
+        let asking = || self.lists.lock().get(&self.namespace).map(Vec::len);
+        let (began, mut before) = (Instant::now(), Some(0));
+        while before != asking() && began.elapsed() < PATIENCE {
+            before = asking();
+            tokio::time::sleep(QUIET).await;
+        }
+    }
+
+    /// Those who ask, or the end: then the namespace is nobody's, and the next to ask begins anew.
+    fn take(&mut self) -> Option<Vec<Asker<T>>> {
+        let mut asking = self.lists.lock();
+        let mut askers = std::mem::take(asking.get_mut(&self.namespace)?);
+        askers.retain(|asker| !asker.is_closed());
+        if askers.is_empty() {
+            asking.remove(&self.namespace);
+            self.ended = true;
+            return None;
+        }
+        Some(askers)
+    }
+}
+
+/// Ended by a panic, nobody is left waiting for a reader that is gone.
+impl<T: Tracked> Drop for Reader<T> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lists.lock().remove(&self.namespace);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Pod;
+    use kube::{Client, client::Body};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// An API server whose pod LIST takes a second; the n-th answer has n pods that use a claim.
+    fn lists() -> (Arc<SharedList<Pod>>, Arc<AtomicUsize>) {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = count.clone();
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let round = counter.fetch_add(1, Ordering::SeqCst) + 1;
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let pod = |n| {
+                    serde_json::json!({"metadata": {"name": format!("p{n}"), "namespace": "ns", "uid": format!("{n}")},
+                        "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}})
+                };
+                let items: Vec<_> = (0..round).map(pod).collect();
+                let list = serde_json::json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items});
+                Ok::<_, std::io::Error>(http::Response::new(Body::from(
+                    list.to_string().into_bytes(),
+                )))
+            }
+        });
+        let client = Client::new(service, "default");
+        (
+            SharedList::namespaced(Arc::new(Metrics::new()), &client),
+            count,
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asked_before_the_list_began_shares_it_and_later_askers_do_not() {
+        let (lists, count) = lists();
+        let ns: Arc<str> = "ns".into();
+        let ask = |after: u64| {
+            let (lists, ns) = (lists.clone(), ns.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(after)).await;
+                lists.list(&ns).await.expect("lists").value.len()
+            })
+        };
+        // Two within the gathering time; two while the first LIST is under way; one while the second is.
+        let askers = [ask(0), ask(10), ask(500), ask(900), ask(1500)];
+        let mut seen = Vec::new();
+        for asker in askers {
+            seen.push(asker.await.expect("answers"));
+        }
+        assert_eq!(seen, [1, 1, 2, 2, 3]);
+        assert_eq!(count.load(Ordering::SeqCst), 3);
+        assert!(lists.lock().is_empty(), "no answer is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_shares_a_list_but_does_not_put_it_off_for_ever() {
+        let (lists, count) = lists();
+        let ns: Arc<str> = "ns".into();
+        // Somebody asks every 10 ms, for six seconds.
+        let askers: Vec<_> = (0..600)
+            .map(|index| {
+                let (lists, ns) = (lists.clone(), ns.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(index * 10)).await;
+                    lists.list(&ns).await.expect("lists");
+                })
+            })
+            .collect();
+        for asker in askers {
+            asker.await.expect("answers");
+        }
+        // A LIST takes a second here, so that is as many as fit.
+        let lists = count.load(Ordering::SeqCst);
+        assert!((5..=7).contains(&lists), "{lists}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_whose_askers_all_left_holds_up_nobody() {
+        let (lists, _) = lists();
+        let ns: Arc<str> = "ns".into();
+        let left = tokio::time::timeout(Duration::from_millis(500), lists.list(&ns)).await;
+        assert!(left.is_err());
+        assert!(lists.list(&ns).await.is_ok());
+    }
+}

@@ -1,0 +1,168 @@
+//! Asks the API server whether the bearer of a token may read something that is no object of its own.
+
+use crate::cluster::api::within;
+use crate::telemetry::health::Judgement;
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
+
+/// Questions at once, and after a token that is not allowed no other question for a while: strangers
+/// must not have Volume Warden's account flood the API server.
+const QUESTIONS: usize = 2;
+const PAUSE: Duration = Duration::from_millis(200);
+/// For both calls together.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Like controller-runtime's for tokens: as long as a revoked one may still be used.
+const ALLOWED_FOR: Duration = Duration::from_secs(60);
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+/// Judgements that are remembered.
+const REMEMBERED: usize = 64;
+
+/// Judges tokens for GET of one path. Clones share what they remember.
+#[derive(Clone)]
+pub struct Tokens(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    path: &'static str,
+    questions: Arc<Semaphore>,
+    remembered: Mutex<HashMap<String, (Judgement, Instant)>>,
+}
+
+impl Tokens {
+    /// Judges for that path, as `nonResourceURLs` of a ClusterRole name it.
+    pub fn new(client: Client, path: &'static str) -> Self {
+        Self(Arc::new(Shared {
+            client,
+            path,
+            questions: Arc::new(Semaphore::new(QUESTIONS)),
+            remembered: Mutex::default(),
+        }))
+    }
+
+    /// Whether the bearer of that token may read it, as of a minute ago at most.
+    pub async fn judge(&self, token: String) -> Judgement {
+        if let Some(judgement) = self.0.recall(&token) {
+            return judgement;
+        }
+        // The semaphore is never closed.
+        let Ok(permit) = self.0.questions.clone().acquire_owned().await else {
+            return Judgement::Unavailable;
+        };
+        if let Some(judgement) = self.0.recall(&token) {
+            return judgement;
+        }
+        let shared = self.0.clone();
+        // Its client cannot shorten the pause by leaving.
+        let (sender, judgement) = tokio::sync::oneshot::channel();
+        tokio::spawn(async move {
+            let judgement = shared.ask(&token).await;
+            shared.remember(token, judgement);
+            let _ = sender.send(judgement);
+            if judgement != Judgement::Allowed {
+                sleep(PAUSE).await;
+            }
+            drop(permit);
+        });
+        judgement.await.unwrap_or(Judgement::Unavailable)
+    }
+}
+
+impl Shared {
+    async fn ask(&self, token: &str) -> Judgement {
+        match within(LIMIT, self.review(token)).await {
+            Ok(judgement) => judgement,
+            Err(error) => {
+                tracing::warn!(%error, "cannot ask who may read the metrics");
+                Judgement::Unavailable
+            }
+        }
+    }
+
+    async fn review(&self, token: &str) -> kube::Result<Judgement> {
+        let parameters = PostParams::default();
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let tokens: Api<TokenReview> = Api::all(self.client.clone());
+        let review = tokens.create(&parameters, &review).await?;
+        let status = review.status.unwrap_or_default();
+        let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
+            return Ok(Judgement::Unauthenticated);
+        };
+        let access: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let answer = access.create(&parameters, &self.question(user)).await?;
+        let allowed = answer.status.is_some_and(|status| status.allowed);
+        Ok(if allowed {
+            Judgement::Allowed
+        } else {
+            Judgement::Forbidden
+        })
+    }
+
+    fn question(&self, user: UserInfo) -> SubjectAccessReview {
+        SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: user.username,
+                uid: user.uid,
+                groups: user.groups,
+                extra: user.extra,
+                non_resource_attributes: Some(NonResourceAttributes {
+                    path: Some(self.path.to_owned()),
+                    verb: Some("get".to_owned()),
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        }
+    }
+
+    fn recall(&self, token: &str) -> Option<Judgement> {
+        let remembered = self.lock();
+        let (judgement, until) = remembered.get(token)?;
+        (Instant::now() < *until).then_some(*judgement)
+    }
+
+    /// Makes room by what is outdated, then by what is not allowed, then by all.
+    fn remember(&self, token: String, judgement: Judgement) {
+        let now = Instant::now();
+        let lasts = match judgement {
+            Judgement::Allowed => ALLOWED_FOR,
+            Judgement::Forbidden | Judgement::Unauthenticated => REFUSED_FOR,
+            Judgement::Unavailable => return,
+        };
+        let mut remembered = self.lock();
+        remembered.retain(|_, (_, until)| now < *until);
+        if remembered.len() >= REMEMBERED {
+            remembered.retain(|_, (judgement, _)| *judgement == Judgement::Allowed);
+        }
+        if remembered.len() >= REMEMBERED {
+            remembered.clear();
+        }
+        remembered.insert(token, (judgement, now + lasts));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Judgement, Instant)>> {
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! The webhook configurations of the components. Volume Warden writes only `caBundle` and `path` in them; everything else is
+//! the installer's.
+
+use crate::cluster::api::UNHURRIED;
+use crate::cluster::api::within;
+use futures::future::join_all;
+use json_patch::{Patch, PatchOperation};
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    },
+};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, PatchParams},
+};
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt};
+
+/// A webhook configuration by kind and name. The names are the same in every installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Configuration {
+    /// `MutatingWebhookConfiguration`
+    Mutating(&'static str),
+    /// `ValidatingWebhookConfiguration`
+    Validating(&'static str),
+}
+
+impl Configuration {
+    /// `metadata.name`
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mutating(name) | Self::Validating(name) => name,
+        }
+    }
+
+    /// Its kind.
+    pub fn resource(self) -> ApiResource {
+        match self {
+            Self::Mutating(_) => ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+            Self::Validating(_) => ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+        }
+    }
+
+    fn api(self, client: &Client) -> Api<DynamicObject> {
+        Api::all_with(client.clone(), &self.resource())
+    }
+}
+
+/// The Service in front of the webhook server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceName {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Reads the configurations and remembers what it reported about them.
+pub struct Configurations {
+    client: Client,
+    wanted: Vec<Configuration>,
+    service: ServiceName,
+    /// What was reported last about each that is left out.
+    left_out: BTreeMap<Configuration, String>,
+    forbidden: bool,
+}
+
+impl Configurations {
+    /// Reads these configurations, of which only the webhooks that call `service` count.
+    pub fn new(client: Client, wanted: Vec<Configuration>, service: ServiceName) -> Self {
+        Self {
+            client,
+            wanted,
+            service,
+            left_out: BTreeMap::new(),
+            forbidden: false,
+        }
+    }
+
+    /// Whether none of them may be read, as of the last [`Self::read`].
+    pub fn are_forbidden(&self) -> bool {
+        self.forbidden
+    }
+
+    /// The configurations that exist, may be read and have a webhook that calls the Service. Each other one is logged once.
+    ///
+    /// # Errors
+    /// When the API server fails to answer.
+    pub async fn read(&mut self) -> kube::Result<Vec<Found>> {
+        let reads = self.wanted.iter().map(|configuration| {
+            let api = configuration.api(&self.client);
+            async move { within(UNHURRIED, api.get(configuration.name())).await }
+        });
+        let mut found = Vec::new();
+        let reads = join_all(reads).await;
+        self.forbidden = reads.iter().all(is_forbidden);
+        for (configuration, read) in self.wanted.clone().into_iter().zip(reads) {
+            let why = match read {
+                Ok(object) => {
+                    let each = Found {
+                        configuration,
+                        service: self.service.clone(),
+                        object,
+                    };
+                    if each.webhooks().next().is_some() {
+                        self.left_out.remove(&configuration);
+                        found.push(each);
+                        continue;
+                    }
+                    format!("none of its webhooks calls the Service {}", self.service)
+                }
+                Err(kube::Error::Api(status)) if status.is_not_found() => {
+                    "it does not exist".to_owned()
+                }
+                Err(kube::Error::Api(status)) if status.code == 403 => status.message,
+                Err(error) => return Err(error),
+            };
+            self.leave_out(configuration, why);
+        }
+        Ok(found)
+    }
+
+    fn leave_out(&mut self, configuration: Configuration, why: String) {
+        if self.left_out.get(&configuration) != Some(&why) {
+            let configuration = configuration.name();
+            tracing::info!(configuration, why, "webhook configuration ignored");
+        }
+        self.left_out.insert(configuration, why);
+    }
+
+    /// Patches the configuration, and updates `found` to the result. Without operations it does nothing.
+    ///
+    /// # Errors
+    /// When the API server does not take the patch, a failed `test` included.
+    pub async fn patch(
+        client: &Client,
+        found: &mut Found,
+        operations: Vec<PatchOperation>,
+    ) -> kube::Result<()> {
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let patch = kube::api::Patch::<()>::Json(Patch(operations));
+        let (api, name) = (found.configuration.api(client), found.configuration.name());
+        let parameters = PatchParams::default();
+        found.object = within(UNHURRIED, api.patch(name, &parameters, &patch)).await?;
+        Ok(())
+    }
+
+    /// For [`Self::patch`].
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+fn is_forbidden<T>(read: &kube::Result<T>) -> bool {
+    matches!(read, Err(kube::Error::Api(status)) if status.code == 403)
+}
+
+/// A configuration as it was read.
+pub struct Found {
+    /// Which one.
+    pub configuration: Configuration,
+    pub(crate) service: ServiceName,
+    /// All of it.
+    pub object: DynamicObject,
+}
+
+/// A webhook of a [`Found`] configuration that calls the Service.
+#[derive(Clone, Copy)]
+pub struct Webhook<'a> {
+    /// Its position in `webhooks`.
+    pub index: usize,
+    /// `name`
+    pub name: &'a str,
+    /// `clientConfig`
+    pub client_config: &'a Value,
+}
+
+impl Webhook<'_> {
+    /// The PEM certificates of `caBundle`; empty where there is none, or no text.
+    pub fn bundle(&self) -> String {
+        let bundle = self.client_config["caBundle"].clone();
+        let bytes = serde_json::from_value::<ByteString>(bundle);
+        let text = bytes.map(|bytes| String::from_utf8(bytes.0));
+        text.ok().and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// `clientConfig.service.path`
+    pub fn path(&self) -> Option<&str> {
+        self.client_config["service"]["path"].as_str()
+    }
+}
+
+impl Found {
+    /// Its webhooks that call the Service. One that calls a URL or another Service belongs to another installation.
+    pub fn webhooks(&self) -> impl Iterator<Item = Webhook<'_>> {
+        let webhooks = self.object.data.get("webhooks").and_then(Value::as_array);
+        let webhooks = webhooks.map(Vec::as_slice).unwrap_or_default();
+        let webhooks = webhooks.iter().enumerate();
+        webhooks.filter_map(|(index, webhook)| {
+            let (name, client_config) = (&webhook["name"], &webhook["clientConfig"]);
+            let called = &client_config["service"];
+            let calls_it = called["name"] == *self.service.name
+                && called["namespace"] == *self.service.namespace;
+            calls_it.then(|| Webhook {
+                index,
+                name: name.as_str().unwrap_or_default(),
+                client_config,
+            })
+        })
+    }
+
+    /// The name in the certificate that the API server asks for.
+    pub fn host(&self) -> String {
+        format!("{}.{}.svc", self.service.name, self.service.namespace)
+    }
+}

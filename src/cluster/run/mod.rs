@@ -1,0 +1,9 @@
+//! The work queue and the loop that works it off.
+
+mod pace;
+mod reconciler;
+mod work_queue;
+
+pub(crate) use pace::{FIRST_RETRY, Pace};
+pub use reconciler::{Reconcile, Reconciler, Retry};
+pub use work_queue::WorkQueue;

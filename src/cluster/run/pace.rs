@@ -1,0 +1,59 @@
+//! The pause between two rounds of a task that keeps something in order.
+
+use crate::cluster::api::doubling;
+use std::time::Duration;
+
+/// Pause after the first failed round; it doubles with each further failure.
+pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(2);
+/// A round may fail for ever, and must not load the API server.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// See the module.
+pub(crate) struct Pace {
+    /// Pause after a round that succeeded.
+    usual: Duration,
+    /// Failed rounds in a row.
+    failures: u32,
+}
+
+impl Pace {
+    pub(crate) fn new(usual: Duration) -> Self {
+        Self { usual, failures: 0 }
+    }
+
+    /// The pause after a round.
+    pub(crate) fn after(&mut self, well: bool) -> Duration {
+        if well {
+            self.failures = 0;
+            return self.usual;
+        }
+        self.failures = self.failures.saturating_add(1);
+        doubling(FIRST_RETRY, LONGEST, self.failures)
+    }
+
+    /// Forgets failures: something changed, so the next round may succeed.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_until_it_is_well_or_something_is_new() {
+        let mut pace = Pace::new(Duration::from_secs(60));
+        let mut pauses = |looks: [bool; 6]| looks.map(|well| pace.after(well).as_secs());
+        assert_eq!(
+            pauses([false, false, false, false, false, false]),
+            [2, 4, 8, 16, 30, 30]
+        );
+        assert_eq!(
+            pauses([false, true, false, false, true, false]),
+            [30, 60, 2, 4, 60, 2]
+        );
+        pace.reset();
+        assert_eq!(pace.after(false), FIRST_RETRY);
+    }
+}

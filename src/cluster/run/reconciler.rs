@@ -1,0 +1,222 @@
+//! Runs a component's reconciles: only while this replica leads, each object in one task, nothing lost to a panic.
+
+use super::work_queue::WorkQueue;
+use crate::cluster::leader::Leadership;
+use crate::telemetry::Metrics;
+use futures::FutureExt;
+use std::{fmt::Display, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+/// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every half day.
+const FULL_PASS: Duration = Duration::from_secs(600);
+
+/// Why an object has to be looked at again, in words for the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Retry {
+    why: String,
+    at_least: Duration,
+    /// Nothing went wrong.
+    planned: bool,
+    /// `at_least` is how long it takes, however often it failed before.
+    exact: bool,
+}
+
+impl Retry {
+    /// After a while that doubles with each failure.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self::after(Duration::ZERO, why)
+    }
+
+    /// The same, and not before `at_least` has passed unless something happens: looking earlier would see nothing new.
+    pub fn after(at_least: Duration, why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            at_least,
+            planned: false,
+            exact: false,
+        }
+    }
+
+    /// Not before `delay` has passed unless something happens: nothing went wrong, it is only too early.
+    pub fn later(delay: Duration, why: impl Into<String>) -> Self {
+        Self {
+            planned: true,
+            ..Self::on_schedule(delay, why)
+        }
+    }
+
+    /// After `delay` unless something happens: something went wrong, and whoever tries has a schedule of its own.
+    pub fn on_schedule(delay: Duration, why: impl Into<String>) -> Self {
+        Self {
+            exact: true,
+            ..Self::after(delay, why)
+        }
+    }
+}
+
+/// One component's way of putting one object right.
+pub trait Reconcile: Send + Sync + 'static {
+    /// The component's name, as in the CLI.
+    const COMPONENT: &'static str;
+
+    /// What is looked at, mostly the name of an object.
+    type Key: Clone + Eq + Hash + Ord + Display + Send + Sync + 'static;
+
+    /// Everything that may need work now, judged by what is known without asking.
+    fn candidates(&self) -> Vec<Self::Key>;
+
+    /// Looks at one object and does what its rule says.
+    ///
+    /// # Errors
+    /// When the object has to be looked at again although nothing may happen to it.
+    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<(), Retry>> + Send;
+}
+
+/// See the module.
+pub struct Reconciler<R: Reconcile> {
+    /// What to do with an object.
+    pub reconcile: Arc<R>,
+    /// Which objects.
+    pub queue: Arc<WorkQueue<R::Key>>,
+    /// Whether to.
+    pub leadership: Leadership,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+impl<R: Reconcile> Reconciler<R> {
+    /// Works until `stop`: whenever this replica leads, from everything there is to do.
+    pub async fn run(self, stop: CancellationToken) {
+        self.metrics.work.reconciler_begun(R::COMPONENT);
+        loop {
+            self.queue.close();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.leadership.gained() => {}
+            }
+            // From here on every event counts, and whatever happened before is among the candidates.
+            self.queue.open();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.leadership.lost() => {}
+                () = self.work() => {}
+            }
+        }
+    }
+
+    /// One task per object: those that wait for the same live read must all be able to wait at once. The number of tasks is
+    /// bounded by the number of objects that need work, and what they may do at once by [`super::Apply`].
+    async fn work(&self) {
+        let mut tasks = JoinSet::new();
+        let mut pass = tokio::time::interval(FULL_PASS);
+        pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = pass.tick() => self.reconcile.candidates().into_iter().for_each(|key| self.queue.add(key)),
+                key = self.queue.take() => {
+                    let reconcile = self.reconcile.clone();
+                    let started = Instant::now();
+                    let span = tracing::debug_span!("reconcile", component = R::COMPONENT, object = %key);
+                    tasks.spawn(async move {
+                        let outcome = AssertUnwindSafe(reconcile.reconcile(&key)).catch_unwind().await;
+                        (key, started, outcome.unwrap_or_else(|_| Err(Retry::new("the reconcile panicked; this is a bug"))))
+                    }.instrument(span));
+                }
+                Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
+            }
+            self.metrics
+                .work
+                .queue_depth(R::COMPONENT, self.queue.len() + tasks.len());
+        }
+    }
+
+    fn finish(&self, key: &R::Key, started: Instant, outcome: Result<(), Retry>) {
+        let settled = outcome.as_ref().err().is_none_or(|retry| retry.planned);
+        self.metrics
+            .work
+            .reconciled(R::COMPONENT, started.elapsed(), settled);
+        match outcome {
+            Ok(()) => self.queue.done(key),
+            Err(retry) if retry.exact => {
+                self.queue.later(key, retry.at_least);
+                tracing::debug!(component = R::COMPONENT, object = %key, %retry, delay = ?retry.at_least, "looking later");
+            }
+            Err(retry) => {
+                let delay = self.queue.failed(key, retry.at_least);
+                tracing::info!(component = R::COMPONENT, object = %key, %retry, ?delay, "looking again");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cluster::Elector, objects::ObjectName};
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Clumsy {
+        seen: Mutex<Vec<String>>,
+    }
+
+    impl Reconcile for Clumsy {
+        const COMPONENT: &'static str = "clumsy";
+        type Key = ObjectName;
+
+        fn candidates(&self) -> Vec<ObjectName> {
+            vec![ObjectName::new("ns", "candidate")]
+        }
+
+        async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+            let first = {
+                let mut seen = self.seen.lock().expect("lock");
+                seen.push(name.name.to_string());
+                seen.iter().filter(|each| **each == *name.name).count() == 1
+            };
+            assert!(&*name.name != "panics" || !first, "on purpose");
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
+        let (lead, leadership) = Elector::by_hand();
+        let (reconcile, queue) = (Arc::new(Clumsy::default()), Arc::new(WorkQueue::default()));
+        let metrics = Arc::new(Metrics::new());
+        let reconciler = Reconciler {
+            reconcile: reconcile.clone(),
+            queue: queue.clone(),
+            leadership,
+            metrics,
+        };
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(reconciler.run(stop.clone()));
+        let seen = || reconcile.seen.lock().expect("lock").join(" ");
+
+        queue.add(ObjectName::new("ns", "before"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "", "nothing is reconciled without the lease");
+
+        lead.send_replace(Some(Instant::now() + Duration::from_secs(10)));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "candidate");
+        queue.add(ObjectName::new("ns", "panics"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "candidate panics panics");
+
+        lead.send_replace(None);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        queue.add(ObjectName::new("ns", "after"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), "candidate panics panics");
+        stop.cancel();
+        task.await.expect("ends");
+    }
+}

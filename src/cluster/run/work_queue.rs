@@ -1,0 +1,288 @@
+//! A queue of names to look at: each at most once in line, never in two hands, later again after a failure.
+//!
+//! kube's `Controller` has none of per-key backoff, a visible depth and independence from a `Store` of API types, and a panic
+//! in one of its reconciles ends all of them; hence our own. The semantics are those of client-go's workqueue.
+
+use crate::cluster::api::doubling;
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::Instant};
+
+const FIRST_DELAY: Duration = Duration::from_millis(10);
+const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
+/// See the module.
+pub struct WorkQueue<K> {
+    state: Mutex<State<K>>,
+    notify: Notify,
+}
+
+struct State<K> {
+    ready: VecDeque<K>,
+    /// The same keys as `ready`.
+    queued: HashSet<K>,
+    /// In somebody's hands; the flag says whether to look again afterwards.
+    processing: HashMap<K, bool>,
+    later: BTreeSet<(Instant, K)>,
+    /// The one time at which each key of `later` is due.
+    due: HashMap<K, Instant>,
+    failures: HashMap<K, u32>,
+    closed: bool,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
+    fn default() -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            queued: HashSet::new(),
+            processing: HashMap::new(),
+            later: BTreeSet::new(),
+            due: HashMap::new(),
+            failures: HashMap::new(),
+            closed: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            notify: Notify::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
+    /// Puts the key in line, unless it is there. A key in somebody's hands is put in line again when it comes back.
+    pub fn add(&self, key: K) {
+        self.lock().add(key);
+        self.notify.notify_one();
+    }
+
+    /// Takes the next key, waiting for one. Whoever takes a key gives it back by [`WorkQueue::done`] or [`WorkQueue::failed`].
+    pub async fn take(&self) -> K {
+        loop {
+            let due = {
+                let mut state = self.lock();
+                state.wake_due();
+                if let Some(key) = state.take() {
+                    return key;
+                }
+                state.later.first().map(|(at, _)| *at)
+            };
+            match due {
+                Some(at) => {
+                    tokio::select! { () = tokio::time::sleep_until(at) => {}, () = self.notify.notified() => {} }
+                }
+                None => self.notify.notified().await,
+            }
+        }
+    }
+
+    /// The key was looked at with success: its failures are forgotten.
+    pub fn done(&self, key: &K) {
+        let mut state = self.lock();
+        state.failures.remove(key);
+        if state.processing.remove(key) == Some(true) {
+            state.add(key.clone());
+            self.notify.notify_one();
+        }
+    }
+
+    /// The key is to be looked at again after a while that doubles with each failure and is no shorter than `at_least`, or at once
+    /// if something happened to it meanwhile. Returns that while.
+    pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
+        let mut state = self.lock();
+        let failures = state.failures.entry(key.clone()).or_default();
+        *failures += 1;
+        let delay = doubling(FIRST_DELAY, LONGEST_DELAY, *failures).max(at_least);
+        state.give_back(key, delay);
+        self.notify.notify_one();
+        delay
+    }
+
+    /// The key is to be looked at again after `delay`, or at once if something happened to it meanwhile. Its failures are forgotten.
+    pub fn later(&self, key: &K, delay: Duration) {
+        let mut state = self.lock();
+        state.failures.remove(key);
+        state.give_back(key, delay);
+        self.notify.notify_one();
+    }
+
+    /// Keys waiting, now or for later.
+    pub fn len(&self) -> usize {
+        let state = self.lock();
+        state.ready.len() + state.later.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes keys again.
+    pub fn open(&self) {
+        self.lock().closed = false;
+    }
+
+    /// Forgets everything, also what is in somebody's hands, which were cut off; and takes nothing until it is opened. A queue that
+    /// nobody works off would remember the name of every object there ever was.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.ready.clear();
+        state.queued.clear();
+        state.processing.clear();
+        state.later.clear();
+        state.due.clear();
+        state.failures.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> State<K> {
+    fn add(&mut self, key: K) {
+        if self.closed {
+            return;
+        }
+        if let Some(again) = self.processing.get_mut(&key) {
+            *again = true;
+        } else if self.queued.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn give_back(&mut self, key: &K, delay: Duration) {
+        if self.processing.remove(key) == Some(true) {
+            self.add(key.clone());
+        } else {
+            self.put_off(key.clone(), Instant::now() + delay);
+        }
+    }
+
+    fn put_off(&mut self, key: K, until: Instant) {
+        self.forget_due(&key);
+        self.due.insert(key.clone(), until);
+        self.later.insert((until, key));
+    }
+
+    fn forget_due(&mut self, key: &K) {
+        if let Some(at) = self.due.remove(key) {
+            self.later.remove(&(at, key.clone()));
+        }
+    }
+
+    fn wake_due(&mut self) {
+        let now = Instant::now();
+        while self.later.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, key)) = self.later.pop_first() {
+                self.due.remove(&key);
+                self.add(key);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let key = self.ready.pop_front()?;
+        self.queued.remove(&key);
+        self.forget_due(&key);
+        self.processing.insert(key.clone(), false);
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn nothing_to_take(queue: &WorkQueue<&'static str>) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), queue.take())
+            .await
+            .is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_stands_in_line_once_and_is_in_one_hand() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        queue.add("a");
+        assert_eq!(queue.take().await, "a");
+        queue.add("a");
+        assert!(nothing_to_take(&queue).await, "taken by somebody");
+        queue.done(&"a");
+        assert_eq!(
+            queue.take().await,
+            "a",
+            "what happened meanwhile is looked at"
+        );
+        queue.done(&"a");
+        assert!(nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_double_the_wait_and_success_forgets_them() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        for expected in [10, 20, 40] {
+            let key = queue.take().await;
+            assert_eq!(
+                queue.failed(&key, Duration::ZERO),
+                Duration::from_millis(expected)
+            );
+        }
+        let key = queue.take().await;
+        queue.done(&key);
+        queue.add("a");
+        let key = queue.take().await;
+        assert_eq!(queue.failed(&key, Duration::ZERO), FIRST_DELAY);
+        let key = queue.take().await;
+        let minute = Duration::from_secs(60);
+        assert_eq!(queue.failed(&key, minute), minute);
+        let (key, before) = (queue.take().await, Instant::now());
+        queue.later(&key, minute);
+        let key = queue.take().await;
+        assert_eq!(before.elapsed(), minute);
+        assert_eq!(queue.failed(&key, Duration::ZERO), FIRST_DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn news_do_not_wait_for_a_backoff() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        for _ in 0..12 {
+            let key = queue.take().await;
+            queue.failed(&key, Duration::ZERO);
+        }
+        queue.add("a");
+        assert!(!nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_keeps_failing_is_put_off_once_however_often_it_is_added() {
+        let queue = WorkQueue::default();
+        for _ in 0..1000 {
+            queue.add("a");
+            let key = queue.take().await;
+            queue.failed(&key, Duration::ZERO);
+        }
+        assert_eq!(queue.len(), 1);
+        let key = queue.take().await;
+        queue.done(&key);
+        assert!(queue.is_empty() && nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_queue_remembers_nothing() {
+        let queue = WorkQueue::default();
+        queue.add("before");
+        queue.close();
+        queue.add("meanwhile");
+        assert!(queue.is_empty());
+        queue.open();
+        queue.add("after");
+        assert_eq!(queue.take().await, "after");
+    }
+}

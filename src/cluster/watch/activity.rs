@@ -1,0 +1,151 @@
+//! When the API server was last heard on a watch. kube's watcher keeps bookmarks and silent reconnections to itself, so this
+//! listens below it, to the bytes of the answers.
+
+use crate::{objects::Kind, telemetry::Metrics};
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Bytes};
+use kube::{Client, client::Body};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// The last sign of life, in milliseconds since `began`.
+#[derive(Clone)]
+pub(crate) struct WatchActivity {
+    began: Instant,
+    last: Arc<AtomicU64>,
+}
+
+impl WatchActivity {
+    /// Counts from now on, and tells at every scrape.
+    pub(crate) fn told(kind: Kind, metrics: &Metrics) -> Self {
+        let heard = Self {
+            began: Instant::now(),
+            last: Arc::default(),
+        };
+        let told = heard.clone();
+        metrics.feeds.begun(kind);
+        metrics.before_scrape(move |metrics| metrics.feeds.age(kind, told.age()));
+        heard
+    }
+
+    fn age(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(last)
+    }
+
+    fn now(&self) {
+        let now = self.began.elapsed().as_millis();
+        self.last
+            .store(now.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// The same client, listened to. An answer that says no is no sign of life of the watch.
+    pub(crate) fn client(&self, client: &Client) -> Client {
+        let (inner, heard) = (client.clone(), self.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (inner, heard) = (inner.clone(), heard.clone());
+            async move {
+                let answer = inner.send(request).await?;
+                Ok::<_, kube::Error>(heard.listen(answer))
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
+
+    fn listen(
+        self,
+        answer: Response<Body>,
+    ) -> Response<impl HttpBody<Data = Bytes, Error = kube::Error>> {
+        let good = answer.status().is_success();
+        if good {
+            self.now();
+        }
+        answer.map(|body| {
+            body.map_frame(move |frame| {
+                if good {
+                    self.now();
+                }
+                frame
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{StreamExt, TryStreamExt};
+    use http::StatusCode;
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::{
+        Api,
+        api::{WatchEvent, WatchParams},
+    };
+    use serde_json::json;
+
+    /// A watch that begins after a second, and says nothing but a bookmark, after another minute.
+    fn quiet_server(status: StatusCode) -> Client {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let bookmark = json!({"type": "BOOKMARK", "object": {"kind": "Pod", "apiVersion": "v1",
+                "metadata": {"resourceVersion": "7"}}});
+            let line = format!("{bookmark}\n");
+            let frames = futures::stream::once(async {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                Ok::<_, std::io::Error>(Frame::data(Bytes::from(line)))
+            });
+            let body = StreamBody::new(Box::pin(frames.chain(futures::stream::pending())));
+            let answer = Response::builder().status(status).body(body);
+            Ok::<_, std::io::Error>(answer.expect("an answer"))
+        });
+        Client::new(service, "default")
+    }
+
+    fn age(metrics: &Metrics) -> u64 {
+        let text = metrics.text();
+        let mut lines = text.lines();
+        let prefix = "volume_warden_feed_age_seconds{resource=\"pods\"} ";
+        let age = lines.find_map(|line| line.strip_prefix(prefix));
+        age.expect("an age").parse().expect("a number")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beginnings_and_bookmarks_are_signs_of_life() {
+        let metrics = Metrics::new();
+        let client = WatchActivity::told(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert_eq!(age(&metrics), 100, "nothing was heard yet");
+        let api: Api<Pod> = Api::all(client);
+        let events = api.watch(&WatchParams::default(), "0").await;
+        let mut events = events.expect("a watch").boxed();
+        assert_eq!(age(&metrics), 0, "the watch has begun");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(age(&metrics), 30);
+        let event = events.try_next().await.expect("an event");
+        assert!(matches!(event, Some(WatchEvent::Bookmark(_))));
+        assert_eq!(age(&metrics), 0, "a bookmark was heard");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_none() {
+        let metrics = Metrics::new();
+        let refusing = quiet_server(StatusCode::GONE);
+        let client = WatchActivity::told(Kind::Pod, &metrics).client(&refusing);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let request = Request::get("/api/v1/pods?watch=1").body(Body::empty());
+        let answer = client.send(request.expect("a request")).await;
+        let mut body = answer.expect("an answer").into_body();
+        let frame = body.frame().await;
+        assert!(frame.is_some_and(|frame| frame.is_ok()));
+        assert_eq!(age(&metrics), 71);
+    }
+}

@@ -1,0 +1,98 @@
+//! The feeds of one process, one per kind.
+
+use super::activity::WatchActivity;
+use super::feed::Feed;
+use crate::cluster::api::scoped;
+use crate::{
+    objects::{Claim, Kind, Namespace, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
+    telemetry::Metrics,
+};
+use futures::future::BoxFuture;
+use kube::{Api, Client};
+use std::sync::Arc;
+
+/// See the module. Only those that somebody needs are run.
+#[derive(Clone)]
+pub struct Feeds {
+    /// Pods that name a claim.
+    pub pods: Arc<Feed<Pod>>,
+    /// Claims.
+    pub claims: Arc<Feed<Claim>>,
+    /// Volumes.
+    pub volumes: Arc<Feed<Volume>>,
+    /// StatefulSets that make claims.
+    pub sets: Arc<Feed<StatefulSet>>,
+    /// StorageClasses that say who releases their volumes.
+    pub classes: Arc<Feed<StorageClass>>,
+    /// VolumeAttachments.
+    pub attachments: Arc<Feed<VolumeAttachment>>,
+    /// Namespaces.
+    pub namespaces: Arc<Feed<Namespace>>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Feeds {
+    /// Empty ones.
+    pub fn new(metrics: &Arc<Metrics>) -> Self {
+        Self {
+            pods: Feed::new(metrics.clone()),
+            claims: Feed::new(metrics.clone()),
+            volumes: Feed::new(metrics.clone()),
+            sets: Feed::new(metrics.clone()),
+            classes: Feed::new(metrics.clone()),
+            attachments: Feed::new(metrics.clone()),
+            namespaces: Feed::new(metrics.clone()),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Watches the kind for ever, and tells when the API server was last heard on it; in one namespace where one is given. Of kinds that have none all objects are watched.
+    pub fn run(
+        &self,
+        kind: Kind,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> BoxFuture<'static, ()> {
+        let client = &WatchActivity::told(kind, &self.metrics).client(client);
+        match kind {
+            Kind::Pod => Box::pin(self.pods.clone().run(scoped(client, namespace))),
+            Kind::PersistentVolumeClaim => {
+                Box::pin(self.claims.clone().run(scoped(client, namespace)))
+            }
+            Kind::PersistentVolume => Box::pin(self.volumes.clone().run(Api::all(client.clone()))),
+            Kind::StatefulSet => Box::pin(self.sets.clone().run(scoped(client, namespace))),
+            Kind::StorageClass => Box::pin(self.classes.clone().run(Api::all(client.clone()))),
+            Kind::VolumeAttachment => {
+                Box::pin(self.attachments.clone().run(Api::all(client.clone())))
+            }
+            Kind::Namespace => Box::pin(self.namespaces.clone().run(Api::all(client.clone()))),
+        }
+    }
+
+    /// The kind's first complete list has arrived.
+    pub fn is_synced(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Pod => self.pods.is_synced(),
+            Kind::PersistentVolumeClaim => self.claims.is_synced(),
+            Kind::PersistentVolume => self.volumes.is_synced(),
+            Kind::StatefulSet => self.sets.is_synced(),
+            Kind::StorageClass => self.classes.is_synced(),
+            Kind::VolumeAttachment => self.attachments.is_synced(),
+            Kind::Namespace => self.namespaces.is_synced(),
+        }
+    }
+
+    /// Waits for the kind's first complete list.
+    pub async fn synced(&self, kind: Kind) {
+        match kind {
+            Kind::Pod => self.pods.synced().await,
+            Kind::PersistentVolumeClaim => self.claims.synced().await,
+            Kind::PersistentVolume => self.volumes.synced().await,
+            Kind::StatefulSet => self.sets.synced().await,
+            Kind::StorageClass => self.classes.synced().await,
+            Kind::VolumeAttachment => self.attachments.synced().await,
+            Kind::Namespace => self.namespaces.synced().await,
+        }
+    }
+}

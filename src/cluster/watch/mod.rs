@@ -1,0 +1,12 @@
+//! What is watched: a feed for each kind, with its store.
+
+mod activity;
+mod feed;
+mod feeds;
+mod recently_deleted;
+mod store;
+
+pub use feed::{Change, Feed};
+pub use feeds::Feeds;
+pub use recently_deleted::RecentlyDeleted;
+pub use store::Store;

@@ -1,0 +1,300 @@
+//! A change to an object as data, and the guarded request that it becomes.
+
+use super::lanes::Lane;
+use crate::cluster::read::Basis;
+use crate::cluster::read::Proof;
+use crate::objects::{Kind, ObjectName, finalizers, patch::test};
+use json_patch::PatchOperation;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{DeleteParams, Preconditions};
+use serde_json::json;
+use tokio::time::Instant;
+
+/// A change to an object, and how the writer carries it out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// The name in the log and the metrics.
+    pub name: &'static str,
+    /// What is written.
+    pub mutation: Mutation,
+    /// The lane in which the write waits for its turn.
+    pub lane: Lane,
+    /// What the decision rests on.
+    pub basis: Basis,
+    /// What users are told when the API server does not take it.
+    pub on_refusal: OnRefusal,
+}
+
+/// What an action writes. Patch operations are made for the target's `resource_version`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mutation {
+    /// Appends this finalizer.
+    AddFinalizer(&'static str),
+    /// Removes every occurrence of this finalizer.
+    RemoveFinalizer(&'static str),
+    /// Applies these operations.
+    Patch(Vec<PatchOperation>),
+    /// Removes owner references or marks by which the object would be deleted.
+    Disown {
+        /// What is written while the decision is fresh. It may also add a less urgent owner reference.
+        fresh: Vec<PatchOperation>,
+        /// What is written afterwards. It only removes, see [`Target::deadline`].
+        late: Vec<PatchOperation>,
+    },
+    /// Deletes the object.
+    Delete,
+}
+
+/// The Warning event for an action that the API server did not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnRefusal {
+    /// The reason of the event.
+    pub reason: &'static str,
+    /// Emit it also when the API server failed (5xx), and not only when it refused (4xx).
+    pub outages: bool,
+    /// What happens next, a clause.
+    pub next: &'static str,
+}
+
+impl OnRefusal {
+    /// For refusals only; the reconciler tries again.
+    pub const fn new(reason: &'static str) -> Self {
+        Self {
+            reason,
+            outages: false,
+            next: "and will be asked again",
+        }
+    }
+}
+
+impl Action {
+    /// Appends a finalizer to the list as it was seen.
+    pub const fn add_finalizer(finalizer: &'static str) -> Self {
+        Self {
+            name: "AddFinalizer",
+            mutation: Mutation::AddFinalizer(finalizer),
+            lane: Lane::Safety,
+            basis: Basis::Object,
+            on_refusal: OnRefusal::new("FailedAddFinalizer"),
+        }
+    }
+
+    /// Removes a finalizer.
+    pub const fn remove_finalizer(finalizer: &'static str, basis: Basis) -> Self {
+        Self {
+            name: "RemoveFinalizer",
+            mutation: Mutation::RemoveFinalizer(finalizer),
+            lane: Lane::Bulk,
+            basis,
+            on_refusal: OnRefusal::new("FailedRemoveFinalizer"),
+        }
+    }
+
+    /// Deletes the object.
+    pub const fn delete(proof: Proof) -> Self {
+        Self {
+            name: "Delete",
+            mutation: Mutation::Delete,
+            lane: Lane::Bulk,
+            basis: Basis::Proof(proof),
+            on_refusal: OnRefusal::new("FailedDelete"),
+        }
+    }
+
+    /// Adds owner references or marks, by which the object may be deleted later, and removes others in the same write.
+    pub const fn own(operations: Vec<PatchOperation>, basis: Basis) -> Self {
+        Self {
+            name: "UpdateOwnerReferences",
+            mutation: Mutation::Patch(operations),
+            lane: Lane::Ownership,
+            basis,
+            on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
+        }
+    }
+
+    /// Removes owner references or marks, see [`Mutation::Disown`].
+    pub const fn disown(
+        fresh: Vec<PatchOperation>,
+        late: Vec<PatchOperation>,
+        basis: Basis,
+    ) -> Self {
+        Self {
+            name: "UpdateOwnerReferences",
+            mutation: Mutation::Disown { fresh, late },
+            lane: Lane::Safety,
+            basis,
+            on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
+        }
+    }
+}
+
+/// The object an action is for, as it was when the rule decided.
+#[derive(Clone, Debug)]
+pub struct Target<'a> {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: &'a ObjectName,
+    /// Always tested: the same name may belong to another object by now.
+    pub uid: &'a str,
+    /// Tested with the write, so that any change of the object asks the rule again.
+    pub resource_version: Option<&'a str>,
+    /// The list that a finalizer is added to or removed from.
+    pub finalizers: &'a [Box<str>],
+}
+
+impl<'a> Target<'a> {
+    /// The object of this kind, name and uid, of which nothing else is known.
+    pub fn new(kind: Kind, name: &'a ObjectName, uid: &'a str) -> Self {
+        Self {
+            kind,
+            name,
+            uid,
+            resource_version: None,
+            finalizers: &[],
+        }
+    }
+
+    /// The time after which the action must not be sent; none for an action that may be sent late.
+    ///
+    /// A write that keeps data may be late, provided that its `resourceVersion` test shows that the object is still the one the
+    /// decision was made for. If the decision was reversed meanwhile, nothing is lost: the write wakes the reconciler, which adds
+    /// the reference or mark again, or deletes the object itself, or removes the finalizer again. Until then, or for good where
+    /// its pod is gone by then and it carries no mark, the object is kept for too long, which is the safe direction. The other
+    /// way round, a reference that is removed too late has the garbage collector delete an object that is wanted.
+    pub(crate) fn deadline(&self, action: &Action) -> Option<Instant> {
+        let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
+        action.basis.until().filter(|_| !may_be_late)
+    }
+
+    /// Whether the write can be guarded as its basis demands.
+    pub(crate) fn guards(&self, action: &Action) -> bool {
+        action.basis != Basis::Object || self.resource_version.is_some()
+    }
+
+    /// The patch that carries out the action, behind the tests that the object is still the one that was seen.
+    pub(crate) fn operations(&self, action: &Action) -> Vec<PatchOperation> {
+        let mut operations = vec![test(&["uid"], json!(self.uid))];
+        operations.extend(
+            self.resource_version
+                .map(|version| test(&["resourceVersion"], json!(version))),
+        );
+        match &action.mutation {
+            Mutation::AddFinalizer(finalizer) => {
+                operations.push(finalizers::append(self.finalizers, finalizer))
+            }
+            Mutation::RemoveFinalizer(finalizer) => {
+                operations.extend(finalizers::remove(self.finalizers, finalizer))
+            }
+            Mutation::Disown { late, .. } if is_expired(action.basis) => {
+                operations.extend(late.iter().cloned())
+            }
+            Mutation::Patch(changes) | Mutation::Disown { fresh: changes, .. } => {
+                operations.extend(changes.iter().cloned())
+            }
+            Mutation::Delete => {}
+        }
+        operations
+    }
+
+    /// The same for a deletion.
+    pub(crate) fn preconditions(&self) -> DeleteParams {
+        DeleteParams::background().preconditions(Preconditions {
+            uid: Some(self.uid.to_owned()),
+            resource_version: self.resource_version.map(str::to_owned),
+        })
+    }
+
+    /// For events.
+    pub fn reference(&self) -> ObjectReference {
+        let resource = self.kind.api_resource();
+        ObjectReference {
+            api_version: Some(resource.api_version),
+            kind: Some(resource.kind),
+            name: Some(self.name.name.to_string()),
+            namespace: Some(self.name.namespace.to_string())
+                .filter(|namespace| !namespace.is_empty()),
+            uid: Some(self.uid.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+fn is_expired(basis: Basis) -> bool {
+    basis.until().is_some_and(|until| until < Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const AGE: Duration = Duration::from_secs(2);
+
+    fn proof() -> Basis {
+        Basis::Proof(Proof::of_test(AGE))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_guarded_write_that_keeps_data_may_be_late() {
+        let (name, now) = (ObjectName::new("ns", "claim"), Instant::now());
+        let deadline = |resource_version, action: &Action| {
+            let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
+            let target = Target {
+                resource_version,
+                ..target
+            };
+            target.deadline(action)
+        };
+        let keeps = Action::disown(Vec::new(), Vec::new(), proof());
+        let destroys = Action::remove_finalizer("f", proof());
+        let due = Some(now + AGE);
+        assert_eq!(deadline(Some("1"), &keeps), None);
+        assert_eq!(deadline(None, &keeps), due, "nothing guards it");
+        assert_eq!(deadline(Some("1"), &destroys), due);
+        let by_itself = Action::remove_finalizer("f", Basis::Object);
+        assert_eq!(deadline(Some("1"), &by_itself), None);
+    }
+
+    #[test]
+    fn each_action_has_its_lane() {
+        let (none, basis) = (Vec::new, Basis::Object);
+        let Basis::Proof(proof) = proof() else {
+            unreachable!("it is one");
+        };
+        for (action, lane) in [
+            (Action::add_finalizer("f"), Lane::Safety),
+            (Action::disown(none(), none(), basis), Lane::Safety),
+            (Action::own(none(), basis), Lane::Ownership),
+            (Action::remove_finalizer("f", basis), Lane::Bulk),
+            (Action::delete(proof), Lane::Bulk),
+        ] {
+            assert_eq!(action.lane, lane, "{action:?}");
+        }
+    }
+
+    #[test]
+    fn what_rests_on_the_object_alone_needs_its_version() {
+        let name = ObjectName::new("ns", "claim");
+        let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
+        let action = Action::remove_finalizer("f", Basis::Object);
+        assert!(!target.guards(&action));
+        let resource_version = Some("1");
+        let target = Target {
+            resource_version,
+            ..target
+        };
+        assert!(target.guards(&action));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_written_late_only_removes() {
+        let name = ObjectName::new("ns", "claim");
+        let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
+        let (both, removal) = (test(&["a"], json!("both")), test(&["a"], json!("removal")));
+        let action = Action::disown(vec![both.clone()], vec![removal.clone()], proof());
+        assert_eq!(target.operations(&action).last(), Some(&both));
+        tokio::time::advance(AGE * 2).await;
+        assert_eq!(target.operations(&action).last(), Some(&removal));
+    }
+}

@@ -1,0 +1,121 @@
+//! What the API server made of a write.
+
+use crate::cluster::api::is_absent;
+use crate::cluster::run::Retry;
+use kube::core::Status;
+
+/// What became of an action.
+#[derive(Debug)]
+pub enum Applied {
+    /// It is as wanted: written, or the object is gone.
+    Done,
+    /// Nothing was written: this is a dry run.
+    Withheld,
+    /// Nothing was written: this replica does not lead, or not for sure.
+    NotLeading,
+    /// The object is not what the rule saw, or was seen too long ago. Look again.
+    Outdated,
+    /// The API server did not take it.
+    Failed(kube::Error),
+}
+
+impl Applied {
+    /// For a reconcile: whether the object has to be looked at again although nothing may happen to it.
+    ///
+    /// # Errors
+    /// When what was wanted was not written and could be.
+    pub fn settled(self) -> Result<(), Retry> {
+        match self {
+            Self::Done | Self::Withheld => Ok(()),
+            Self::NotLeading => Err(Retry::new("this replica does not lead")),
+            Self::Outdated => Err(Retry::new("it changed meanwhile")),
+            Self::Failed(error) => Err(Retry::new(error.to_string())),
+        }
+    }
+
+    /// The API server took it, so whatever is cached of the object is history.
+    pub fn written(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Done => "Done",
+            Self::Withheld => "Withheld",
+            Self::NotLeading => "NotLeading",
+            Self::Outdated => "Outdated",
+            Self::Failed(_) => "Failed",
+        }
+    }
+}
+
+/// An object that does not exist is as wanted: it needs no finalizer, owner or deletion any more. Any other 404 leaves open whether
+/// the write arrived, so it is tried again.
+///
+/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
+/// somebody's validation, unless the object began to be deleted before our finalizer came.
+pub(crate) fn judge(written: kube::Result<()>) -> Applied {
+    match written {
+        Ok(()) => Applied::Done,
+        Err(error) if is_absent(&error) => Applied::Done,
+        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Outdated,
+        Err(kube::Error::Api(status)) if status.code == 422 && !is_invalid(&status) => {
+            Applied::Outdated
+        }
+        Err(error) => Applied::Failed(error),
+    }
+}
+
+fn is_invalid(status: &Status) -> bool {
+    let causes = status
+        .details
+        .as_ref()
+        .map(|details| details.causes.as_slice())
+        .unwrap_or_default();
+    causes
+        .iter()
+        .any(|cause| !cause.message.contains("no new finalizers can be added"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn judged(status: serde_json::Value) -> &'static str {
+        let status: Status = serde_json::from_value(status).expect("a status");
+        judge(Err(kube::Error::Api(Box::new(status)))).label()
+    }
+
+    /// As the API server answers, by its real responses.
+    #[test]
+    fn answers_are_told_apart() {
+        let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";
+        for (answer, expected) in [
+            (json!({"code": 404, "reason": "NotFound"}), "Done"),
+            (
+                json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
+                "Failed",
+            ),
+            (json!({"code": 404, "reason": ""}), "Failed"),
+            (json!({"code": 409, "reason": "Conflict"}), "Outdated"),
+            (
+                json!({"code": 422, "reason": "Invalid", "details": {}}),
+                "Outdated",
+            ),
+            (
+                json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": late}]}}),
+                "Outdated",
+            ),
+            (
+                json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": "must not be so"}]}}),
+                "Failed",
+            ),
+            (json!({"code": 403, "reason": "Forbidden"}), "Failed"),
+            (json!({"code": 429, "reason": "TooManyRequests"}), "Failed"),
+            (json!({"code": 504, "reason": "Timeout"}), "Failed"),
+        ] {
+            assert_eq!(judged(answer.clone()), expected, "{answer}");
+        }
+    }
+}

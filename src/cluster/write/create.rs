@@ -1,0 +1,114 @@
+//! New objects: the other thing that the only writer does.
+
+use super::action::Target;
+use super::applied::Applied;
+use super::apply::Apply;
+use super::apply::CALL_LIMIT;
+use super::apply::Turn;
+use super::lanes::Lane;
+use crate::cluster::api::within;
+use crate::objects::{Kind, ObjectName};
+use kube::{Resource, api::DynamicObject, core::PartialObjectMeta};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// An object to be created.
+#[derive(Clone, Copy, Debug)]
+pub struct Creation<'a> {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name, as in the manifest.
+    pub name: &'a ObjectName,
+    /// All of it. The API server is asked to refuse fields that it does not know.
+    pub manifest: &'a Value,
+}
+
+/// What waits for the object.
+#[derive(Clone, Copy, Debug)]
+pub enum Caller {
+    /// A reconciler: the leader alone creates objects in the background, in turn with other writes that a pod waits for.
+    Reconciler,
+    /// An admission review, until then: every replica answers reviews, and no review waits for writes of the background.
+    Review(Instant),
+}
+
+const ACTION: &str = "Create";
+/// Between two tries while a review waits.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Apply {
+    /// Creates it, or not, and says so. [`Applied::Outdated`] means that something of that name exists, or, in the
+    /// background, that it is to be tried again. What the API server refuses is the
+    /// caller's to tell users, on the object that wants it.
+    pub async fn create(
+        &self,
+        component: &'static str,
+        creation: Creation<'_>,
+        caller: Caller,
+        reason: &'static str,
+    ) -> Applied {
+        let applied = self.admit(creation, caller).await;
+        self.metrics
+            .work
+            .acted(component, ACTION, reason, applied.label());
+        let target = Target::new(creation.kind, creation.name, "");
+        self.log(component, &target, ACTION, reason, &applied);
+        applied
+    }
+
+    async fn admit(&self, creation: Creation<'_>, caller: Caller) -> Applied {
+        if self.dry_run {
+            return Applied::Withheld;
+        }
+        match caller {
+            Caller::Reconciler => {
+                let write = async { judge(within(CALL_LIMIT, self.post(creation)).await) };
+                let turn = Turn {
+                    lane: Lane::Ownership,
+                    namespace: &creation.name.namespace,
+                    deadline: None,
+                };
+                self.in_turn(turn, write).await
+            }
+            Caller::Review(until) => loop {
+                let left = until.saturating_duration_since(Instant::now());
+                let created = within(left, self.post(creation)).await;
+                match created {
+                    Err(error) if !is_conflict(&error) => return judge(Err(error)),
+                    Err(error) if Instant::now() + PAUSE >= until => return Applied::Failed(error),
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                    Ok(()) => return Applied::Done,
+                }
+            },
+        }
+    }
+
+    /// By hand, because kube's parameters for a POST have no `fieldValidation`.
+    async fn post(&self, creation: Creation<'_>) -> kube::Result<()> {
+        let resource = creation.kind.api_resource();
+        let namespace = Some(&*creation.name.namespace).filter(|namespace| !namespace.is_empty());
+        let url = DynamicObject::url_path(&resource, namespace) + "?fieldValidation=Strict";
+        let body = serde_json::to_vec(creation.manifest).map_err(kube::Error::SerdeError)?;
+        let request = http::Request::post(url)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body)
+            .map_err(kube::Error::HttpError)?;
+        let created: kube::Result<PartialObjectMeta<DynamicObject>> =
+            self.client.request(request).await;
+        created.map(drop)
+    }
+}
+
+/// Nothing of that name exists: two requests disagreed about something else, as about what is left of a quota.
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists")
+}
+
+fn judge(created: kube::Result<()>) -> Applied {
+    match created {
+        Ok(()) => Applied::Done,
+        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Outdated,
+        Err(error) => Applied::Failed(error),
+    }
+}

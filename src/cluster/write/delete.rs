@@ -1,0 +1,34 @@
+//! Objects of kinds that no rule knows, deleted: the third thing that the only writer does.
+
+use super::applied::Applied;
+use super::applied::judge;
+use super::apply::Apply;
+use super::apply::CALL_LIMIT;
+use super::apply::Turn;
+use super::lanes::Lane;
+use crate::cluster::api::within;
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Preconditions},
+};
+use std::sync::Arc;
+
+impl Apply {
+    /// Deletes an object that no namespace has, if it is still as it was read.
+    pub async fn delete(&self, resource: &ApiResource, read: &ObjectMeta) -> Applied {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        let name = read.name.as_deref().unwrap_or_default();
+        let parameters = DeleteParams::background().preconditions(Preconditions {
+            uid: read.uid.clone(),
+            resource_version: read.resource_version.clone(),
+        });
+        let delete = async { api.delete(name, &parameters).await.map(drop) };
+        let write = async { judge(within(CALL_LIMIT, delete).await) };
+        let turn = Turn {
+            lane: Lane::Bulk,
+            namespace: &Arc::from(""),
+            deadline: None,
+        };
+        self.in_turn(turn, write).await
+    }
+}

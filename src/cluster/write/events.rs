@@ -1,0 +1,115 @@
+//! Events: what users are told about an object.
+
+use crate::cluster::api::within;
+use crate::objects::{Kind, ObjectName};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// An Event is worth no longer wait.
+const CALL_LIMIT: Duration = Duration::from_secs(4);
+/// The API server takes no longer note.
+const NOTE_LIMIT: usize = 1000;
+/// A thousand objects that are told of at once must not crowd out the writes.
+const IN_FLIGHT: usize = 8;
+
+/// Something that users should know about an object.
+#[derive(Clone, Debug)]
+pub struct Announcement {
+    /// PascalCase, stable.
+    pub reason: &'static str,
+    /// What was done or tried, PascalCase; the reason itself where it was nothing.
+    pub action: &'static str,
+    /// Something is not as it should be.
+    pub warning: bool,
+    /// One or two sentences.
+    pub note: String,
+    /// The other object that it is about.
+    pub related: Option<ObjectReference>,
+}
+
+/// The object that an announcement is about.
+#[derive(Clone, Debug)]
+pub struct Regarding {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: ObjectName,
+    /// Its uid.
+    pub uid: Box<str>,
+}
+
+/// Publishes events under our name.
+pub(crate) struct Events {
+    client: Client,
+    reporter: Reporter,
+    /// It counts events that differ in nothing but their notes as one, and keeps the first note.
+    recorder: Recorder,
+    in_flight: Semaphore,
+}
+
+impl Events {
+    pub(crate) fn new(client: Client) -> Self {
+        let reporter = Reporter {
+            controller: "volume-warden.dev/volume-warden".into(),
+            instance: None,
+        };
+        Self {
+            recorder: Recorder::new(client.clone(), reporter.clone()),
+            client,
+            reporter,
+            in_flight: Semaphore::new(IN_FLIGHT),
+        }
+    }
+
+    /// For what is told once for each cause: an event of its own, whatever was told before.
+    /// Returns whether it was published.
+    pub(crate) async fn publish(
+        &self,
+        regarding: &ObjectReference,
+        announcement: &Announcement,
+    ) -> bool {
+        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+        self.publish_by(&recorder, regarding, announcement).await
+    }
+
+    /// For what is told at every try: counted.
+    pub(crate) async fn count(&self, regarding: &ObjectReference, announcement: &Announcement) {
+        self.publish_by(&self.recorder, regarding, announcement)
+            .await;
+    }
+
+    /// That it fails is only logged.
+    async fn publish_by(
+        &self,
+        recorder: &Recorder,
+        regarding: &ObjectReference,
+        announcement: &Announcement,
+    ) -> bool {
+        let mut note = announcement.note.clone();
+        note.truncate(note.floor_char_boundary(NOTE_LIMIT));
+        let event = Event {
+            type_: if announcement.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason: announcement.reason.into(),
+            note: Some(note),
+            action: announcement.action.into(),
+            secondary: announcement.related.clone(),
+        };
+        // The semaphore is never closed.
+        let _permit = self.in_flight.acquire().await;
+        let published = recorder.publish(&event, regarding);
+        let published = within(CALL_LIMIT, published).await;
+        if let Err(error) = &published {
+            tracing::info!(object = regarding.name, %error, "the event was not published");
+        }
+        published.is_ok()
+    }
+}

@@ -1,0 +1,239 @@
+//! Permits that are shared fairly between namespaces.
+//!
+//! tokio's semaphore serves its waiters in the order in which they asked, so one namespace with thousands of waiting writes delays
+//! every other namespace until all of them are done.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::oneshot;
+
+/// A fixed number of permits. While some callers wait, each freed permit is given to the next namespace in turn; within a namespace
+/// the caller that asked first is served first.
+pub(crate) struct FairSemaphore {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Permits that nothing waits for.
+    free: usize,
+    /// Namespaces with waiting callers, the next to be served first. The same as the keys of `waiting`.
+    turns: VecDeque<Arc<str>>,
+    waiting: HashMap<Arc<str>, VecDeque<Waiter>>,
+}
+
+type Waiter = oneshot::Sender<Permit>;
+
+/// The right to one write. Dropping it passes it on.
+pub(crate) struct Permit {
+    /// Empty once the permit is passed on.
+    semaphore: Option<Arc<FairSemaphore>>,
+}
+
+impl FairSemaphore {
+    /// So many permits.
+    pub(crate) fn new(permits: usize) -> Arc<Self> {
+        let state = State {
+            free: permits,
+            turns: VecDeque::new(),
+            waiting: HashMap::new(),
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Waits for a permit. A caller that stops waiting delays no other.
+    pub(crate) async fn acquire(self: &Arc<Self>, namespace: &Arc<str>) -> Permit {
+        let waiter = {
+            let mut state = self.lock();
+            if state.free > 0 {
+                state.free -= 1;
+                return self.permit();
+            }
+            let (waiter, permit) = oneshot::channel();
+            state.enqueue(namespace, waiter);
+            permit
+        };
+        match waiter.await {
+            Ok(permit) => permit,
+            // A waiter is removed only to be served.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn permit(self: &Arc<Self>) -> Permit {
+        Permit {
+            semaphore: Some(self.clone()),
+        }
+    }
+
+    fn pass_on(self: &Arc<Self>) {
+        loop {
+            let Some(waiter) = self.lock().next_or_free() else {
+                return;
+            };
+            match waiter.send(self.permit()) {
+                Ok(()) => return,
+                // The caller stopped waiting between the two lines above.
+                Err(mut unused) => unused.semaphore = None,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn enqueue(&mut self, namespace: &Arc<str>, waiter: Waiter) {
+        if let Some(waiters) = self.waiting.get_mut(namespace) {
+            waiters.push_back(waiter);
+            return;
+        }
+        self.turns.push_back(namespace.clone());
+        self.waiting
+            .insert(namespace.clone(), VecDeque::from([waiter]));
+    }
+
+    /// The next caller, or one more free permit.
+    fn next_or_free(&mut self) -> Option<Waiter> {
+        while let Some(namespace) = self.turns.pop_front() {
+            if let Some(waiter) = self.next_of(namespace) {
+                return Some(waiter);
+            }
+        }
+        self.free += 1;
+        None
+    }
+
+    /// The next caller of this namespace. The namespace has its next turn after all others.
+    fn next_of(&mut self, namespace: Arc<str>) -> Option<Waiter> {
+        let waiters = self.waiting.get_mut(&namespace)?;
+        // Callers that stopped waiting do not cost their namespace its turn.
+        let next = std::iter::from_fn(|| waiters.pop_front()).find(|waiter| !waiter.is_closed());
+        if waiters.is_empty() {
+            self.waiting.remove(&namespace);
+        } else {
+            self.turns.push_back(namespace);
+        }
+        next
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(semaphore) = self.semaphore.take() {
+            semaphore.pass_on();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use std::time::Duration;
+    use tokio::time::{sleep, timeout};
+
+    const WRITE: Duration = Duration::from_millis(10);
+
+    fn namespace(name: &str) -> Arc<str> {
+        name.into()
+    }
+
+    /// The order in which `callers` get their permits, asked for in the order given, each held for one write.
+    async fn order(semaphore: &Arc<FairSemaphore>, callers: &[&str]) -> String {
+        let served = Mutex::new(Vec::new());
+        let calls = callers.iter().map(|caller| {
+            let served = &served;
+            async move {
+                let first = caller.split('-').next().unwrap_or_default();
+                let _permit = semaphore.acquire(&namespace(first)).await;
+                served.lock().expect("lock").push((*caller).to_owned());
+                sleep(WRITE).await;
+            }
+        });
+        join_all(calls).await;
+        served.into_inner().expect("lock").join(" ")
+    }
+
+    fn free(semaphore: &FairSemaphore) -> (usize, usize, usize) {
+        let state = semaphore.lock();
+        (state.free, state.turns.len(), state.waiting.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn namespaces_take_turns_and_each_keeps_its_order() {
+        let semaphore = FairSemaphore::new(1);
+        let asked = ["a-1", "a-2", "a-3", "a-4", "b-1", "b-2", "c-1"];
+        let served = order(&semaphore, &asked).await;
+        assert_eq!(served, "a-1 a-2 b-1 c-1 a-3 b-2 a-4");
+        assert_eq!(free(&semaphore), (1, 0, 0), "nothing is remembered");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn eight_thousand_writes_of_one_namespace_delay_another_by_one_write() {
+        let semaphore = FairSemaphore::new(32);
+        let bulk: Vec<_> = (0..8000).map(|_| "bulk").collect();
+        let asked: Vec<_> = bulk.into_iter().chain(["other"]).collect();
+        let served = order(&semaphore, &asked).await;
+        let place = served.split(' ').position(|caller| caller == "other");
+        assert!(
+            place.is_some_and(|place| (32..=34).contains(&place)),
+            "{place:?}"
+        );
+        assert_eq!(free(&semaphore), (32, 0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_are_under_way_than_there_are_permits() {
+        let semaphore = FairSemaphore::new(3);
+        let most = Mutex::new((0, 0));
+        let calls = (0..50).map(|_| async {
+            let _permit = semaphore.acquire(&namespace("a")).await;
+            {
+                let mut most = most.lock().expect("lock");
+                most.0 += 1;
+                most.1 = most.0.max(most.1);
+            }
+            sleep(WRITE).await;
+            most.lock().expect("lock").0 -= 1;
+        });
+        join_all(calls).await;
+        assert_eq!(most.into_inner().expect("lock"), (0, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_that_stopped_waiting_cost_their_namespace_no_turn() {
+        let semaphore = FairSemaphore::new(1);
+        let held = semaphore.acquire(&namespace("a")).await;
+        let namespace = namespace("a");
+        for _ in 0..10_000 {
+            let waiting = semaphore.acquire(&namespace);
+            assert!(timeout(Duration::ZERO, waiting).await.is_err());
+        }
+        let passed = async {
+            sleep(WRITE).await;
+            drop(held);
+        };
+        let (served, ()) = tokio::join!(order(&semaphore, &["a", "b"]), passed);
+        assert_eq!(served, "a b");
+        assert_eq!(free(&semaphore), (1, 0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_given_to_a_caller_that_is_dropped_is_passed_on() {
+        let semaphore = FairSemaphore::new(1);
+        let held = semaphore.acquire(&namespace("a")).await;
+        let namespace = namespace("a");
+        let mut first = Box::pin(semaphore.acquire(&namespace));
+        assert!(timeout(Duration::ZERO, &mut first).await.is_err());
+        drop(held);
+        // Served, but never polled again.
+        drop(first);
+        assert_eq!(free(&semaphore), (1, 0, 0));
+    }
+}

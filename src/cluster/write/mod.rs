@@ -1,0 +1,19 @@
+//! The one place that writes to the API server.
+
+mod action;
+mod applied;
+mod apply;
+mod create;
+mod delete;
+mod event_dedup;
+mod events;
+mod fair_semaphore;
+mod lanes;
+
+pub use action::{Action, Mutation, OnRefusal, Target};
+pub use applied::Applied;
+pub use apply::Apply;
+pub use create::{Caller, Creation};
+pub use event_dedup::EventDeduplicator;
+pub use events::{Announcement, Regarding};
+pub use lanes::Lane;

@@ -1,0 +1,302 @@
+//! What the webhook asks of the API server, and what it answers.
+
+use super::*;
+use crate::{
+    cluster::{Access, Elector, Feed},
+    components::pvc_provisioner::{Authorize, tests::TEMPLATE},
+    objects::{Pod, claim::ClaimWire, claim_requests::PREFIX},
+    telemetry::Metrics,
+};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use std::time::Duration;
+
+type Calls = Arc<Mutex<Vec<String>>>;
+
+/// An API server that answers a SubjectAccessReview with `allowed` and everything else with this code.
+fn api(code: u16, reason: &'static str, allowed: bool) -> (Client, Calls) {
+    let calls = Calls::default();
+    let log = calls.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let path = request.uri().path().to_owned();
+        let asks = path.ends_with("subjectaccessreviews");
+        log.lock().expect("lock").push(path);
+        let (code, answer) = match code {
+            _ if asks => (
+                201,
+                json!({"metadata": {}, "spec": {}, "status": {"allowed": allowed}}),
+            ),
+            201 => (201, json!({"metadata": {}})),
+            _ => (
+                code,
+                json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "the cause"}),
+            ),
+        };
+        let body = Body::from(answer.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+    });
+    (Client::new(service, "default"), calls)
+}
+
+struct Scene {
+    code: u16,
+    reason: &'static str,
+    claims: Vec<Value>,
+    options: Options,
+    allowed: bool,
+    dry_run: bool,
+    namespace: Option<String>,
+    exempt: Vec<String>,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            code: 201,
+            reason: "",
+            claims: Vec::new(),
+            options: Options {
+                controller_id: Default::default(),
+                grace: Duration::from_secs(60),
+                strict: false,
+                block_owner_deletion: false,
+                authorize: Authorize::Off,
+            },
+            allowed: true,
+            dry_run: false,
+            namespace: None,
+            exempt: Vec::new(),
+        }
+    }
+}
+
+impl Scene {
+    /// The answer in words, and what the API server was asked.
+    async fn review(self, annotations: Value, dry_run: bool) -> (String, Vec<String>) {
+        let (client, calls) = api(self.code, self.reason, self.allowed);
+        let metrics = Arc::new(Metrics::new());
+        // It does not lead: admission does not ask.
+        let (_lead, leadership) = Elector::by_hand();
+        let claims = self.claims.into_iter();
+        let claims =
+            claims.map(|claim| serde_json::from_value::<ClaimWire>(claim).expect("a claim"));
+        let caches = Caches {
+            claims: Feed::filled(claims.collect()),
+            pods: Feed::<Pod>::filled(Vec::new()),
+        };
+        let access = || Requesters::new(Access::new(client.clone(), metrics.clone()));
+        let webhook = PodWebhook {
+            caches,
+            apply: Arc::new(Apply::new(
+                client.clone(),
+                leadership,
+                1,
+                self.dry_run,
+                metrics.clone(),
+            )),
+            requesters: self.options.authorizes().then(access),
+            options: Arc::new(self.options),
+            namespace: self.namespace,
+            exempt: self.exempt,
+        };
+        let request = json!({
+            "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "p", "dryRun": dry_run, "userInfo": {"username": "jane"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "object": {"metadata": {"name": "p", "annotations": annotations}, "spec": {"volumes": [
+                {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "persistentVolumeClaim": {"claimName": "d"}}]}},
+        });
+        let request = serde_json::from_value(request).expect("a request");
+        let answer = match webhook.review(&request).await.expect("an answer") {
+            Answer::Allow => "allowed".to_owned(),
+            Answer::Warn(sentences) => format!("warned: {}", sentences.join(" | ")),
+            Answer::Deny { code, message } => format!("denied {code}: {message}"),
+            other => format!("{other:?}"),
+        };
+        let calls = calls.lock().expect("lock").clone();
+        (answer, calls)
+    }
+}
+
+fn asks(template: &str) -> Value {
+    json!({format!("{PREFIX}v.enabled"): "true", format!("{PREFIX}v.pvc"): template})
+}
+
+const CLAIMS: &str = "/api/v1/namespaces/ns/persistentvolumeclaims";
+const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+#[tokio::test]
+async fn the_claim_is_created_before_the_answer() {
+    let (answer, calls) = Scene::default().review(asks(TEMPLATE), false).await;
+    assert_eq!((answer.as_str(), calls), ("allowed", vec![CLAIMS.into()]));
+    let elsewhere = Scene {
+        namespace: Some("other".into()),
+        ..Scene::default()
+    };
+    let (answer, calls) = elsewhere.review(asks(TEMPLATE), false).await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
+    let exempt = Scene {
+        exempt: vec!["kube-system".into(), "ns".into()],
+        ..Scene::default()
+    };
+    let (answer, calls) = exempt.review(asks(TEMPLATE), false).await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
+    let (answer, calls) = Scene::default()
+        .review(json!({"other": "annotation"}), false)
+        .await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
+}
+
+#[tokio::test]
+async fn a_dry_run_creates_nothing_and_says_what_it_would() {
+    let (answer, calls) = Scene::default().review(asks(TEMPLATE), true).await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
+    let misspelt = "apiVersion: v1\nkind: PersistentVolumeClaim\nspec:\n  storageclassName: fast\n";
+    let (answer, calls) = Scene::default().review(asks(misspelt), true).await;
+    assert!(
+        answer.contains("line 4, column 3") && answer.contains("spec.storageclassName"),
+        "{answer}"
+    );
+    assert_eq!(calls.len(), 0);
+    let ours = Scene {
+        dry_run: true,
+        ..Scene::default()
+    };
+    let (answer, calls) = ours.review(asks(TEMPLATE), false).await;
+    assert_eq!(
+        (answer.as_str(), calls.len()),
+        (
+            "warned: volume-warden (dry run) would create the claim \"c\"",
+            0
+        )
+    );
+}
+
+#[tokio::test]
+async fn what_exists_is_not_asked_for_again() {
+    let there = json!({"metadata": {"name": "c", "namespace": "ns", "uid": "u"}});
+    let mut going = there.clone();
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let exists = Scene {
+        claims: vec![there],
+        ..Scene::default()
+    };
+    assert_eq!(
+        exists.review(asks(TEMPLATE), false).await,
+        ("allowed".into(), vec![])
+    );
+    let stale = Scene {
+        claims: vec![going],
+        ..Scene::default()
+    };
+    let (answer, calls) = stale.review(asks(TEMPLATE), false).await;
+    assert!(
+        answer.starts_with("warned: claim \"c\", which is being deleted"),
+        "{answer}"
+    );
+    assert_eq!(calls.len(), 0);
+    let unknown = Scene {
+        code: 409,
+        reason: "AlreadyExists",
+        ..Scene::default()
+    };
+    assert_eq!(unknown.review(asks(TEMPLATE), false).await.0, "allowed");
+}
+
+/// As when two requests disagree about what is left of a quota.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_no_claim_and_is_tried_again_while_the_review_waits() {
+    let conflict = Scene {
+        code: 409,
+        reason: "Conflict",
+        ..Scene::default()
+    };
+    let (answer, calls) = conflict.review(asks(TEMPLATE), false).await;
+    assert!(answer.starts_with("warned: claim \"c\""), "{answer}");
+    assert!(calls.len() > 10, "{calls:?}");
+}
+
+#[tokio::test]
+async fn bad_templates_are_told_or_refused() {
+    let strict = || Scene {
+        options: Options {
+            strict: true,
+            ..Scene::default().options
+        },
+        ..Scene::default()
+    };
+    let (answer, calls) = Scene::default().review(asks("kind: List"), false).await;
+    assert!(
+        answer.starts_with("warned: the template of volume \"v\" cannot be used"),
+        "{answer}"
+    );
+    assert_eq!(calls.len(), 0);
+    let (answer, _) = strict().review(asks("kind: List"), false).await;
+    assert!(
+        answer.starts_with("denied 422: the template of volume \"v\""),
+        "{answer}"
+    );
+    // One good volume does not save a pod with a bad one, and is not made for a pod that is refused.
+    let mut both = asks(TEMPLATE);
+    both[format!("{PREFIX}w.enabled")] = json!("true");
+    let (answer, calls) = strict().review(both.clone(), false).await;
+    assert!(
+        answer.starts_with("denied 422") && calls.is_empty(),
+        "{answer} {calls:?}"
+    );
+    let (answer, calls) = Scene::default().review(both, false).await;
+    assert!(
+        answer.starts_with("warned") && calls.len() == 1,
+        "{answer} {calls:?}"
+    );
+    // The API server's own word.
+    for (code, refused) in [(400, true), (422, true), (403, false), (500, false)] {
+        let (answer, _) = Scene { code, ..strict() }
+            .review(asks(TEMPLATE), false)
+            .await;
+        assert_eq!(
+            answer.starts_with("denied 422"),
+            refused,
+            "{code}: {answer}"
+        );
+        assert!(
+            answer.contains("claim \"c\" for volume \"v\" was not created")
+                && answer.contains("the cause"),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_create_claims_gets_none() {
+    let authorizing = |allowed| Scene {
+        allowed,
+        options: Options {
+            authorize: Authorize::PodCreator,
+            ..Scene::default().options
+        },
+        ..Scene::default()
+    };
+    let (answer, calls) = authorizing(true).review(asks(TEMPLATE), false).await;
+    assert_eq!(
+        (answer.as_str(), calls),
+        ("allowed", vec![ACCESS.into(), CLAIMS.into()])
+    );
+    let (answer, calls) = authorizing(false).review(asks(TEMPLATE), false).await;
+    assert!(
+        answer.starts_with("warned: jane may not create persistentvolumeclaims"),
+        "{answer}"
+    );
+    assert_eq!(calls, [ACCESS]);
+}
+
+#[test]
+fn warnings_are_cut_where_characters_end() {
+    let long = shortened("ä".repeat(WARNING_LIMIT));
+    assert!(
+        long.len() <= WARNING_LIMIT && long.ends_with("ä…"),
+        "{long}"
+    );
+    assert_eq!(shortened("short".into()), "short");
+}

@@ -1,0 +1,73 @@
+//! Claims whose set the watch alone cannot tell: every set that the name may mean is read live.
+
+use super::{ClaimWebhook, Found, candidate, deletes_with_set, made_by_it, stamp};
+use crate::{
+    admission::{Answer, Request},
+    components::pvc_retention::resolve_set::resolve_set,
+    objects::{Claim, ObjectName, stateful_set::readings},
+};
+use futures::future::join_all;
+use std::sync::Arc;
+
+impl ClaimWebhook {
+    /// Answers by a live read of every set that the name may mean. Sets can exist that the watch
+    /// does not know yet: where the name is ambiguous, the claim may be of one of those, and not
+    /// of a set in `known`. If no set creates this claim, its set is deleted already: the
+    /// StatefulSet controller creates claims for sets only.
+    pub(super) async fn ask(
+        &self,
+        request: &Request,
+        name: &str,
+        claim: &Claim,
+        caches: &[Found<'_>],
+    ) -> Answer {
+        let asked = readings(name).map(async |reading| {
+            let set = ObjectName::new(request.namespace.as_str(), reading.set);
+            let live = self.live.get(&set, request.call_budget).await;
+            if let Err(error) = &live {
+                tracing::warn!(%set, %error, "not read live; the claim is not stamped for it");
+            }
+            live.map(|set| set.and_then(|set| candidate(reading, Arc::new(set))))
+        });
+        let read: kube::Result<Vec<_>> = join_all(asked).await.into_iter().collect();
+        match read {
+            Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
+            Err(_) if made_by_it(request) && self.are_gone(request, caches) => {
+                Answer::deny(format!(
+                    "the statefulset of the claim \"{name}\" is gone as far as is known, and could \
+                     not be read. The claim is not created before that is known for sure"
+                ))
+            }
+            Err(_) => Answer::Allow,
+        }
+    }
+
+    /// Where `found` are all sets that exist and make claims of this name.
+    fn among<'a>(
+        &self,
+        request: &Request,
+        name: &str,
+        claim: &Claim,
+        caches: &[Found<'_>],
+        found: impl Iterator<Item = Found<'a>>,
+    ) -> Answer {
+        let found: Vec<_> = found.collect();
+        let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
+        if found.is_empty() && made_by_it(request) && !keeps {
+            return Answer::deny(format!(
+                "there is no statefulset that makes a claim \"{name}\" (any more), so it is not created: nothing would delete it"
+            ));
+        }
+        let found = resolve_set(name, claim, found, |_| false);
+        found.map_or(Answer::Allow, |found| stamp(&found, claim))
+    }
+
+    /// All `known` sets are deleted as far as the watch knows, and all had `whenDeleted: Delete`.
+    fn are_gone(&self, request: &Request, caches: &[Found<'_>]) -> bool {
+        let gone = |each: &Found<'_>| {
+            let set = ObjectName::new(request.namespace.as_str(), each.reading.set);
+            deletes_with_set(&each.set) && self.sets.read().last_told(&set).is_none()
+        };
+        !caches.is_empty() && caches.iter().all(gone)
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+use crate::cluster::{Mutation, Proof};
+use crate::components::pvc_retention::rule::{Fate, Step};
+use crate::objects::claim::ClaimWire;
+use serde_json::Value;
+
+fn owner(kind: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "name": kind, "uid": kind, "controller": true})
+}
+
+fn claim(owners: &[&str]) -> Claim {
+    let owners: Vec<_> = owners.iter().map(|kind| owner(kind)).collect();
+    let annotations = json!({SCALED_WITH: "set"});
+    let wire = json!({"metadata": {
+        "name": "data-web-0", "uid": "c", "ownerReferences": owners, "annotations": annotations,
+    }});
+    let wire: ClaimWire = serde_json::from_value(wire).expect("a claim");
+    wire.into()
+}
+
+/// The kinds of the owners after these operations, and whether the mark is still there.
+fn applied(before: &[&str], operations: Vec<PatchOperation>) -> String {
+    let owners: Vec<_> = before.iter().map(|kind| owner(kind)).collect();
+    let mut claim =
+        json!({"metadata": {"ownerReferences": owners, "annotations": {SCALED_WITH: "set"}}});
+    json_patch::patch(&mut claim, &json_patch::Patch(operations)).expect("applies");
+    let owners = claim["metadata"]["ownerReferences"].as_array().cloned();
+    let kinds = owners.unwrap_or_default().into_iter();
+    let kinds = kinds.filter_map(|owner| Some(owner["kind"].as_str()?.to_owned()));
+    let mark = claim["metadata"]["annotations"].get(SCALED_WITH);
+    let mark = mark.map(|_| "mark".to_owned());
+    kinds.chain(mark).collect::<Vec<_>>().join(" ")
+}
+
+/// What is done to turn the owners `before` into `after`: `own` with what it makes of the claim, or `disown` with what it makes of
+/// it in time, and late.
+fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
+    let update = Update {
+        owners: claim(after).owners.to_vec(),
+        mark,
+    };
+    let verdict = Verdict {
+        fate,
+        step: Step::Update(update.clone()),
+    };
+    let proof = Proof::of_test(std::time::Duration::from_secs(2));
+    match action(&claim(before), &verdict, &update, proof).mutation {
+        Mutation::Patch(operations) => format!("own: {}", applied(before, operations)),
+        Mutation::Disown { fresh, late } => format!(
+            "disown: {}, late: {}",
+            applied(before, fresh),
+            applied(before, late)
+        ),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_keeps_a_claim_is_told_apart_from_what_ties_it() {
+    let (pod, set) = (&["Pod"][..], &["StatefulSet"][..]);
+    for (before, after, mark, fate, expected) in [
+        // Scaled up again.
+        (
+            pod,
+            &[][..],
+            Mark::Leave,
+            Fate::Kept,
+            "disown: mark, late: mark",
+        ),
+        (
+            pod,
+            set,
+            Mark::Leave,
+            Fate::GoesWithSet,
+            "disown: StatefulSet mark, late: mark",
+        ),
+        // Retained.
+        (
+            set,
+            &[][..],
+            Mark::Leave,
+            Fate::Kept,
+            "disown: mark, late: mark",
+        ),
+        (
+            &[][..],
+            &[][..],
+            Mark::Remove,
+            Fate::Kept,
+            "disown: , late: ",
+        ),
+        (
+            set,
+            set,
+            Mark::Remove,
+            Fate::GoesWithSet,
+            "disown: StatefulSet, late: StatefulSet",
+        ),
+        // Scaled down, and new.
+        (set, pod, Mark::Leave, Fate::GoesWithPod, "own: Pod mark"),
+        (
+            &[][..],
+            pod,
+            Mark::Leave,
+            Fate::GoesWithPod,
+            "own: Pod mark",
+        ),
+        (
+            &[][..],
+            set,
+            Mark::Leave,
+            Fate::GoesWithSet,
+            "own: StatefulSet mark",
+        ),
+        // Marked again by another set of that name.
+        (
+            &[][..],
+            &[][..],
+            Mark::Put("other".into()),
+            Fate::Kept,
+            "own: mark",
+        ),
+    ] {
+        let row = format!("{before:?} {after:?} {mark:?}");
+        assert_eq!(done(before, after, mark, fate), expected, "{row}");
+    }
+}
