@@ -9,8 +9,7 @@
 //! ```
 //!
 //! A component is a folder: its rule, which is a pure function, its webhooks, and its reconciler, which repairs what admission
-//! missed. Everything below the components knows none of them; [`components`] is the table of them, and [`assembly`] puts them
-//! together. The modules are layers, from [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture`
+//! missed. Everything below the components knows none of them; [`components`] lists them, and [`assembly`] puts them together. The modules are layers, from [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture`
 //! holds them to that order.
 
 pub mod admission;
@@ -19,8 +18,10 @@ pub mod backend;
 pub mod causes;
 pub mod cli;
 pub mod cluster;
+pub mod component;
 pub mod components;
 pub mod drain;
+mod go_duration;
 pub mod listener;
 pub mod objects;
 pub mod telemetry;

@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    volume_warden::cli::Cli::from_arguments().run()
+    volume_warden::cli::main(volume_warden::components::ALL)
 }

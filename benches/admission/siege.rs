@@ -180,7 +180,7 @@ async fn probes(warden: &Warden, over: &AtomicBool) -> Result<(Times, usize)> {
     while !over.load(Ordering::Relaxed) {
         for question in ["live", "ready"] {
             let mut probe = Command::new(env!("CARGO_BIN_EXE_volume-warden"));
-            let probe = probe.args(["probe", question, "--probe-address", &address]);
+            let probe = probe.args(["probe", question, "--probe-bind-address", &address]);
             let started = Instant::now();
             let output = probe.output().await?;
             times.push(started.elapsed());

@@ -96,7 +96,10 @@ impl Bench<'_> {
                 let file = |name| self.certificate.directory().join(name);
                 let warden = scene::warden(self.cluster)
                     .arg(format!("--tls-cert-file={}", file("tls.crt").display()))
-                    .arg(format!("--tls-key-file={}", file("tls.key").display()))
+                    .arg(format!(
+                        "--tls-private-key-file={}",
+                        file("tls.key").display()
+                    ))
                     .on_core(SERVER_CORE)
                     .start()
                     .await?;

@@ -1,7 +1,6 @@
 //! `volume-warden completions`
 
-use super::Cli;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use std::io::{self, Write};
 
@@ -16,8 +15,7 @@ pub struct CompletionsOptions {
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn run(options: CompletionsOptions) -> anyhow::Result<()> {
-    let mut command = Cli::command();
+pub fn run(options: CompletionsOptions, mut command: Command) -> anyhow::Result<()> {
     let name = command.get_name().to_owned();
     // Not straight to standard output: the generator panics where that is closed.
     let mut script = Vec::new();

@@ -3,7 +3,7 @@
 use super::options::{ClusterOptions, LeaseOptions};
 use crate::{
     cluster::{LeaseName, connect},
-    components::{Component, lease_labels},
+    component::{ComponentRef, lease_labels},
     objects::ControllerId,
 };
 use anyhow::{Context as _, bail};
@@ -53,6 +53,13 @@ impl ClusterOptions {
     }
 }
 
+/// The components that a command is for, of all that there are.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'a> {
+    pub(super) enabled: &'a [ComponentRef],
+    pub(super) all: &'a [ComponentRef],
+}
+
 impl LeaseOptions {
     /// The Lease of these components. Two installations with different components, or of different controller ids, must not compete,
     /// and a dry run must not take the Lease from one that works.
@@ -62,40 +69,41 @@ impl LeaseOptions {
     pub(super) fn name(
         &self,
         system_namespace: &str,
-        components: &[Component],
+        components: Chosen<'_>,
         id: &ControllerId,
         dry_run: bool,
     ) -> anyhow::Result<LeaseName> {
-        let namespace = self.lease_lock_namespace.clone();
-        let name = match &self.lease_lock_name {
+        let namespace = self.leader_elect_resource_namespace.clone();
+        let name = match &self.leader_elect_resource_name {
             Some(name) => name.clone(),
             None => default_name(components, id, dry_run)?,
         };
         Ok(LeaseName {
             namespace: namespace.unwrap_or_else(|| system_namespace.to_owned()),
             name,
-            identity: self.lease_lock_id.clone().unwrap_or_else(identity),
-            labels: lease_labels(components),
+            identity: self.leader_elect_identity.clone().unwrap_or_else(identity),
+            labels: lease_labels(components.enabled),
         })
     }
 }
 
 fn default_name(
-    components: &[Component],
+    components: Chosen<'_>,
     id: &ControllerId,
     dry_run: bool,
 ) -> anyhow::Result<String> {
-    let names = components.iter().map(|component| component.name());
-    let mut name = if components.len() == Component::ALL.len() {
+    let enabled = components.enabled.iter();
+    let names = enabled.clone().map(|component| component.name());
+    let mut name = if components.enabled.len() == components.all.len() {
         "volume-warden".to_owned()
     } else {
         names.collect::<Vec<_>>().join("-")
     };
-    let by_id = [Component::PvcProvisioner, Component::PvReleaser];
-    if *id != ControllerId::default() && by_id.iter().any(|each| components.contains(each)) {
+    let per_id = enabled.clone().any(|each| each.is_per_controller_id());
+    if *id != ControllerId::default() && per_id {
         if !is_subdomain(id.as_str()) {
             bail!(
-                "the controller id {id} cannot be part of the name of a Lease; give the Lease one by --lease-lock-name"
+                "the controller id {id} cannot be part of the name of a Lease; give the Lease one by --leader-elect-resource-name"
             );
         }
         name = format!("{name}-{id}");
@@ -134,9 +142,12 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Component::{PvProtection, PvReleaser, PvcProvisioner};
+    use crate::components::{
+        ALL, pv_protection::PvProtection, pv_releaser::PvReleaser, pvc_provisioner::PvcProvisioner,
+    };
 
-    fn name(components: &[Component], id: &str, dry_run: bool) -> Option<String> {
+    fn name(enabled: &[ComponentRef], id: &str, dry_run: bool) -> Option<String> {
+        let components = Chosen { enabled, all: ALL };
         default_name(components, &id.parse().expect("an id"), dry_run).ok()
     }
 
@@ -144,14 +155,14 @@ mod tests {
     fn installations_that_work_side_by_side_have_leases_of_their_own() {
         let default = ControllerId::default().to_string();
         for (components, id, dry_run, expected) in [
-            (&Component::ALL[..], &*default, false, "volume-warden"),
-            (&Component::ALL, "blue", false, "volume-warden-blue"),
-            (&Component::ALL, "blue", true, "volume-warden-blue-dry-run"),
-            (&[PvProtection], "blue", false, "pv-protection"),
-            (&[PvReleaser], &default, true, "pv-releaser-dry-run"),
-            (&[PvReleaser], "a.b", false, "pv-releaser-a.b"),
+            (ALL, &*default, false, "volume-warden"),
+            (ALL, "blue", false, "volume-warden-blue"),
+            (ALL, "blue", true, "volume-warden-blue-dry-run"),
+            (&[&PvProtection], "blue", false, "pv-protection"),
+            (&[&PvReleaser], &default, true, "pv-releaser-dry-run"),
+            (&[&PvReleaser], "a.b", false, "pv-releaser-a.b"),
             (
-                &[PvcProvisioner, PvReleaser],
+                &[&PvcProvisioner, &PvReleaser],
                 "blue",
                 false,
                 "pvc-provisioner-pv-releaser-blue",
@@ -169,9 +180,9 @@ mod tests {
     #[test]
     fn an_id_that_no_lease_can_be_named_after_needs_a_name_for_it() {
         for id in ["Blue", "a_b", "a..b", "a.-b"] {
-            assert_eq!(name(&[PvReleaser], id, false), None, "{id}");
+            assert_eq!(name(&[&PvReleaser], id, false), None, "{id}");
             assert!(
-                name(&[PvProtection], id, false).is_some(),
+                name(&[&PvProtection], id, false).is_some(),
                 "{id}: it is not part of it"
             );
         }

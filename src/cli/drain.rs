@@ -1,13 +1,14 @@
 //! `volume-warden drain`: takes back what Volume Warden wrote, before it is removed for good.
 
 use super::{
-    options::{ClusterOptions, ControllerOptions, LeaseOptions, in_order},
+    connection::Chosen,
+    options::{ClusterOptions, ComponentsOption, ControllerOptions, LeaseOptions},
     print::print,
     signals::Signals,
 };
 use crate::{
     cluster::{Apply, Elector, Leadership, LeaseName},
-    components::Component,
+    component::ComponentRef,
     drain::{
         Drain, Outcome, Terms,
         leases::{self, Found},
@@ -40,20 +41,14 @@ at any time, also after it was killed.";
 pub struct DrainOptions {
     /// Whether Kubernetes' own controllers are on, which cannot be found out. With `on` they go on looking after the finalizers, and
     /// after the owner references of StatefulSets' claims whose pods are there, so those are left.
-    #[arg(long, env = "VOLUME_WARDEN_IN_TREE", value_enum)]
+    #[arg(long, value_enum)]
     in_tree: InTree,
 
-    /// Components to drain; all by default. None of them may be running.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_COMPONENTS",
-        value_delimiter = ',',
-        value_name = "NAME,…"
-    )]
-    components: Vec<Component>,
+    #[command(flatten)]
+    components: ComponentsOption,
 
     /// Say what would be done, and write nothing.
-    #[arg(long, env = "VOLUME_WARDEN_DRY_RUN", default_value_t)]
+    #[arg(long, default_value_t)]
     dry_run: bool,
 
     #[command(flatten)]
@@ -77,20 +72,23 @@ enum InTree {
 ///
 /// # Errors
 /// When somebody else holds a Lease, or something could not be taken back.
-pub fn run(options: DrainOptions) -> anyhow::Result<ExitCode> {
+pub fn run(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCode> {
     logs::init(logs::Format::Text);
     install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(drain(options))
+    runtime.block_on(drain(options, all))
 }
 
-async fn drain(options: DrainOptions) -> anyhow::Result<ExitCode> {
-    let components = in_order(&options.components);
+async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCode> {
+    let components = options.components.of(all);
     let lease = options.lease.name(
         &options.cluster.system_namespace(),
-        &components,
+        Chosen {
+            enabled: &components,
+            all,
+        },
         &options.controller.controller_id,
         options.dry_run,
     )?;
@@ -139,7 +137,7 @@ fn elect(client: &Client, lease: LeaseName, metrics: &Arc<Metrics>) -> (Elector,
 /// Drains as soon as all the Leases are ours, for as long as they are.
 async fn led(
     options: &DrainOptions,
-    components: Vec<Component>,
+    components: Vec<ComponentRef>,
     client: Client,
     leaderships: Vec<Leadership>,
     lease: &LeaseName,
@@ -167,7 +165,7 @@ async fn led(
     concluded(&outcome)
 }
 
-async fn not_had(client: &Client, components: &[Component], lease: &LeaseName) -> String {
+async fn not_had(client: &Client, components: &[ComponentRef], lease: &LeaseName) -> String {
     let held = held_by_others(client, components, lease)
         .await
         .unwrap_or_default();
@@ -188,7 +186,7 @@ async fn not_had(client: &Client, components: &[Component], lease: &LeaseName) -
 
 async fn held_by_others(
     client: &Client,
-    components: &[Component],
+    components: &[ComponentRef],
     lease: &LeaseName,
 ) -> anyhow::Result<Vec<Found>> {
     let mut found = leases::of(client, components).await?;
@@ -198,7 +196,7 @@ async fn held_by_others(
 
 async fn take_back(
     options: &DrainOptions,
-    components: Vec<Component>,
+    components: Vec<ComponentRef>,
     client: Client,
     leadership: Leadership,
     metrics: Arc<Metrics>,

@@ -1,37 +1,30 @@
 //! `volume-warden gc`: one collection, by hand.
 
-use super::{
-    Cli, backend::BackendOptions, collecting::CollectingOptions, gc_report,
-    options::ClusterOptions, print::print,
-};
+use super::{gc_report, options::ClusterOptions, print::print};
 use crate::{
-    components::namespace_gc::{CONFIG_MAP, Collection, Remover, Scope, Seen},
+    components::namespace_gc::{
+        BackendOptions, CONFIG_MAP, Collection, CollectionOptions, Remover, Scope, Seen,
+    },
     telemetry::logs,
     tls::install_crypto,
 };
 use anyhow::bail;
-use clap::{ArgAction, Args, CommandFactory, error::ErrorKind};
+use clap::{ArgAction, Args, error::ErrorKind};
 use std::{collections::HashSet, sync::Arc};
 
 /// `volume-warden gc`
 #[derive(Debug, Args)]
 pub struct GcOptions {
     /// Only say what would go, and why. Nothing is written.
-    #[arg(long, env = "VOLUME_WARDEN_DRY_RUN", action = ArgAction::SetTrue)]
+    #[arg(long, action = ArgAction::SetTrue)]
     dry_run: bool,
 
     /// Collect once.
-    #[arg(long, env = "VOLUME_WARDEN_ONCE", action = ArgAction::SetTrue)]
+    #[arg(long, action = ArgAction::SetTrue)]
     once: bool,
 
     /// How the report looks.
-    #[arg(
-        short,
-        long,
-        env = "VOLUME_WARDEN_OUTPUT",
-        value_enum,
-        default_value = "table"
-    )]
+    #[arg(short, long, value_enum, default_value = "table")]
     output: gc_report::Output,
 
     #[command(flatten)]
@@ -39,7 +32,7 @@ pub struct GcOptions {
     #[command(flatten)]
     backend: BackendOptions,
     #[command(flatten)]
-    collecting: CollectingOptions,
+    collection: CollectionOptions,
 }
 
 /// Runs one collection.
@@ -65,9 +58,7 @@ pub fn run(options: GcOptions) -> anyhow::Result<()> {
 }
 
 fn misused(sentence: &str) -> anyhow::Result<()> {
-    Err(Cli::command()
-        .error(ErrorKind::MissingRequiredArgument, sentence)
-        .into())
+    Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, sentence).into())
 }
 
 async fn collect(options: GcOptions) -> anyhow::Result<()> {
@@ -76,15 +67,15 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
         output,
         cluster,
         backend,
-        collecting,
+        collection,
         ..
     } = options;
     let Some(storage) = backend.backend().await? else {
         return Ok(());
     };
     let client = cluster.client().await?;
-    let scoped = collecting.names_scope() || backend.scope() == Scope::Seen;
-    let options = Arc::new(collecting.collecting(&backend, dry_run));
+    let scoped = collection.names_scope() || backend.scope() == Scope::Seen;
+    let options = Arc::new(collection.options(&backend, dry_run));
     // Next to a server that leads it does no harm: every deletion says which version of the namespace it means.
     let leadership = None;
     let remover = Remover::new(&client, &storage, &options, &Arc::default(), leadership);

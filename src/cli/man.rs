@@ -1,7 +1,6 @@
 //! `volume-warden man`
 
-use super::Cli;
-use clap::{Args, Command, CommandFactory, error::ErrorKind};
+use clap::{Args, Command, error::ErrorKind};
 use clap_mangen::Man;
 use std::io::{self, Write};
 
@@ -16,8 +15,7 @@ pub struct ManOptions {
 ///
 /// # Errors
 /// When there is no such command, or standard output cannot be written.
-pub fn run(options: ManOptions) -> anyhow::Result<()> {
-    let mut program = Cli::command();
+pub fn run(options: ManOptions, mut program: Command) -> anyhow::Result<()> {
     // Gives each command the name it is called by.
     program.build();
     let page = match options.command {

@@ -1,20 +1,17 @@
 //! The command line. Every flag is also an environment variable.
 
-mod backend;
 mod certificate;
-mod collecting;
 mod completions;
+mod component_flags;
 mod connection;
 mod drain;
 mod gc;
 mod gc_report;
-mod go_duration;
 mod man;
 mod options;
 mod print;
 mod probe;
-mod provisioner;
-mod releaser;
+mod renamed;
 mod run;
 mod signals;
 mod single_dash;
@@ -23,8 +20,8 @@ mod tls;
 mod why;
 mod why_tree;
 
-use crate::version;
-use clap::{CommandFactory, Parser, Subcommand};
+use crate::{component::ComponentRef, version};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, builder};
 use std::{ffi::OsString, process::ExitCode};
 
 pub use options::RunOptions;
@@ -68,36 +65,91 @@ enum Command {
     Man(man::ManOptions),
 }
 
-impl Cli {
-    /// Of the arguments of this process. It ends here if they are wrong, or only ask for help.
-    pub fn from_arguments() -> Self {
-        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-        if let Err(error) = single_dash::refuse(&arguments, Self::command()) {
-            error.exit();
-        }
-        Self::parse()
-    }
+/// The command line for these components: each adds its flags to `run`.
+pub fn command(components: &[ComponentRef]) -> clap::Command {
+    let names: Vec<_> = components.iter().map(|each| each.name()).collect();
+    let named = |help: &'static str| {
+        let parser = builder::PossibleValuesParser::new(names.clone());
+        move |argument: Arg| argument.value_parser(parser).help(help)
+    };
+    Cli::command()
+        .mut_subcommand("run", |run| {
+            let run = run.mut_arg("components", named("Components to run; all by default"));
+            components.iter().fold(run, |run, each| each.flags(run))
+        })
+        .mut_subcommand("drain", |drain| {
+            let help = "Components to drain; all by default. None of them may be running";
+            drain.mut_arg("components", named(help))
+        })
+        .mut_subcommands(|command| command.mut_args(completed))
+}
 
-    /// Does what the command line says, with the exit codes of its help.
-    pub fn run(self) -> ExitCode {
-        let done = match self.command {
-            Command::Run(options) => run::run(*options).map(|()| ExitCode::SUCCESS),
-            Command::Drain(options) => drain::run(*options),
+/// What is the same for every flag: its environment variable, its old name, and how a boolean value is given.
+fn completed(argument: Arg) -> Arg {
+    let Some(flag) = argument.get_long().map(str::to_owned) else {
+        return argument;
+    };
+    let argument = argument.env(renamed::variable(&flag));
+    let argument = match renamed::old_name(&flag) {
+        Some(old) => argument.alias(old),
+        None => argument,
+    };
+    match argument.get_value_names() {
+        Some([name]) if name == "BOOL" => argument
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+        _ => argument,
+    }
+}
+
+/// Runs the program with these components and the arguments of this process. Returns the exit codes of its help, or exits if the
+/// arguments are wrong or only ask for help.
+pub fn main(components: &'static [ComponentRef]) -> ExitCode {
+    let mut command = command(components);
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Err(error) = single_dash::refuse(&arguments, command.clone()) {
+        error.exit();
+    }
+    let cli = Cli::from_arg_matches(&command.get_matches_mut());
+    let cli = cli.unwrap_or_else(|error| error.format(&mut command).exit());
+    match cli.run(components, renamed::warnings(&arguments)) {
+        Ok(code) => code,
+        Err(error) => match error.downcast::<clap::Error>() {
+            // Options that contradict each other are found when they are put together.
+            Ok(usage) => usage.format(&mut command).exit(),
+            Err(error) => {
+                eprintln!("volume-warden: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+impl Cli {
+    fn run(
+        self,
+        components: &'static [ComponentRef],
+        warnings: Vec<String>,
+    ) -> anyhow::Result<ExitCode> {
+        if let Command::Run(options) = self.command {
+            return run::run(*options, components, warnings).map(|()| ExitCode::SUCCESS);
+        }
+        for warning in warnings {
+            eprintln!("volume-warden: {warning}");
+        }
+        match self.command {
+            Command::Run(_) => unreachable!(),
+            Command::Drain(options) => drain::run(*options, components),
             Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Why(options) => why::run(options),
             Command::Probe(options) => probe::run(options),
-            Command::Completions(options) => completions::run(options).map(|()| ExitCode::SUCCESS),
-            Command::Man(options) => man::run(options).map(|()| ExitCode::SUCCESS),
-        };
-        match done {
-            Ok(code) => code,
-            Err(error) => {
-                // A combination that only becomes clear while it is put together.
-                if let Some(usage) = error.downcast_ref::<clap::Error>() {
-                    usage.exit();
-                }
-                eprintln!("volume-warden: {error:#}");
-                ExitCode::FAILURE
+            Command::Completions(options) => {
+                completions::run(options, command(components)).map(|()| ExitCode::SUCCESS)
+            }
+            Command::Man(options) => {
+                man::run(options, command(components)).map(|()| ExitCode::SUCCESS)
             }
         }
     }
@@ -106,15 +158,16 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::components;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command(components::ALL).debug_assert();
     }
 
     #[test]
     fn every_flag_is_an_environment_variable_too() {
-        let mut command = Cli::command();
+        let mut command = command(components::ALL);
         let commands = command.get_subcommands_mut();
         let arguments = commands.flat_map(|command| command.get_arguments());
         let flags = arguments.filter(|argument| !argument.is_positional());

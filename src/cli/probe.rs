@@ -46,7 +46,7 @@ impl Question {
 
 /// 0 if it is, 1 if it is not or does not answer.
 pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
-    let address = command.options.probe_address;
+    let address = command.options.probe_bind_address;
     let answer = ask(address, command.question.path());
     let answer = answer.with_context(|| format!("no answer from {address}"))?;
     let (head, body) = answer

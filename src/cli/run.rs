@@ -2,15 +2,16 @@
 
 use super::{
     certificate::{Front, Serving},
+    connection::Chosen,
     options::RunOptions,
     signals::Signals,
     tasks::Tasks,
 };
 use crate::{
     admission::{self, Limits},
-    assembly::{Assembly, Context},
-    cluster::{Apply, Configuration, Elector, LeaseName, Tokens},
-    components::{Component, namespace_gc::GcConfig},
+    assembly::Assembly,
+    cluster::{Apply, Configuration, Elector, Feeds, LeaseName, SharedList, Tokens},
+    component::{ComponentRef, Shared},
     listener,
     telemetry::{
         Metrics,
@@ -27,8 +28,8 @@ use tokio::net::TcpListener;
 /// For the Lease's release, once everything else has ended.
 const LAST_CALL: Duration = Duration::from_secs(6);
 
-/// Runs until SIGTERM or SIGINT.
-pub fn run(options: RunOptions) -> anyhow::Result<()> {
+/// Runs until SIGTERM or SIGINT, with the components of `all` that are enabled. Logs the warnings first.
+pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -37,13 +38,16 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
     let _traces = crate::telemetry::otlp::init(options.log_format, runtime.handle())?;
     #[cfg(not(feature = "otlp"))]
     crate::telemetry::logs::init(options.log_format);
-    runtime.block_on(Process::start(options)?.run())
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    runtime.block_on(Process::start(options, all)?.run())
 }
 
 /// What this process is made of.
 struct Process {
     options: RunOptions,
-    components: Vec<Component>,
+    components: Vec<ComponentRef>,
     system_namespace: String,
     lease: LeaseName,
     metrics: Arc<Metrics>,
@@ -58,13 +62,17 @@ struct Sockets {
 }
 
 impl Process {
-    fn start(options: RunOptions) -> anyhow::Result<Self> {
-        let components = options.components();
+    fn start(options: RunOptions, all: &[ComponentRef]) -> anyhow::Result<Self> {
+        let components = options.components.of(all);
         let system_namespace = options.cluster.system_namespace();
         let id = &options.controller.controller_id;
+        let chosen = Chosen {
+            enabled: &components,
+            all,
+        };
         let lease = options
             .lease
-            .name(&system_namespace, &components, id, options.dry_run)?;
+            .name(&system_namespace, chosen, id, options.dry_run)?;
         Ok(Self {
             options,
             components,
@@ -92,12 +100,15 @@ impl Process {
         // First of all: a process that cannot serve must not win the Lease either.
         let sockets = self.listen()?;
         let serving = self.serving(&client).await?;
-        let collecting = self.collecting().await?;
         // From the first task on, none of them ends without a goodbye: the Lease would stay held.
         let signals = Signals::new()?;
-        let assembly = self.components(&client, collecting);
-        let front = serving
-            .map(|serving| serving.follow(&mut self.tasks, assembly.apply(), self.lease.clone()));
+        let (shared, elector) = self.shared(&client);
+        let assembly = Assembly::new(&self.components, shared).await?;
+        let stop = self.tasks.stop.clone();
+        self.tasks.spawn("leader election", elector.run(stop));
+        let apply = assembly.shared().apply.clone();
+        let front =
+            serving.map(|serving| serving.follow(&mut self.tasks, apply, self.lease.clone()));
         self.serve(sockets, assembly, &client, front);
         let limits = Limits::default();
         self.tasks
@@ -122,56 +133,34 @@ impl Process {
         load.await.map(Some)
     }
 
-    /// A root that is none is told at once. A backend that is down is waited for.
-    async fn collecting(&self) -> anyhow::Result<Option<GcConfig>> {
-        let options = &self.options;
-        if !self.components.contains(&Component::NamespaceGc) {
-            return Ok(None);
-        }
-        let Some(backend) = options.backend.backend().await? else {
-            return Ok(None);
-        };
-        let chosen = options
-            .collecting
-            .collecting(&options.backend, options.dry_run);
-        Ok(Some(GcConfig {
-            backend,
-            options: Arc::new(options.period.repeated(chosen)),
-            lease: self.lease.clone(),
-            system_namespace: self.system_namespace.clone(),
-        }))
-    }
-
-    fn components(&mut self, client: &Client, collecting: Option<GcConfig>) -> Assembly {
-        let lease = self.lease.clone();
-        let leases = Api::namespaced(client.clone(), &lease.namespace);
-        let (elector, leadership) = Elector::new(leases, lease, self.metrics.clone());
-        let options = &self.options;
-        let limit = options.cluster.max_in_flight.into();
-        let apply = Arc::new(Apply::new(
+    fn shared(&self, client: &Client) -> (Shared, Elector) {
+        let (options, metrics) = (&self.options, &self.metrics);
+        let leases = Api::namespaced(client.clone(), &self.lease.namespace);
+        let (elector, leadership) = Elector::new(leases, self.lease.clone(), metrics.clone());
+        let apply = Apply::new(
             client.clone(),
             leadership.clone(),
-            limit,
+            options.cluster.max_in_flight.into(),
             options.dry_run,
-            self.metrics.clone(),
-        ));
-        let id = &options.controller.controller_id;
-        let context = Context {
+            metrics.clone(),
+        );
+        let shared = Shared {
+            flags: options.component_flags.0.clone(),
             client: client.clone(),
             namespace: options.cluster.namespace(),
+            system_namespace: self.system_namespace.clone(),
             exempt: vec!["kube-system".into(), self.system_namespace.clone()],
-            finished_pods: options.protection.finished_pods.into(),
-            provisioning: Arc::new(options.provisioner.provisioning(id)),
-            releasing: options.releaser.releasing(id),
-            collecting,
-            apply,
+            controller_id: options.controller.controller_id.clone(),
+            dry_run: options.dry_run,
+            lease: self.lease.clone(),
+            feeds: Feeds::new(metrics),
+            live_pods: SharedList::namespaced(metrics.clone(), client),
+            apply: Arc::new(apply),
             leadership,
-            metrics: self.metrics.clone(),
+            metrics: metrics.clone(),
+            stop: self.tasks.stop.clone(),
         };
-        let assembly = Assembly::new(&self.components, context, &self.tasks.stop);
-        let stop = self.tasks.stop.clone();
-        self.tasks.spawn("leader election", elector.run(stop));
-        assembly
+        (shared, elector)
     }
 
     fn listen(&self) -> anyhow::Result<Sockets> {
@@ -179,13 +168,13 @@ impl Process {
         let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
         let bind = |address| listener::bind(address).with_context(cannot(address));
         let https = match !self.configurations().is_empty() {
-            true => Some(bind(server.webhook_address)?),
+            true => Some(bind(server.webhook_bind_address)?),
             false => None,
         };
         Ok(Sockets {
             https,
-            metrics: bind(server.metrics_address)?,
-            probes: bind(server.probes.probe_address)?,
+            metrics: bind(server.metrics_bind_address)?,
+            probes: bind(server.probes.probe_bind_address)?,
         })
     }
 
@@ -205,7 +194,7 @@ impl Process {
             longest_timeout: self.options.server.max_webhook_timeout,
             metrics: metrics.clone(),
         };
-        let router = admission::router(std::mem::take(&mut assembly.hooks), &options);
+        let router = admission::router(std::mem::take(&mut assembly.webhooks), &options);
         let limits = Limits::default();
         // The webhooks are answered from the watches, and probed, to the end of their lame duck.
         let needed = limits.lame_duck;
@@ -218,8 +207,8 @@ impl Process {
         for (kind, watch) in assembly.watches() {
             self.tasks.spawn_endless(kind, needed, watch);
         }
-        for reconciler in assembly.reconcilers() {
-            self.tasks.spawn("a reconciler", reconciler);
+        for task in assembly.tasks() {
+            self.tasks.spawn("a reconciler", task);
         }
         let probes = health::serve_probes(sockets.probes, missing.clone());
         self.tasks.spawn_endless("the probe server", needed, probes);

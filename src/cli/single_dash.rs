@@ -1,6 +1,7 @@
 //! Flags with a single dash, as Go programs take them: whoever comes from one is told, instead of being misunderstood.
 
-use clap::{Command, error::ErrorKind};
+use super::renamed::old_name;
+use clap::{Arg, Command, error::ErrorKind};
 use std::ffi::{OsStr, OsString};
 
 /// Checks the arguments, without the program's name, before they are parsed.
@@ -14,16 +15,17 @@ pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(),
     else {
         return Ok(());
     };
-    let known = command
-        .get_subcommands()
-        .flat_map(Command::get_arguments)
-        .any(|argument| argument.get_long() == Some(name));
-    let told = if known {
-        format!("flags begin with two dashes here: --{name}")
-    } else {
-        format!("flags begin with two dashes here, and there is no --{name}")
+    let known = {
+        let flags = command.get_subcommands().flat_map(Command::get_arguments);
+        let mut flags = flags.filter_map(Arg::get_long);
+        let known = flags.find(|flag| *flag == name || old_name(flag) == Some(name));
+        known.map(str::to_owned)
     };
-    Err(command.error(ErrorKind::UnknownArgument, told))
+    let message = match known {
+        Some(flag) => format!("flags begin with two dashes here: --{flag}"),
+        None => format!("flags begin with two dashes here, and there is no --{name}"),
+    };
+    Err(command.error(ErrorKind::UnknownArgument, message))
 }
 
 /// The name of the flag, without dash and value.

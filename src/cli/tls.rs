@@ -1,11 +1,11 @@
 //! The flags of the certificate, and of who may call.
 
-use super::{Cli, go_duration};
 use crate::{
     admission::Rotation,
+    go_duration,
     tls::{Clients, Lifetimes, Mounted},
 };
-use clap::{Args, CommandFactory, error::ErrorKind};
+use clap::{Args, error::ErrorKind};
 use std::{path::PathBuf, time::Duration};
 
 #[derive(Debug, Args)]
@@ -13,54 +13,28 @@ use std::{path::PathBuf, time::Duration};
 pub(super) struct TlsOptions {
     /// Certificate chain to serve, PEM, reloaded when it changes. Without it Volume Warden makes a CA and a certificate of its
     /// own and publishes the CA in its webhook configurations.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_TLS_CERT_FILE",
-        requires = "tls_key_file",
-        value_name = "FILE"
-    )]
+    #[arg(long, requires = "tls_private_key_file", value_name = "FILE")]
     tls_cert_file: Option<PathBuf>,
 
     /// The certificate's private key, PEM.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_TLS_KEY_FILE",
-        requires = "tls_cert_file",
-        value_name = "FILE"
-    )]
-    tls_key_file: Option<PathBuf>,
+    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
+    tls_private_key_file: Option<PathBuf>,
 
     /// Secret of the self-made certificate, shared by all replicas.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_TLS_SECRET_NAME",
-        default_value = "volume-warden-tls",
-        value_name = "NAME"
-    )]
+    #[arg(long, default_value = "volume-warden-tls", value_name = "NAME")]
     pub(super) tls_secret_name: String,
 
     /// Service the webhook configurations name; the self-made certificate is for it.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_SERVICE_NAME",
-        default_value = "volume-warden",
-        value_name = "NAME"
-    )]
+    #[arg(long, default_value = "volume-warden", value_name = "NAME")]
     pub(super) service_name: String,
 
     /// Secret that stores the path of the webhooks. The API server is the only client that learns this path.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_WEBHOOK_PATH_SECRET",
-        default_value = "volume-warden-serving",
-        value_name = "NAME"
-    )]
+    #[arg(long, default_value = "volume-warden-serving", value_name = "NAME")]
     pub(super) webhook_path_secret: String,
 
     /// Age at which the path of the webhooks is replaced, at least 10s. The path before it is accepted for another hour.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_WEBHOOK_PATH_ROTATION",
         default_value = "720h",
         value_parser = rotation,
         value_name = "DURATION"
@@ -70,7 +44,6 @@ pub(super) struct TlsOptions {
     /// For how long a self-made CA is valid. It is replaced at two thirds of that.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_TLS_CA_LIFETIME",
         default_value = "8760h",
         value_parser = go_duration::parse,
         // Beside files nothing is made, and it would be without effect.
@@ -82,7 +55,6 @@ pub(super) struct TlsOptions {
     /// For how long a self-made certificate is valid; half as long as its CA at most. It is renewed at two thirds of that.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_TLS_CERTIFICATE_LIFETIME",
         default_value = "2160h",
         value_parser = go_duration::parse,
         // Beside files nothing is made, and it would be without effect.
@@ -93,13 +65,12 @@ pub(super) struct TlsOptions {
 
     /// CAs of clients, PEM, reloaded when it changes: nobody else than a client with a certificate of one of them may call the
     /// webhooks. The API server has to be told to show one.
-    #[arg(long, env = "VOLUME_WARDEN_CLIENT_CA_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
 
     /// Common names that such a certificate may have [default: any]
     #[arg(
         long,
-        env = "VOLUME_WARDEN_CLIENT_ALLOWED_NAME",
         requires = "client_ca_file",
         value_delimiter = ',',
         value_parser = clap::builder::NonEmptyStringValueParser::new(),
@@ -133,13 +104,16 @@ impl TlsOptions {
         let lifetimes = Lifetimes::new(self.tls_ca_lifetime, self.tls_certificate_lifetime);
         lifetimes.map_err(|told| {
             let told = format!("--tls-ca-lifetime, --tls-certificate-lifetime: {told}");
-            Cli::command().error(ErrorKind::ValueValidation, told)
+            clap::Error::raw(ErrorKind::ValueValidation, told)
         })
     }
 
     /// The files with the certificate, where there are any.
     pub(super) fn mounted(&self) -> Option<Mounted> {
-        let files = self.tls_cert_file.clone().zip(self.tls_key_file.clone());
+        let files = self
+            .tls_cert_file
+            .clone()
+            .zip(self.tls_private_key_file.clone());
         files.map(|(certificate, key)| Mounted { certificate, key })
     }
 

@@ -34,29 +34,23 @@ pub struct WhyOptions {
     name: String,
 
     /// Its namespace [default: that of the kubeconfig's context]
-    #[arg(
-        short,
-        long,
-        env = "VOLUME_WARDEN_NAMESPACE",
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
     /// How the answer is written.
-    #[arg(short, long, env = "VOLUME_WARDEN_OUTPUT", value_enum, default_value_t)]
+    #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
     /// Look again every two seconds, and write the answer whenever it has changed, until the object is gone.
-    #[arg(short, long, env = "VOLUME_WARDEN_WATCH", default_value_t)]
+    #[arg(short, long, default_value_t)]
     watch: bool,
 
     /// Kubeconfig file [default: as kubectl: $KUBECONFIG, else ~/.kube/config; in a pod its service account]
-    #[arg(long, env = "VOLUME_WARDEN_KUBECONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig [default: the current one]
-    #[arg(long, env = "VOLUME_WARDEN_CONTEXT", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
 

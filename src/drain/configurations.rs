@@ -2,7 +2,7 @@
 
 use crate::{
     cluster::{Applied, Apply, Configuration, UNHURRIED, existing, within},
-    components::Component,
+    component::ComponentRef,
 };
 use anyhow::{Context as _, bail};
 use kube::{
@@ -20,7 +20,7 @@ const TRIES: u32 = 5;
 pub async fn delete(
     client: &Client,
     apply: &Apply,
-    components: &[Component],
+    components: &[ComponentRef],
     say: &mut impl FnMut(&str),
 ) -> anyhow::Result<Vec<Configuration>> {
     let mut deleted = Vec::new();
@@ -94,6 +94,7 @@ async fn read(client: &Client, configuration: Configuration) -> anyhow::Result<O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{component::Component, components::pvc_protection::PvcProtection};
     use kube::client::Body;
 
     async fn answered(body: &'static str) -> anyhow::Result<Option<ObjectMeta>> {
@@ -103,8 +104,7 @@ mod tests {
             std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
         });
         let client = Client::new(service, "default");
-        let component = Component::PvcProtection;
-        let configuration = component.webhook_configurations().first();
+        let configuration = PvcProtection.webhook_configurations().first();
         read(&client, *configuration.expect("it has one")).await
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     cluster::{LeaseName, UNHURRIED, within},
-    components::{Component, PART_OF},
+    component::{ComponentRef, PART_OF, is_led_by},
 };
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -40,13 +40,17 @@ impl Found {
 ///
 /// # Errors
 /// When they cannot be listed.
-pub async fn of(client: &Client, components: &[Component]) -> anyhow::Result<Vec<Found>> {
+pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<Vec<Found>> {
     let (label, value) = PART_OF;
     let ours = ListParams::default().labels(&format!("{label}={value}"));
     let leases = Api::<Lease>::all(client.clone());
     let listed = within(UNHURRIED, leases.list(&ours)).await;
     let listed = listed.context("the Leases could not be listed, so nothing is concluded")?;
-    let concern = |lease: &Lease| components.iter().any(|each| each.is_led_by(lease.labels()));
+    let concern = |lease: &Lease| {
+        components
+            .iter()
+            .any(|each| is_led_by(*each, lease.labels()))
+    };
     let concerning = listed.items.into_iter().filter(concern);
     Ok(concerning.map(found).collect())
 }

@@ -7,9 +7,13 @@ use super::{
 use crate::{
     causes::{FinishedPods, uses},
     cluster::Store,
+    component::ComponentRef,
     components::{
-        Component,
-        pvc_retention::{self, Update},
+        pv_protection::PvProtection,
+        pv_releaser::PvReleaser,
+        pvc_protection::PvcProtection,
+        pvc_provisioner::PvcProvisioner,
+        pvc_retention::{self, PvcRetention, Update},
     },
     objects::{
         Claim, ControllerId, Kind, ObjectName, Pod, Volume,
@@ -24,7 +28,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// Of which components.
-    pub components: Vec<Component>,
+    pub components: Vec<ComponentRef>,
     /// Kubernetes' own controllers are on, so what they would write themselves stays.
     pub in_tree: bool,
     /// Labels with this value are ours.
@@ -32,7 +36,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    fn drains(&self, component: Component) -> bool {
+    fn drains(&self, component: ComponentRef) -> bool {
         self.components.contains(&component)
     }
 }
@@ -65,7 +69,7 @@ impl fmt::Display for InUse {
 /// What there is to do.
 pub fn plan(world: &World, terms: &Terms) -> Plan {
     let mut plan = Plan::default();
-    let mut updates = if terms.drains(Component::PvcRetention) {
+    let mut updates = if terms.drains(&PvcRetention) {
         pvc_retention::to_take_back(&world.caches, terms.in_tree)
     } else {
         Default::default()
@@ -109,11 +113,11 @@ impl Plan {
         if let Some(update) = update {
             piece.owners_and_mark(claim, &update);
         }
-        if terms.drains(Component::PvcProvisioner) {
+        if terms.drains(&PvcProvisioner) {
             piece.made_for_a_pod(claim, &terms.id);
         }
         let protected = finalizers::has(&claim.finalizers, PVC_PROTECTION);
-        if protected && terms.drains(Component::PvcProtection) && !terms.in_tree {
+        if protected && terms.drains(&PvcProtection) && !terms.in_tree {
             match user {
                 Some(pod) => self.hold(kind, name, format!("the pod {pod} uses it")),
                 None => piece.finalizer(&claim.finalizers, PVC_PROTECTION),
@@ -129,11 +133,11 @@ impl Plan {
             .managed_by
             .as_deref()
             .and_then(|labels| labels.releaser.as_deref());
-        if terms.drains(Component::PvReleaser) && label == Some(terms.id.as_str()) {
+        if terms.drains(&PvReleaser) && label == Some(terms.id.as_str()) {
             piece.label(RELEASER_LABEL);
         }
         let protected = finalizers::has(&volume.finalizers, PV_PROTECTION);
-        if protected && terms.drains(Component::PvProtection) && !terms.in_tree {
+        if protected && terms.drains(&PvProtection) && !terms.in_tree {
             if volume.deleting && volume.phase == Phase::Bound {
                 let claim = volume
                     .claim_ref

@@ -3,7 +3,15 @@
 use super::*;
 use crate::{
     cluster::Feed,
-    components::{Component, pvc_retention::Caches},
+    component::ComponentRef,
+    components::{
+        ALL,
+        pv_protection::PvProtection,
+        pv_releaser::PvReleaser,
+        pvc_protection::PvcProtection,
+        pvc_provisioner::PvcProvisioner,
+        pvc_retention::{Caches, PvcRetention},
+    },
     objects::{
         Claim, Pod, StatefulSet, Tracked, claim::ClaimWire, pod::PodWire, volume::VolumeWire,
     },
@@ -20,7 +28,7 @@ const GOING: &str = "2026-01-01T00:00:00Z";
 
 fn off() -> Terms {
     Terms {
-        components: Component::ALL.to_vec(),
+        components: ALL.to_vec(),
         in_tree: false,
         id: Default::default(),
     }
@@ -33,7 +41,7 @@ fn on() -> Terms {
     }
 }
 
-fn only(component: Component) -> Terms {
+fn only(component: ComponentRef) -> Terms {
     Terms {
         components: vec![component],
         ..off()
@@ -112,12 +120,12 @@ fn finalizers_go_where_nobody_else_would_take_them() {
     ];
     assert_eq!(taken(claim.clone(), volume.clone(), &off()), both);
     assert_eq!(taken(claim.clone(), volume.clone(), &on()), [""; 0]);
-    let claims_only = only(Component::PvcProtection);
+    let claims_only = only(&PvcProtection);
     assert_eq!(
         taken(claim.clone(), volume.clone(), &claims_only),
         both[..1]
     );
-    let volumes_only = only(Component::PvProtection);
+    let volumes_only = only(&PvProtection);
     assert_eq!(taken(claim, volume, &volumes_only), both[1..]);
     assert_eq!(
         taken(json!({"finalizers": ["other"]}), json!({}), &off()),
@@ -175,17 +183,17 @@ fn labels_and_marks_with_our_id_go() {
     ];
     assert_eq!(taken(claim.clone(), volume.clone(), &off()), expected);
     assert_eq!(taken(claim.clone(), volume.clone(), &on()), expected);
-    let component = only(Component::PvReleaser);
+    let component = only(&PvReleaser);
     assert_eq!(
         taken(claim.clone(), volume.clone(), &component),
         expected[3..]
     );
-    let component = only(Component::PvcProvisioner);
+    let component = only(&PvcProvisioner);
     assert_eq!(
         taken(claim.clone(), volume.clone(), &component),
         expected[1..3]
     );
-    let component = only(Component::PvcRetention);
+    let component = only(&PvcRetention);
     assert_eq!(taken(claim, volume, &component), expected[..1]);
 }
 

@@ -128,9 +128,9 @@ fn kubeconfig_for(directory: &TempDir, server: SocketAddr) -> PathBuf {
 fn run(kubeconfig: &Path, arguments: &[&str]) -> Command {
     let mut command = warden(&["run"]);
     command
-        .env("VOLUME_WARDEN_WEBHOOK_ADDRESS", "127.0.0.1:0")
-        .env("VOLUME_WARDEN_METRICS_ADDRESS", "127.0.0.1:0")
-        .env("VOLUME_WARDEN_PROBE_ADDRESS", "127.0.0.1:0")
+        .env("VOLUME_WARDEN_WEBHOOK_BIND_ADDRESS", "127.0.0.1:0")
+        .env("VOLUME_WARDEN_METRICS_BIND_ADDRESS", "127.0.0.1:0")
+        .env("VOLUME_WARDEN_PROBE_BIND_ADDRESS", "127.0.0.1:0")
         .env("VOLUME_WARDEN_KUBECONFIG", kubeconfig)
         .args(arguments);
     command
@@ -144,8 +144,14 @@ fn what_the_command_line_has_wrong_is_told() {
         (&[], &["Usage:"]),
         (&["run", "--components", "nonsense"], known),
         (&["run", "--components", "pv-protection,nonsense"], known),
-        (&["run", "--tls-cert-file", "a"], &["--tls-key-file"]),
-        (&["run", "--tls-key-file", "a"], &["--tls-cert-file"]),
+        (
+            &["run", "--tls-cert-file", "a"],
+            &["--tls-private-key-file"],
+        ),
+        (
+            &["run", "--tls-private-key-file", "a"],
+            &["--tls-cert-file"],
+        ),
         (
             &["run", "--client-allowed-name", "a"],
             &["--client-ca-file"],
@@ -159,8 +165,8 @@ fn what_the_command_line_has_wrong_is_told() {
         (&["drain"], &["--in-tree"]),
         (&["drain", "--in-tree=maybe"], &["--in-tree", "off"]),
         (
-            &["run", "--webhook-address", "9443"],
-            &["--webhook-address"],
+            &["run", "--webhook-bind-address", "9443"],
+            &["--webhook-bind-address"],
         ),
         (&["gc", "--once"], &["--storage-backend"]),
         (&["gc", storageos], &["--dry-run", "--once"]),
@@ -173,7 +179,7 @@ fn what_the_command_line_has_wrong_is_told() {
             &["--directory-root"],
         ),
         (
-            &["gc", "--once", storageos, "--api-endpoint=http://h"],
+            &["gc", "--once", storageos, "--storageos-endpoint=http://h"],
             &["--insecure-http"],
         ),
         (
@@ -249,7 +255,7 @@ fn flags_with_a_single_dash_are_told_the_right_way() {
         ),
         (
             &["-lease-lock-name=a"],
-            "flags begin with two dashes here: --lease-lock-name\n",
+            "flags begin with two dashes here: --leader-elect-resource-name\n",
         ),
         (
             &["run", "-logtostderr"],
@@ -283,9 +289,9 @@ fn switches_take_a_value_and_need_none() {
 fn an_id_that_no_lease_can_be_named_after_is_told() {
     let nowhere = Path::new("/nowhere/kubeconfig");
     let id = ["--controller-id", "Blue"];
-    failed(run(nowhere, &id), "--lease-lock-name");
+    failed(run(nowhere, &id), "--leader-elect-resource-name");
     for named in [
-        &["--lease-lock-name", "blue"][..],
+        &["--leader-elect-resource-name", "blue"][..],
         &["--components", "pv-protection"],
     ] {
         failed(
@@ -313,7 +319,12 @@ fn a_missing_certificate_is_told_by_name() {
     failed(
         run(
             &kubeconfig,
-            &["--tls-cert-file", "/nowhere/tls.crt", "--tls-key-file", key],
+            &[
+                "--tls-cert-file",
+                "/nowhere/tls.crt",
+                "--tls-private-key-file",
+                key,
+            ],
         ),
         "cannot read /nowhere/tls.crt",
     );
@@ -353,7 +364,7 @@ fn lifetimes_that_cannot_be_kept_are_told() {
 fn a_lifetime_of_what_is_not_made_here_is_told() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
-    let files = ["--tls-cert-file=tls.crt", "--tls-key-file=tls.key"];
+    let files = ["--tls-cert-file=tls.crt", "--tls-private-key-file=tls.key"];
     for flag in ["--tls-ca-lifetime", "--tls-certificate-lifetime"] {
         let lifetime = format!("{flag}=100h");
         let arguments = [files[0], files[1], &lifetime];
@@ -372,7 +383,11 @@ fn an_address_in_use_is_told() {
     let kubeconfig = kubeconfig(&directory);
     let taken = TcpListener::bind("127.0.0.1:0").expect("listens");
     let address = taken.local_addr().expect("an address").to_string();
-    for flag in ["--webhook-address", "--metrics-address", "--probe-address"] {
+    for flag in [
+        "--webhook-bind-address",
+        "--metrics-bind-address",
+        "--probe-bind-address",
+    ] {
         failed(
             run(&kubeconfig, &[flag, &address]),
             &format!("cannot listen on {address}"),

@@ -34,7 +34,12 @@ fn the_exit_code_is_for_the_kubelet_and_the_sentence_for_its_event() {
         ("ready", "/readyz", "503 Service Unavailable", 1),
     ] {
         let (address, server) = serving(status);
-        let ended = ended(warden(&["probe", question, "--probe-address", &address]));
+        let ended = ended(warden(&[
+            "probe",
+            question,
+            "--probe-bind-address",
+            &address,
+        ]));
         assert_eq!(ended.code, Some(code), "{}", ended.stderr);
         assert_eq!(ended.stdout, format!("{status}: a sentence\n"));
         let asked = server.join().expect("a request");
@@ -48,6 +53,6 @@ fn no_answer_is_a_failure() {
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = closed.expect("an address").to_string();
     let mut command = warden(&["probe", "live"]);
-    command.env("VOLUME_WARDEN_PROBE_ADDRESS", &address);
+    command.env("VOLUME_WARDEN_PROBE_BIND_ADDRESS", &address);
     failed(command, &format!("no answer from {address}"));
 }

@@ -172,7 +172,7 @@ async fn a_mounted_certificate_is_served() -> Result<()> {
     let file = |key: &str| files.path().join(key).to_string_lossy().into_owned();
     let served = Warden::builder(&cluster, BINARY)
         .arg(format!("--tls-cert-file={}", file("tls.crt")))
-        .arg(format!("--tls-key-file={}", file("tls.key")))
+        .arg(format!("--tls-private-key-file={}", file("tls.key")))
         .serving()
         .start()
         .await?;

@@ -34,7 +34,7 @@ impl Patient {
             .name(format!("warden-{}", self.space.name))
             .kubeconfig(self.between.kubeconfig())
             .arg(format!("--namespace={}", self.space.name))
-            .arg(format!("--lease-lock-name={}", self.space.name))
+            .arg(format!("--leader-elect-resource-name={}", self.space.name))
             .arg("--components=pvc-protection")
     }
 
@@ -278,7 +278,7 @@ async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     }
     let last = patient
         .builder()
-        .arg("--lease-lock-id=killed")
+        .arg("--leader-elect-identity=killed")
         .start()
         .await?;
     for name in names {
@@ -294,7 +294,7 @@ async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     }
     let _last = patient
         .builder()
-        .arg("--lease-lock-id=killed")
+        .arg("--leader-elect-identity=killed")
         .start()
         .await?;
     for name in ["a", "b", "c"] {
@@ -314,7 +314,7 @@ async fn die_at_next_write(patient: &Patient) -> Result<()> {
     let warden = patient
         .builder()
         .arg("--max-in-flight=1")
-        .arg("--lease-lock-id=killed")
+        .arg("--leader-elect-identity=killed")
         .start()
         .await?;
     eventually("a write is on the way, or none is left", async || {

@@ -82,10 +82,10 @@ impl History {
             .kubeconfig(self.between.kubeconfig());
         let builder = builder
             .arg(format!("--namespace={name}"))
-            .arg(format!("--lease-lock-name={name}"));
+            .arg(format!("--leader-elect-resource-name={name}"));
         self.warden = Some(
             builder
-                .arg("--lease-lock-id=history")
+                .arg("--leader-elect-identity=history")
                 .arg("--components=pvc-protection")
                 .start()
                 .await?,

@@ -1,14 +1,12 @@
 use super::*;
-use clap::Parser;
+use crate::{
+    cli::{Cli, Command, command},
+    components::ALL,
+};
+use clap::FromArgMatches;
 use kube::client::Body;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-#[derive(Parser)]
-struct Arguments {
-    #[command(flatten)]
-    run: RunOptions,
-}
 
 /// In `manifests/`, by name without its domain.
 fn shipped_timeouts() -> BTreeMap<String, Duration> {
@@ -40,13 +38,19 @@ fn shipped_timeouts() -> BTreeMap<String, Duration> {
 #[tokio::test]
 async fn no_review_may_take_longer_than_the_manifests_say() {
     install_crypto();
-    let options = Arguments::try_parse_from(["run"]).expect("no flags are needed");
+    let matches = command(ALL).try_get_matches_from(["volume-warden", "run"]);
+    let cli = Cli::from_arg_matches(&matches.expect("no flags are needed"));
+    let Ok(Command::Run(options)) = cli.map(|cli| cli.command) else {
+        panic!("another command");
+    };
     let service = tower::service_fn(|_: http::Request<Body>| {
         std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
     });
     let client = Client::new(service, "default");
-    let mut process = Process::start(options.run).expect("a process");
-    let hooks = process.components(&client, None).hooks;
+    let process = Process::start(*options, ALL).expect("a process");
+    let (shared, _elector) = process.shared(&client);
+    let assembly = Assembly::new(&process.components, shared).await;
+    let hooks = assembly.expect("components").webhooks;
     let mut timeouts: BTreeMap<String, Duration> = BTreeMap::new();
     for hook in &hooks {
         let (component, what) = hook.path[1..].split_once('/').expect("two segments");

@@ -1,96 +1,128 @@
-//! Puts the component together.
+//! The component as a value.
 
-use super::{Collection, Collector, NamespaceGc, Options, Recorder, Remover, Scope, Seen, Tell};
+use super::{
+    BackendOptions, Collection, CollectionOptions, Collector, NAME, NamespaceGcReconciler, Options,
+    Recorder, Remover, Scope, Seen, Tell, collection_options::PeriodOptions,
+};
 use crate::{
     backend::Backend,
-    cluster::{Apply, Feed, Leadership, LeaseName, WorkQueue},
-    objects::{Namespace, ObjectName},
-    telemetry::Metrics,
+    cluster::WorkQueue,
+    component::{Component, Parts, Shared},
+    objects::{Kind, ObjectName},
 };
+use clap::{Args, Command};
 use futures::future::BoxFuture;
-use kube::Client;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-/// What an installation says.
-#[derive(Clone, Debug)]
-pub struct GcConfig {
-    /// The storage.
-    pub backend: Arc<dyn Backend>,
-    /// What may be chosen.
-    pub options: Arc<Options>,
-    /// Events are about it.
-    pub lease: LeaseName,
-    /// Where the ConfigMap is.
-    pub system_namespace: String,
+/// See the module [`super`].
+pub struct NamespaceGc;
+
+/// Its flags.
+#[derive(Args)]
+struct Flags {
+    #[command(flatten)]
+    backend: BackendOptions,
+    #[command(flatten)]
+    collection: CollectionOptions,
+    #[command(flatten)]
+    period: PeriodOptions,
 }
 
-/// What every component gets.
-#[derive(Clone)]
-pub struct GcDeps {
-    /// For live reads, and the ConfigMap.
-    pub client: Client,
-    /// What the watch tells.
-    pub namespaces: Arc<Feed<Namespace>>,
-    /// For Events.
-    pub apply: Arc<Apply>,
-    /// Whether to delete.
-    pub leadership: Leadership,
-    /// Where to count.
-    pub metrics: Arc<Metrics>,
+impl Component for NamespaceGc {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn flags(&self, run: Command) -> Command {
+        Flags::augment_args(run)
+    }
+
+    fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>> {
+        Box::pin(build(shared))
+    }
 }
 
-/// The component, listening already.
-pub struct GcTasks {
-    /// The reconciler.
-    pub reconcile: NamespaceGc,
-    /// What it works off.
-    pub queue: Arc<WorkQueue<ObjectName>>,
-    /// What else has to run, until the `stop` it was made with.
-    pub background: Vec<BoxFuture<'static, ()>>,
+/// An invalid root directory is an error; a backend that is down is not.
+async fn build(shared: &Shared) -> anyhow::Result<Parts> {
+    let flags: Flags = shared.options()?;
+    let Some(backend) = flags.backend.backend().await? else {
+        return Ok(inactive("--storage-backend is not set"));
+    };
+    if shared.namespace.is_some() {
+        return Ok(inactive(
+            "--namespace is set; namespace-gc handles whole clusters",
+        ));
+    }
+    let once = flags.collection.options(&flags.backend, shared.dry_run);
+    let GcTasks {
+        reconcile,
+        queue,
+        background,
+    } = assemble(shared, &backend, Arc::new(flags.period.repeated(once)));
+    let mut parts = Parts::watching(&[Kind::Namespace]);
+    parts.pending = Some(Arc::new(move || {
+        let ready = backend.is_ready();
+        (!ready).then(|| format!("{} is not ready yet", backend.name()))
+    }));
+    parts.tasks = background;
+    parts.reconcile(shared, reconcile, queue);
+    Ok(parts)
 }
 
-/// See the module. Nothing runs yet.
-pub fn assemble(means: &GcDeps, collecting: &GcConfig, stop: &CancellationToken) -> GcTasks {
-    let GcConfig {
-        backend, options, ..
-    } = collecting;
-    let client = &means.client;
-    let leadership = Some(means.leadership.clone());
-    let remover = Remover::new(client, backend, options, &means.metrics, leadership);
-    let reconcile = NamespaceGc {
-        namespaces: means.namespaces.clone(),
+fn inactive(reason: &str) -> Parts {
+    tracing::info!(component = NAME, reason, "inactive");
+    Parts::default()
+}
+
+/// The reconciler, its queue, and the other tasks, which run until shutdown.
+pub(super) struct GcTasks {
+    pub(super) reconcile: NamespaceGcReconciler,
+    pub(super) queue: Arc<WorkQueue<ObjectName>>,
+    pub(super) background: Vec<BoxFuture<'static, ()>>,
+}
+
+/// Nothing runs yet.
+pub(super) fn assemble(
+    shared: &Shared,
+    backend: &Arc<dyn Backend>,
+    options: Arc<Options>,
+) -> GcTasks {
+    let (client, leadership) = (&shared.client, &shared.leadership);
+    let leads = Some(leadership.clone());
+    let remover = Remover::new(client, backend, &options, &shared.metrics, leads);
+    let reconcile = NamespaceGcReconciler {
+        namespaces: shared.feeds.namespaces.clone(),
         remover: Arc::new(remover),
         waiting: Arc::default(),
         soon: watch::Sender::default(),
         tell: Tell::new(
             client.clone(),
-            means.apply.clone(),
-            collecting.lease.clone(),
+            shared.apply.clone(),
+            shared.lease.clone(),
             backend.name(),
         ),
     };
     let queue = Arc::new(WorkQueue::default());
     reconcile.listen(&queue);
-    reconcile.count(&means.leadership, &means.metrics);
-    let seen = Arc::new(Seen::new(client.clone(), &collecting.system_namespace));
-    let (storage, until) = (backend.clone(), stop.clone());
-    let tending: BoxFuture<'static, ()> = Box::pin(async move { storage.tend(until).await });
+    reconcile.count(leadership, &shared.metrics);
+    let seen = Arc::new(Seen::new(client.clone(), &shared.system_namespace));
+    let (storage, stop) = (backend.clone(), shared.stop.clone());
+    let tending: BoxFuture<'static, ()> = Box::pin(async move { storage.tend(stop).await });
     let mut background = vec![tending];
     if options.scope == Scope::Seen && !options.dry_run {
         let metrics = reconcile.remover.gc_metrics.clone();
-        let recorder = Recorder::new(seen.clone(), means.leadership.clone(), metrics);
-        recorder.listen(&means.namespaces);
-        background.push(Box::pin(recorder.run(stop.clone())));
+        let recorder = Recorder::new(seen.clone(), leadership.clone(), metrics);
+        recorder.listen(&shared.feeds.namespaces);
+        background.push(Box::pin(recorder.run(shared.stop.clone())));
     }
     let collector = Collector {
         collection: Collection::new(client, reconcile.remover.clone(), seen),
         reconcile: reconcile.clone(),
         queue: queue.clone(),
-        leadership: means.leadership.clone(),
+        leadership: leadership.clone(),
     };
-    background.push(Box::pin(collector.run(stop.clone())));
+    background.push(Box::pin(collector.run(shared.stop.clone())));
     GcTasks {
         reconcile,
         queue,

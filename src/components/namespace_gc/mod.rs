@@ -24,7 +24,9 @@
 //! is not empty is tried on a schedule of its own, and can be seen in metrics and Events.
 
 mod assemble;
+mod backend_options;
 mod collection;
+mod collection_options;
 mod metered;
 mod metrics;
 mod options;
@@ -43,15 +45,17 @@ mod tell;
 mod tests;
 mod waiting;
 
-pub use assemble::{GcConfig, GcDeps, GcTasks, assemble};
+pub use assemble::NamespaceGc;
+pub use backend_options::BackendOptions;
 pub use collection::{Abort, Collection};
+pub use collection_options::CollectionOptions;
 pub use metered::Metered;
 pub use metrics::GcMetrics;
 pub use options::{Options, Scope};
 pub use periodic::Collector;
 pub use protect::Glob;
 pub use reason::Reason;
-pub use reconcile::NamespaceGc;
+pub use reconcile::NamespaceGcReconciler;
 pub use record::Recorder;
 pub use remover::{Removal, Remover};
 pub use report::{Report, Row};

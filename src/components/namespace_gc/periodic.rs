@@ -1,7 +1,7 @@
 //! Collections, one after the other, while this replica leads.
 
 use super::{
-    Collection, GcMetrics, NAME, NamespaceGc, Removal, Scope, Verdict,
+    Collection, GcMetrics, NAME, NamespaceGcReconciler, Removal, Scope, Verdict,
     collection::Collected,
     schedule::{backoff, chance},
     waiting::Origin,
@@ -32,7 +32,7 @@ pub struct Collector {
     /// What is done.
     pub collection: Collection,
     /// Who tries again, and tells users.
-    pub reconcile: NamespaceGc,
+    pub reconcile: NamespaceGcReconciler,
     /// Where what is to be tried again stands in line.
     pub queue: Arc<WorkQueue<ObjectName>>,
     /// Whether to.

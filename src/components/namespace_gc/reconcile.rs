@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 /// What the reconciler works with.
 #[derive(Clone)]
-pub struct NamespaceGc {
+pub struct NamespaceGcReconciler {
     /// What the watch told.
     pub namespaces: Arc<Feed<Namespace>>,
     /// Who deletes.
@@ -29,7 +29,7 @@ pub struct NamespaceGc {
     pub tell: Tell,
 }
 
-impl NamespaceGc {
+impl NamespaceGcReconciler {
     /// Puts a namespace in line when the watch tells that it is gone. One that is Terminating is still there.
     ///
     /// What only lacks in a new list is for a collection, which is careful with many at once: an API server that has lost its data
@@ -106,7 +106,7 @@ impl NamespaceGc {
     }
 }
 
-impl Reconcile for NamespaceGc {
+impl Reconcile for NamespaceGcReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = ObjectName;
 

@@ -11,6 +11,7 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
+mod assemble;
 mod metrics;
 mod reconcile;
 mod rule;
@@ -21,8 +22,9 @@ mod warn;
 mod warn_tests;
 
 pub use admit::{hooks, protect};
+pub use assemble::PvProtection;
 pub use metrics::register as register_metrics;
-pub use reconcile::PvProtection;
+pub use reconcile::PvProtectionReconciler;
 pub use rule::{Decision, decide};
 pub use warn::deletions_hook;
 

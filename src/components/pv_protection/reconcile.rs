@@ -12,14 +12,14 @@ use crate::{
 use std::sync::Arc;
 
 /// What the reconciler works with.
-pub struct PvProtection {
+pub struct PvProtectionReconciler {
     /// All volumes, as last told.
     pub volumes: Arc<Feed<Volume>>,
     /// The writer.
     pub apply: Arc<Apply>,
 }
 
-impl PvProtection {
+impl PvProtectionReconciler {
     /// Puts a volume in line whenever it may need work. A Bound one is woken by the binder changing its phase.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
@@ -39,7 +39,7 @@ impl PvProtection {
     }
 }
 
-impl Reconcile for PvProtection {
+impl Reconcile for PvProtectionReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = ObjectName;
 

@@ -21,6 +21,7 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
+mod assemble;
 mod caches;
 mod metrics;
 mod options;
@@ -33,10 +34,11 @@ mod tests;
 mod triggers;
 
 pub use admit::hook;
+pub use assemble::PvReleaser;
 pub use caches::Caches;
 pub use metrics::register as register_metrics;
 pub use options::{Mode, Options};
-pub use reconcile::PvReleaser;
+pub use reconcile::PvReleaserReconciler;
 pub use rule::{Attachment, Decision, Left, View, decide};
 
 /// The component's name, in the CLI and everywhere.

@@ -1,21 +1,32 @@
-//! What an installation is told about how to release.
+//! The flags of pv-releaser, which are its options.
 
 use crate::objects::{ControllerId, ManagedBy, Volume, managed_by::Ownership};
+use clap::{ArgAction, Args};
 
-/// See the module.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Options of pv-releaser.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(next_help_heading = "pv-releaser")]
+#[group(skip)]
 pub struct Options {
-    /// Which volumes are ours.
+    /// Volumes and claims labelled with it are handled.
+    #[arg(skip)]
     pub id: ControllerId,
-    /// Volumes are labelled when their claims are, and lose the label when they are released. Otherwise labels are put by hand, and
-    /// stay.
-    pub automatic: bool,
-    /// The key that the original wrote by mistake counts as well.
+
+    /// Never add or remove the managed-by label: only volumes that are labelled by hand are released, and they keep the label.
+    #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
+    pub disable_automatic_association: bool,
+
+    /// What a released volume keeps of its claim.
+    #[arg(long, value_enum, default_value_t)]
+    pub release_mode: Mode,
+
+    /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote instead of the documented one.
+    #[arg(long, action = ArgAction::Set, default_value_t = true, value_name = "BOOL")]
     pub legacy_label: bool,
-    /// A StorageClass may say that its volumes are ours.
-    pub by_class: bool,
-    /// What is left of the claim.
-    pub mode: Mode,
+
+    /// Also release volumes of StorageClasses whose annotation reclaimable-pv-releaser.kubernetes.io/controller-id is the controller id.
+    #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
+    pub associate_by_storage_class: bool,
 }
 
 /// What is left of the claim that a volume is freed of.
@@ -48,10 +59,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             id: ControllerId::default(),
-            automatic: true,
+            disable_automatic_association: false,
+            release_mode: Mode::Full,
             legacy_label: true,
-            by_class: false,
-            mode: Mode::Full,
+            associate_by_storage_class: false,
         }
     }
 }

@@ -23,8 +23,8 @@ pub fn association(volume: &Volume, id: &ControllerId) -> Vec<PatchOperation> {
 
 /// The operations that free the volume of its claim. They hold for the volume as it was seen, which was bound to one.
 pub fn release(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
-    let mut operations = freed(volume, options.mode);
-    if options.automatic {
+    let mut operations = freed(volume, options.release_mode);
+    if !options.disable_automatic_association {
         operations.extend(unlabelled(volume, options));
     }
     if volume.bound_by_controller {

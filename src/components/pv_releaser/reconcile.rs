@@ -27,7 +27,7 @@ const SURE: Duration = Duration::from_secs(5);
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// What the reconciler works with.
-pub struct PvReleaser {
+pub struct PvReleaserReconciler {
     /// What the watches told.
     pub caches: Caches,
     /// VolumeAttachments, live.
@@ -38,7 +38,7 @@ pub struct PvReleaser {
     pub told: Arc<EventDeduplicator<ObjectName, Left>>,
 }
 
-impl PvReleaser {
+impl PvReleaserReconciler {
     /// Puts a volume in line whenever something happened that may change what becomes of it.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         triggers::listen(&self.caches, queue);
@@ -111,7 +111,7 @@ impl PvReleaser {
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
             self.caches.volumes.outdate(name, volume);
-            let announcement = tell::released(volume, options.mode);
+            let announcement = tell::released(volume, options.release_mode);
             self.apply
                 .announce(regarding(name, volume), announcement, || {});
         }
@@ -142,7 +142,7 @@ impl PvReleaser {
     }
 }
 
-impl Reconcile for PvReleaser {
+impl Reconcile for PvReleaserReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = ObjectName;
 

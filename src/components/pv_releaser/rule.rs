@@ -130,13 +130,15 @@ impl View<'_> {
             .volume
             .claimed_by()
             .and_then(|claim| self.labels(claim));
-        options.automatic && self.stays() && labels.is_some_and(|each| options.is_own_claim(each))
+        !options.disable_automatic_association
+            && self.stays()
+            && labels.is_some_and(|each| options.is_own_claim(each))
     }
 
     /// A class whose volumes go with their claims says nothing to us: that is how most classes are.
     fn is_ours_by_class(&self, options: &Options) -> bool {
         let ours = self.class == Some(options.id.as_str());
-        options.by_class && ours && self.stays()
+        options.associate_by_storage_class && ours && self.stays()
     }
 
     fn is_orphaned(&self, options: &Options) -> bool {

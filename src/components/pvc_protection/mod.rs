@@ -16,9 +16,11 @@
 mod admit;
 #[cfg(test)]
 mod admit_tests;
+mod assemble;
 mod metrics;
 #[cfg(test)]
 mod metrics_tests;
+mod options;
 mod reconcile;
 mod rule;
 mod tell;
@@ -31,8 +33,9 @@ mod warn;
 mod warn_tests;
 
 pub use admit::{hooks, protect};
+pub use assemble::PvcProtection;
 pub use metrics::register as register_metrics;
-pub use reconcile::PvcProtection;
+pub use reconcile::PvcProtectionReconciler;
 pub use rule::{Cached, Step, View, decide, decide_live};
 pub use tell::Teller;
 pub use warn::deletions_hook;

@@ -24,7 +24,7 @@ use std::{sync::Arc, time::Duration};
 const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// What the reconciler works with.
-pub struct PvcProtection {
+pub struct PvcProtectionReconciler {
     /// All claims, as last told.
     pub claims: Arc<Feed<Claim>>,
     /// All pods with claims, as last told.
@@ -37,7 +37,7 @@ pub struct PvcProtection {
     pub finished_pods: FinishedPods,
 }
 
-impl PvcProtection {
+impl PvcProtectionReconciler {
     /// Puts a claim in line whenever something happened that may change its fate.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
@@ -140,7 +140,7 @@ fn target<'a>(name: &'a ObjectName, claim: &'a Claim) -> Target<'a> {
     }
 }
 
-impl Reconcile for PvcProtection {
+impl Reconcile for PvcProtectionReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = ObjectName;
 

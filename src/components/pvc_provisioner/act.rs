@@ -1,7 +1,7 @@
 //! What becomes of a decision of the reconciler.
 
 use super::{
-    ClaimRequest, NAME, Notice, PvcProvisioner,
+    ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
     notice::is_refused,
     reasons,
     rule::{Decision, User},
@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 /// What the API server refused it will mostly refuse again, until somebody changes something that we do not watch.
 const REFUSED: Duration = Duration::from_secs(30);
 
-impl PvcProvisioner {
+impl PvcProvisionerReconciler {
     /// Carries out the decision. `no_users` proves that no pod names the claim; without it nothing is deleted.
     pub(super) async fn act(
         &self,

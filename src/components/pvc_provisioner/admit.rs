@@ -103,13 +103,13 @@ impl PodWebhook {
         let (claim_requests, notices) = parse_claim_requests(&claim_requests);
         let mut said = Said::default();
         said.invalid(notices);
-        let refused = self.options.strict && said.invalid;
+        let refused = self.options.strict_templates && said.invalid;
         if request.dry_run == Some(true) {
             said.invalid(claim_requests.iter().flat_map(unknown_fields));
         } else if !refused && !claim_requests.is_empty() {
             self.provide(request, &claim_requests, &mut said).await;
         }
-        Ok(said.answer(self.options.strict))
+        Ok(said.answer(self.options.strict_templates))
     }
 
     async fn provide(&self, request: &Request, claim_requests: &[ClaimRequest], said: &mut Said) {
@@ -154,7 +154,7 @@ impl PodWebhook {
         };
         let terms = Terms {
             controller_id: &self.options.controller_id,
-            grace: self.options.grace,
+            grace: self.options.orphan_grace,
             admission_only: false,
         };
         match decide(view, terms) {

@@ -59,10 +59,10 @@ impl Default for Scene {
             claims: Vec::new(),
             options: Options {
                 controller_id: Default::default(),
-                grace: Duration::from_secs(60),
-                strict: false,
+                orphan_grace: Duration::from_secs(60),
+                strict_templates: false,
                 block_owner_deletion: false,
-                authorize: Authorize::Off,
+                authorize_requester: Authorize::Off,
             },
             allowed: true,
             dry_run: false,
@@ -221,7 +221,7 @@ async fn a_conflict_is_no_claim_and_is_tried_again_while_the_review_waits() {
 async fn bad_templates_are_told_or_refused() {
     let strict = || Scene {
         options: Options {
-            strict: true,
+            strict_templates: true,
             ..Scene::default().options
         },
         ..Scene::default()
@@ -273,7 +273,7 @@ async fn who_may_not_create_claims_gets_none() {
     let authorizing = |allowed| Scene {
         allowed,
         options: Options {
-            authorize: Authorize::PodCreator,
+            authorize_requester: Authorize::PodCreator,
             ..Scene::default().options
         },
         ..Scene::default()

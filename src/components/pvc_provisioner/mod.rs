@@ -29,11 +29,13 @@
 
 mod act;
 mod admit;
+mod assemble;
 mod caches;
 mod claim_request;
 mod marks;
 mod metrics;
 mod notice;
+mod options;
 mod parse;
 #[cfg(test)]
 mod parse_tests;
@@ -49,58 +51,23 @@ mod triggers;
 mod waiting;
 
 pub use admit::{PodWebhook, hook};
+pub use assemble::PvcProvisioner;
 pub use caches::Caches;
 pub use claim_request::ClaimRequest;
 pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
 pub use notice::Notice;
+pub use options::{Authorize, Options};
 pub use parse::parse_claim_requests;
-pub use reconcile::PvcProvisioner;
+pub use reconcile::PvcProvisionerReconciler;
 pub use requester::Requesters;
 pub use rule::{Decision, Terms, User, View, Wait, decide};
 pub use subject::Subject;
 pub use tell::Tell;
 pub use waiting::Waiting;
 
-use crate::objects::ControllerId;
-use std::time::Duration;
-
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pvc-provisioner";
-
-/// What may be chosen about it.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Written as a label on every claim, and only claims with it are ours to give away or to collect.
-    pub controller_id: ControllerId,
-    /// How long a claim may await its pod.
-    pub grace: Duration,
-    /// Pods with bad templates are refused.
-    pub strict: bool,
-    /// The owner reference to the pod has `blockOwnerDeletion`.
-    pub block_owner_deletion: bool,
-    /// Whether whoever creates a pod must be allowed to create claims.
-    pub authorize: Authorize,
-}
-
-impl Options {
-    /// Only admission creates claims.
-    pub fn authorizes(&self) -> bool {
-        self.authorize == Authorize::PodCreator
-    }
-}
-
-/// `--authorize-requester`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Authorize {
-    /// Whoever may create pods gets their claims, as with the original. Workload controllers create pods in the name of others, so
-    /// this is what most clusters need.
-    #[default]
-    Off,
-    /// Whoever creates the pod must be allowed to create claims in its namespace. Only admission creates claims then: later nobody knows
-    /// who asked.
-    PodCreator,
-}
 
 /// Why something was done or left: event reason, log field and metric label alike.
 pub mod reasons {

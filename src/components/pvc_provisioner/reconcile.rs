@@ -21,7 +21,7 @@ const GET_LIMIT: Duration = Duration::from_secs(10);
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// What the reconciler works with.
-pub struct PvcProvisioner {
+pub struct PvcProvisionerReconciler {
     /// The watches.
     pub caches: Caches,
     /// For a claim that is missing.
@@ -40,7 +40,7 @@ pub struct PvcProvisioner {
     pub waiting: Waiting,
 }
 
-impl PvcProvisioner {
+impl PvcProvisionerReconciler {
     /// Puts in line whatever may need work.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
         triggers::listen(&self.caches, &self.options.controller_id, queue);
@@ -53,7 +53,7 @@ impl PvcProvisioner {
     }
 }
 
-impl Reconcile for PvcProvisioner {
+impl Reconcile for PvcProvisionerReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = Subject;
 
@@ -74,7 +74,7 @@ impl Reconcile for PvcProvisioner {
     }
 }
 
-impl PvcProvisioner {
+impl PvcProvisionerReconciler {
     async fn claim(&self, name: &ObjectName) -> Result<(), Retry> {
         let Ok(claim) = self.caches.claim(name) else {
             return Ok(());
@@ -94,7 +94,7 @@ impl PvcProvisioner {
     fn decide<'a>(&self, view: View<'a>) -> Decision<'a> {
         let terms = Terms {
             controller_id: &self.options.controller_id,
-            grace: self.options.grace,
+            grace: self.options.orphan_grace,
             admission_only: self.options.authorizes(),
         };
         decide(view, terms)

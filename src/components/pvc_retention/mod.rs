@@ -21,6 +21,7 @@
 //! somebody else is always told of; a reference with a wrong apiVersion is repaired once instead of being written for ever.
 
 mod admit;
+mod assemble;
 mod caches;
 mod drain;
 mod judged;
@@ -40,13 +41,14 @@ mod triggers;
 mod tests;
 
 pub use admit::hook;
+pub use assemble::PvcRetention;
 pub use caches::Caches;
 pub use drain::to_take_back;
 pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
 pub use ownership::{Owner, Owners};
 pub use patch::changes;
-pub use reconcile::PvcRetention;
+pub use reconcile::PvcRetentionReconciler;
 pub use resolve_set::{Candidate, resolve_set};
 pub use rule::{Fate, Mark, PodSlot, Step, Update, Verdict, View, decide};
 pub use subject::Subject;

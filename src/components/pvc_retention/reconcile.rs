@@ -25,7 +25,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 const MAX_AGE: Duration = Duration::from_secs(2);
 
 /// What the reconciler works with.
-pub struct PvcRetention {
+pub struct PvcRetentionReconciler {
     /// What the watches told.
     pub caches: Caches,
     /// One set, live.
@@ -38,7 +38,7 @@ pub struct PvcRetention {
     pub told: Arc<EventDeduplicator>,
 }
 
-impl PvcRetention {
+impl PvcRetentionReconciler {
     /// Puts a set in line whenever something happened that may change the fate of its claims.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
         triggers::listen(&self.caches, queue);
@@ -155,7 +155,7 @@ impl PvcRetention {
 /// Why a claim is deleted by us: log field and metric label.
 const SCALED_AWAY: &str = "ScaledAway";
 
-impl PvcRetention {
+impl PvcRetentionReconciler {
     /// The set's claims, and what becomes of each by the watches. Nothing where the set is not managed.
     fn look(&self, name: &ObjectName) -> Option<Judged> {
         let set = self.caches.sets.read().last_told(name)?;
@@ -203,7 +203,7 @@ impl PvcRetention {
     }
 }
 
-impl Reconcile for PvcRetention {
+impl Reconcile for PvcRetentionReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = Subject;
 

@@ -2,7 +2,7 @@
 
 use super::{trimmed, wardens, writers};
 use crate::{
-    components::Component,
+    components::pvc_retention::PvcRetention,
     objects::{
         StatefulSet,
         stateful_set::{Policy, StatefulSetWire, readings},
@@ -167,7 +167,7 @@ fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) ->
     if writer.manager.as_deref() != Some("kube-controller-manager") {
         return None;
     }
-    let lease = wardens::at_work(world, Component::PvcRetention)?;
+    let lease = wardens::at_work(world, &PvcRetention)?;
     let sentence = format!(
         "kube-controller-manager has written the claim's owner references, and Volume Warden's pvc-retention is at work too (Lease {}/{}): both \
          look after the claims of StatefulSets.",

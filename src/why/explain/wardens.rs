@@ -1,7 +1,7 @@
 //! Whether somebody is at work who looks after the object: Volume Warden, or Kubernetes' own controllers.
 
 use crate::{
-    components::{Component, PART_OF},
+    component::{ComponentRef, PART_OF, is_led_by},
     why::{Cause, Code, Evidence, Look, Object, Selection, World},
 };
 use k8s_openapi::{
@@ -20,7 +20,7 @@ const CLOCKS: i64 = 15;
 pub(super) fn causes(
     world: &World,
     waiting: Cause,
-    component: Component,
+    component: ComponentRef,
     deleted: Option<&Time>,
 ) -> Vec<Cause> {
     let age = deleted.map_or(0, |time| world.now.as_second() - time.0.as_second());
@@ -32,7 +32,7 @@ pub(super) fn causes(
 }
 
 /// Who should have taken the protection off; nothing where that is not late, or is not known.
-fn protector(world: &World, component: Component, age: i64) -> Option<Cause> {
+fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> {
     let leases = ours(world, component)?;
     match leases.iter().find(|lease| is_held(lease, world.now)) {
         Some(_) if age < LATE => None,
@@ -45,7 +45,7 @@ fn protector(world: &World, component: Component, age: i64) -> Option<Cause> {
 }
 
 /// It runs, and cannot.
-fn late(lease: &Lease, component: Component, age: i64) -> Cause {
+fn late(lease: &Lease, component: ComponentRef, age: i64) -> Cause {
     let namespace = lease.namespace().unwrap_or_default();
     let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
     let holder = lease
@@ -64,7 +64,7 @@ fn late(lease: &Lease, component: Component, age: i64) -> Cause {
 }
 
 /// Volume Warden is installed, so the work is its.
-fn silent(lease: &Lease, component: Component) -> Cause {
+fn silent(lease: &Lease, component: ComponentRef) -> Cause {
     let namespace = lease.namespace().unwrap_or_default();
     let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
     let sentence = format!(
@@ -78,7 +78,7 @@ fn silent(lease: &Lease, component: Component) -> Cause {
 }
 
 /// Volume Warden is not installed. Whether the controller in question is switched on cannot be seen, but whether its process runs can.
-fn in_tree(world: &World, component: Component) -> Option<Cause> {
+fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let object = in_tree_lease();
     let found = world.get::<Lease>(object.namespace_name(), &object.name.name);
     let (sentence, since) = match found {
@@ -116,7 +116,7 @@ pub(super) fn in_tree_lease() -> Object {
 }
 
 /// The Leases of Volume Warden for that component; nothing where they are not known.
-fn ours(world: &World, component: Component) -> Option<Vec<Lease>> {
+fn ours(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
     let (label, value) = PART_OF;
     let labels = format!("{label}={value}");
     let selection = Selection {
@@ -126,12 +126,12 @@ fn ours(world: &World, component: Component) -> Option<Vec<Lease>> {
     let leases = world.list::<Lease>("", selection).found()?;
     let for_it = leases
         .iter()
-        .filter(|lease| component.is_led_by(lease.labels()));
+        .filter(|lease| is_led_by(component, lease.labels()));
     Some(for_it.cloned().collect())
 }
 
 /// Whether Volume Warden does the work of that component now.
-pub(super) fn at_work(world: &World, component: Component) -> Option<Lease> {
+pub(super) fn at_work(world: &World, component: ComponentRef) -> Option<Lease> {
     let leases = ours(world, component)?;
     leases.into_iter().find(|lease| is_held(lease, world.now))
 }

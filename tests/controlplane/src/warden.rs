@@ -98,9 +98,15 @@ impl WardenBuilder<'_> {
             .arg("run")
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            .args(["--webhook-address", &format!("127.0.0.1:{webhook_port}")])
-            .args(["--metrics-address", &format!("127.0.0.1:{metrics_port}")])
-            .args(["--probe-address", &format!("127.0.0.1:{probe_port}")])
+            .args([
+                "--webhook-bind-address",
+                &format!("127.0.0.1:{webhook_port}"),
+            ])
+            .args([
+                "--metrics-bind-address",
+                &format!("127.0.0.1:{metrics_port}"),
+            ])
+            .args(["--probe-bind-address", &format!("127.0.0.1:{probe_port}")])
             // Tests set longer timeouts than the manifests, where they are not about time.
             .args(["--max-webhook-timeout", "30s"])
             // An argument may say otherwise.

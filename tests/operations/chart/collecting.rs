@@ -106,7 +106,7 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     let values = json!({
         "gcScope": "all", "gcProtect": ["default", "kube-*"], "gcGrace": "1h30m", "gcMaxDeletions": 7,
         "gcConfirmAfter": "0s", "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms",
-        "namespaceDeleteGcInterval": "2h", "apiRefreshInterval": "2m", "apiRetryInterval": "6s",
+        "namespaceDeleteGcInterval": "2h", "storageosRefreshInterval": "2m", "storageosRetryInterval": "6s",
     });
     let found = charted(&values).await?;
     for (name, value) in [
@@ -118,8 +118,8 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
         ("NAMESPACE_DELETE_WORKERS", "7"),
         ("NAMESPACE_DELETE_GC_DELAY", "250ms"),
         ("NAMESPACE_DELETE_GC_INTERVAL", "2h"),
-        ("API_REFRESH_INTERVAL", "2m"),
-        ("API_RETRY_INTERVAL", "6s"),
+        ("STORAGEOS_REFRESH_INTERVAL", "2m"),
+        ("STORAGEOS_RETRY_INTERVAL", "6s"),
         ("STORAGE_BACKEND", "directory"),
         ("DIRECTORY_ROOT", "/var/lib/volume-warden/root"),
     ] {
@@ -150,6 +150,7 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
 async fn what_a_collection_has_to_know_is_refused_as_an_argument() -> Result<()> {
     for (argument, refused) in [
         ("--gc-protect=precious-*", true),
+        ("--storageos-ca-file=/ca", true),
         ("--api-ca-file=/ca", true),
         ("--insecure-http", true),
         ("--system-namespace=other", true),

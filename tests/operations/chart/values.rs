@@ -137,7 +137,7 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     let options = json!({
         "pvc-protection": {"finishedPods": "release"},
         "pvc-provisioner": {
-            "strictTemplates": true, "authorizeRequester": "pod-creator", "orphanGraceSeconds": 12_345_678, "blockOwnerDeletion": false,
+            "strictTemplates": true, "authorizeRequester": "pod-creator", "orphanGrace": "12345678s", "blockOwnerDeletion": false,
         },
         "pv-releaser": {
             "disableAutomaticAssociation": false, "releaseMode": "soft", "legacyLabel": false, "associateByStorageClass": true,
@@ -145,7 +145,7 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         "namespace-gc": {
             "gcScope": "all", "gcProtect": ["default", "kube-*"], "gcGrace": "1h30m", "gcMaxDeletions": 0, "gcConfirmAfter": "0",
             "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms", "namespaceDeleteGcInterval": "2h",
-            "apiRefreshInterval": "1m", "apiRetryInterval": "5s",
+            "storageosRefreshInterval": "1m", "storageosRetryInterval": "5s",
         },
     });
     let rendered = template(&json!({"components": options}), "volume-warden").await?;
@@ -175,7 +175,7 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         "{arguments:?}"
     );
     ensure!(
-        arguments.contains(&"--orphan-grace-seconds=12345678".to_owned()),
+        arguments.contains(&"--orphan-grace=12345678s".to_owned()),
         "{arguments:?}"
     );
     for (last, taken) in [("--help", true), ("--no-such-flag", false)] {

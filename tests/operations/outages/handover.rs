@@ -28,8 +28,8 @@ impl Replicas {
         Warden::builder(self.space.cluster, BINARY)
             .name(format!("{}-{name}", self.space.name))
             .arg(format!("--namespace={}", self.space.name))
-            .arg(format!("--lease-lock-name={}", self.space.name))
-            .arg(format!("--lease-lock-id={name}"))
+            .arg(format!("--leader-elect-resource-name={}", self.space.name))
+            .arg(format!("--leader-elect-identity={name}"))
             .arg("--components=pvc-protection")
     }
 

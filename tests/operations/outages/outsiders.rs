@@ -62,7 +62,7 @@ async fn probe(ward: &Ward, question: &str) -> Result<()> {
     let mut failures = Vec::new();
     while failures.len() < 3 {
         let mut command = Command::new(BINARY);
-        let command = command.args(["probe", question, "--probe-address", &address]);
+        let command = command.args(["probe", question, "--probe-bind-address", &address]);
         let output = command.output().await?;
         if output.status.success() {
             return Ok(());

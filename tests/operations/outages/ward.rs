@@ -153,7 +153,7 @@ fn operation(verb: &str) -> &'static str {
 fn builder<'a>(cluster: &'a Cluster, between: &Interposer) -> WardenBuilder<'a> {
     Warden::builder(cluster, BINARY)
         .kubeconfig(between.kubeconfig())
-        .arg("--lease-lock-id=outages")
+        .arg("--leader-elect-identity=outages")
 }
 
 async fn start(name: &str) -> Result<Cluster> {

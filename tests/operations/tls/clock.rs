@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission::{self, Limits, SecretPaths},
     cluster::{Apply, Elector, LeaseName, LeaseObject, ServiceName, connect},
-    components::Component,
+    components,
     telemetry::Metrics,
     tls::{Clock, Lifetimes, SelfSigned, Service, Settings, Warnings},
 };
@@ -141,7 +141,7 @@ fn settings(client: &Client) -> Result<Settings> {
             namespace: "volume-warden".to_owned(),
             name: "volume-warden".to_owned(),
         },
-        configurations: Component::ALL
+        configurations: components::ALL
             .iter()
             .flat_map(|component| component.webhook_configurations())
             .copied()

@@ -72,7 +72,7 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
     let warden = Warden::builder(&cluster, BINARY)
         .arg("--components=pv-protection")
         .arg(format!("--tls-cert-file={}", file("tls.crt")))
-        .arg(format!("--tls-key-file={}", file("tls.key")))
+        .arg(format!("--tls-private-key-file={}", file("tls.key")))
         .start()
         .await?;
     // The same threshold again for another certificate; then one that is young.

@@ -18,7 +18,7 @@ async fn back_in_tree_finalizers_stay_and_are_looked_after() -> Result<()> {
         "--components=pvc-protection,pv-protection",
         "--namespace",
         &space.name,
-        "--lease-lock-namespace",
+        "--leader-elect-resource-namespace",
         &space.name,
     ];
     let mut drain = Command::new(BINARY);

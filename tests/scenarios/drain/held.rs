@@ -23,7 +23,7 @@ async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
     let space = &stage.space;
     let warden = Warden::builder(space.cluster, BINARY)
         .arg("--components=pv-releaser")
-        .arg("--lease-lock-name=of-its-own");
+        .arg("--leader-elect-resource-name=of-its-own");
     let warden = warden.start().await?;
     eventually("it leads", async || {
         anyhow::Ok(!holder(&stage, "of-its-own").await?.is_empty())
@@ -70,8 +70,8 @@ async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
         Warden::builder(stage.space.cluster, BINARY)
             .name(name)
             .arg("--components=pv-releaser")
-            .arg("--lease-lock-name=of-two")
-            .arg(format!("--lease-lock-id={name}"))
+            .arg("--leader-elect-resource-name=of-two")
+            .arg(format!("--leader-elect-identity={name}"))
             .start()
     };
     let leader = replica("leader").await?;

@@ -65,7 +65,7 @@ impl Root {
             .arg("--storage-backend=directory")
             .arg(format!("--directory-root={}", self.root.path().display()))
             .arg(format!("--system-namespace={}", self.name))
-            .arg(format!("--lease-lock-namespace={SYSTEM}"))
+            .arg(format!("--leader-elect-resource-namespace={SYSTEM}"))
             .arg("--gc-grace=0s")
     }
 

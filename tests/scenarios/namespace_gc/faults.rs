@@ -66,7 +66,7 @@ async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
     scene.write_secrets("not-yet-known")?;
     let storage = &scene.storage;
     storage.fault(Endpoint::Login, Fault::CutBefore, FOR_EVER);
-    let warden = scene.warden().arg("--api-retry-interval=1s");
+    let warden = scene.warden().arg("--storageos-retry-interval=1s");
     let id = scene.store("orphan");
     let mut starting = pin!(warden.start());
     for wanted in [3, 6] {

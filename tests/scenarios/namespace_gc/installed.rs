@@ -21,8 +21,11 @@ async fn without_anything_to_do_it_says_so_and_watches_nothing() -> Result<()> {
     let one = scene.warden().arg("--namespace=default");
     let none = component(cluster, "nsgc-none", "first");
     for (warden, why) in [
-        (none, "there is no --storage-backend"),
-        (one, "it looks after whole clusters, not one --namespace"),
+        (none, "--storage-backend is not set"),
+        (
+            one,
+            "--namespace is set; namespace-gc handles whole clusters",
+        ),
     ] {
         let warden = warden.start().await?;
         ensure!(warden.ready().await);
@@ -63,7 +66,10 @@ async fn kept_out_it_waits_without_a_storm() -> Result<()> {
     let (secrets, storage) = (scene.secrets(), &scene.storage);
     fs::remove_file(secrets.join("password"))?;
     fs::remove_file(secrets.join("username"))?;
-    let warden = scene.warden().arg(NO_GC).arg("--api-retry-interval=1s");
+    let warden = scene
+        .warden()
+        .arg(NO_GC)
+        .arg("--storageos-retry-interval=1s");
     // Ready, because it has webhooks to serve: it is to be asked meanwhile.
     let warden = warden.arg("--components=pvc-protection").start().await?;
     scene.leads("first").await?;

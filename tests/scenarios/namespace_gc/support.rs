@@ -170,8 +170,8 @@ impl Scene {
         let secrets = self.secrets.path().display();
         let storage = [
             "--storage-backend=storageos".to_owned(),
-            format!("--api-endpoint={}", self.storage.endpoint()),
-            format!("--api-secret-path={secrets}"),
+            format!("--storageos-endpoint={}", self.storage.endpoint()),
+            format!("--storageos-secret-path={secrets}"),
             "--insecure-http".to_owned(),
         ];
         let warden = component(self.cluster, &self.name, id);
@@ -182,8 +182,8 @@ impl Scene {
     pub fn gc_arguments(&self) -> Vec<String> {
         vec![
             "--storage-backend=storageos".to_owned(),
-            format!("--api-endpoint={}", self.storage.endpoint()),
-            format!("--api-secret-path={}", self.secrets.path().display()),
+            format!("--storageos-endpoint={}", self.storage.endpoint()),
+            format!("--storageos-secret-path={}", self.secrets.path().display()),
             "--insecure-http".to_owned(),
             "--gc-confirm-after=0s".to_owned(),
         ]
@@ -235,8 +235,8 @@ pub fn component<'a>(cluster: &'a Cluster, lease: &str, id: &str) -> WardenBuild
     Warden::builder(cluster, BINARY)
         .name(format!("{lease}-{id}"))
         .arg("--components=namespace-gc")
-        .arg(format!("--lease-lock-name={lease}"))
-        .arg(format!("--lease-lock-id={id}"))
+        .arg(format!("--leader-elect-resource-name={lease}"))
+        .arg(format!("--leader-elect-identity={id}"))
         .arg("--namespace-delete-gc-delay=0")
         .arg("--gc-confirm-after=0")
 }

@@ -163,10 +163,10 @@ async fn an_id_that_no_lease_can_have_needs_a_name_for_it() -> Result<()> {
     ensure!(
         refusal
             .iter()
-            .any(|text| text.contains("--lease-lock-name")),
+            .any(|text| text.contains("--leader-elect-resource-name")),
         "{refusal:?}"
     );
-    let lease = format!("--lease-lock-name={}", estate.id());
+    let lease = format!("--leader-elect-resource-name={}", estate.id());
     let _warden = estate.warden(&id).arg(lease).start().await?;
     estate.pair("data", json!({LABEL: id})).await?;
     estate.is_labelled("data", &id).await

@@ -218,7 +218,7 @@ impl Estate {
             .arg("--components=pv-releaser")
             .arg(format!("--namespace={name}"))
             .arg(format!("--controller-id={id}"))
-            .arg("--lease-lock-id=own")
+            .arg("--leader-elect-identity=own")
     }
 }
 

@@ -10,7 +10,7 @@ use volume_warden_controlplane::Rule;
 /// Killed before its next write of this kind has arrived, or after that but before its answer has.
 async fn dies(patient: &Patient, at: Rule) -> Result<()> {
     let held = patient.between.add(at);
-    let builder = patient.builder("warden").arg("--orphan-grace-seconds=1");
+    let builder = patient.builder("warden").arg("--orphan-grace=1");
     let builder = builder.arg("--max-in-flight=1");
     let warden = builder.start().await?;
     held.held(1).await?;

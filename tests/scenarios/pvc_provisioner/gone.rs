@@ -12,7 +12,7 @@ use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
 /// For the grace, longer than any test.
-const LONG: &str = "--orphan-grace-seconds=86400";
+const LONG: &str = "--orphan-grace=86400";
 
 /// A claim that was made at admission and is pending. Its pod, which has its name, was seen.
 async fn pending(askers: &Askers) -> Result<PersistentVolumeClaim> {

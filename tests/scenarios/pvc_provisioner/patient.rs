@@ -29,8 +29,8 @@ impl Patient {
             .name(format!("{namespace}-{id}"))
             .kubeconfig(self.between.kubeconfig())
             .arg(format!("--namespace={namespace}"))
-            .arg(format!("--lease-lock-name={namespace}"))
-            .arg(format!("--lease-lock-id={id}"))
+            .arg(format!("--leader-elect-resource-name={namespace}"))
+            .arg(format!("--leader-elect-identity={id}"))
             .arg("--components=pvc-provisioner,pvc-protection")
     }
 
@@ -40,7 +40,7 @@ impl Patient {
 
     /// It gives claims a second to find their pods.
     pub async fn start_impatient(&self) -> Result<Warden> {
-        let builder = self.builder("warden").arg("--orphan-grace-seconds=1");
+        let builder = self.builder("warden").arg("--orphan-grace=1");
         builder.start().await
     }
 

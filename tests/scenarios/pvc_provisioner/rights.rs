@@ -83,11 +83,11 @@ impl Confined {
             .name(namespace.clone())
             .kubeconfig(self.between.kubeconfig())
             .arg(format!("--namespace={namespace}"))
-            .arg(format!("--lease-lock-namespace={namespace}"))
-            .arg("--lease-lock-id=confined")
+            .arg(format!("--leader-elect-resource-namespace={namespace}"))
+            .arg("--leader-elect-identity=confined")
             // Its own would need rights on webhook configurations.
             .arg(format!("--tls-cert-file={certificate}"))
-            .arg(format!("--tls-key-file={key}"))
+            .arg(format!("--tls-private-key-file={key}"))
             .arg("--components=pvc-provisioner")
     }
 }
@@ -118,7 +118,7 @@ async fn rights_in_one_namespace_suffice() -> Result<()> {
     let confined = Confined::new(cluster, "confined").await?;
     let (askers, namespace) = (&confined.askers, &confined.askers.space.name);
     let elsewhere = Space::new(cluster, "elsewhere").await?;
-    let impatient = confined.builder().arg("--orphan-grace-seconds=1");
+    let impatient = confined.builder().arg("--orphan-grace=1");
     let _warden = impatient.start().await?;
     let parameters = PostParams::default();
     elsewhere

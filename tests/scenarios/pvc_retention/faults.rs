@@ -43,8 +43,8 @@ impl Patient {
             .name(format!("{namespace}-{id}"))
             .kubeconfig(self.between.kubeconfig())
             .arg(format!("--namespace={namespace}"))
-            .arg(format!("--lease-lock-name={namespace}"))
-            .arg(format!("--lease-lock-id={id}"))
+            .arg(format!("--leader-elect-resource-name={namespace}"))
+            .arg(format!("--leader-elect-identity={id}"))
             .arg("--components=pvc-retention")
     }
 

@@ -210,8 +210,8 @@ impl SetSpace {
         let builder = Warden::builder(self.space.cluster, BINARY).name(format!("warden-{name}"));
         let builder = builder
             .arg(format!("--namespace={name}"))
-            .arg("--lease-lock-id=own");
-        let builder = builder.arg(format!("--lease-lock-name={name}"));
+            .arg("--leader-elect-identity=own");
+        let builder = builder.arg(format!("--leader-elect-resource-name={name}"));
         builder.arg("--components=pvc-retention").start().await
     }
 }

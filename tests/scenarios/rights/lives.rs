@@ -159,11 +159,7 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
     awaiting_its_pod["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
     askers.create_claim("given", awaiting_its_pod).await?;
     let given = askers.ask("given", "given", json!({})).await?;
-    let warden = tenant
-        .builder()
-        .arg("--orphan-grace-seconds=1")
-        .start()
-        .await?;
+    let warden = tenant.builder().arg("--orphan-grace=1").start().await?;
     askers.belongs("given", &given).await?;
     let pod = askers.ask("made", "made", json!({})).await?;
     askers.belongs("made", &pod).await?;
@@ -200,8 +196,11 @@ async fn namespace_gc_uses_its_rights() -> Result<()> {
     let warden = tenant
         .builder()
         .arg("--storage-backend=storageos")
-        .arg(format!("--api-endpoint={}", storage.endpoint()))
-        .arg(format!("--api-secret-path={}", secrets.path().display()))
+        .arg(format!("--storageos-endpoint={}", storage.endpoint()))
+        .arg(format!(
+            "--storageos-secret-path={}",
+            secrets.path().display()
+        ))
         .arg("--insecure-http")
         // In a pod it is a variable.
         .arg("--gc-scope=seen")

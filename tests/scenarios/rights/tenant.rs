@@ -99,7 +99,7 @@ impl Tenant {
             .name(self.namespace.clone())
             .namespace(self.namespace.clone())
             .kubeconfig(self.between.kubeconfig())
-            .arg("--lease-lock-id=rights");
+            .arg("--leader-elect-identity=rights");
         let arguments = self.arguments.iter();
         arguments.fold(builder, |builder, argument| builder.arg(argument))
     }

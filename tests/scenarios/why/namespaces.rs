@@ -81,8 +81,11 @@ fn backend(stage: &'static Stage, space: Space) -> LocalBoxFuture<'static, Resul
         let warden = component(stage.cluster, &lease, "only")
             .arg(NO_GC)
             .arg("--storage-backend=storageos")
-            .arg(format!("--api-endpoint={}", storage.endpoint()))
-            .arg(format!("--api-secret-path={}", secrets.path().display()))
+            .arg(format!("--storageos-endpoint={}", storage.endpoint()))
+            .arg(format!(
+                "--storageos-secret-path={}",
+                secrets.path().display()
+            ))
             .arg("--insecure-http");
         let _warden = warden.start().await?;
         leads(stage.cluster, &lease, "only").await?;

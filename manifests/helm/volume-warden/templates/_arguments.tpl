@@ -14,14 +14,14 @@
 {{- end }}
 {{- if has (include "volume-warden.tlsMode" .) (list "certManager" "secret") }}
 - --tls-cert-file=/etc/volume-warden/tls/tls.crt
-- --tls-key-file=/etc/volume-warden/tls/tls.key
+- --tls-private-key-file=/etc/volume-warden/tls/tls.key
 {{- end }}
 {{- if .Values.metricsAuthorization.enabled }}
 - --metrics-authorization
 {{- end }}
 {{- if (get .Values.components "namespace-gc").enabled }}
 {{- range .Values.extraArgs }}
-{{- if regexMatch "^--(gc-|api-|storage-backend|directory-root|insecure-http|namespace-delete-workers|system-namespace)" . }}
+{{- if regexMatch "^--(gc-|api-|storageos-|storage-backend|directory-root|insecure-http|namespace-delete-workers|system-namespace)" . }}
 {{- fail (printf "extraArgs: %s would bind the server, but not `volume-warden gc` run in its pod; set it in components.namespace-gc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
 {{- end }}
 {{- end }}
@@ -71,9 +71,9 @@ env:
 {{- end }}
 - name: VOLUME_WARDEN_STORAGE_BACKEND
   value: storageos
-- name: VOLUME_WARDEN_API_ENDPOINT
+- name: VOLUME_WARDEN_STORAGEOS_ENDPOINT
   value: {{ $gc.storageos.endpoint | quote }}
-- name: VOLUME_WARDEN_API_CA_FILE
+- name: VOLUME_WARDEN_STORAGEOS_CA_FILE
   value: /etc/storageos/secrets/api/ca.crt
 volumeMounts:
 - name: storageos-api

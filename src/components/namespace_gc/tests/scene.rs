@@ -1,12 +1,15 @@
 //! The whole component between a backend and an API server that are made up, in a time that passes by itself.
 
 use super::{
+    super::assemble::assemble,
     server::{Server, namespace},
     storage::Storage,
     *,
 };
 use crate::{
-    cluster::{Apply, Elector, Feed, LeaseName, Reconciler},
+    backend::Backend,
+    cluster::{Apply, Elector, Feed, Feeds, LeaseName, Reconciler, SharedList},
+    component::Shared,
     objects::Namespace,
     telemetry::Metrics,
 };
@@ -67,26 +70,33 @@ impl Scene {
             dry_run,
             metrics.clone(),
         );
-        let means = GcDeps {
-            client,
-            namespaces: Feed::filled(vec![]),
-            apply: Arc::new(apply),
-            leadership: leadership.clone(),
-            metrics: metrics.clone(),
-        };
-        let collecting = GcConfig {
-            backend: storage.clone(),
-            options: Arc::new(options),
+        let shared = Shared {
+            flags: Default::default(),
+            namespace: None,
+            system_namespace: "system".into(),
+            exempt: vec![],
+            controller_id: Default::default(),
+            dry_run,
             lease: LeaseName {
                 namespace: "system".into(),
                 name: "lease".into(),
                 identity: "us".into(),
                 labels: Default::default(),
             },
-            system_namespace: "system".into(),
+            feeds: Feeds {
+                namespaces: Feed::filled(vec![]),
+                ..Feeds::new(&metrics)
+            },
+            live_pods: SharedList::namespaced(metrics.clone(), &client),
+            client,
+            apply: Arc::new(apply),
+            leadership: leadership.clone(),
+            metrics: metrics.clone(),
+            stop: CancellationToken::new(),
         };
-        let stop = CancellationToken::new();
-        let parts = assemble(&means, &collecting, &stop);
+        let stop = shared.stop.clone();
+        let backend: Arc<dyn Backend> = storage.clone();
+        let parts = assemble(&shared, &backend, Arc::new(options));
         let remover = parts.reconcile.remover.clone();
         let reconciler = Reconciler {
             reconcile: Arc::new(parts.reconcile),
@@ -104,7 +114,7 @@ impl Scene {
             server,
             metrics,
             remover,
-            feed: means.namespaces,
+            feed: shared.feeds.namespaces,
             lead,
             stop,
         };

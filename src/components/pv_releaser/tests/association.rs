@@ -88,7 +88,7 @@ fn a_reservation_is_no_claim() {
 #[test]
 fn without_automatic_association_only_hands_label() {
     let by_hand = Options {
-        automatic: false,
+        disable_automatic_association: true,
         ..Options::default()
     };
     table! { by_hand;

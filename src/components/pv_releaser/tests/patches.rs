@@ -49,7 +49,7 @@ fn a_release_takes_what_ties_the_volume_and_nothing_else() {
 fn a_volume_that_is_ours_by_its_class_keeps_its_labels() {
     let unlabelled = json!({"metadata": {"labels": {RELEASER_LABEL: null}}});
     let options = Options {
-        by_class: true,
+        associate_by_storage_class: true,
         ..Options::default()
     };
     let after = freed(unlabelled, &options);
@@ -75,7 +75,7 @@ fn the_legacy_label_goes_where_it_counts() {
 #[test]
 fn labels_put_by_hand_stay() {
     let by_hand = Options {
-        automatic: false,
+        disable_automatic_association: true,
         ..Options::default()
     };
     let after = freed(label(LEGACY_LABEL, &US), &by_hand);
@@ -88,7 +88,7 @@ fn labels_put_by_hand_stay() {
 #[test]
 fn a_soft_release_keeps_the_name_of_the_claim() {
     let soft = Options {
-        mode: Mode::Soft,
+        release_mode: Mode::Soft,
         ..Options::default()
     };
     let name = json!({"kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data"});

@@ -59,7 +59,7 @@ fn orphans_are_told_from_volumes_that_somebody_may_still_want() {
 #[test]
 fn a_class_says_whose_its_volumes_are_where_it_may() {
     let may = Options {
-        by_class: true,
+        associate_by_storage_class: true,
         ..Options::default()
     };
     let claimed = Else {

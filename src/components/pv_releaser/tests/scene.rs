@@ -129,7 +129,7 @@ pub(super) fn claimed() -> Value {
 /// A releaser that leads, before such a server.
 pub(super) struct Scene {
     pub(super) server: Arc<Server>,
-    pub(super) releaser: PvReleaser,
+    pub(super) releaser: PvReleaserReconciler,
     queue: Arc<WorkQueue<ObjectName>>,
     pub(super) metrics: Arc<Metrics>,
     _lead: watch::Sender<Option<Instant>>,
@@ -154,7 +154,7 @@ impl Scene {
             volumes: Feed::filled(vec![]),
             ..Feeds::new(&metrics)
         };
-        let releaser = PvReleaser {
+        let releaser = PvReleaserReconciler {
             caches: Caches::new(&feeds, namespace, options),
             live_attachments: SharedList::whole(metrics.clone(), &client),
             apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),

@@ -54,7 +54,7 @@ async fn a_claim_that_was_replaced_is_remembered_too() {
 #[tokio::test(start_paused = true)]
 async fn a_class_wakes_its_released_volumes() {
     let scene = Scene::new(Options {
-        by_class: true,
+        associate_by_storage_class: true,
         ..Options::default()
     });
     let classes = &scene.releaser.caches.classes;

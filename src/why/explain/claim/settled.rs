@@ -1,7 +1,7 @@
 //! Claims that live and are bound.
 
 use crate::{
-    components::Component,
+    components::pvc_protection,
     objects::finalizers::PVC_PROTECTION,
     why::{
         Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
@@ -153,8 +153,5 @@ fn unprotected(world: &World, claim: &PersistentVolumeClaim) -> Option<Cause> {
     if claim.finalizers().iter().any(|each| each == PVC_PROTECTION) {
         return None;
     }
-    webhooks::cause(
-        world,
-        &format!("volume-warden-{}", Component::PvcProtection),
-    )
+    webhooks::cause(world, &format!("volume-warden-{}", pvc_protection::NAME))
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     causes::{self, FinishedPods, Holder, NamedPod, uses},
-    components::Component,
+    components::pvc_protection::PvcProtection,
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, pod::PodWire},
     why::{
         Cause, Object, Selection, World,
@@ -39,7 +39,7 @@ pub(super) fn causes(
         (Holder::NoPod, _) => wardens::causes(
             world,
             cause(first),
-            Component::PvcProtection,
+            &PvcProtection,
             claim.metadata.deletion_timestamp.as_ref(),
         ),
         _ => vec![cause(first)],

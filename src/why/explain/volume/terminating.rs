@@ -2,7 +2,7 @@
 
 use crate::{
     causes::{self, ATTACHER, Holder, PROVISIONER, PV_CONTROLLER},
-    components::Component,
+    components::pv_protection::PvProtection,
     objects::{Volume, volume::VolumeWire},
     why::{
         Cause, Code, Evidence, Look, Object, Selection, World,
@@ -32,7 +32,7 @@ pub(super) fn causes(
         Holder::NoClaim => wardens::causes(
             world,
             causes::describe(object, first),
-            Component::PvProtection,
+            &PvProtection,
             volume.metadata.deletion_timestamp.as_ref(),
         ),
         _ => vec![foreign(world, object, volume, first)],

@@ -80,7 +80,7 @@ async fn in_vain(askers: &Askers) -> Result<PersistentVolumeClaim> {
 #[tokio::test]
 async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
     // Longer than it takes to look at the claim.
-    let ward = Ward::new("quota", &["--orphan-grace-seconds=15"]).await?;
+    let ward = Ward::new("quota", &["--orphan-grace=15"]).await?;
     let askers = &ward.askers;
     let pod = askers.ask("kept", "kept", json!({})).await?;
     let kept = askers.belongs("kept", &pod).await?;

@@ -97,7 +97,7 @@ fn builder<'a>(
     let builder = Warden::builder(cluster, BINARY)
         .name(format!("warden-{label}"))
         .kubeconfig(between.kubeconfig())
-        .arg("--lease-lock-id=ward");
+        .arg("--leader-elect-identity=ward");
     arguments
         .iter()
         .fold(builder, |all, each| all.arg(each))

@@ -45,7 +45,7 @@ impl Ward {
         let builder = Warden::builder(cluster, BINARY)
             .name(format!("warden-{label}"))
             .kubeconfig(between.kubeconfig())
-            .arg("--lease-lock-id=ward");
+            .arg("--leader-elect-identity=ward");
         let builder = arguments.iter().fold(builder, |all, each| all.arg(*each));
         Ok(Self {
             births: Births::new(cluster, label).await?,

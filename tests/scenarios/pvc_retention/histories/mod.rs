@@ -162,8 +162,8 @@ impl History {
         let builder = Warden::builder(space.cluster, BINARY)
             .name(format!("warden-{}", space.name))
             .arg(format!("--namespace={}", space.name))
-            .arg(format!("--lease-lock-name={}", space.name))
-            .arg("--lease-lock-id=history")
+            .arg(format!("--leader-elect-resource-name={}", space.name))
+            .arg("--leader-elect-identity=history")
             .arg("--components=pvc-retention");
         self.warden = Some(builder.start().await?);
         Ok(())

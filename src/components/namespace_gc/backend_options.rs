@@ -1,27 +1,27 @@
 //! The flags that say which storage backend there is.
 
-use super::{Cli, go_duration};
+use super::Scope;
 use crate::{
     backend::{
         Backend, Directory, StorageOs,
         storageos::{Endpoint, Options, TlsFiles},
     },
-    components::namespace_gc::Scope,
+    go_duration,
 };
-use clap::{ArgAction, Args, CommandFactory, ValueEnum, error::ErrorKind};
+use clap::{ArgAction, Args, ValueEnum, error::ErrorKind};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+/// Which storage backend to use, and how to reach it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: storage backend")]
-pub(super) struct BackendOptions {
+pub struct BackendOptions {
     /// Storage from which namespaces are removed that Kubernetes no longer has. Without it namespace-gc is inactive.
-    #[arg(long, env = "VOLUME_WARDEN_STORAGE_BACKEND", value_enum)]
+    #[arg(long, value_enum)]
     storage_backend: Option<Kind>,
 
     /// Directory with a directory for each namespace. It has to hold a file .volume-warden-root.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_DIRECTORY_ROOT",
         required_if_eq("storage_backend", "directory"),
         value_name = "DIRECTORY"
     )]
@@ -29,74 +29,52 @@ pub(super) struct BackendOptions {
 
     /// The API of StorageOS: a host, host:port or URL. Without a scheme it is https, or http with --insecure-http; without a port,
     /// 5705.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_API_ENDPOINT",
-        default_value = "storageos",
-        value_name = "ENDPOINT"
-    )]
-    api_endpoint: String,
+    #[arg(long, default_value = "storageos", value_name = "ENDPOINT")]
+    storageos_endpoint: String,
 
     /// Directory of the files username and password, read at each login.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_API_SECRET_PATH",
         default_value = "/etc/storageos/secrets/api",
         value_name = "DIRECTORY"
     )]
-    api_secret_path: PathBuf,
+    storageos_secret_path: PathBuf,
 
     /// How long a token is used before it is refreshed, where the server does not tell its life.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_API_REFRESH_INTERVAL",
         default_value = "1m",
         value_parser = go_duration::parse,
         value_name = "DURATION"
     )]
-    api_refresh_interval: Duration,
+    storageos_refresh_interval: Duration,
 
     /// Between one login and the next, whoever needs it.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_API_RETRY_INTERVAL",
         default_value = "5s",
         value_parser = go_duration::parse_pause,
         value_name = "DURATION"
     )]
-    api_retry_interval: Duration,
+    storageos_retry_interval: Duration,
 
     /// The only authorities to trust, PEM, read again when it changes [default: those of the system]
-    #[arg(long, env = "VOLUME_WARDEN_API_CA_FILE", value_name = "FILE")]
-    api_ca_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    storageos_ca_file: Option<PathBuf>,
 
     /// A certificate to show to the server, PEM, read again when it changes.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_API_CLIENT_CERT_FILE",
-        requires = "api_client_key_file",
-        value_name = "FILE"
-    )]
-    api_client_cert_file: Option<PathBuf>,
+    #[arg(long, requires = "storageos_client_key_file", value_name = "FILE")]
+    storageos_client_cert_file: Option<PathBuf>,
 
     /// Its private key, PEM.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_API_CLIENT_KEY_FILE",
-        requires = "api_client_cert_file",
-        value_name = "FILE"
-    )]
-    api_client_key_file: Option<PathBuf>,
+    #[arg(long, requires = "storageos_client_cert_file", value_name = "FILE")]
+    storageos_client_key_file: Option<PathBuf>,
 
     /// Let the password and the tokens go over plain HTTP, where everyone on the way can read them.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_INSECURE_HTTP",
-        num_args = 0..=1,
-        require_equals = true,
         action = ArgAction::Set,
         default_value_t,
-        default_missing_value = "true",
         value_name = "BOOL"
     )]
     insecure_http: bool,
@@ -114,12 +92,12 @@ enum Kind {
 
 impl BackendOptions {
     /// Whether one is named.
-    pub(super) fn is_named(&self) -> bool {
+    pub fn is_named(&self) -> bool {
         self.storage_backend.is_some()
     }
 
     /// What a collection may take where nobody says: a directory may be shared with others.
-    pub(super) fn scope(&self) -> Scope {
+    pub fn scope(&self) -> Scope {
         match self.storage_backend {
             Some(Kind::Directory) => Scope::Seen,
             Some(Kind::StorageOs) | None => Scope::All,
@@ -130,7 +108,7 @@ impl BackendOptions {
     ///
     /// # Errors
     /// When the root is none, or the endpoint cannot be used, which is a wrong command line.
-    pub(super) async fn backend(&self) -> anyhow::Result<Option<Arc<dyn Backend>>> {
+    pub async fn backend(&self) -> anyhow::Result<Option<Arc<dyn Backend>>> {
         Ok(match self.storage_backend {
             None => None,
             Some(Kind::StorageOs) => Some(Arc::new(StorageOs::new(self.storageos()?))),
@@ -143,24 +121,24 @@ impl BackendOptions {
     }
 
     fn storageos(&self) -> anyhow::Result<Options> {
-        let endpoint = Endpoint::parse(&self.api_endpoint, self.insecure_http);
+        let endpoint = Endpoint::parse(&self.storageos_endpoint, self.insecure_http);
         let endpoint = endpoint.map_err(|error| {
             // Without the value: it may hold a password.
-            let told = format!("--api-endpoint: {error}");
-            Cli::command().error(ErrorKind::ValueValidation, told)
+            let told = format!("--storageos-endpoint: {error}");
+            clap::Error::raw(ErrorKind::ValueValidation, told)
         })?;
         if endpoint.is_plain() {
             tracing::warn!(%endpoint, "the password and the tokens go over plain HTTP");
         }
-        let identity = self.api_client_cert_file.clone();
+        let identity = self.storageos_client_cert_file.clone();
         Ok(Options {
-            secrets: self.api_secret_path.clone(),
+            secrets: self.storageos_secret_path.clone(),
             tls: TlsFiles {
-                authority: self.api_ca_file.clone(),
-                identity: identity.zip(self.api_client_key_file.clone()),
+                authority: self.storageos_ca_file.clone(),
+                identity: identity.zip(self.storageos_client_key_file.clone()),
             },
-            refresh_interval: self.api_refresh_interval,
-            login_interval: self.api_retry_interval,
+            refresh_interval: self.storageos_refresh_interval,
+            login_interval: self.storageos_retry_interval,
             ..Options::new(endpoint)
         })
     }
@@ -169,15 +147,18 @@ impl BackendOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Command;
     use clap::Parser;
 
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        backend: BackendOptions,
+    }
+
     fn storageos(flags: &[&str]) -> anyhow::Result<Options> {
-        let line = ["volume-warden", "run", "--storage-backend=storageos"];
-        match Cli::try_parse_from(line.iter().chain(flags))?.command {
-            Command::Run(options) => options.backend.storageos(),
-            other => panic!("{other:?}"),
-        }
+        let line = ["run", "--storage-backend=storageos"];
+        let arguments = Arguments::try_parse_from(line.iter().chain(flags))?;
+        arguments.backend.storageos()
     }
 
     #[test]
@@ -191,14 +172,14 @@ mod tests {
     #[test]
     fn every_flag_reaches_what_it_is_for() {
         let options = storageos(&[
-            "--api-endpoint=http://host:1",
-            "--insecure-http",
-            "--api-secret-path=/secrets",
-            "--api-refresh-interval=11s",
-            "--api-retry-interval=12s",
-            "--api-ca-file=/ca",
-            "--api-client-cert-file=/cert",
-            "--api-client-key-file=/key",
+            "--storageos-endpoint=http://host:1",
+            "--insecure-http=true",
+            "--storageos-secret-path=/secrets",
+            "--storageos-refresh-interval=11s",
+            "--storageos-retry-interval=12s",
+            "--storageos-ca-file=/ca",
+            "--storageos-client-cert-file=/cert",
+            "--storageos-client-key-file=/key",
         ])
         .expect("options");
         assert_eq!(options.endpoint.to_string(), "http://host:1/v2");
@@ -212,11 +193,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_told_without_what_may_be_a_password_in_it() {
-        let plain = storageos(&["--api-endpoint=http://host"]).expect_err("plain");
+        let plain = storageos(&["--storageos-endpoint=http://host"]).expect_err("plain");
         assert!(plain.to_string().contains("--insecure-http"), "{plain}");
-        let secret = storageos(&["--api-endpoint=https://admin:hunter2@host"]);
+        let secret = storageos(&["--storageos-endpoint=https://admin:hunter2@host"]);
         let secret = secret.expect_err("a password").to_string();
         assert!(!secret.contains("hunter2"), "{secret}");
-        assert!(storageos(&["--api-retry-interval=0"]).is_err());
+        assert!(storageos(&["--storageos-retry-interval=0"]).is_err());
     }
 }

@@ -1,22 +1,21 @@
 //! The flags that say which namespaces go, and when.
 
-use super::{backend::BackendOptions, go_duration};
-use crate::components::namespace_gc::{Glob, Options, Scope};
+use super::{Glob, Options, Scope, backend_options::BackendOptions};
+use crate::go_duration;
 use clap::Args;
 use std::time::Duration;
 
 /// For every collection, whoever asks for it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: what goes")]
-pub(super) struct CollectingOptions {
+pub struct CollectionOptions {
     /// Deletions in the storage backend that are under way at once.
-    #[arg(long, env = "VOLUME_WARDEN_NAMESPACE_DELETE_WORKERS", default_value = "5", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value = "5", value_parser = clap::value_parser!(u16).range(1..))]
     namespace_delete_workers: u16,
 
     /// Between the two looks at Kubernetes of one collection; only what is an orphan at both goes.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_GC_CONFIRM_AFTER",
         default_value = "10s",
         value_parser = go_duration::parse,
         value_name = "DURATION"
@@ -24,13 +23,12 @@ pub(super) struct CollectingOptions {
     gc_confirm_after: Duration,
 
     /// Which namespaces a collection may take [default: all for storageos, seen for directory]
-    #[arg(long, env = "VOLUME_WARDEN_GC_SCOPE", value_enum)]
+    #[arg(long, value_enum)]
     gc_scope: Option<Scope>,
 
     /// Namespaces that never go; * stands for anything.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_GC_PROTECT",
         default_value = "default,kube-*",
         value_delimiter = ',',
         value_name = "NAME,…"
@@ -38,18 +36,12 @@ pub(super) struct CollectingOptions {
     gc_protect: Vec<Glob>,
 
     /// Deletions of one collection, 0 for any number.
-    #[arg(
-        long,
-        env = "VOLUME_WARDEN_GC_MAX_DELETIONS",
-        default_value_t = 100,
-        value_name = "NUMBER"
-    )]
+    #[arg(long, default_value_t = 100, value_name = "NUMBER")]
     gc_max_deletions: u32,
 
     /// A collection leaves a namespace alone that was made, or in a directory changed, no longer ago than this.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_GC_GRACE",
         default_value = "1m",
         value_parser = go_duration::parse,
         value_name = "DURATION"
@@ -60,11 +52,10 @@ pub(super) struct CollectingOptions {
 /// For collections that come by themselves.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: when")]
-pub(super) struct PeriodOptions {
+pub struct PeriodOptions {
     /// From when a replica leads to its first collection.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_NAMESPACE_DELETE_GC_DELAY",
         default_value = "20s",
         value_parser = go_duration::parse,
         value_name = "DURATION"
@@ -74,7 +65,6 @@ pub(super) struct PeriodOptions {
     /// From one collection to the next; with 0 there is none, not even a first.
     #[arg(
         long,
-        env = "VOLUME_WARDEN_NAMESPACE_DELETE_GC_INTERVAL",
         default_value = "1h",
         value_parser = go_duration::parse_interval,
         value_name = "DURATION"
@@ -82,14 +72,14 @@ pub(super) struct PeriodOptions {
     namespace_delete_gc_interval: Duration,
 }
 
-impl CollectingOptions {
+impl CollectionOptions {
     /// Whether somebody said which namespaces a collection may take.
-    pub(super) fn names_scope(&self) -> bool {
+    pub fn names_scope(&self) -> bool {
         self.gc_scope.is_some()
     }
 
     /// What they come to, for that backend. No collection comes by itself.
-    pub(super) fn collecting(&self, backend: &BackendOptions, dry_run: bool) -> Options {
+    pub fn options(&self, backend: &BackendOptions, dry_run: bool) -> Options {
         Options {
             scope: self.gc_scope.unwrap_or_else(|| backend.scope()),
             protect: self.gc_protect.clone(),
@@ -106,7 +96,7 @@ impl CollectingOptions {
 
 impl PeriodOptions {
     /// The same, with collections that come by themselves.
-    pub(super) fn repeated(&self, options: Options) -> Options {
+    pub fn repeated(&self, options: Options) -> Options {
         Options {
             delay: self.namespace_delete_gc_delay,
             interval: self.namespace_delete_gc_interval,
@@ -117,19 +107,24 @@ impl PeriodOptions {
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        cli::{Cli, Command},
-        components::namespace_gc::{Options, Scope},
-    };
+    use super::*;
     use clap::Parser;
 
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        backend: BackendOptions,
+        #[command(flatten)]
+        collection: CollectionOptions,
+        #[command(flatten)]
+        period: PeriodOptions,
+    }
+
     fn options(flags: &[&str]) -> Options {
-        let line = ["volume-warden", "run"].iter().chain(flags);
-        let Ok(Command::Run(options)) = Cli::try_parse_from(line).map(|cli| cli.command) else {
-            panic!("{flags:?}");
-        };
-        let chosen = options.collecting.collecting(&options.backend, false);
-        options.period.repeated(chosen)
+        let line = ["run"].iter().chain(flags);
+        let arguments = Arguments::parse_from(line);
+        let once = arguments.collection.options(&arguments.backend, false);
+        arguments.period.repeated(once)
     }
 
     #[test]

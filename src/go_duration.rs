@@ -12,7 +12,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When it is none, or is negative.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// As [`parse`], and when it is shorter.
-pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
     let read = parse(text)?;
     let long = read >= SHORTEST_PAUSE;
     long.then_some(read)
@@ -44,10 +44,21 @@ pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// As [`parse_pause`].
-pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Ok(Duration::ZERO),
         _ => parse_pause(text).map_err(|error| format!("{error}, or 0 for never")),
+    }
+}
+
+/// The same, or a number of seconds, as a flag took before it took durations.
+///
+/// # Errors
+/// As [`parse_pause`].
+pub(crate) fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
+    match text.trim().parse::<u32>() {
+        Ok(_) => parse_pause(&format!("{}s", text.trim())),
+        Err(_) => parse_pause(text),
     }
 }
 

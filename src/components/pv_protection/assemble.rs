@@ -1,0 +1,51 @@
+//! The component as a value.
+
+use super::{NAME, PvProtectionReconciler, deletions_hook, hooks, protect};
+use crate::{
+    admission::Review,
+    cluster::{Configuration, LiveGet, WorkQueue},
+    component::{Component, Parts, Shared},
+    objects::Kind,
+};
+use futures::future::{BoxFuture, ready};
+use std::sync::Arc;
+
+/// See the module [`super`].
+pub struct PvProtection;
+
+impl Component for PvProtection {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn webhook_configurations(&self) -> &'static [Configuration] {
+        &[
+            Configuration::Mutating("volume-warden-pv-protection"),
+            Configuration::Validating("volume-warden-pv-protection-guard"),
+        ]
+    }
+
+    fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>> {
+        Box::pin(ready(Ok(parts(shared))))
+    }
+}
+
+fn parts(shared: &Shared) -> Parts {
+    let feeds = shared.feeds.clone();
+    let queue = Arc::new(WorkQueue::default());
+    let live_claims = LiveGet::namespaced(shared.metrics.clone(), &shared.client);
+    let mut parts = Parts::watching(&[Kind::PersistentVolume, Kind::PersistentVolumeClaim]);
+    parts.webhooks = hooks(&feeds.claims, &live_claims, shared.namespace.as_deref());
+    parts.webhooks.push(deletions_hook());
+    // New volumes are sent to pv-releaser only, where it is enabled.
+    let review = Review::from_memory(protect);
+    parts.joined_reviews.push(("/pv-releaser/volumes", review));
+    let reconciler = PvProtectionReconciler {
+        volumes: feeds.volumes,
+        apply: shared.apply.clone(),
+    };
+    reconciler.listen(&queue);
+    reconciler.register_metrics(&shared.metrics);
+    parts.reconcile(shared, reconciler, queue);
+    parts
+}

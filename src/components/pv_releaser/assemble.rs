@@ -1,0 +1,72 @@
+//! The component as a value.
+
+use super::{Caches, NAME, Options, PvReleaserReconciler, hook};
+use crate::{
+    cluster::{Configuration, SharedList, WorkQueue},
+    component::{Component, Parts, Shared},
+    objects::Kind,
+};
+use clap::{Args as _, Command};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+
+/// See the module [`super`].
+pub struct PvReleaser;
+
+impl Component for PvReleaser {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn webhook_configurations(&self) -> &'static [Configuration] {
+        &[Configuration::Mutating("volume-warden-pv-releaser")]
+    }
+
+    fn is_per_controller_id(&self) -> bool {
+        true
+    }
+
+    fn flags(&self, run: Command) -> Command {
+        Options::augment_args(run)
+    }
+
+    fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>> {
+        Box::pin(async { Ok(parts(shared, shared.options()?)) })
+    }
+}
+
+fn parts(shared: &Shared, options: Options) -> Parts {
+    let namespace = shared.namespace.as_deref();
+    if let Some(namespace) = namespace {
+        tracing::warn!(
+            namespace,
+            "volumes have no namespace, so pv-releaser releases all that are labelled; only claims of this namespace get their \
+             volumes labelled"
+        );
+    }
+    let options = Options {
+        id: shared.controller_id.clone(),
+        ..options
+    };
+    let mut parts = Parts::watching(&[
+        Kind::PersistentVolume,
+        Kind::PersistentVolumeClaim,
+        Kind::VolumeAttachment,
+    ]);
+    if options.associate_by_storage_class {
+        parts.watches.push(Kind::StorageClass);
+    }
+    let caches = Caches::new(&shared.feeds, namespace, options);
+    parts.webhooks = vec![hook(&caches)];
+    let reconciler = PvReleaserReconciler {
+        caches,
+        live_attachments: SharedList::whole(shared.metrics.clone(), &shared.client),
+        apply: shared.apply.clone(),
+        told: Arc::default(),
+    };
+    let queue = Arc::new(WorkQueue::default());
+    reconciler.listen(&queue);
+    reconciler.register_metrics(&shared.metrics);
+    parts.reconcile(shared, reconciler, queue);
+    parts
+}

@@ -1,0 +1,73 @@
+//! The component as a value.
+
+use super::{
+    NAME, PvcProtectionReconciler, Teller, deletions_hook, hooks, options::Options, protect,
+};
+use crate::{
+    admission::Review,
+    cluster::{Configuration, LiveGet, WorkQueue},
+    component::{Component, Parts, Shared},
+    objects::Kind,
+};
+use clap::{Args as _, Command};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+
+/// See the module [`super`].
+pub struct PvcProtection;
+
+impl Component for PvcProtection {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn webhook_configurations(&self) -> &'static [Configuration] {
+        &[
+            Configuration::Mutating("volume-warden-pvc-protection"),
+            Configuration::Validating("volume-warden-pvc-protection-guard"),
+            Configuration::Validating("volume-warden-pvc-protection-binding-guard"),
+        ]
+    }
+
+    fn flags(&self, run: Command) -> Command {
+        Options::augment_args(run)
+    }
+
+    fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>> {
+        Box::pin(async { Ok(parts(shared, shared.options::<Options>()?)) })
+    }
+}
+
+fn parts(shared: &Shared, options: Options) -> Parts {
+    let (finished_pods, feeds) = (options.finished_pods(), shared.feeds.clone());
+    let queue = Arc::new(WorkQueue::default());
+    let live_claims = LiveGet::namespaced(shared.metrics.clone(), &shared.client);
+    let mut parts = Parts::watching(&[Kind::Pod, Kind::PersistentVolumeClaim]);
+    parts.webhooks = hooks(&feeds.claims, &live_claims, &feeds.pods, &shared.exempt);
+    parts
+        .webhooks
+        .push(deletions_hook(&feeds.pods, finished_pods));
+    // Claims of StatefulSets are sent to pvc-retention only.
+    let review = Review::from_memory(protect);
+    parts.joined_reviews.push(("/pvc-retention/claims", review));
+    let teller = Teller {
+        claims: feeds.claims.clone(),
+        pods: feeds.pods.clone(),
+        apply: shared.apply.clone(),
+        leadership: shared.leadership.clone(),
+        finished_pods,
+        told: Arc::default(),
+    };
+    parts.tasks.push(Box::pin(teller.run(shared.stop.clone())));
+    let reconciler = PvcProtectionReconciler {
+        claims: feeds.claims,
+        pods: feeds.pods,
+        live_pods: shared.live_pods.clone(),
+        apply: shared.apply.clone(),
+        finished_pods,
+    };
+    reconciler.listen(&queue);
+    reconciler.register_metrics(&shared.metrics);
+    parts.reconcile(shared, reconciler, queue);
+    parts
+}

@@ -1,0 +1,48 @@
+//! The component as a value.
+
+use super::{Caches, NAME, PvcRetentionReconciler, hook, strip_marker_hook};
+use crate::{
+    cluster::{Configuration, LiveGet, WorkQueue},
+    component::{Component, Parts, Shared},
+    objects::Kind,
+};
+use futures::future::{BoxFuture, ready};
+use std::sync::Arc;
+
+/// See the module [`super`].
+pub struct PvcRetention;
+
+impl Component for PvcRetention {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn webhook_configurations(&self) -> &'static [Configuration] {
+        &[Configuration::Mutating("volume-warden-pvc-retention")]
+    }
+
+    fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>> {
+        Box::pin(ready(Ok(parts(shared))))
+    }
+}
+
+fn parts(shared: &Shared) -> Parts {
+    let (feeds, namespace) = (&shared.feeds, shared.namespace.as_deref());
+    let live_sets = LiveGet::namespaced(shared.metrics.clone(), &shared.client);
+    let queue = Arc::new(WorkQueue::default());
+    let kinds = [Kind::StatefulSet, Kind::PersistentVolumeClaim, Kind::Pod];
+    let mut parts = Parts::watching(&kinds);
+    let claims = hook(&feeds.sets, &live_sets, namespace);
+    parts.webhooks = vec![claims, strip_marker_hook()];
+    let reconciler = PvcRetentionReconciler {
+        caches: Caches::from(feeds),
+        live_sets,
+        live_pods: shared.live_pods.clone(),
+        apply: shared.apply.clone(),
+        told: Arc::default(),
+    };
+    reconciler.listen(&queue);
+    reconciler.register_metrics(&shared.metrics);
+    parts.reconcile(shared, reconciler, queue);
+    parts
+}
