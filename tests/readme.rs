@@ -175,7 +175,12 @@ fn every_reason_is_in_the_list() {
     let others = rows(&page, "Reasons that are no Events");
     let known: BTreeSet<_> = events.union(&others).cloned().collect();
     // Those of pvc-retention are fates, of which it tells three.
-    let told = ["ConflictingController", "ClaimStale", "ClaimKept"].map(String::from);
+    let told = [
+        "ConflictingController",
+        "PodBlockedByClaim",
+        "ScaledDownUnmarked",
+    ]
+    .map(String::from);
     // Causes that no rule of ours acts by: they only tell holders apart in the metrics.
     let counted = [Code::FinishedPod, Code::ForeignFinalizer].map(|code| code.to_string());
     let of_source = constants.union(&failures).cloned().chain(told);

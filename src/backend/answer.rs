@@ -2,9 +2,10 @@
 
 use super::Sentence;
 use std::fmt;
+use strum::IntoStaticStr;
 
 /// How a call ended, for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 pub enum Outcome {
     /// Listed or deleted.
     Ok,
@@ -29,17 +30,7 @@ pub enum Outcome {
 impl Outcome {
     /// As in the metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::NotFound => "not_found",
-            Self::InUse => "in_use",
-            Self::Stale => "stale",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::Server => "server",
-            Self::Transport => "transport",
-            Self::Timeout => "timeout",
-        }
+        self.into()
     }
 }
 

@@ -35,7 +35,7 @@ codes! {
     /// The pod that uses it is being deleted and does not go.
     PodTerminating,
     /// No pod uses the claim any more: its protection is about to be taken off.
-    Unused,
+    NotInUse,
     /// Whoever takes the protection off is not running.
     OwnerNotRunning,
     /// A finalizer of somebody else.
@@ -91,7 +91,7 @@ codes! {
     /// A pod of the set waits.
     PodPending,
     /// A claim of an earlier pod keeps the set from making its next one.
-    ClaimStale,
+    PodBlockedByClaim,
     /// The claim stays by its set's retention policy.
     KeptByPolicy,
     /// The claim goes by its set's retention policy.
@@ -116,7 +116,7 @@ impl Code {
     /// Whether the object is kept until a user or another controller acts. False if Volume Warden is about to remove
     /// its own finalizer.
     pub fn lasts(self) -> bool {
-        !matches!(self, Self::Unused | Self::NotBound)
+        !matches!(self, Self::NotInUse | Self::NotBound)
     }
 }
 

@@ -45,7 +45,7 @@ impl Holder<'_> {
         match self {
             Self::Pods(_) => Code::InUse,
             Self::FinishedPods(_) => Code::FinishedPod,
-            Self::NoPod => Code::Unused,
+            Self::NoPod => Code::NotInUse,
             Self::Claim(_) => Code::Bound,
             Self::NoClaim => Code::NotBound,
             Self::Finalizer(_) => Code::ForeignFinalizer,
@@ -93,7 +93,7 @@ pub fn claim_code<'a>(
     let pods = pods.into_iter();
     let mut users = pods.filter(|pod| uses(pod, name, claim, finished_pods));
     let Some(first) = users.next() else {
-        return Some(Code::Unused);
+        return Some(Code::NotInUse);
     };
     let all_finished = first.finished && users.all(|pod| pod.finished);
     Some(if all_finished {
@@ -130,7 +130,7 @@ pub fn claim_holders<'a>(
         finished_pods,
     );
     let own = match in_use {
-        Some(Code::Unused) => Some(Holder::NoPod),
+        Some(Code::NotInUse) => Some(Holder::NoPod),
         Some(Code::FinishedPod) => Some(Holder::FinishedPods(users)),
         Some(Code::InUse) => Some(Holder::Pods(users)),
         _ => None,

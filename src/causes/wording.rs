@@ -73,7 +73,7 @@ fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
 fn unused(object: &Object) -> Cause {
     let sentence = "No pod uses the claim any more, so its protection is taken off.";
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
-    Cause::new(Code::Unused, sentence, evidence).wait("it goes within seconds")
+    Cause::new(Code::NotInUse, sentence, evidence).wait("it goes within seconds")
 }
 
 fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {

@@ -53,7 +53,7 @@ async fn delete_one(
         };
         match apply.delete(&configuration.resource(), &found).await {
             applied @ (Applied::Done | Applied::Withheld) => return Ok(Some(applied)),
-            Applied::Outdated => {}
+            Applied::Stale => {}
             Applied::NotLeading => bail!("the Lease was lost; run it again"),
             Applied::Failed(error) => {
                 return Err(error).with_context(|| {

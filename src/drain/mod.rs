@@ -98,7 +98,7 @@ impl Drain {
             for (piece, applied) in self.write(left, say).await {
                 match applied {
                     Applied::Done => history.done(piece),
-                    Applied::Outdated => {}
+                    Applied::Stale => {}
                     Applied::Failed(error) if !is_refusal(&error) => {}
                     Applied::NotLeading => bail!("the Lease was lost; run it again"),
                     Applied::Withheld => {

@@ -91,7 +91,7 @@ pub fn plan(world: &World, terms: &Terms) -> Plan {
 /// A pod that uses a claim which is being deleted, by the rule of pvc-protection. Who uses another one is nobody's concern.
 fn user<'a>(name: &ObjectName, claim: &Claim, pods: &'a Store<Pod>) -> Option<&'a str> {
     let uses = |pod: &&ObjectName| {
-        let pod = pods.last_told(pod);
+        let pod = pods.get(pod);
         pod.is_some_and(|pod| uses(&pod, &name.name, claim, FinishedPods::Hold))
     };
     let named_by = pods.names_referring_to(name).iter();

@@ -57,7 +57,7 @@ fn take_back(operations: Vec<PatchOperation>) -> Action {
         on_refusal: OnRefusal {
             // No reconciler remains to try again.
             next: "so run volume-warden drain again",
-            ..OnRefusal::new("FailedTakeBack")
+            ..OnRefusal::new("FailedCleanup")
         },
     }
 }
@@ -69,7 +69,7 @@ fn line(piece: &Piece, applied: &Applied) -> Option<String> {
         Applied::Done => Some(format!("{object}: taken back: {what}")),
         Applied::Withheld => Some(format!("{object}: would be taken back: {what}")),
         Applied::Failed(error) => Some(format!("{object}: not taken back: {what}: {error}")),
-        Applied::Outdated | Applied::NotLeading => None,
+        Applied::Stale | Applied::NotLeading => None,
     }
 }
 

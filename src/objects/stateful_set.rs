@@ -8,6 +8,7 @@ use k8s_openapi::api::apps::v1 as apps;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use strum::{IntoStaticStr, VariantArray};
 
 /// The garbage collector's, on an object whose dependents are to stay (`--cascade=orphan`).
 const ORPHAN: &str = "orphan";
@@ -46,7 +47,7 @@ pub struct Retention {
 }
 
 /// What becomes of a claim.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Policy {
     /// It stays. Also what a value means that is not known: nothing is deleted for it.
     #[default]
@@ -56,15 +57,9 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Both of them.
-    pub const ALL: [Self; 2] = [Self::Retain, Self::Delete];
-
     /// As in the API.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Retain => "Retain",
-            Self::Delete => "Delete",
-        }
+        self.into()
     }
 }
 

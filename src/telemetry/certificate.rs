@@ -24,7 +24,7 @@ impl CertificateMetrics {
         registry.register_with_unit("certificate_lifetime", help, Unit::Seconds, lifetime);
         let help =
             "Webhooks of the running components whose caBundle does not fit the served certificate";
-        registry.register("webhooks_distrusting", help, self.distrusting.clone());
+        registry.register("webhooks_ca_mismatch", help, self.distrusting.clone());
         let help = "Webhooks of the running components whose path another writer has set";
         registry.register("webhooks_path_mismatch", help, self.path_mismatch.clone());
     }

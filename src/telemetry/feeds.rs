@@ -27,7 +27,7 @@ impl FeedMetrics {
             self.synced.clone(),
         );
         let help = "Time since the API server last said anything on the watch, be it a bookmark";
-        registry.register_with_unit("feed_age", help, Unit::Seconds, self.age.clone());
+        registry.register_with_unit("watch_idle", help, Unit::Seconds, self.age.clone());
         registry.register(
             "feed_lists",
             "Complete lists that a watch began with",

@@ -178,7 +178,7 @@ fn actions_are_logged(scene: &Scene) -> Result<()> {
     let lines = scene.log("action")?;
     for wanted in [
         json!({"component": "pvc-protection", "kind": "persistentvolumeclaims", "object": "default/free",
-            "action": "RemoveFinalizer", "reason": "Unused", "outcome": "Done", "level": "INFO"}),
+            "action": "RemoveFinalizer", "reason": "NotInUse", "outcome": "Done", "level": "INFO"}),
         json!({"component": "namespace-gc", "kind": "namespaces", "object": "gone",
             "action": "DeleteFromBackend", "reason": "Orphan", "outcome": "NotEmpty", "level": "INFO"}),
     ] {

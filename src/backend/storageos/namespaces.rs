@@ -124,7 +124,7 @@ mod tests {
             "{\"items\": []}",
         ] {
             let failure = read(body.as_bytes()).expect_err(body);
-            assert_eq!(failure.outcome().name(), "server", "{body}");
+            assert_eq!(failure.outcome().name(), "Server", "{body}");
         }
         assert_eq!(read(b" [] ").expect("a list"), Listing::default());
     }

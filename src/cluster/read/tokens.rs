@@ -138,7 +138,7 @@ impl Shared {
         (Instant::now() < *until).then_some(*judgement)
     }
 
-    /// Makes room by what is outdated, then by what is not allowed, then by all.
+    /// Makes room by what is stale, then by what is not allowed, then by all.
     fn remember(&self, token: String, judgement: Judgement) {
         let now = Instant::now();
         let lasts = match judgement {

@@ -113,7 +113,7 @@ mod tests {
     fn age(metrics: &Metrics) -> u64 {
         let text = metrics.text();
         let mut lines = text.lines();
-        let prefix = "volume_warden_feed_age_seconds{resource=\"pods\"} ";
+        let prefix = "volume_warden_watch_idle_seconds{resource=\"pods\"} ";
         let age = lines.find_map(|line| line.strip_prefix(prefix));
         age.expect("an age").parse().expect("a number")
     }

@@ -104,8 +104,8 @@ impl<T: Tracked> Feed<T> {
     }
 
     /// Remembers that a write of ours made this copy history, so that nobody acts on it twice before the watch catches up.
-    pub fn outdate(&self, name: &ObjectName, object: &Arc<T>) {
-        self.write().outdate(name, object);
+    pub fn mark_stale(&self, name: &ObjectName, object: &Arc<T>) {
+        self.write().mark_stale(name, object);
     }
 
     /// Watches for ever.

@@ -18,7 +18,7 @@ const HIDDEN: Duration = Duration::from_secs(60);
 pub struct Store<T> {
     objects: HashMap<ObjectName, Entry<T>>,
     /// Objects that a write of Volume Warden has changed since, and when. Kept apart because they are few.
-    outdated: HashMap<ObjectName, Instant>,
+    stale: HashMap<ObjectName, Instant>,
     referrers: HashMap<ObjectName, Vec<ObjectName>>,
     namespaces: HashSet<Arc<str>>,
     round: u32,
@@ -34,7 +34,7 @@ impl<T> Default for Store<T> {
     fn default() -> Self {
         Self {
             objects: HashMap::new(),
-            outdated: HashMap::new(),
+            stale: HashMap::new(),
             referrers: HashMap::new(),
             namespaces: HashSet::new(),
             round: 0,
@@ -43,15 +43,15 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Tracked> Store<T> {
-    /// The object of that name, unless a write of Volume Warden outdated it less than a minute ago.
-    pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
+    /// The object of that name, unless a write of Volume Warden made it stale less than a minute ago.
+    pub fn get_fresh(&self, name: &ObjectName) -> Option<Arc<T>> {
         let hidden = |since: &Instant| since.elapsed() < HIDDEN;
         let entry = self.objects.get(name)?;
-        (!self.outdated.get(name).is_some_and(hidden)).then(|| entry.object.clone())
+        (!self.stale.get(name).is_some_and(hidden)).then(|| entry.object.clone())
     }
 
-    /// The object of that name as the API server last told, even if a write of ours has outdated it since.
-    pub fn last_told(&self, name: &ObjectName) -> Option<Arc<T>> {
+    /// The object of that name as the API server last told, even if a write of Volume Warden has made it stale since.
+    pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
         self.objects.get(name).map(|entry| entry.object.clone())
     }
 
@@ -108,7 +108,7 @@ impl<T: Tracked> Store<T> {
     /// Takes the newest form of an object, or its disappearance, and returns what was known before.
     pub fn put(&mut self, name: ObjectName, object: Option<Arc<T>>) -> Option<Arc<T>> {
         let name = ObjectName::new(self.intern(name.namespace), name.name);
-        self.outdated.remove(&name);
+        self.stale.remove(&name);
         let old = self.objects.remove(&name).map(|entry| entry.object);
         if let Some(old) = &old {
             self.unlink(&name, old);
@@ -153,10 +153,10 @@ impl<T: Tracked> Store<T> {
 
     /// A write of Volume Warden changed this very object, so what is known of it is history. [`Store::get`] has nothing until the
     /// watch has newer news, or for a minute.
-    pub fn outdate(&mut self, name: &ObjectName, object: &Arc<T>) {
+    pub fn mark_stale(&mut self, name: &ObjectName, object: &Arc<T>) {
         let known = self.objects.get(name);
         if known.is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) {
-            self.outdated.insert(name.clone(), Instant::now());
+            self.stale.insert(name.clone(), Instant::now());
         }
     }
 
@@ -276,13 +276,13 @@ mod tests {
         let mut store = Store::default();
         let first = pod("1", &["x"]).expect("some");
         store.put(name("a"), Some(first.clone()));
-        store.outdate(&name("a"), &first);
-        assert!(store.get(&name("a")).is_none() && store.last_told(&name("a")).is_some());
+        store.mark_stale(&name("a"), &first);
+        assert!(store.get_fresh(&name("a")).is_none() && store.get(&name("a")).is_some());
         store.put(name("a"), pod("1", &["x"]));
-        store.outdate(&name("a"), &first);
+        store.mark_stale(&name("a"), &first);
         assert!(
-            store.get(&name("a")).is_some(),
-            "only the very copy that was acted on is outdated"
+            store.get_fresh(&name("a")).is_some(),
+            "only the very copy that was acted on is stale"
         );
     }
 
@@ -292,16 +292,16 @@ mod tests {
         let mut store = Store::default();
         let object = pod("1", &["x"]).expect("some");
         store.put(name("a"), Some(object.clone()));
-        let hidden = |store: &Store<Pod>| store.get(&name("a")).is_none();
+        let hidden = |store: &Store<Pod>| store.get_fresh(&name("a")).is_none();
         for _ in 0..2 {
-            store.outdate(&name("a"), &object);
+            store.mark_stale(&name("a"), &object);
             tokio::time::advance(Duration::from_secs(59)).await;
             assert!(hidden(&store));
             tokio::time::advance(Duration::from_secs(2)).await;
             assert!(!hidden(&store));
         }
         store.put(name("a"), None);
-        assert!(store.outdated.is_empty(), "nothing is remembered for ever");
+        assert!(store.stale.is_empty(), "nothing is remembered for ever");
     }
 
     #[test]

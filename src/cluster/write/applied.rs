@@ -14,7 +14,7 @@ pub enum Applied {
     /// Nothing was written: this replica does not lead, or not for sure.
     NotLeading,
     /// The object is not what the rule saw, or was seen too long ago. Look again.
-    Outdated,
+    Stale,
     /// The API server did not take it.
     Failed(kube::Error),
 }
@@ -28,7 +28,7 @@ impl Applied {
         match self {
             Self::Done | Self::Withheld => Ok(()),
             Self::NotLeading => Err(Retry::new("this replica does not lead")),
-            Self::Outdated => Err(Retry::new("it changed meanwhile")),
+            Self::Stale => Err(Retry::new("it changed meanwhile")),
             Self::Failed(error) => Err(Retry::new(error.to_string())),
         }
     }
@@ -43,7 +43,7 @@ impl Applied {
             Self::Done => "Done",
             Self::Withheld => "Withheld",
             Self::NotLeading => "NotLeading",
-            Self::Outdated => "Outdated",
+            Self::Stale => "Stale",
             Self::Failed(_) => "Failed",
         }
     }
@@ -58,9 +58,9 @@ pub(crate) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,
         Err(error) if is_absent(&error) => Applied::Done,
-        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Outdated,
+        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Stale,
         Err(kube::Error::Api(status)) if status.code == 422 && !is_invalid(&status) => {
-            Applied::Outdated
+            Applied::Stale
         }
         Err(error) => Applied::Failed(error),
     }
@@ -98,14 +98,14 @@ mod tests {
                 "Failed",
             ),
             (json!({"code": 404, "reason": ""}), "Failed"),
-            (json!({"code": 409, "reason": "Conflict"}), "Outdated"),
+            (json!({"code": 409, "reason": "Conflict"}), "Stale"),
             (
                 json!({"code": 422, "reason": "Invalid", "details": {}}),
-                "Outdated",
+                "Stale",
             ),
             (
                 json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": late}]}}),
-                "Outdated",
+                "Stale",
             ),
             (
                 json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": "must not be so"}]}}),

@@ -112,7 +112,7 @@ impl Apply {
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         if !target.guards(action) {
             tracing::error!(object = %target.name, action = action.name, "not sent: no resourceVersion guards it");
-            return Applied::Outdated;
+            return Applied::Stale;
         }
         let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
         let turn = Turn {
@@ -140,7 +140,7 @@ impl Apply {
         };
         // Both are asked after waiting for the permit, as late as can be.
         if permit.is_none() || turn.is_too_late() {
-            return Applied::Outdated;
+            return Applied::Stale;
         }
         if !self.leadership.holds() {
             return Applied::NotLeading;

@@ -159,7 +159,7 @@ async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
             (outcome, began.elapsed())
         })
         .await;
-    assert_eq!(outcome, "Outdated");
+    assert_eq!(outcome, "Stale");
     assert!(waited < Duration::from_millis(2200), "{waited:?}");
     assert!(server.sent("deleted").is_none(), "nothing was sent");
 }
@@ -170,11 +170,8 @@ async fn an_old_decision_is_not_carried_out() {
     let (proof, owned) = (proof(), own(Basis::Proof(proof())));
     assert_eq!(server.perform("fresh", Action::delete(proof)).await, "Done");
     advance(Duration::from_secs(3)).await;
-    assert_eq!(
-        server.perform("old", Action::delete(proof)).await,
-        "Outdated"
-    );
-    assert_eq!(server.perform("old", owned).await, "Outdated");
+    assert_eq!(server.perform("old", Action::delete(proof)).await, "Stale");
+    assert_eq!(server.perform("old", owned).await, "Stale");
     assert!(server.sent("old").is_none(), "nothing was sent");
 }
 

@@ -38,7 +38,7 @@ const ACTION: &str = "Create";
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
-    /// Creates it, or not, and says so. [`Applied::Outdated`] means that something of that name exists, or, in the
+    /// Creates it, or not, and says so. [`Applied::Stale`] means that something of that name exists, or, in the
     /// background, that it is to be tried again. What the API server refuses is the
     /// caller's to tell users, on the object that wants it.
     pub async fn create(
@@ -108,7 +108,7 @@ fn is_conflict(error: &kube::Error) -> bool {
 fn judge(created: kube::Result<()>) -> Applied {
     match created {
         Ok(()) => Applied::Done,
-        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Outdated,
+        Err(kube::Error::Api(status)) if status.code == 409 => Applied::Stale,
         Err(error) => Applied::Failed(error),
     }
 }

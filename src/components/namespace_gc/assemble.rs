@@ -1,8 +1,8 @@
 //! The component as a value.
 
 use super::{
-    BackendOptions, Collection, CollectionOptions, Collector, NAME, NamespaceGcReconciler, Options,
-    Recorder, Remover, Scope, Seen, Tell, collection_options::PeriodOptions,
+    BackendOptions, Collection, CollectionOptions, Collector, NAME, NamespaceGcReconciler, Notices,
+    Options, Recorder, Remover, Scope, Seen, collection_options::PeriodOptions,
 };
 use crate::{
     backend::Backend,
@@ -96,7 +96,7 @@ pub(super) fn assemble(
         remover: Arc::new(remover),
         waiting: Arc::default(),
         soon: watch::Sender::default(),
-        tell: Tell::new(
+        notices: Notices::new(
             client.clone(),
             shared.apply.clone(),
             shared.lease.clone(),

@@ -1,7 +1,7 @@
 //! The backend, with its calls counted, and one list for all who ask at the same time.
 
 use super::GcMetrics;
-use crate::backend::{Backend, Deletion, Failure, Listed, Listing};
+use crate::backend::{Backend, Deletion, Failure, Listed, Listing, Outcome};
 use std::{
     sync::{
         Arc,
@@ -55,7 +55,7 @@ impl Metered {
         let began = Instant::now();
         let listing = self.backend.list().await.map(Arc::new);
         let outcome = match &listing {
-            Ok(_) => "ok",
+            Ok(_) => Outcome::Ok.name(),
             Err(failure) => failure.outcome().name(),
         };
         let metrics = &self.metrics;

@@ -82,7 +82,7 @@ impl GcMetrics {
             self.runs.clone(),
         );
         registry.register_with_unit(
-            "gc_last_success",
+            "gc_last_success_timestamp",
             "When a collection last ran to its end, in seconds since 1970",
             Unit::Seconds,
             self.last_success.clone(),

@@ -29,6 +29,7 @@ mod collection;
 mod collection_options;
 mod metered;
 mod metrics;
+mod notices;
 mod options;
 mod periodic;
 mod protect;
@@ -40,7 +41,6 @@ mod report;
 mod rule;
 mod schedule;
 mod seen;
-mod tell;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -51,6 +51,7 @@ pub use collection::{Abort, Collection};
 pub use collection_options::CollectionOptions;
 pub use metered::Metered;
 pub use metrics::GcMetrics;
+pub use notices::Notices;
 pub use options::{Options, Scope};
 pub use periodic::Collector;
 pub use protect::Glob;
@@ -61,7 +62,6 @@ pub use remover::{Removal, Remover};
 pub use report::{Report, Row};
 pub use rule::{Verdict, World, judge, judge_all};
 pub use seen::{CONFIG_MAP, Seen, Unreadable};
-pub use tell::Tell;
 pub use waiting::{Origin, Waiting, Waits};
 
 /// The component's name, in the CLI and everywhere.

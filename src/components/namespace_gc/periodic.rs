@@ -148,7 +148,7 @@ impl Collector {
             "collected"
         );
         if over > 0 {
-            self.reconcile.tell.capped(orphans, over);
+            self.reconcile.notices.capped(orphans, over);
         }
         self.forget(gone).await;
     }
@@ -162,7 +162,7 @@ impl Collector {
         let namespaces = &self.reconcile.namespaces;
         let exist = |name: &str| {
             let name = ObjectName::new("", name);
-            namespaces.read().last_told(&name).is_some()
+            namespaces.read().get(&name).is_some()
         };
         if let Err(error) = seen.forget(&gone, exist).await {
             // The next collection comes to the same.

@@ -1,9 +1,10 @@
 //! Why the removal of a namespace has to wait.
 
 use super::reasons;
+use strum::{IntoStaticStr, VariantArray};
 
 /// Why a namespace has to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Reason {
     /// Something is in it.
     NotEmpty,
@@ -18,24 +19,9 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them, for metrics that go back to zero.
-    pub const ALL: [Self; 5] = [
-        Self::NotEmpty,
-        Self::Changing,
-        Self::Unauthorized,
-        Self::Unavailable,
-        Self::Unconfirmed,
-    ];
-
     /// For metrics, the log and reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::NotEmpty => "NotEmpty",
-            Self::Changing => "Changing",
-            Self::Unauthorized => "Unauthorized",
-            Self::Unavailable => "Unavailable",
-            Self::Unconfirmed => "Unconfirmed",
-        }
+        self.into()
     }
 
     /// As users are told of it.

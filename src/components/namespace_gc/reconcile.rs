@@ -2,8 +2,8 @@
 
 use super::{
     NAME,
+    notices::Notices,
     remover::{Removal, Remover},
-    tell::Tell,
     waiting::{Origin, Waiting},
 };
 use crate::{
@@ -26,7 +26,7 @@ pub struct NamespaceGcReconciler {
     /// Changes whenever a collection is wanted before its time.
     pub soon: watch::Sender<()>,
     /// What users are told.
-    pub tell: Tell,
+    pub notices: Notices,
 }
 
 impl NamespaceGcReconciler {
@@ -83,7 +83,7 @@ impl NamespaceGcReconciler {
                     let (waiting, reason) = (self.waiting.clone(), *reason);
                     let untold = name.clone();
                     let otherwise = move || waiting.untold(&untold, reason);
-                    self.tell.waits(&name.name, (reason, why), otherwise);
+                    self.notices.waits(&name.name, (reason, why), otherwise);
                 }
                 let (cause, attempts) = (reason.name(), waits.attempts);
                 let sentence = format!("{cause}: {why} (attempt {attempts})");
@@ -95,7 +95,7 @@ impl NamespaceGcReconciler {
                 return Err(Retry::later(grace, "it is too young for a collection"));
             }
             Removal::NotLeading => return Err(Retry::new("this replica does not lead")),
-            Removal::Deleted => self.tell.deleted(&name.name),
+            Removal::Deleted => self.notices.deleted(&name.name),
             Removal::Withheld => {
                 tracing::info!(component = NAME, namespace = %name, "would delete it from the storage backend");
             }
@@ -117,7 +117,7 @@ impl Reconcile for NamespaceGcReconciler {
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
         // What the watch knows may be late, and is enough to keep a namespace.
-        if self.namespaces.read().last_told(name).is_some() {
+        if self.namespaces.read().get(name).is_some() {
             self.waiting.forget(name);
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use super::{Reason, Removal, Verdict};
 use std::collections::HashMap;
+use strum::VariantArray as _;
 
 /// One namespace of the backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +40,10 @@ pub struct Report {
 impl Report {
     /// How often each verdict was come to.
     pub fn verdicts(&self) -> HashMap<Verdict, usize> {
-        let mut verdicts: HashMap<_, _> = Verdict::ALL.map(|verdict| (verdict, 0)).into();
+        let mut verdicts: HashMap<_, _> = Verdict::VARIANTS
+            .iter()
+            .map(|verdict| (*verdict, 0))
+            .collect();
         for row in &self.rows {
             *verdicts.entry(row.verdict).or_default() += 1;
         }

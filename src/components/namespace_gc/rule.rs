@@ -3,9 +3,10 @@
 use super::{Options, Scope};
 use crate::backend::Listed;
 use std::{collections::HashSet, time::SystemTime};
+use strum::{IntoStaticStr, VariantArray};
 
 /// What a collection comes to of one namespace of the backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Verdict {
     /// It may go: Kubernetes has no namespace of that name, and nothing speaks for keeping it.
     Orphan,
@@ -24,28 +25,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them, for metrics that go back to zero.
-    pub const ALL: [Self; 7] = [
-        Self::Orphan,
-        Self::InKubernetes,
-        Self::Protected,
-        Self::NotSeen,
-        Self::TooYoung,
-        Self::Waiting,
-        Self::OverTheCap,
-    ];
-
     /// For metrics and reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Orphan => "Orphan",
-            Self::InKubernetes => "InKubernetes",
-            Self::Protected => "Protected",
-            Self::NotSeen => "NotSeen",
-            Self::TooYoung => "TooYoung",
-            Self::Waiting => "Waiting",
-            Self::OverTheCap => "OverTheCap",
-        }
+        self.into()
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+use strum::VariantArray as _;
 use tokio::time::Instant;
 
 /// How we came to think that the namespace should go.
@@ -143,9 +144,10 @@ impl Waiting {
 
     /// How many wait for each reason, and for how long the first of them has.
     pub fn count(&self) -> HashMap<Reason, (i64, Duration)> {
-        let mut counts: HashMap<_, _> = Reason::ALL
-            .map(|reason| (reason, Default::default()))
-            .into();
+        let mut counts: HashMap<_, _> = Reason::VARIANTS
+            .iter()
+            .map(|reason| (*reason, Default::default()))
+            .collect();
         for wait in self.lock().values() {
             let (count, oldest): &mut (i64, Duration) = counts.entry(wait.reason).or_default();
             *count += 1;
@@ -215,6 +217,6 @@ mod tests {
         waiting.forget(&name);
         let counts = waiting.count();
         assert_eq!(counts[&Reason::NotEmpty], (0, Duration::ZERO));
-        assert_eq!(counts.len(), Reason::ALL.len());
+        assert_eq!(counts.len(), Reason::VARIANTS.len());
     }
 }

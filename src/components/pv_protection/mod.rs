@@ -8,9 +8,6 @@
 //! being deleted is not bound anew, as the PV-protection proposal asks; Kubernetes still completes a binding that was prepared on
 //! both sides.
 
-mod admit;
-#[cfg(test)]
-mod admit_tests;
 mod assemble;
 mod metrics;
 mod reconcile;
@@ -20,13 +17,16 @@ mod tests;
 mod warn;
 #[cfg(test)]
 mod warn_tests;
+mod webhooks;
+#[cfg(test)]
+mod webhooks_tests;
 
-pub use admit::{hooks, protect};
 pub use assemble::PvProtection;
 pub use metrics::register as register_metrics;
 pub use reconcile::PvProtectionReconciler;
 pub use rule::{Decision, decide};
 pub use warn::deletions_hook;
+pub use webhooks::{hooks, protect};
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pv-protection";

@@ -49,7 +49,7 @@ impl Reconcile for PvProtectionReconciler {
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
-        let Some(volume) = self.volumes.read().get(name) else {
+        let Some(volume) = self.volumes.read().get_fresh(name) else {
             return Ok(());
         };
         let (action, reason) = match decide(&volume) {
@@ -68,7 +68,7 @@ impl Reconcile for PvProtectionReconciler {
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {
-            self.volumes.outdate(name, &volume);
+            self.volumes.mark_stale(name, &volume);
         }
         applied.settled()
     }

@@ -62,7 +62,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         caches,
         live_attachments: SharedList::whole(shared.metrics.clone(), &shared.client),
         apply: shared.apply.clone(),
-        told: Arc::default(),
+        events: Arc::default(),
     };
     let queue = Arc::new(WorkQueue::default());
     reconciler.listen(&queue);

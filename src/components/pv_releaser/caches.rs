@@ -76,10 +76,10 @@ impl Caches {
     /// What to do with the volume, where that is known of its attachments.
     pub fn judge_with(&self, volume: &Volume, attachment: Attachment) -> Decision {
         let claim_ref = volume.claimed_by();
-        let claim = claim_ref.and_then(|claim| self.claims.read().last_told(&claim.name));
+        let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
         let recently_deleted = claim_ref.and_then(|claim| self.recently_deleted.get(&claim.uid));
         let class = ObjectName::new("", &*volume.class);
-        let class = self.classes.read().last_told(&class);
+        let class = self.classes.read().get(&class);
         let view = View {
             volume,
             watched: claim_ref.is_some_and(|claim| self.watches(claim)),
@@ -103,7 +103,7 @@ impl Caches {
 
     /// The same of a volume that was an orphan a while ago.
     pub fn is_orphan_still(&self, name: &ObjectName) -> bool {
-        let volume = self.volumes.read().last_told(name);
+        let volume = self.volumes.read().get(name);
         volume.is_some_and(|volume| self.is_orphan(name, &volume))
     }
 

@@ -18,8 +18,8 @@ use std::collections::HashMap;
 const DUE: &str = "Due";
 /// Why the others stay Released.
 const STAY: [Left; 7] = [
-    Left::NotOurs,
-    Left::Foreign,
+    Left::Unlabeled,
+    Left::OtherInstallation,
     Left::Freed,
     Left::NotRetained,
     Left::Deleting,

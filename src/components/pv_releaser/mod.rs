@@ -18,28 +18,28 @@
 //! two seconds is not missed; uids are compared; a volume whose policy is not Retain, that is being deleted or still attached is left
 //! alone; the label is the one that the original documents, not the one that it wrote, which is understood too.
 
-mod admit;
-#[cfg(test)]
-mod admit_tests;
 mod assemble;
 mod caches;
 mod metrics;
+mod notices;
 mod options;
 mod patch;
 mod reconcile;
 mod rule;
-mod tell;
 #[cfg(test)]
 mod tests;
 mod triggers;
+mod webhooks;
+#[cfg(test)]
+mod webhooks_tests;
 
-pub use admit::hook;
 pub use assemble::PvReleaser;
 pub use caches::Caches;
 pub use metrics::register as register_metrics;
 pub use options::{Mode, Options};
 pub use reconcile::PvReleaserReconciler;
 pub use rule::{Attachment, Decision, Left, View, decide};
+pub use webhooks::hook;
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pv-releaser";

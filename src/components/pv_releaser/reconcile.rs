@@ -3,11 +3,11 @@
 use super::{
     NAME,
     caches::Caches,
-    metrics,
+    metrics, notices,
     patch::{association, release},
     reasons::{ASSOCIATED, RELEASED},
     rule::{Attachment, Decision, Left},
-    tell, triggers,
+    triggers,
 };
 use crate::{
     cluster::{
@@ -35,7 +35,7 @@ pub struct PvReleaserReconciler {
     /// The writer.
     pub apply: Arc<Apply>,
     /// What users have been told.
-    pub told: Arc<EventDeduplicator<ObjectName, Left>>,
+    pub events: Arc<EventDeduplicator<ObjectName, Left>>,
 }
 
 impl PvReleaserReconciler {
@@ -46,7 +46,7 @@ impl PvReleaserReconciler {
         self.caches.volumes.listen(move |change| {
             if let Some(volume) = change.new.filter(|_| caches.is_labelled_from_birth(change)) {
                 let regarding = regarding(change.name, volume);
-                apply.announce(regarding, tell::associated(volume), || {});
+                apply.announce(regarding, notices::associated(volume), || {});
             }
         });
     }
@@ -85,10 +85,10 @@ impl PvReleaserReconciler {
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
         if applied.written() {
-            self.caches.volumes.outdate(name, volume);
+            self.caches.volumes.mark_stale(name, volume);
             let regarding = regarding(name, volume);
             self.apply
-                .announce(regarding, tell::associated(volume), || {});
+                .announce(regarding, notices::associated(volume), || {});
         }
         applied.settled()
     }
@@ -110,8 +110,8 @@ impl PvReleaserReconciler {
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
-            self.caches.volumes.outdate(name, volume);
-            let announcement = tell::released(volume, options.release_mode);
+            self.caches.volumes.mark_stale(name, volume);
+            let announcement = notices::released(volume, options.release_mode);
             self.apply
                 .announce(regarding(name, volume), announcement, || {});
         }
@@ -121,13 +121,14 @@ impl PvReleaserReconciler {
     /// Tells what is news.
     fn tell(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
         let options = &self.caches.options;
-        let announcement = tell::left(volume, left, options);
+        let announcement = notices::left(volume, left, options);
         let causes: HashSet<_> = announcement.iter().map(|_| left).collect();
-        let news = self.told.news(name, &volume.uid, causes);
+        let news = self.events.news(name, &volume.uid, causes);
         let Some(announcement) = announcement.filter(|_| news.contains(&left)) else {
             return;
         };
-        let (caches, apply, told) = (self.caches.clone(), self.apply.clone(), self.told.clone());
+        let (caches, apply, events) =
+            (self.caches.clone(), self.apply.clone(), self.events.clone());
         let regarding = regarding(name, volume);
         let name = name.clone();
         tokio::spawn(async move {
@@ -137,7 +138,7 @@ impl PvReleaserReconciler {
                     return;
                 }
             }
-            apply.announce(regarding, announcement, move || told.forget(&name));
+            apply.announce(regarding, announcement, move || events.forget(&name));
         });
     }
 }
@@ -148,17 +149,17 @@ impl Reconcile for PvReleaserReconciler {
 
     fn candidates(&self) -> Vec<ObjectName> {
         let volumes = self.caches.volumes.read();
-        self.told.retain(|name| volumes.last_told(name).is_some());
+        self.events.retain(|name| volumes.get(name).is_some());
         volumes.names_where(|volume| volume.claimed_by().is_some())
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
-        let (last_told, current) = {
+        let (get, current) = {
             let volumes = self.caches.volumes.read();
-            (volumes.last_told(name), volumes.get(name))
+            (volumes.get(name), volumes.get_fresh(name))
         };
-        if last_told.is_none() {
-            self.told.forget(name);
+        if get.is_none() {
+            self.events.forget(name);
         }
         let Some(volume) = current else {
             return Ok(());

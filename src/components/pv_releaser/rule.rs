@@ -6,6 +6,7 @@ use crate::objects::{
     managed_by::Ownership,
     volume::{ClaimRef, Phase},
 };
+use strum::IntoStaticStr;
 
 /// What the rule looks at.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +62,12 @@ impl Decision {
 }
 
 /// Why a volume is left as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 pub enum Left {
     /// Nothing says that it is ours.
-    NotOurs,
+    Unlabeled,
     /// It is labelled for somebody else.
-    Foreign,
+    OtherInstallation,
     /// It is ours and not Released.
     InUse,
     /// It is ours and has been freed of its claim; the phase follows.
@@ -84,28 +85,19 @@ pub enum Left {
 impl Left {
     /// For the log.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::NotOurs => "NotOurs",
-            Self::Foreign => "Foreign",
-            Self::InUse => "InUse",
-            Self::Freed => "Freed",
-            Self::NotRetained => "NotRetained",
-            Self::Deleting => "Deleting",
-            Self::Attached => "Attached",
-            Self::Orphaned => "Orphaned",
-        }
+        self.into()
     }
 }
 
 /// What to do with the volume.
 pub fn decide(view: &View<'_>, options: &Options) -> Decision {
     match options.whose(view.volume) {
-        Ownership::Foreign => Decision::Leave(Left::Foreign),
+        Ownership::Foreign => Decision::Leave(Left::OtherInstallation),
         Ownership::Own => view.release(),
         Ownership::Unlabeled if view.is_to_be_associated(options) => Decision::Associate,
         Ownership::Unlabeled if view.is_ours_by_class(options) => view.release(),
         Ownership::Unlabeled if view.is_orphaned(options) => Decision::Leave(Left::Orphaned),
-        Ownership::Unlabeled => Decision::Leave(Left::NotOurs),
+        Ownership::Unlabeled => Decision::Leave(Left::Unlabeled),
     }
 }
 

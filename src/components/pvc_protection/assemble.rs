@@ -1,7 +1,8 @@
 //! The component as a value.
 
 use super::{
-    NAME, PvcProtectionReconciler, Teller, deletions_hook, hooks, options::Options, protect,
+    HeldClaimReporter, NAME, PvcProtectionReconciler, deletions_hook, hooks, options::Options,
+    protect,
 };
 use crate::{
     admission::Review,
@@ -50,15 +51,17 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     // Claims of StatefulSets are sent to pvc-retention only.
     let review = Review::from_memory(protect);
     parts.joined_reviews.push(("/pvc-retention/claims", review));
-    let teller = Teller {
+    let reporter = HeldClaimReporter {
         claims: feeds.claims.clone(),
         pods: feeds.pods.clone(),
         apply: shared.apply.clone(),
         leadership: shared.leadership.clone(),
         finished_pods,
-        told: Arc::default(),
+        events: Arc::default(),
     };
-    parts.tasks.push(Box::pin(teller.run(shared.stop.clone())));
+    parts
+        .tasks
+        .push(Box::pin(reporter.run(shared.stop.clone())));
     let reconciler = PvcProtectionReconciler {
         claims: feeds.claims,
         pods: feeds.pods,

@@ -13,7 +13,7 @@ use std::{collections::HashMap, sync::Arc};
 const CAUSES: [Code; 4] = [
     Code::InUse,
     Code::FinishedPod,
-    Code::Unused,
+    Code::NotInUse,
     Code::ForeignFinalizer,
 ];
 

@@ -62,7 +62,7 @@ fn value(text: &str, series: &str) -> i64 {
 #[test]
 fn held_claims_are_told_apart() {
     let text = text(FinishedPods::Hold);
-    let reasons = ["InUse", "FinishedPod", "Unused", "ForeignFinalizer"];
+    let reasons = ["InUse", "FinishedPod", "NotInUse", "ForeignFinalizer"];
     assert_eq!(reasons.map(|reason| number(&text, reason)), [2, 1, 1, 1]);
 }
 
@@ -78,7 +78,7 @@ fn the_oldest_is_as_old_as_its_deletion() {
     for (reason, age) in [
         ("InUse", 7200),
         ("FinishedPod", 600),
-        ("Unused", 0),
+        ("NotInUse", 0),
         ("ForeignFinalizer", 90_000),
     ] {
         assert!(
@@ -93,7 +93,7 @@ fn the_oldest_is_as_old_as_its_deletion() {
 fn a_finished_pod_that_lets_go_holds_nothing() {
     let text = text(FinishedPods::Release);
     assert_eq!(
-        (number(&text, "FinishedPod"), number(&text, "Unused")),
+        (number(&text, "FinishedPod"), number(&text, "NotInUse")),
         (0, 2)
     );
 }

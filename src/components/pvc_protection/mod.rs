@@ -13,32 +13,32 @@
 //! a live list never serves a claim whose deletion was seen after the list began, and a pod made for a node by hand is refused
 //! while its claim is being deleted.
 
-mod admit;
-#[cfg(test)]
-mod admit_tests;
 mod assemble;
 mod metrics;
 #[cfg(test)]
 mod metrics_tests;
+mod notices;
+#[cfg(test)]
+mod notices_tests;
 mod options;
 mod reconcile;
 mod rule;
-mod tell;
-#[cfg(test)]
-mod tell_tests;
 #[cfg(test)]
 mod tests;
 mod warn;
 #[cfg(test)]
 mod warn_tests;
+mod webhooks;
+#[cfg(test)]
+mod webhooks_tests;
 
-pub use admit::{hooks, protect};
 pub use assemble::PvcProtection;
 pub use metrics::register as register_metrics;
+pub use notices::HeldClaimReporter;
 pub use reconcile::PvcProtectionReconciler;
 pub use rule::{Cached, Step, View, decide, decide_live};
-pub use tell::Teller;
 pub use warn::deletions_hook;
+pub use webhooks::{hooks, protect};
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pvc-protection";
@@ -52,5 +52,5 @@ pub mod reasons {
     /// A pod uses the claim.
     pub const IN_USE: &str = "InUse";
     /// No pod uses the claim: where it is acted on, by a live read.
-    pub const UNUSED: &str = "Unused";
+    pub const NOT_IN_USE: &str = "NotInUse";
 }

@@ -2,7 +2,7 @@
 
 use super::{
     NAME, metrics,
-    reasons::{FINALIZER_MISSING, IN_USE, UNUSED},
+    reasons::{FINALIZER_MISSING, IN_USE, NOT_IN_USE},
     rule::{Cached, Step, View, decide, decide_live},
 };
 use crate::{
@@ -98,7 +98,7 @@ impl PvcProtectionReconciler {
         proof: Proof,
     ) -> Result<(), Retry> {
         let action = Action::remove_finalizer(PVC_PROTECTION, Basis::Proof(proof));
-        self.write(&target(name, claim), claim, action, UNUSED)
+        self.write(&target(name, claim), claim, action, NOT_IN_USE)
             .await
     }
 
@@ -111,7 +111,7 @@ impl PvcProtectionReconciler {
     ) -> Result<(), Retry> {
         let applied = self.apply.perform(NAME, target, action, reason).await;
         if applied.written() {
-            self.claims.outdate(target.name, claim);
+            self.claims.mark_stale(target.name, claim);
         }
         applied.settled()
     }
@@ -150,7 +150,7 @@ impl Reconcile for PvcProtectionReconciler {
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
-        let Some(claim) = self.claims.read().get(name) else {
+        let Some(claim) = self.claims.read().get_fresh(name) else {
             return Ok(());
         };
         let cached = self.judge(name, &claim, &self.pods.read(), decide);

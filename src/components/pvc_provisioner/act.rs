@@ -57,7 +57,7 @@ impl PvcProvisionerReconciler {
             }
             (Decision::Leave(reason), _) => {
                 tracing::debug!(component = NAME, object = %name, reason, "left");
-                self.tell.no_obstacle(name);
+                self.notices.no_obstacle(name);
                 Ok(())
             }
             // What is confirmed is not asked to be confirmed, and the others are for a claim that is there.
@@ -94,7 +94,7 @@ impl PvcProvisionerReconciler {
             .create(NAME, creation, caller, reasons::ASKED_FOR);
         match created.await {
             Applied::Done => {
-                self.tell.provisioned(name, user, None);
+                self.notices.provisioned(name, user, None);
                 Ok(())
             }
             Applied::Failed(error) => Err(self.failed(name, user, &wish, &error)),
@@ -110,7 +110,7 @@ impl PvcProvisionerReconciler {
         error: &kube::Error,
     ) -> Retry {
         let notice = Notice::failed(wish, error, "and will be tried again");
-        self.tell.obstacle(name, user, notice);
+        self.notices.obstacle(name, user, notice);
         let pause = if is_refused(error) {
             REFUSED
         } else {
@@ -121,16 +121,16 @@ impl PvcProvisionerReconciler {
 
     fn refuse(&self, name: &ObjectName, user: &User, reason: &'static str) {
         let notice = match reason {
-            reasons::STALE => Notice::stale(&name.name, !self.options.authorizes()),
+            reasons::CLAIM_TERMINATING => Notice::stale(&name.name, !self.options.authorizes()),
             _ => Notice::requester_unknown(&name.name),
         };
-        self.tell.obstacle(name, user, notice);
+        self.notices.obstacle(name, user, notice);
     }
 
     /// The pod for which the claim was made is there, which the pod is told once.
     fn see(&self, name: &ObjectName, claim: &Claim, user: &User) {
         if self.waiting.see(name, claim, &user.uid) {
-            self.tell.provisioned(name, user, Some(&claim.uid));
+            self.notices.provisioned(name, user, Some(&claim.uid));
         }
     }
 
@@ -160,7 +160,7 @@ impl PvcProvisionerReconciler {
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {
-            self.caches.claims.outdate(name, claim);
+            self.caches.claims.mark_stale(name, claim);
         }
         applied
     }

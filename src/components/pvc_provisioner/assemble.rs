@@ -1,8 +1,8 @@
 //! The component as a value.
 
 use super::{
-    Caches, NAME, Options, PodWebhook, PvcProvisionerReconciler, Requesters, Tell, Waiting, hook,
-    strip_marker_hook,
+    Caches, NAME, Notices, Options, PodWebhook, PvcProvisionerReconciler, Requesters, Waiting,
+    hook, strip_marker_hook,
 };
 use crate::{
     cluster::{Access, Configuration, LiveGet, WorkQueue},
@@ -68,7 +68,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         options,
-        tell: Tell::new(shared.apply.clone()),
+        notices: Notices::new(shared.apply.clone()),
         waiting: Waiting::default(),
     };
     let queue = Arc::new(WorkQueue::default());

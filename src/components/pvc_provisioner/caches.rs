@@ -26,14 +26,14 @@ impl From<&Feeds> for Caches {
 }
 
 impl Caches {
-    /// The claim of that name, unless a write of ours has outdated what is known of it: then there is more to come.
+    /// The claim of that name, unless a write of Volume Warden has made it stale: a newer version follows.
     ///
     /// # Errors
     /// When there is more to come.
-    pub fn claim(&self, name: &ObjectName) -> Result<Option<Arc<Claim>>, Outdated> {
+    pub fn claim(&self, name: &ObjectName) -> Result<Option<Arc<Claim>>, Stale> {
         let claims = self.claims.read();
-        match (claims.get(name), claims.last_told(name)) {
-            (None, Some(_)) => Err(Outdated),
+        match (claims.get_fresh(name), claims.get(name)) {
+            (None, Some(_)) => Err(Stale),
             (claim, _) => Ok(claim),
         }
     }
@@ -55,7 +55,7 @@ impl Caches {
 
 /// See [`Caches::claim`].
 #[derive(Debug)]
-pub struct Outdated;
+pub struct Stale;
 
 /// The pods in `store` that name the claim.
 pub fn users(store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {

@@ -9,7 +9,7 @@ pub fn register(metrics: &Metrics, caches: Caches, controller_id: ControllerId) 
     let awaiting = Gauge::<i64>::default();
     metrics.register(|registry| {
         registry.register(
-            "awaiting_claims",
+            "claims_awaiting_pod",
             "Claims created at admission that have no owner yet: pending ones, and ones without a pod",
             awaiting.clone(),
         );

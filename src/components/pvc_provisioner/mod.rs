@@ -28,13 +28,13 @@
 //! why nothing happens.
 
 mod act;
-mod admit;
 mod assemble;
 mod caches;
 mod claim_request;
 mod marks;
 mod metrics;
 mod notice;
+mod notices;
 mod options;
 mod parse;
 #[cfg(test)]
@@ -43,28 +43,28 @@ mod reconcile;
 mod requester;
 mod rule;
 mod subject;
-mod tell;
 pub mod template;
 #[cfg(test)]
 mod tests;
 mod triggers;
 mod waiting;
+mod webhooks;
 
-pub use admit::{PodWebhook, hook};
 pub use assemble::PvcProvisioner;
 pub use caches::Caches;
 pub use claim_request::ClaimRequest;
 pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
 pub use notice::Notice;
+pub use notices::Notices;
 pub use options::{Authorize, Options};
 pub use parse::parse_claim_requests;
 pub use reconcile::PvcProvisionerReconciler;
 pub use requester::Requesters;
 pub use rule::{Decision, Terms, User, View, Wait, decide};
 pub use subject::Subject;
-pub use tell::Tell;
 pub use waiting::Waiting;
+pub use webhooks::{PodWebhook, hook};
 
 /// The component's name, in the CLI and everywhere.
 pub const NAME: &str = "pvc-provisioner";
@@ -88,7 +88,7 @@ pub mod reasons {
     /// A claim of that name is somebody else's, and is used as it is.
     pub const SHARED: &str = "ClaimShared";
     /// The claim of that name is being deleted.
-    pub const STALE: &str = "ClaimStale";
+    pub const CLAIM_TERMINATING: &str = "ClaimTerminating";
     /// A pod asks for a claim that is not there.
     pub const ASKED_FOR: &str = "AskedFor";
     /// The pod that a claim was made for is there.

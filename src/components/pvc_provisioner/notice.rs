@@ -101,7 +101,7 @@ impl Notice {
         };
         let sentence =
             format!("claim \"{claim}\", which is being deleted, has to be gone before {then}");
-        Self::new(reasons::STALE, sentence)
+        Self::new(reasons::CLAIM_TERMINATING, sentence)
     }
 
     /// The claim was not made at admission, and cannot be made later.

@@ -4,8 +4,8 @@ use super::{
     Caches, NAME, Options, Subject,
     caches::{asker, users},
     metrics,
+    notices::Notices,
     rule::{Decision, Terms, User, View, Wait, awaits_pod, decide, depends_on_users},
-    tell::Tell,
     triggers,
     waiting::Waiting,
 };
@@ -35,7 +35,7 @@ pub struct PvcProvisionerReconciler {
     /// What may be chosen.
     pub options: Arc<Options>,
     /// What users were told.
-    pub tell: Tell,
+    pub notices: Notices,
     /// What is remembered of claims that await their pods.
     pub waiting: Waiting,
 }
@@ -66,8 +66,8 @@ impl Reconcile for PvcProvisionerReconciler {
         match subject {
             Subject::Claim(name) => self.claim(name).await,
             Subject::Pod(name) => {
-                let pod = self.caches.pods.read().last_told(name);
-                self.tell.of_pod(name, pod.as_deref(), &self.caches);
+                let pod = self.caches.pods.read().get(name);
+                self.notices.of_pod(name, pod.as_deref(), &self.caches);
                 Ok(())
             }
         }
@@ -130,11 +130,11 @@ impl PvcProvisionerReconciler {
     fn forget_what_went(&self) {
         {
             let claims = self.caches.claims.read();
-            self.waiting.retain(|name| claims.last_told(name).is_some());
+            self.waiting.retain(|name| claims.get(name).is_some());
         }
         let pods = self.caches.pods.read();
-        self.tell.retain(
-            |pod| pods.last_told(pod).is_some(),
+        self.notices.retain(
+            |pod| pods.get(pod).is_some(),
             |claim| !pods.names_referring_to(claim).is_empty(),
         );
     }

@@ -143,8 +143,8 @@ pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a> {
     match view.claim {
         None => absent(view, terms),
         Some(claim) if claim.deleting => match view.candidate() {
-            Some(user) => Decision::Refuse(user, reasons::STALE),
-            None => Decision::Leave(reasons::STALE),
+            Some(user) => Decision::Refuse(user, reasons::CLAIM_TERMINATING),
+            None => Decision::Leave(reasons::CLAIM_TERMINATING),
         },
         Some(claim) if awaits_pod(claim, terms.controller_id) => {
             let writable = !claim.pending || view.wait.unchanged >= QUIET;

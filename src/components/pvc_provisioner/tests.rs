@@ -117,9 +117,12 @@ fn what_exists_is_used_and_what_is_going_is_waited_for() {
     let going = claim(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     assert_eq!(
         decided(Some(&going), &waits, false, 0),
-        "refuse a ClaimStale"
+        "refuse a ClaimTerminating"
     );
-    assert_eq!(decided(Some(&going), &[], false, 999), "leave ClaimStale");
+    assert_eq!(
+        decided(Some(&going), &[], false, 999),
+        "leave ClaimTerminating"
+    );
 }
 
 /// Of those that live it is the one that was created first, whether it runs already or not.

@@ -14,7 +14,7 @@ pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQue
     let id = controller_id.clone();
     caches.pods.listen(move |change| {
         let awaits = |name: &ObjectName| {
-            let claim = claims.read().last_told(name);
+            let claim = claims.read().get(name);
             claim.is_some_and(|claim| awaits_pod(&claim, &id))
         };
         pod_changed(change, awaits)

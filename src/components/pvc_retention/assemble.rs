@@ -39,7 +39,7 @@ fn parts(shared: &Shared) -> Parts {
         live_sets,
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
-        told: Arc::default(),
+        events: Arc::default(),
     };
     reconciler.listen(&queue);
     reconciler.register_metrics(&shared.metrics);

@@ -44,7 +44,7 @@ pub struct Member {
     /// Which of the set's pods it is for.
     pub ordinal: u32,
     /// A write of ours has made this copy history, so nothing is to be written on it.
-    pub outdated: bool,
+    pub stale: bool,
 }
 
 impl Member {
@@ -75,7 +75,7 @@ impl Caches {
             let pod = pod_name(reading.set, reading.ordinal);
             ObjectName::new(member.name.namespace.clone(), pod)
         });
-        possible.any(|pod| pods.last_told(&pod).is_some())
+        possible.any(|pod| pods.get(&pod).is_some())
     }
 
     /// Every claim with our mark, whether its set exists or not.
@@ -88,7 +88,7 @@ impl Caches {
             name: name.clone(),
             claim: claim.clone(),
             ordinal: 0,
-            outdated: claims.get(name).is_none(),
+            stale: claims.get_fresh(name).is_none(),
         };
         marked.map(member).collect()
     }
@@ -96,16 +96,16 @@ impl Caches {
     /// The set's claims, of every ordinal.
     pub fn members(&self, set: &ObjectName) -> Vec<Member> {
         let (sets, claims, pods) = (self.sets.read(), self.claims.read(), self.pods.read());
-        let Some(caches) = sets.last_told(set) else {
+        let Some(caches) = sets.get(set) else {
             return Vec::new();
         };
         let member = |name: &ObjectName| {
-            let claim = claims.last_told(name)?;
-            let caches = |set: &ObjectName| sets.last_told(set);
+            let claim = claims.get(name)?;
+            let caches = |set: &ObjectName| sets.get(set);
             let (owner, ordinal) = owner(name, &claim, caches, &pods)?;
             (owner == *set).then(|| Member {
                 name: name.clone(),
-                outdated: claims.get(name).is_none(),
+                stale: claims.get_fresh(name).is_none(),
                 claim,
                 ordinal,
             })
@@ -141,7 +141,7 @@ pub(super) fn owner(
     });
     let mounts = |each: &Candidate<'_, Arc<StatefulSet>>| {
         let pod = in_namespace(&pod_name(each.reading.set, each.reading.ordinal));
-        pods.last_told(&pod)
+        pods.get(&pod)
             .is_some_and(|pod| mounts(&pod, &each.set, &name.name))
     };
     let found = resolve_set(&name.name, claim, candidates.collect(), mounts)?;
@@ -172,7 +172,7 @@ pub fn judge(
 ) -> Vec<Verdict> {
     let verdict = |member: &Member| {
         let pod_name = pod_name(&name.name, member.ordinal);
-        let pod = pods.last_told(&ObjectName::new(name.namespace.clone(), pod_name.as_str()));
+        let pod = pods.get(&ObjectName::new(name.namespace.clone(), pod_name.as_str()));
         decide(&View {
             claim: &member.claim,
             set_name: &name.name,

@@ -27,7 +27,7 @@ pub struct Judged {
 impl Judged {
     fn work(&self) -> impl Iterator<Item = Work<'_>> {
         let all = self.members.iter().zip(&self.verdicts);
-        all.filter(|(member, verdict)| !member.outdated && verdict.step != Step::Leave)
+        all.filter(|(member, verdict)| !member.stale && verdict.step != Step::Leave)
     }
 
     /// What is to be written to keep a claim.

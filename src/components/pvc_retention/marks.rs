@@ -3,7 +3,7 @@
 //! A claim that somebody makes from another one's manifest, or from a backup, has been in range of no set yet, so it must not say
 //! so: put there for later, it would be deleted at once.
 
-use super::admit::{CREATE_CLAIM, is_made_for_a_set};
+use super::webhooks::{CREATE_CLAIM, is_made_for_a_set};
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed},
     objects::claim::{ClaimWire, SCALED_WITH},

@@ -13,6 +13,7 @@ use crate::{
 };
 use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
 use std::collections::HashMap;
+use strum::VariantArray as _;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct PolicyLabels {
@@ -63,8 +64,8 @@ fn count(caches: &Caches, metrics: &RetentionMetrics) {
             *fates.entry(verdict.fate).or_default() += 1;
         }
     }
-    for when_deleted in Policy::ALL {
-        for when_scaled in Policy::ALL {
+    for &when_deleted in Policy::VARIANTS {
+        for &when_scaled in Policy::VARIANTS {
             let count = policies
                 .get(&Retention {
                     when_deleted,
@@ -79,7 +80,7 @@ fn count(caches: &Caches, metrics: &RetentionMetrics) {
             sets.set(count.unwrap_or(0));
         }
     }
-    for fate in Fate::ALL {
+    for fate in Fate::VARIANTS {
         let label = FateLabel { fate: fate.name() };
         let claims = metrics.claims.get_or_create(&label);
         claims.set(fates.get(&fate).copied().unwrap_or(0));

@@ -20,13 +20,13 @@
 //! ordinal that is in range again takes the reference to its old pod back, for both pod management policies; a claim controlled by
 //! somebody else is always told of; a reference with a wrong apiVersion is repaired once instead of being written for ever.
 
-mod admit;
 mod assemble;
 mod caches;
 mod drain;
 mod judged;
 mod marks;
 mod metrics;
+mod notices;
 mod ownership;
 mod patch;
 mod reconcile;
@@ -34,25 +34,25 @@ mod resolve_set;
 mod rivals;
 mod rule;
 mod subject;
-mod told;
 mod triggers;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;
 
-pub use admit::hook;
 pub use assemble::PvcRetention;
 pub use caches::Caches;
 pub use drain::to_take_back;
 pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
+pub use notices::EventDeduplicator;
 pub use ownership::{Owner, Owners};
 pub use patch::changes;
 pub use reconcile::PvcRetentionReconciler;
 pub use resolve_set::{Candidate, resolve_set};
 pub use rule::{Fate, Mark, PodSlot, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
-pub use told::EventDeduplicator;
+pub use webhooks::hook;
 
 /// Longest wait for the live read of one set.
 const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -5,11 +5,11 @@ use super::{
     caches::Caches,
     judged::{Judged, Read, Work, managed},
     metrics,
+    notices::{EventDeduplicator, announcement},
     patch::action,
     rivals::Rivals,
     rule::{Step, Verdict},
     subject::Subject,
-    told::{EventDeduplicator, announcement},
     triggers,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub struct PvcRetentionReconciler {
     /// The writer.
     pub apply: Arc<Apply>,
     /// What users have been told.
-    pub told: Arc<EventDeduplicator>,
+    pub events: Arc<EventDeduplicator>,
 }
 
 impl PvcRetentionReconciler {
@@ -122,7 +122,7 @@ impl PvcRetentionReconciler {
             .perform(NAME, &member.target(), action, reason)
             .await;
         if applied.written() {
-            self.caches.claims.outdate(name, claim);
+            self.caches.claims.mark_stale(name, claim);
         }
         applied.settled()
     }
@@ -137,7 +137,7 @@ impl PvcRetentionReconciler {
         });
         let mut announced: HashMap<_, _> = announced.collect();
         let causes = announced.keys().cloned().collect();
-        let news = self.told.news(name, &judged.set.uid, causes);
+        let news = self.events.news(name, &judged.set.uid, causes);
         announced.retain(|cause, _| news.contains(cause));
         for announcement in announced.into_values() {
             let regarding = Regarding {
@@ -145,9 +145,9 @@ impl PvcRetentionReconciler {
                 name: name.clone(),
                 uid: judged.set.uid.clone(),
             };
-            let (told, name) = (self.told.clone(), name.clone());
+            let (events, name) = (self.events.clone(), name.clone());
             self.apply
-                .announce(regarding, announcement, move || told.forget(&name));
+                .announce(regarding, announcement, move || events.forget(&name));
         }
     }
 }
@@ -158,7 +158,7 @@ const SCALED_AWAY: &str = "ScaledAway";
 impl PvcRetentionReconciler {
     /// The set's claims, and what becomes of each by the watches. Nothing where the set is not managed.
     fn look(&self, name: &ObjectName) -> Option<Judged> {
-        let set = self.caches.sets.read().last_told(name)?;
+        let set = self.caches.sets.read().get(name)?;
         let cached = managed(StatefulSet::clone(&set), None)?;
         let members = self.caches.members(name);
         Some(cached.judge(name, members, &self.caches.pods.read()))
@@ -185,8 +185,8 @@ impl PvcRetentionReconciler {
     }
 
     async fn follow_policy(&self, name: &ObjectName) -> Result<(), Retry> {
-        if self.caches.sets.read().last_told(name).is_none() {
-            self.told.forget(name);
+        if self.caches.sets.read().get(name).is_none() {
+            self.events.forget(name);
         }
         let Some(mut judged) = self.look(name) else {
             return Ok(());

@@ -6,6 +6,7 @@ use crate::objects::{
     stateful_set::{Policy, Retention},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use strum::{IntoStaticStr, VariantArray};
 
 /// What the rule looks at.
 #[derive(Clone, Copy, Debug)]
@@ -38,52 +39,31 @@ pub enum PodSlot<'a> {
 }
 
 /// What becomes of a claim as things are. The names are event reasons, log fields and metric labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Fate {
     /// It outlives set and pod.
-    Kept,
+    Retained,
     /// The garbage collector deletes it after the set.
-    GoesWithSet,
+    DeletedWithSet,
     /// The garbage collector deletes it after its condemned pod.
-    GoesWithPod,
+    DeletedWithPod,
     /// It belongs to an earlier set or pod of that name: hands off, the garbage collector knows what to do.
-    Stale,
+    StaleOwner,
     /// Somebody else controls it: hands off.
     ConflictingController,
     /// Scaled away, without a pod and without our mark: it may have been put there for later, or be of days when the policy was
     /// Retain. Nobody deletes it.
-    ClaimKept,
+    ScaledDownUnmarked,
     /// It is being deleted, and no pod can be created before it is gone.
-    ClaimStale,
+    PodBlockedByClaim,
     /// It is being deleted.
     Terminating,
 }
 
 impl Fate {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Kept,
-        Self::GoesWithSet,
-        Self::GoesWithPod,
-        Self::Stale,
-        Self::ConflictingController,
-        Self::ClaimKept,
-        Self::ClaimStale,
-        Self::Terminating,
-    ];
-
     /// For events, the log and the metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Kept => "Kept",
-            Self::GoesWithSet => "GoesWithSet",
-            Self::GoesWithPod => "GoesWithPod",
-            Self::Stale => "Stale",
-            Self::ConflictingController => "ConflictingController",
-            Self::ClaimKept => "ClaimKept",
-            Self::ClaimStale => "ClaimStale",
-            Self::Terminating => "Terminating",
-        }
+        self.into()
     }
 }
 
@@ -134,17 +114,17 @@ pub fn decide(view: &View<'_>) -> Verdict {
     if claim.deleting {
         let waited_for = view.in_range() && view.place == PodSlot::Vacant;
         return leave(if waited_for {
-            Fate::ClaimStale
+            Fate::PodBlockedByClaim
         } else {
             Fate::Terminating
         });
     }
     if owners.are_stale_in(&claim.owners) {
-        return leave(Fate::Stale);
+        return leave(Fate::StaleOwner);
     }
     if view.is_left_behind() && view.may_be_deleted() {
         return Verdict {
-            fate: Fate::GoesWithPod,
+            fate: Fate::DeletedWithPod,
             step: Step::Delete,
         };
     }
@@ -194,12 +174,12 @@ impl Verdict {
         };
         let removals = update.removals(claim);
         let removes = removals.mark == Mark::Remove || removals.owners != *claim.owners;
-        (removes && self.fate != Fate::GoesWithPod).then_some(update)
+        (removes && self.fate != Fate::DeletedWithPod).then_some(update)
     }
 
     /// Whether it rests on whether a pod exists, so that the pods have to be read live before it is carried out.
     pub fn rests_on_pods(&self) -> bool {
-        self.fate == Fate::GoesWithPod && self.step != Step::Leave
+        self.fate == Fate::DeletedWithPod && self.step != Step::Leave
     }
 }
 
@@ -260,13 +240,13 @@ impl<'a> View<'a> {
         if self.is_contested() {
             Fate::ConflictingController
         } else if self.is_left_behind() {
-            Fate::ClaimKept
+            Fate::ScaledDownUnmarked
         } else if after.iter().any(|each| owners.pod.matches_uid(each)) {
-            Fate::GoesWithPod
+            Fate::DeletedWithPod
         } else if after.iter().any(|each| owners.set.matches_uid(each)) {
-            Fate::GoesWithSet
+            Fate::DeletedWithSet
         } else {
-            Fate::Kept
+            Fate::Retained
         }
     }
 }

@@ -411,16 +411,16 @@ fn a_pod_that_mounts_the_claim_is_known() {
 #[test]
 fn ordinals_without_a_pod_follow_the_policy_too() {
     for (letters, in_range, owners, fate, after) in [
-        ("rr", true, "set", Fate::Kept, Some("")),
-        ("rd", true, "", Fate::GoesWithSet, Some("set")),
-        ("rd", false, "", Fate::GoesWithSet, Some("set")),
-        ("rr", false, "set", Fate::Kept, Some("")),
-        ("dd", false, "", Fate::ClaimKept, Some("set")),
-        ("dr", false, "set", Fate::ClaimKept, Some("")),
-        ("dr", false, "", Fate::ClaimKept, None),
-        ("dd", false, "pod", Fate::Stale, None),
-        ("rr", true, "pod", Fate::Stale, None),
-        ("dd", true, "pod", Fate::Stale, None),
+        ("rr", true, "set", Fate::Retained, Some("")),
+        ("rd", true, "", Fate::DeletedWithSet, Some("set")),
+        ("rd", false, "", Fate::DeletedWithSet, Some("set")),
+        ("rr", false, "set", Fate::Retained, Some("")),
+        ("dd", false, "", Fate::ScaledDownUnmarked, Some("set")),
+        ("dr", false, "set", Fate::ScaledDownUnmarked, Some("")),
+        ("dr", false, "", Fate::ScaledDownUnmarked, None),
+        ("dd", false, "pod", Fate::StaleOwner, None),
+        ("rr", true, "pod", Fate::StaleOwner, None),
+        ("dd", true, "pod", Fate::StaleOwner, None),
     ] {
         for pod in [PodSlot::Vacant, PodSlot::NotOwned] {
             let claim = claim(owners, marked("set-uid"));
@@ -437,7 +437,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
                 claim,
             }
             .decided();
-            let left_behind = fate == Fate::ClaimKept && pod == PodSlot::NotOwned;
+            let left_behind = fate == Fate::ScaledDownUnmarked && pod == PodSlot::NotOwned;
             assert!(
                 found == fate || left_behind,
                 "{letters} {in_range} {owners}: {found:?}"
@@ -578,7 +578,7 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
 fn a_claim_that_is_being_deleted_is_left_alone() {
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     for (in_range, pod, fate) in [
-        (true, PodSlot::Vacant, Fate::ClaimStale),
+        (true, PodSlot::Vacant, Fate::PodBlockedByClaim),
         (true, MEMBER, Fate::Terminating),
         (false, PodSlot::Vacant, Fate::Terminating),
     ] {

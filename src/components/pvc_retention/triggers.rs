@@ -31,7 +31,7 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     let (line, sets) = (queue.clone(), caches.sets.clone());
     caches.pods.listen(move |change| {
         let set = set_named_by_pod(change);
-        let existing = set.filter(|set| sets.read().last_told(set).is_some());
+        let existing = set.filter(|set| sets.read().get(set).is_some());
         existing.into_iter().for_each(|set| line.add_set(&set));
     });
     let (line, sets) = (queue.clone(), caches.sets.clone());
@@ -39,7 +39,7 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
         if concerns_us(change) {
             let possible = sets_named_by(change.name);
             let sets = sets.read();
-            let existing = possible.filter(|set| sets.last_told(set).is_some());
+            let existing = possible.filter(|set| sets.get(set).is_some());
             existing.for_each(|set| line.add_set(&set));
         }
     });

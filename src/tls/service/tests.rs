@@ -37,7 +37,7 @@ fn distrusting(metrics: &Metrics) -> String {
     let text = metrics.text();
     let lines = text.lines();
     let mut values =
-        lines.filter_map(|line| line.strip_prefix("volume_warden_webhooks_distrusting "));
+        lines.filter_map(|line| line.strip_prefix("volume_warden_webhooks_ca_mismatch "));
     values.next().expect("the metric").to_owned()
 }
 

@@ -52,7 +52,9 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
 pub(super) fn held(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let held = terminating::causes(world, object, claim).0;
     let deleted = claim.metadata.deletion_timestamp.is_some();
-    let holds = held.first().is_some_and(|cause| cause.code != Code::Unused);
+    let holds = held
+        .first()
+        .is_some_and(|cause| cause.code != Code::NotInUse);
     if deleted || holds { held } else { Vec::new() }
 }
 

@@ -39,7 +39,7 @@ async fn what_may_not_be_read_is_told() {
         ["pods in shop could not be read: not for you"]
     );
     let answer = cluster().without("leases").explained(&data).await;
-    assert_eq!(codes(&answer), [Code::Unused]);
+    assert_eq!(codes(&answer), [Code::NotInUse]);
     assert_eq!(answer.unread, ["leases could not be read: not for you"]);
     let told = cluster()
         .without("persistentvolumeclaims")

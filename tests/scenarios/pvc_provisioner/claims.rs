@@ -105,7 +105,9 @@ async fn a_claim_that_is_being_deleted_is_made_anew() -> Result<()> {
     let old = askers.create_claim("data", held).await?;
     space.delete_claim("data").await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
-    askers.is_told("pod", "ClaimStale", "\"data\"").await?;
+    askers
+        .is_told("pod", "ClaimTerminating", "\"data\"")
+        .await?;
     askers.settled().await?;
     let posts = patient.posts();
     space

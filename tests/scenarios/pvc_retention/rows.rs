@@ -111,7 +111,7 @@ async fn a_scale_down_that_nobody_saw() -> Result<()> {
         create late 2 Retain/Delete; turn late 1; now late 0 1";
     story.tell(steps).await?;
     let _warden = story.sets.own_warden().await?;
-    let steps = "rest web 0:set+mark; rest late 0:mark 1; told ClaimKept late data-late-1";
+    let steps = "rest web 0:set+mark; rest late 0:mark 1; told ScaledDownUnmarked late data-late-1";
     story.tell(steps).await
 }
 
@@ -127,7 +127,7 @@ async fn ordinals_begin_where_they_are_told() -> Result<()> {
 #[tokio::test]
 async fn claims_made_beforehand_wait_for_their_ordinal() -> Result<()> {
     let steps = "claim data-web-0; claim data-web-1; claim data-web-2; create web 2 POLICY
-        rest web 0@ 1@ 2~; told ClaimKept web data-web-2; turn web 1; rest web 0@ 2~
+        rest web 0@ 1@ 2~; told ScaledDownUnmarked web data-web-2; turn web 1; rest web 0@ 2~
         turn web 3; claims web 0@ *1@ 2@; turn web 2; rest web 0@ 1@";
     tell_each("beforehand", &SCALED, steps).await
 }
@@ -137,7 +137,7 @@ async fn claims_made_beforehand_wait_for_their_ordinal() -> Result<()> {
 async fn a_stale_claim_is_waited_for() -> Result<()> {
     let steps = "create web 3 POLICY; claims web 0@ 1@ 2@; hold pod/web-2; hold pvc/data-web-2
         ask web 2; claims web 0@ 1@ 2:pod+mark; free pod/web-2; claims web 0@ 1@ 2:gone-pod+mark+Terminating
-        ask web 3; told ClaimStale web data-web-2; rest web 0@ 1@ 2:gone-pod+mark+Terminating
+        ask web 3; told PodBlockedByClaim web data-web-2; rest web 0@ 1@ 2:gone-pod+mark+Terminating
         kubectl wait sts/web --for=jsonpath={.status.replicas}=2
         free pvc/data-web-2; turn web 3; claims web 0@ 1@ *2@";
     tell_each("stale", &SCALED, steps).await

@@ -235,7 +235,7 @@ async fn claims_kept_from_retain_days_are_not_scaled_away() -> Result<()> {
     let steps = "
         create web 3 Retain/Retain; turn web 1; claims web 0 1 2
         turn web Retain/Delete; rest web 0:mark 1 2
-        told ClaimKept web data-web-2; told ClaimKept web data-web-1
+        told ScaledDownUnmarked web data-web-2; told ScaledDownUnmarked web data-web-1
         turn web 2; claims web 0:mark 1:mark 2; turn web 0; rest web 2
         turn web Delete/Delete; rest web 2:set; kubectl delete sts web; claims web";
     tell("flip-scaled", steps).await

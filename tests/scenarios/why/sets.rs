@@ -142,7 +142,7 @@ async fn a_stale_claim_is_named() -> Result<()> {
     let case = stale(stage, space).await?;
     let arguments: Vec<&str> = case.arguments.iter().map(String::as_str).collect();
     let answer = stage.reader.answer(&arguments).await?;
-    let codes = ["ClaimStale", "InUse"];
+    let codes = ["PodBlockedByClaim", "InUse"];
     let chain = answer["chain"].as_array().context("no chain")?;
     let told = chain.iter().map(|cause| &cause["code"]);
     ensure!(told.eq(codes), "{answer:#}");

@@ -84,7 +84,7 @@ async fn a_deletion_that_takes_long_is_given_up_and_tried_again() {
     scene.shows(r#"namespaces_waiting{reason="Unavailable"} 0"#);
     sleep(SECOND / 2).await;
     scene.shows(r#"namespaces_waiting{reason="Unavailable"} 1"#);
-    scene.shows(r#"backend_requests_total{operation="delete",outcome="timeout"} 1"#);
+    scene.shows(r#"backend_requests_total{operation="delete",outcome="Timeout"} 1"#);
     sleep(SECOND * 5).await;
     assert!(!scene.storage.has("shop"));
 }

@@ -25,7 +25,7 @@ async fn ns_01_one_list_and_one_deletion_as_listed() {
         (Some("Lease"), Some("lease-uid"))
     );
     assert_eq!(event["type"], "Normal");
-    scene.shows(r#"backend_requests_total{operation="delete",outcome="ok"} 1"#);
+    scene.shows(r#"backend_requests_total{operation="delete",outcome="Ok"} 1"#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn ns_02_and_03_what_is_not_there_is_done() {
     assert_eq!(scene.server.reasons(), [""; 0]);
     scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);
     // NS-35: that is no error.
-    scene.shows(r#"backend_requests_total{operation="delete",outcome="not_found"} 1"#);
+    scene.shows(r#"backend_requests_total{operation="delete",outcome="NotFound"} 1"#);
 }
 
 #[tokio::test(start_paused = true)]

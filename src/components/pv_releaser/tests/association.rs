@@ -2,7 +2,7 @@
 
 use super::{
     Decision::{Associate, Leave, Release},
-    Left::{Foreign, NotOurs, Orphaned},
+    Left::{Orphaned, OtherInstallation, Unlabeled},
     *,
 };
 use crate::objects::managed_by::{LEGACY_LABEL, PROVISIONER_LABEL};
@@ -23,11 +23,11 @@ fn volumes_are_associated_by_their_claims() {
         "PR-01 the provisioner's label": bound(), known("1", ours()) => Associate;
         "PR-02 only ours": bound(), known("1", json!({RELEASER_LABEL: *US})) => Associate;
         "PR-03 both": bound(), known("1", both(&US, &US)) => Associate;
-        "PR-04 ours is another's": bound(), known("1", both(&US, "you")) => Leave(NotOurs);
-        "PR-04 the provisioner's is another's": bound(), known("1", both("you", &US)) => Leave(NotOurs);
-        "PR-04 one is empty": bound(), known("1", both("", &US)) => Leave(NotOurs);
-        "PR-05 none": bound(), known("1", json!({"app": "x"})) => Leave(NotOurs);
-        "PR-16 another claim of that name": bound(), known("2", ours()) => Leave(NotOurs);
+        "PR-04 ours is another's": bound(), known("1", both(&US, "you")) => Leave(Unlabeled);
+        "PR-04 the provisioner's is another's": bound(), known("1", both("you", &US)) => Leave(Unlabeled);
+        "PR-04 one is empty": bound(), known("1", both("", &US)) => Leave(Unlabeled);
+        "PR-05 none": bound(), known("1", json!({"app": "x"})) => Leave(Unlabeled);
+        "PR-16 another claim of that name": bound(), known("2", ours()) => Leave(Unlabeled);
         "PR-16 the same once Released": unlabelled(json!({})), known("2", ours()) => Leave(Orphaned);
         "PR-18 nobody was there at its birth": unlabelled(phase("Available")), known("1", ours()) => Associate;
         "PR-20 gone before anybody looked": unlabelled(json!({})), gone(ours()) => Associate;
@@ -47,7 +47,7 @@ fn volumes_that_are_labelled_for_others_are_never_touched() {
             let theirs = volume(changed(label(key, value), changes.clone()));
             for other in [NOTHING, known("1", ours()), gone(ours()), class(&US)] {
                 let found = decided(&theirs, &other, &Options::default());
-                assert_eq!(found, Leave(Foreign), "{key} {value} {changes}");
+                assert_eq!(found, Leave(OtherInstallation), "{key} {value} {changes}");
             }
         }
     }
@@ -61,7 +61,7 @@ fn the_claim_that_the_volume_means_decides() {
         ..gone(ours())
     };
     table! { Options::default();
-        "it lost its labels before its end": unlabelled(phase("Bound")), after(claim("1", json!(null))) => Leave(NotOurs);
+        "it lost its labels before its end": unlabelled(phase("Bound")), after(claim("1", json!(null))) => Leave(Unlabeled);
         "its successor has none": unlabelled(json!({})), after(claim("2", json!(null))) => Associate;
     }
 }
@@ -70,8 +70,8 @@ fn the_claim_that_the_volume_means_decides() {
 fn volumes_that_do_not_outlive_their_claims_are_not_associated() {
     let bound = |changes| unlabelled(changed(phase("Bound"), changes));
     table! { Options::default();
-        "policy Delete": bound(policy("Delete")), known("1", ours()) => Leave(NotOurs);
-        "being deleted": bound(deleted()), known("1", ours()) => Leave(NotOurs);
+        "policy Delete": bound(policy("Delete")), known("1", ours()) => Leave(Unlabeled);
+        "being deleted": bound(deleted()), known("1", ours()) => Leave(Unlabeled);
     }
 }
 
@@ -80,7 +80,7 @@ fn a_reservation_is_no_claim() {
     let reserved = |changes| unlabelled(changed(phase("Available"), changes));
     let by_name = json!({"spec": {"claimRef": {"uid": ""}}});
     table! { Options::default();
-        "by name": reserved(by_name), known("", ours()) => Leave(NotOurs);
+        "by name": reserved(by_name), known("", ours()) => Leave(Unlabeled);
     }
 }
 
@@ -92,7 +92,7 @@ fn without_automatic_association_only_hands_label() {
         ..Options::default()
     };
     table! { by_hand;
-        "PR-08 Bound": unlabelled(phase("Bound")), known("1", ours()) => Leave(NotOurs);
+        "PR-08 Bound": unlabelled(phase("Bound")), known("1", ours()) => Leave(Unlabeled);
         "PR-08 Released": unlabelled(json!({})), gone(ours()) => Leave(Orphaned);
         "PR-10": volume(json!({})), NOTHING => Release;
     }
@@ -111,11 +111,11 @@ fn the_legacy_label_counts_where_it_is_to() {
     table! { Options::default();
         "on a volume": own(), NOTHING => Release;
         "on a claim": unlabelled(phase("Bound")), claimed() => Associate;
-        "somebody else's, beside ours": theirs(), NOTHING => Leave(Foreign);
+        "somebody else's, beside ours": theirs(), NOTHING => Leave(OtherInstallation);
     }
     table! { ignoring;
         "on a volume": own(), NOTHING => Leave(Orphaned);
-        "on a claim": unlabelled(phase("Bound")), claimed() => Leave(NotOurs);
+        "on a claim": unlabelled(phase("Bound")), claimed() => Leave(Unlabeled);
         "somebody else's, beside ours": theirs(), NOTHING => Release;
     }
 }
@@ -133,11 +133,11 @@ fn each_installation_serves_its_own() {
     );
     table! { Options::default();
         "ours": volume(json!({})), NOTHING => Release;
-        "theirs to be": bound, known("1", theirs.clone()) => Leave(NotOurs);
-        "theirs": volume(label(RELEASER_LABEL, "other")), NOTHING => Leave(Foreign);
+        "theirs to be": bound, known("1", theirs.clone()) => Leave(Unlabeled);
+        "theirs": volume(label(RELEASER_LABEL, "other")), NOTHING => Leave(OtherInstallation);
     }
     table! { other;
-        "ours": volume(json!({})), NOTHING => Leave(Foreign);
+        "ours": volume(json!({})), NOTHING => Leave(OtherInstallation);
         "theirs to be": bound, known("1", theirs.clone()) => Associate;
         "theirs": volume(label(RELEASER_LABEL, "other")), NOTHING => Release;
     }

@@ -2,10 +2,10 @@
 
 mod association;
 mod background;
+mod notices;
 mod patches;
 mod releasing;
 mod scene;
-mod telling;
 mod waking;
 
 use super::*;

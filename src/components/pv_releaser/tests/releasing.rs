@@ -3,7 +3,7 @@
 use super::{
     Attachment::{Caches, NotKnown},
     Decision::{Associate, Confirm, Leave, Release},
-    Left::{Attached, Deleting, Foreign, Freed, InUse, NotOurs, NotRetained, Orphaned},
+    Left::{Attached, Deleting, Freed, InUse, NotRetained, Orphaned, OtherInstallation, Unlabeled},
     *,
 };
 use crate::objects::managed_by::PROVISIONER_LABEL;
@@ -45,13 +45,13 @@ fn volumes_that_are_not_released_are_in_use() {
 fn orphans_are_told_from_volumes_that_somebody_may_still_want() {
     table! { Options::default();
         "its claim is gone": unlabelled(json!({})), NOTHING => Leave(Orphaned);
-        "its claim is there": unlabelled(json!({})), known("1", json!(null)) => Leave(NotOurs);
-        "PR-27 its claim may be there": unlabelled(json!({})), unwatched() => Leave(NotOurs);
-        "in no phase of ours": unlabelled(phase("Failed")), NOTHING => Leave(NotOurs);
-        "policy Delete": unlabelled(policy("Delete")), NOTHING => Leave(NotOurs);
-        "being deleted": unlabelled(deleted()), NOTHING => Leave(NotOurs);
-        "freed by somebody": unlabelled(claim_ref(json!(null))), NOTHING => Leave(NotOurs);
-        "another installation's by class": unlabelled(json!({})), class("you") => Leave(NotOurs);
+        "its claim is there": unlabelled(json!({})), known("1", json!(null)) => Leave(Unlabeled);
+        "PR-27 its claim may be there": unlabelled(json!({})), unwatched() => Leave(Unlabeled);
+        "in no phase of ours": unlabelled(phase("Failed")), NOTHING => Leave(Unlabeled);
+        "policy Delete": unlabelled(policy("Delete")), NOTHING => Leave(Unlabeled);
+        "being deleted": unlabelled(deleted()), NOTHING => Leave(Unlabeled);
+        "freed by somebody": unlabelled(claim_ref(json!(null))), NOTHING => Leave(Unlabeled);
+        "another installation's by class": unlabelled(json!({})), class("you") => Leave(Unlabeled);
     }
 }
 
@@ -72,16 +72,16 @@ fn a_class_says_whose_its_volumes_are_where_it_may() {
     };
     table! { may;
         "ours": unlabelled(json!({})), class(&US) => Release;
-        "another installation's": unlabelled(json!({})), class("you") => Leave(NotOurs);
+        "another installation's": unlabelled(json!({})), class("you") => Leave(Unlabeled);
         "nobody's any more": unlabelled(json!({})), NOTHING => Leave(Orphaned);
-        "labelled for somebody else": volume(label(RELEASER_LABEL, "you")), class(&US) => Leave(Foreign);
+        "labelled for somebody else": volume(label(RELEASER_LABEL, "you")), class(&US) => Leave(OtherInstallation);
         "labelled for us, and another's by class": volume(json!({})), class("you") => Release;
         "Bound": unlabelled(phase("Bound")), class(&US) => Leave(InUse);
-        "policy Delete, as of most classes": unlabelled(policy("Delete")), class(&US) => Leave(NotOurs);
+        "policy Delete, as of most classes": unlabelled(policy("Delete")), class(&US) => Leave(Unlabeled);
         "its claim gets it labelled": unlabelled(phase("Bound")), claimed => Associate;
         "attached": unlabelled(json!({})), attached => Leave(Attached);
     }
     table! { Options::default();
-        "it may not": unlabelled(json!({})), class(&US) => Leave(NotOurs);
+        "it may not": unlabelled(json!({})), class(&US) => Leave(Unlabeled);
     }
 }

@@ -158,7 +158,7 @@ impl Scene {
             caches: Caches::new(&feeds, namespace, options),
             live_attachments: SharedList::whole(metrics.clone(), &client),
             apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),
-            told: Arc::new(EventDeduplicator::default()),
+            events: Arc::new(EventDeduplicator::default()),
         };
         let queue = Arc::new(WorkQueue::default());
         queue.open();

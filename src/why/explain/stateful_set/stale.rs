@@ -52,7 +52,7 @@ fn stale(object: &Object, claim: &PersistentVolumeClaim, ordinal: u32, one: &One
     );
     let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
     let evidence = evidence.since(since.map(|time| time.0));
-    Cause::new(Code::ClaimStale, sentence, evidence).run(
+    Cause::new(Code::PodBlockedByClaim, sentence, evidence).run(
         format!("volume-warden why {}", object.arguments()),
         "to see what keeps it",
     )

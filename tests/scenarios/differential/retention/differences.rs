@@ -182,7 +182,7 @@ async fn a_pod_that_waits_for_its_claim_to_go_is_told_of() -> Result<()> {
             "claim data-web-0: Terminating Pending [example.com/hold]",
             "set web: 0 of 1 ready",
         ]),
-        OnlyOursTells(Difference::StaleClaim, "ClaimStale", "data-web-0"),
+        OnlyOursTells(Difference::StaleClaim, "PodBlockedByClaim", "data-web-0"),
         Patch(Claim("data-web-0"), free()),
         Expect(&[
             "claim data-web-0 (2nd): Pending [kubernetes.io/pvc-protection]",

@@ -96,7 +96,7 @@ async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
         let marked = claims
             .iter()
             .filter(|claim| claim.annotations().contains_key(MARK));
-        let metric = format!("volume_warden_awaiting_claims {}", marked.count());
+        let metric = format!("volume_warden_claims_awaiting_pod {}", marked.count());
         let metrics = ward.warden.metrics().await?;
         let mut lines = metrics.lines().filter(|line| line.contains("awaiting"));
         ensure!(lines.any(|line| line == metric), "{metric}");

@@ -94,7 +94,9 @@ async fn a_pod_that_is_gone_never_becomes_an_owner() -> Result<()> {
     assert_eq!(patient.claim_writes_of("data-web-1"), 0);
     // Not even when the watch catches up, for it carries no mark.
     drop(frozen);
-    patient.event_says("ClaimKept", "web", "data-web-1").await?;
+    patient
+        .event_says("ScaledDownUnmarked", "web", "data-web-1")
+        .await?;
     assert_eq!(patient.claim_writes_of("data-web-1"), 0);
     sets.claim_is_owned_by("data-web-1", &[]).await
 }

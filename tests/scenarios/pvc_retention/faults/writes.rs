@@ -45,7 +45,7 @@ async fn a_patch_that_fails_is_made_up_for() -> Result<()> {
         ("refused", |rule| {
             rule.respond(403, "Forbidden", "not on my watch")
         }),
-        ("outdated", |rule| {
+        ("stale", |rule| {
             rule.respond(409, "Conflict", "somebody was first")
         }),
         ("cut", Rule::cut),
@@ -124,7 +124,9 @@ async fn a_late_deletion_spares_the_next_claim_of_that_name() -> Result<()> {
     })
     .await?;
     ensure!(codes.iter().all(|code| *code == 409), "{codes:?}");
-    patient.event_says("ClaimKept", "web", "data-web-5").await?;
+    patient
+        .event_says("ScaledDownUnmarked", "web", "data-web-5")
+        .await?;
     assert_eq!(patient.sets.uid_of_claim("data-web-5").await?, next);
     Ok(())
 }

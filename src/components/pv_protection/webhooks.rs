@@ -126,7 +126,7 @@ impl Guard {
         }
         let name = ObjectName::new(claim_ref.namespace.as_str(), claim_ref.name.as_str());
         let was_bound = |claim: &Claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(volume);
-        let told = self.claims.read().last_told(&name);
+        let told = self.claims.read().get(&name);
         if told.is_some_and(|claim| was_bound(&claim)) {
             return Ok(Answer::Allow);
         }

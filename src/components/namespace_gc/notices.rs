@@ -16,13 +16,13 @@ const ACTION: &str = "DeleteFromBackend";
 
 /// See the module.
 #[derive(Clone)]
-pub struct Tell {
+pub struct Notices {
     apply: Arc<Apply>,
     lease: LeaseObject,
     backend: &'static str,
 }
 
-impl Tell {
+impl Notices {
     /// Tells on that Lease, about that backend.
     pub fn new(client: Client, apply: Arc<Apply>, lease: LeaseName, backend: &'static str) -> Self {
         Self {

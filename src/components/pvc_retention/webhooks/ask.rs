@@ -66,7 +66,7 @@ impl ClaimWebhook {
     fn are_gone(&self, request: &Request, caches: &[Found<'_>]) -> bool {
         let gone = |each: &Found<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);
-            deletes_with_set(&each.set) && self.sets.read().last_told(&set).is_none()
+            deletes_with_set(&each.set) && self.sets.read().get(&set).is_none()
         };
         !caches.is_empty() && caches.iter().all(gone)
     }

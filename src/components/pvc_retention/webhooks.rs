@@ -145,7 +145,7 @@ impl ClaimWebhook {
                 "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: nothing would delete it",
                 told.reading.set
             )),
-            Err(error) if self.sets.read().last_told(&set).is_some() => {
+            Err(error) if self.sets.read().get(&set).is_some() => {
                 tracing::warn!(%set, %error, "not read live; the claim is stamped as the watch told");
                 stamp(&told, claim)
             }
@@ -163,7 +163,7 @@ impl ClaimWebhook {
     /// The sets that make claims of this name, by the watch or by what went less than a minute ago.
     fn told<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
         let set = |name| {
-            let caches = self.sets.read().last_told(&name);
+            let caches = self.sets.read().get(&name);
             caches.or_else(|| self.recently_deleted.get(&name))
         };
         let named = |reading: &Reading<'a>| set(ObjectName::new(namespace, reading.set));
@@ -223,5 +223,5 @@ fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
 }
 
 #[cfg(test)]
-#[path = "admit_tests.rs"]
+#[path = "webhooks_tests.rs"]
 mod tests;

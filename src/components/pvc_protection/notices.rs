@@ -18,7 +18,7 @@ const PATIENCE_SECONDS: i64 = 10;
 const AT_ONCE: usize = 50;
 
 /// Tells of claims that are held, from the watches alone.
-pub struct Teller {
+pub struct HeldClaimReporter {
     /// All claims, as last told.
     pub claims: Arc<Feed<Claim>>,
     /// All pods with claims, as last told.
@@ -30,10 +30,10 @@ pub struct Teller {
     /// Whether finished pods count.
     pub finished_pods: FinishedPods,
     /// By which cause users were told that a claim is held.
-    pub told: Arc<EventDeduplicator<ObjectName, Code>>,
+    pub events: Arc<EventDeduplicator<ObjectName, Code>>,
 }
 
-impl Teller {
+impl HeldClaimReporter {
     /// Looks again and again, until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         loop {
@@ -52,7 +52,7 @@ impl Teller {
         }
         let deleted = deleted(&self.claims);
         let there: HashSet<&ObjectName> = deleted.iter().map(|(name, _)| name).collect();
-        self.told.retain(|name| there.contains(name));
+        self.events.retain(|name| there.contains(name));
         let old = |(_, claim): &&(ObjectName, Arc<Claim>)| now - claim.deleted >= PATIENCE_SECONDS;
         let news = deleted.iter().filter(old).filter_map(|(name, claim)| {
             let code = self.news(name, claim)?;
@@ -70,7 +70,7 @@ impl Teller {
         let code = causes::claim_code(&name.name, claim, users, self.finished_pods);
         drop(pods);
         let causes = code.filter(|code| code.lasts()).into_iter().collect();
-        let news = self.told.news(name, &claim.uid, causes);
+        let news = self.events.news(name, &claim.uid, causes);
         news.into_iter().next()
     }
 
@@ -78,10 +78,10 @@ impl Teller {
         let users = users(&self.pods, name);
         let named: Vec<NamedPod<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
         let holders = causes::claim_holders(&name.name, claim, &named, self.finished_pods);
-        let (told, forgotten) = (self.told.clone(), name.clone());
+        let (events, forgotten) = (self.events.clone(), name.clone());
         // The pods may have changed since, by a hair. Then the next look tells.
         let Some(holder) = holders.first().filter(|holder| holder.code() == code) else {
-            return told.forget(name);
+            return events.forget(name);
         };
         let cause = causes::describe(&Object::claim(&name.namespace, &name.name), holder);
         let announcement = Announcement {
@@ -96,7 +96,7 @@ impl Teller {
             name: name.clone(),
             uid: claim.uid.clone(),
         };
-        let otherwise = move || told.forget(&forgotten);
+        let otherwise = move || events.forget(&forgotten);
         self.apply.announce(regarding, announcement, otherwise);
     }
 }

@@ -122,7 +122,7 @@ impl Guard {
             binding.metadata.name.unwrap_or_default(),
         );
         // The lock on the pods is not held while the claims are looked at.
-        let pod = self.pods.read().last_told(&name);
+        let pod = self.pods.read().get(&name);
         let Some(pod) = pod else {
             return Ok(Answer::Allow);
         };
@@ -166,7 +166,7 @@ impl Guard {
             .claims()
             .map(|claim| ObjectName::new(namespace, claim.clone()));
         let deleting = names.filter(|name| {
-            let known = claims.last_told(name);
+            let known = claims.get(name);
             known.is_some_and(|known| is_in_the_way(&known, pod, &name.name))
         });
         deleting.collect()

@@ -8,18 +8,18 @@ use crate::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
 
-type Notices = EventDeduplicator<ObjectName, Notice>;
+type Published = EventDeduplicator<ObjectName, Notice>;
 
 /// See the module.
-pub struct Tell {
+pub struct Notices {
     apply: Arc<Apply>,
     /// Of a claim that cannot be made, by the claim's name.
-    claims: Arc<Notices>,
+    claims: Arc<Published>,
     /// Of a pod's annotations, by the pod's name.
-    pods: Arc<Notices>,
+    pods: Arc<Published>,
 }
 
-impl Tell {
+impl Notices {
     /// Tells by this writer.
     pub fn new(apply: Arc<Apply>) -> Self {
         Self {

@@ -20,21 +20,25 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
         Fate::ConflictingController => format!(
             "claim \"{claim}\" is controlled by somebody else, so the retention policy is not applied to it"
         ),
-        Fate::ClaimStale => format!(
+        Fate::PodBlockedByClaim => format!(
             "pod \"{pod}\" cannot be created before claim \"{claim}\", which is being deleted, is gone"
         ),
-        Fate::ClaimKept => format!(
+        Fate::ScaledDownUnmarked => format!(
             "claim \"{claim}\" was scaled away and has no pod, but is kept: nothing says that whenScaled was Delete while it was in \
              range. Delete it by hand if it is not for later"
         ),
-        Fate::Kept | Fate::GoesWithSet | Fate::GoesWithPod | Fate::Stale | Fate::Terminating => {
+        Fate::Retained
+        | Fate::DeletedWithSet
+        | Fate::DeletedWithPod
+        | Fate::StaleOwner
+        | Fate::Terminating => {
             return None;
         }
     };
     Some(Announcement {
         reason: fate.name(),
         action: fate.name(),
-        warning: fate != Fate::ClaimKept,
+        warning: fate != Fate::ScaledDownUnmarked,
         note,
         related: Some(member.target().reference()),
     })

@@ -1,6 +1,6 @@
 //! What users are told of claims that do not go.
 
-use super::Teller;
+use super::HeldClaimReporter;
 use crate::{
     causes::{Code, FinishedPods},
     cluster::{Apply, Elector, Feed},
@@ -33,18 +33,18 @@ fn pod(claim: &str, phase: &str) -> PodWire {
     serde_json::from_value(pod).expect("a pod")
 }
 
-/// A teller before an API server that takes Events.
+/// A reporter before an API server that takes Events.
 struct Scene {
-    teller: Teller,
+    reporter: HeldClaimReporter,
     lead: watch::Sender<Option<Instant>>,
-    told: Arc<Mutex<Vec<Value>>>,
+    events: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Scene {
     /// It leads. No claim and no pod is known.
     fn new() -> Self {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let heard = told.clone();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let heard = events.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let heard = heard.clone();
             async move {
@@ -58,15 +58,19 @@ impl Scene {
         let (lead, leadership) = Elector::by_hand();
         let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
         let apply = Apply::new(client, leadership.clone(), 1, false, metrics);
-        let teller = Teller {
+        let reporter = HeldClaimReporter {
             claims: Feed::filled(Vec::new()),
             pods: Feed::filled(Vec::new()),
             apply: Arc::new(apply),
             leadership,
             finished_pods: FinishedPods::Hold,
-            told: Arc::default(),
+            events: Arc::default(),
         };
-        let scene = Self { teller, lead, told };
+        let scene = Self {
+            reporter,
+            lead,
+            events,
+        };
         scene.leads(true);
         scene
     }
@@ -77,21 +81,21 @@ impl Scene {
     }
 
     fn hear(&self, claim: ClaimWire) {
-        self.teller.claims.hear(claim, true);
+        self.reporter.claims.hear(claim, true);
     }
 
     /// The claim `data`, held by a pod that runs.
     fn used(self) -> Self {
         self.hear(claim("data", "1", &[PVC_PROTECTION, "other"]));
-        self.teller.pods.hear(pod("data", "Running"), true);
+        self.reporter.pods.hear(pod("data", "Running"), true);
         self
     }
 
     /// The notes of the Events that come of one look at that time.
     async fn look(&self, now: i64) -> Vec<String> {
-        self.teller.look(now);
+        self.reporter.look(now);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let told = std::mem::take(&mut *self.told.lock().expect("lock"));
+        let told = std::mem::take(&mut *self.events.lock().expect("lock"));
         let note = |event: &Value| event["note"].as_str().unwrap_or_default().to_owned();
         told.iter().map(note).collect()
     }
@@ -103,9 +107,9 @@ const USED: &str = "The claim is kept because pod ns/web uses it. What to do, on
 #[tokio::test(start_paused = true)]
 async fn who_holds_a_claim_is_told_once() {
     let scene = Scene::new().used();
-    scene.teller.look(LATER);
+    scene.reporter.look(LATER);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let told = scene.told.lock().expect("lock").clone();
+    let told = scene.events.lock().expect("lock").clone();
     let [event] = &told[..] else {
         panic!("{told:?}");
     };
@@ -115,7 +119,7 @@ async fn who_holds_a_claim_is_told_once() {
     );
     assert_eq!(event["reason"], "ClaimHeld");
     assert_eq!(event["regarding"]["name"], "data");
-    scene.told.lock().expect("lock").clear();
+    scene.events.lock().expect("lock").clear();
     for _ in 0..3 {
         assert!(scene.look(LATER).await.is_empty());
     }
@@ -132,7 +136,7 @@ async fn a_claim_that_goes_with_its_pod_is_no_news() {
 async fn another_cause_is_news() {
     let scene = Scene::new().used();
     assert_eq!(scene.look(LATER).await.len(), 1);
-    scene.teller.pods.hear(pod("data", "Succeeded"), true);
+    scene.reporter.pods.hear(pod("data", "Succeeded"), true);
     let finished = scene.look(LATER).await;
     assert!(finished.len() == 1 && finished[0].contains("What ran there has finished"));
     scene.hear(claim("data", "1", &["other"]));
@@ -153,10 +157,10 @@ async fn a_claim_that_is_about_to_go_is_no_news() {
 async fn what_is_gone_is_forgotten() {
     let scene = Scene::new().used();
     assert_eq!(scene.look(LATER).await.len(), 1);
-    scene.teller.claims.list(Vec::new());
+    scene.reporter.claims.list(Vec::new());
     assert!(scene.look(LATER).await.is_empty());
     let name = ObjectName::new("ns", "data");
-    let known = scene.teller.told.news(&name, "1", [Code::InUse].into());
+    let known = scene.reporter.events.news(&name, "1", [Code::InUse].into());
     assert_eq!(known.len(), 1, "it was forgotten");
     scene.hear(claim("data", "2", &[PVC_PROTECTION]));
     assert_eq!(scene.look(LATER).await.len(), 1, "another claim");
@@ -166,12 +170,12 @@ async fn what_is_gone_is_forgotten() {
 async fn only_the_leader_tells() {
     let scene = Scene::new().used();
     scene.leads(false);
-    scene.teller.look(LATER);
+    scene.reporter.look(LATER);
     let name = ObjectName::new("ns", "data");
     let causes = [Code::InUse].into();
-    let unsaid = scene.teller.told.news(&name, "1", causes);
+    let unsaid = scene.reporter.events.news(&name, "1", causes);
     assert_eq!(unsaid.len(), 1, "it did not even try");
-    scene.teller.told.forget(&name);
+    scene.reporter.events.forget(&name);
     scene.leads(true);
     assert_eq!(scene.look(LATER).await, [USED]);
 }
@@ -179,11 +183,11 @@ async fn only_the_leader_tells() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_told_before_both_watches_are_complete() {
     let mut scene = Scene::new().used();
-    let complete = scene.teller.pods.clone();
-    scene.teller.pods = Feed::new(Arc::new(Metrics::new()));
+    let complete = scene.reporter.pods.clone();
+    scene.reporter.pods = Feed::new(Arc::new(Metrics::new()));
     scene.hear(claim("data", "1", &["other"]));
     assert!(scene.look(LATER).await.is_empty());
-    scene.teller.pods = complete;
+    scene.reporter.pods = complete;
     assert_eq!(scene.look(LATER).await.len(), 1);
 }
 

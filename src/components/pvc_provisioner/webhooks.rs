@@ -135,7 +135,7 @@ impl PodWebhook {
         until: Instant,
         said: &mut Said,
     ) {
-        let claim = self.caches.claims.read().last_told(name);
+        let claim = self.caches.claims.read().get(name);
         let pod = [User {
             deleting: false,
             ended: false,
@@ -197,7 +197,7 @@ impl PodWebhook {
         match created.await {
             Applied::Withheld => said.notices.push(Notice::withheld(&name.name)),
             Applied::Failed(error) => self.failed(wish, &error, said),
-            Applied::Done | Applied::Outdated | Applied::NotLeading => {}
+            Applied::Done | Applied::Stale | Applied::NotLeading => {}
         }
     }
 
@@ -229,5 +229,5 @@ fn shortened(mut sentence: String) -> String {
 }
 
 #[cfg(test)]
-#[path = "admit_tests.rs"]
+#[path = "webhooks_tests.rs"]
 mod tests;

@@ -52,7 +52,9 @@ pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announceme
             );
             (ORPHANED, ORPHANED, note)
         }
-        Left::NotOurs | Left::Foreign | Left::InUse | Left::Freed | Left::Attached => return None,
+        Left::Unlabeled | Left::OtherInstallation | Left::InUse | Left::Freed | Left::Attached => {
+            return None;
+        }
     };
     Some(announcement(volume, reason, action, true, note))
 }
