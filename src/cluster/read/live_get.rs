@@ -14,18 +14,26 @@ use kube::{
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
+
+/// Reads that one [`LiveGet`] has under way at once. Admission and a reconciler have one each, so neither waits for the other.
+const MAX_READS: usize = 64;
 
 /// Reads one object as it is, not as a watch told.
 pub struct LiveGet<T: Tracked> {
     api: ApiOf<T>,
+    permits: Semaphore,
     metrics: Arc<Metrics>,
 }
 
 impl<T: Tracked> LiveGet<T> {
     /// Reads with what `api` makes of a namespace.
     fn new(metrics: Arc<Metrics>, api: ApiOf<T>) -> Arc<Self> {
-        Arc::new(Self { api, metrics })
+        Arc::new(Self {
+            api,
+            permits: Semaphore::new(MAX_READS),
+            metrics,
+        })
     }
 
     /// Reads objects of a kind that namespaces have.
@@ -61,11 +69,16 @@ impl<T: Tracked> LiveGet<T> {
         name: &ObjectName,
         limit: Duration,
     ) -> kube::Result<Evidence<Option<T>>> {
-        self.metrics.feeds.live_read(T::KIND);
-        let began = Instant::now();
         let api = (self.api)(&name.namespace);
-        let read = within(limit, api.get(&name.name)).await;
-        Ok(Evidence::new(existing(read)?.and_then(T::track), began))
+        let read = async {
+            // The semaphore is never closed.
+            let _permit = self.permits.acquire().await;
+            self.metrics.feeds.live_read(T::KIND);
+            let began = Instant::now();
+            let object = existing(api.get(&name.name).await)?;
+            Ok(Evidence::new(object.and_then(T::track), began))
+        };
+        within(limit, read).await
     }
 }
 
@@ -74,6 +87,7 @@ mod tests {
     use super::*;
     use crate::objects::Namespace;
     use kube::client::Body;
+    use tokio::time::sleep;
 
     async fn answered(body: &'static str) -> kube::Result<Option<Namespace>> {
         let service = tower::service_fn(move |_: http::Request<Body>| {
@@ -85,6 +99,31 @@ mod tests {
         let get = LiveGet::whole(Arc::new(Metrics::new()), &client);
         let name = ObjectName::new("", "shop");
         get.get(&name, Duration::from_secs(1)).await
+    }
+
+    /// The limit counts from the call, and the age of the evidence from the read.
+    #[tokio::test(start_paused = true)]
+    async fn reads_beyond_the_limit_wait_within_their_time() {
+        let second = Duration::from_secs(1);
+        let service = tower::service_fn(move |_: http::Request<Body>| async move {
+            sleep(second).await;
+            let body = Body::from(br#"{"metadata": {"name": "shop", "uid": "1"}}"#.to_vec());
+            Ok::<_, std::io::Error>(http::Response::new(body))
+        });
+        let client = Client::new(service, "default");
+        let get = LiveGet::<Namespace>::whole(Arc::new(Metrics::new()), &client);
+        let name = ObjectName::new("", "shop");
+        let reads = |limit| {
+            let reads = (0..=MAX_READS).map(|_| get.read(&name, limit));
+            futures::future::join_all(reads)
+        };
+        let in_time = reads(2 * second).await.into_iter().filter(Result::is_ok);
+        assert_eq!(in_time.count(), MAX_READS + 1);
+        let in_time = reads(second * 3 / 2)
+            .await
+            .into_iter()
+            .filter(Result::is_ok);
+        assert_eq!(in_time.count(), MAX_READS);
     }
 
     #[tokio::test]

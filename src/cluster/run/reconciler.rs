@@ -15,6 +15,13 @@ use tracing::Instrument;
 /// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every half day.
 const FULL_PASS: Duration = Duration::from_secs(600);
 
+/// Keys that a component reconciles at once. Each is a task with its views and live reads; the rest wait in the queue as keys.
+/// Fewer would make keys of one namespace share fewer live LISTs.
+const MAX_CONCURRENT: usize = 1000;
+/// The part of them that only urgent keys may use, so that those do not wait for the others.
+const RESERVED: usize = 200;
+const NORMAL: usize = MAX_CONCURRENT - RESERVED;
+
 /// Why an object has to be looked at again, in words for the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
@@ -110,8 +117,7 @@ impl<R: Reconcile> Reconciler<R> {
         }
     }
 
-    /// One task per object: those that wait for the same live read must all be able to wait at once. The number of tasks is
-    /// bounded by the number of objects that need work, and what they may do at once by [`super::Apply`].
+    /// Runs one task for each key, because tasks that need the same live read share it. [`super::Apply`] limits their writes.
     async fn work(&self) {
         let mut tasks = JoinSet::new();
         let mut pass = tokio::time::interval(FULL_PASS);
@@ -119,7 +125,7 @@ impl<R: Reconcile> Reconciler<R> {
         loop {
             tokio::select! {
                 _ = pass.tick() => self.reconcile.candidates().into_iter().for_each(|key| self.queue.add(key)),
-                key = self.queue.take() => {
+                key = self.next(tasks.len()) => {
                     let reconcile = self.reconcile.clone();
                     let started = Instant::now();
                     let span = tracing::debug_span!("reconcile", component = R::COMPONENT, object = %key);
@@ -133,6 +139,15 @@ impl<R: Reconcile> Reconciler<R> {
             self.metrics
                 .work
                 .queue_depth(R::COMPONENT, self.queue.len() + tasks.len());
+        }
+    }
+
+    /// The next key, as soon as one more may run beside these.
+    async fn next(&self, running: usize) -> R::Key {
+        match running {
+            ..NORMAL => self.queue.take().await,
+            NORMAL..MAX_CONCURRENT => self.queue.take_urgent().await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -159,7 +174,11 @@ impl<R: Reconcile> Reconciler<R> {
 mod tests {
     use super::*;
     use crate::{cluster::Elector, objects::ObjectName};
-    use std::sync::Mutex;
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    };
+    use tokio::sync::Semaphore;
 
     #[derive(Default)]
     struct Clumsy {
@@ -183,6 +202,63 @@ mod tests {
             assert!(&*name.name != "panics" || !first, "on purpose");
             Ok(())
         }
+    }
+
+    /// Finishes a key whenever the test says so.
+    struct Slow {
+        started: AtomicUsize,
+        finish: Semaphore,
+    }
+
+    impl Reconcile for Slow {
+        const COMPONENT: &'static str = "slow";
+        type Key = ObjectName;
+
+        fn candidates(&self) -> Vec<ObjectName> {
+            let names = 0..NORMAL + 5;
+            names
+                .map(|index| ObjectName::new("ns", index.to_string()))
+                .collect()
+        }
+
+        async fn reconcile(&self, _: &ObjectName) -> Result<(), Retry> {
+            self.started.fetch_add(1, Ordering::SeqCst);
+            self.finish.acquire().await.expect("open").forget();
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn concurrency_is_limited_and_urgent_keys_do_not_wait() {
+        let (lead, leadership) = Elector::by_hand();
+        let slow = Slow {
+            started: AtomicUsize::new(0),
+            finish: Semaphore::new(0),
+        };
+        let (reconcile, queue) = (Arc::new(slow), Arc::new(WorkQueue::default()));
+        let reconciler = Reconciler {
+            reconcile: reconcile.clone(),
+            queue: queue.clone(),
+            leadership,
+            metrics: Arc::new(Metrics::new()),
+        };
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(reconciler.run(stop.clone()));
+        lead.send_replace(Some(Instant::now() + Duration::from_secs(60)));
+        let started = async |expected| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(reconcile.started.load(Ordering::SeqCst), expected);
+        };
+        started(NORMAL).await;
+        assert_eq!(queue.len(), 5, "the rest waits as keys");
+        for index in 0..=RESERVED {
+            queue.add_urgent(ObjectName::new("ns", format!("urgent-{index}")));
+        }
+        started(MAX_CONCURRENT).await;
+        reconcile.finish.add_permits(MAX_CONCURRENT);
+        started(MAX_CONCURRENT + 6).await;
+        stop.cancel();
+        task.await.expect("ends");
     }
 
     #[tokio::test(start_paused = true)]

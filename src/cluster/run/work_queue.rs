@@ -5,7 +5,7 @@
 
 use crate::cluster::api::doubling;
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -21,12 +21,20 @@ pub struct WorkQueue<K> {
     notify: Notify,
 }
 
+/// Which keys are processed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Priority {
+    Normal,
+    Urgent,
+}
+
 struct State<K> {
+    urgent: VecDeque<K>,
+    /// Also holds keys that became urgent, or were taken since: those are no longer in `queued` with this priority.
     ready: VecDeque<K>,
-    /// The same keys as `ready`.
-    queued: HashSet<K>,
-    /// In somebody's hands; the flag says whether to look again afterwards.
-    processing: HashMap<K, bool>,
+    queued: HashMap<K, Priority>,
+    /// With the priority of what happened to the key since it was taken.
+    processing: HashMap<K, Option<Priority>>,
     later: BTreeSet<(Instant, K)>,
     /// The one time at which each key of `later` is due.
     due: HashMap<K, Instant>,
@@ -37,8 +45,9 @@ struct State<K> {
 impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
     fn default() -> Self {
         let state = State {
+            urgent: VecDeque::new(),
             ready: VecDeque::new(),
-            queued: HashSet::new(),
+            queued: HashMap::new(),
             processing: HashMap::new(),
             later: BTreeSet::new(),
             due: HashMap::new(),
@@ -55,17 +64,32 @@ impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
 impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Puts the key in line, unless it is there. A key in somebody's hands is put in line again when it comes back.
     pub fn add(&self, key: K) {
-        self.lock().add(key);
+        self.lock().add(key, Priority::Normal);
+        self.notify.notify_one();
+    }
+
+    /// The same, but before all keys that are not urgent: for writes that keep data.
+    pub fn add_urgent(&self, key: K) {
+        self.lock().add(key, Priority::Urgent);
         self.notify.notify_one();
     }
 
     /// Takes the next key, waiting for one. Whoever takes a key gives it back by [`WorkQueue::done`] or [`WorkQueue::failed`].
     pub async fn take(&self) -> K {
+        self.take_at_least(Priority::Normal).await
+    }
+
+    /// The same, for urgent keys only.
+    pub async fn take_urgent(&self) -> K {
+        self.take_at_least(Priority::Urgent).await
+    }
+
+    async fn take_at_least(&self, priority: Priority) -> K {
         loop {
             let due = {
                 let mut state = self.lock();
                 state.wake_due();
-                if let Some(key) = state.take() {
+                if let Some(key) = state.take(priority) {
                     return key;
                 }
                 state.later.first().map(|(at, _)| *at)
@@ -83,8 +107,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);
-        if state.processing.remove(key) == Some(true) {
-            state.add(key.clone());
+        if let Some(Some(priority)) = state.processing.remove(key) {
+            state.add(key.clone(), priority);
             self.notify.notify_one();
         }
     }
@@ -112,7 +136,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Keys waiting, now or for later.
     pub fn len(&self) -> usize {
         let state = self.lock();
-        state.ready.len() + state.later.len()
+        state.queued.len() + state.later.len()
     }
 
     /// Whether nothing waits.
@@ -130,6 +154,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
+        state.urgent.clear();
         state.ready.clear();
         state.queued.clear();
         state.processing.clear();
@@ -144,20 +169,28 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> State<K> {
-    fn add(&mut self, key: K) {
+    fn add(&mut self, key: K, priority: Priority) {
         if self.closed {
             return;
         }
         if let Some(again) = self.processing.get_mut(&key) {
-            *again = true;
-        } else if self.queued.insert(key.clone()) {
-            self.ready.push_back(key);
+            *again = (*again).max(Some(priority));
+        } else if self.queued.get(&key) < Some(&priority) {
+            self.queued.insert(key.clone(), priority);
+            self.lane(priority).push_back(key);
+        }
+    }
+
+    fn lane(&mut self, priority: Priority) -> &mut VecDeque<K> {
+        match priority {
+            Priority::Urgent => &mut self.urgent,
+            Priority::Normal => &mut self.ready,
         }
     }
 
     fn give_back(&mut self, key: &K, delay: Duration) {
-        if self.processing.remove(key) == Some(true) {
-            self.add(key.clone());
+        if let Some(Some(priority)) = self.processing.remove(key) {
+            self.add(key.clone(), priority);
         } else {
             self.put_off(key.clone(), Instant::now() + delay);
         }
@@ -180,17 +213,24 @@ impl<K: Clone + Eq + Hash + Ord> State<K> {
         while self.later.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, key)) = self.later.pop_first() {
                 self.due.remove(&key);
-                self.add(key);
+                self.add(key, Priority::Normal);
             }
         }
     }
 
-    fn take(&mut self) -> Option<K> {
-        let key = self.ready.pop_front()?;
-        self.queued.remove(&key);
-        self.forget_due(&key);
-        self.processing.insert(key.clone(), false);
-        Some(key)
+    fn take(&mut self, at_least: Priority) -> Option<K> {
+        let lanes = [Priority::Urgent, Priority::Normal];
+        for priority in lanes.into_iter().filter(|lane| *lane >= at_least) {
+            while let Some(key) = self.lane(priority).pop_front() {
+                if self.queued.get(&key) == Some(&priority) {
+                    self.queued.remove(&key);
+                    self.forget_due(&key);
+                    self.processing.insert(key.clone(), None);
+                    return Some(key);
+                }
+            }
+        }
+        None
     }
 }
 
@@ -219,6 +259,30 @@ mod tests {
             "what happened meanwhile is looked at"
         );
         queue.done(&"a");
+        assert!(nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn urgent_keys_are_taken_first_and_once() {
+        let queue = WorkQueue::default();
+        for key in ["a", "b", "c"] {
+            queue.add(key);
+        }
+        queue.add_urgent("c");
+        queue.add_urgent("d");
+        queue.add("d");
+        assert_eq!(queue.len(), 4);
+        assert_eq!(queue.take_urgent().await, "c");
+        queue.add_urgent("c");
+        assert_eq!(queue.take().await, "d");
+        assert_eq!(queue.take().await, "a");
+        queue.done(&"c");
+        assert_eq!(queue.take().await, "c", "it stays urgent");
+        assert_eq!(queue.take().await, "b");
+        queue.add("e");
+        let urgent = tokio::time::timeout(Duration::from_millis(1), queue.take_urgent());
+        assert!(urgent.await.is_err());
+        assert_eq!(queue.take().await, "e");
         assert!(nothing_to_take(&queue).await);
     }
 

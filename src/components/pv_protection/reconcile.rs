@@ -24,11 +24,10 @@ impl PvProtectionReconciler {
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
         self.volumes.listen(move |change| {
-            if change
-                .new
-                .is_some_and(|volume| volume.finalizer_state() != FinalizerState::Settled)
-            {
-                line.add(change.name.clone());
+            match change.new.map(|volume| volume.finalizer_state()) {
+                Some(FinalizerState::NeedsFinalizer) => line.add_urgent(change.name.clone()),
+                Some(FinalizerState::DeletionCandidate) => line.add(change.name.clone()),
+                Some(FinalizerState::Settled) | None => {}
             }
         });
     }

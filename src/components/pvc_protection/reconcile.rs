@@ -41,14 +41,13 @@ impl PvcProtectionReconciler {
     /// Puts a claim in line whenever something happened that may change its fate.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
-        self.claims.listen(move |change| {
-            if change
-                .new
-                .is_some_and(|claim| claim.finalizer_state() != FinalizerState::Settled)
-            {
-                line.add(change.name.clone());
-            }
-        });
+        self.claims.listen(
+            move |change| match change.new.map(|claim| claim.finalizer_state()) {
+                Some(FinalizerState::NeedsFinalizer) => line.add_urgent(change.name.clone()),
+                Some(FinalizerState::DeletionCandidate) => line.add(change.name.clone()),
+                Some(FinalizerState::Settled) | None => {}
+            },
+        );
         let line = queue.clone();
         self.pods.listen(move |change| {
             woken_by(change)

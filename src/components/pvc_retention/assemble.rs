@@ -28,15 +28,15 @@ impl Component for PvcRetention {
 
 fn parts(shared: &Shared) -> Parts {
     let (feeds, namespace) = (&shared.feeds, shared.namespace.as_deref());
-    let live_sets = LiveGet::namespaced(shared.metrics.clone(), &shared.client);
+    let live_sets = || LiveGet::namespaced(shared.metrics.clone(), &shared.client);
     let queue = Arc::new(WorkQueue::default());
     let kinds = [Kind::StatefulSet, Kind::PersistentVolumeClaim, Kind::Pod];
     let mut parts = Parts::watching(&kinds);
-    let claims = hook(&feeds.sets, &live_sets, namespace);
+    let claims = hook(&feeds.sets, &live_sets(), namespace);
     parts.webhooks = vec![claims, strip_marker_hook()];
     let reconciler = PvcRetentionReconciler {
         caches: Caches::from(feeds),
-        live_sets,
+        live_sets: live_sets(),
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         events: Arc::default(),

@@ -25,9 +25,8 @@ impl Subject {
 impl WorkQueue<Subject> {
     /// Puts both parts of this set in line.
     pub fn add_set(&self, set: &ObjectName) {
-        Subject::both(set)
-            .into_iter()
-            .for_each(|part| self.add(part));
+        self.add_urgent(Subject::Rescue(set.clone()));
+        self.add(Subject::Policy(set.clone()));
     }
 }
 
