@@ -5,6 +5,7 @@
 
 use crate::{
     admission::{Hook, Review},
+    clock::Clock,
     cluster::{
         Apply, Configuration, Feeds, Leadership, LeaseName, Reconcile, Reconciler, SharedList,
         WorkQueue,
@@ -114,6 +115,8 @@ pub struct Shared {
     pub leadership: Leadership,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// The wall clock.
+    pub clock: Clock,
     /// Cancelled when the process shuts down.
     pub stop: CancellationToken,
 }

@@ -12,11 +12,14 @@
 //! missed. Everything below the components knows none of them; [`components`] lists them, and [`assembly`] puts them together. The modules are layers, from [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture`
 //! holds them to that order.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod admission;
 pub mod assembly;
 pub mod backend;
 pub mod causes;
 pub mod cli;
+pub mod clock;
 pub mod cluster;
 pub mod component;
 pub mod components;

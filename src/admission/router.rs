@@ -18,11 +18,8 @@ use axum::{
 };
 use futures::{FutureExt, TryStreamExt};
 use hyper::body::Body as _;
-use std::{
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::time::Instant;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::timeout_at,
@@ -105,7 +102,7 @@ type Refusal = (Response, &'static str);
 
 /// Reads the body within that time, once there is a place for the review and room for the body.
 async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'_>, Refusal> {
-    let deadline = tokio::time::Instant::now() + time;
+    let deadline = Instant::now() + time;
     let length = body.size_hint();
     let length = length.exact().map_or(BODY_LIMIT, |length| {
         usize::try_from(length).unwrap_or(usize::MAX)

@@ -4,12 +4,10 @@
 use super::{tasks::Tasks, tls::TlsOptions};
 use crate::{
     admission::{PathPublisher, PathSettings, SecretPaths},
+    clock::Clock,
     cluster::{Apply, Configuration, Configurations, LeaseName, LeaseObject, ServiceName},
     telemetry::Metrics,
-    tls::{
-        Clients, Clock, Loaded, Mounted, SelfSigned, Service, Settings, Source as _, Warnings,
-        judge,
-    },
+    tls::{Clients, Loaded, Mounted, SelfSigned, Service, Settings, Source as _, Warnings, judge},
 };
 use kube::Client;
 use std::sync::Arc;
@@ -66,6 +64,7 @@ impl Serving {
             configurations,
             rotation: options.rotation(),
             metrics: metrics.clone(),
+            clock: Clock::system(),
         };
         let source = match options.mounted() {
             Some(files) => Source::Mounted(files.load(&service).await?),

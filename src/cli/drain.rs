@@ -7,6 +7,7 @@ use super::{
     signals::Signals,
 };
 use crate::{
+    clock::Clock,
     cluster::{Apply, Elector, Leadership, LeaseName},
     component::ComponentRef,
     drain::{
@@ -131,7 +132,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
 
 fn elect(client: &Client, lease: LeaseName, metrics: &Arc<Metrics>) -> (Elector, Leadership) {
     let leases = Api::namespaced(client.clone(), &lease.namespace);
-    Elector::new(leases, lease, metrics.clone())
+    Elector::new(leases, lease, metrics.clone(), Clock::system())
 }
 
 /// Drains as soon as all the Leases are ours, for as long as they are.

@@ -2,6 +2,7 @@
 
 use super::{gc_report, options::ClusterOptions, print::print};
 use crate::{
+    clock::Clock,
     components::namespace_gc::{
         BackendOptions, CONFIG_MAP, Collection, CollectionOptions, Remover, Scope, Seen,
     },
@@ -78,7 +79,8 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     let options = Arc::new(collection.options(&backend, dry_run));
     // Next to a server that leads it does no harm: every deletion says which version of the namespace it means.
     let leadership = None;
-    let remover = Remover::new(&client, &storage, &options, &Arc::default(), leadership);
+    let (metrics, clock) = (Arc::default(), Clock::system());
+    let remover = Remover::new(&client, &storage, &options, &metrics, &clock, leadership);
     let seen = Seen::new(client.clone(), &cluster.system_namespace());
     if !scoped && seen.exists().await.unwrap_or_default() {
         return misused(&format!(

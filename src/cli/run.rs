@@ -10,6 +10,7 @@ use super::{
 use crate::{
     admission::{self, Limits},
     assembly::Assembly,
+    clock::Clock,
     cluster::{Apply, Configuration, Elector, Feeds, LeaseName, SharedList, Tokens},
     component::{ComponentRef, Shared},
     listener,
@@ -136,7 +137,8 @@ impl Process {
     fn shared(&self, client: &Client) -> (Shared, Elector) {
         let (options, metrics) = (&self.options, &self.metrics);
         let leases = Api::namespaced(client.clone(), &self.lease.namespace);
-        let (elector, leadership) = Elector::new(leases, self.lease.clone(), metrics.clone());
+        let (elector, leadership) =
+            Elector::new(leases, self.lease.clone(), metrics.clone(), Clock::system());
         let apply = Apply::new(
             client.clone(),
             leadership.clone(),
@@ -158,6 +160,7 @@ impl Process {
             apply: Arc::new(apply),
             leadership,
             metrics: metrics.clone(),
+            clock: Clock::system(),
             stop: self.tasks.stop.clone(),
         };
         (shared, elector)

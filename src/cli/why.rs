@@ -2,13 +2,13 @@
 
 use super::{connection, print::print, why_tree::Tree};
 use crate::{
+    clock::Clock,
     cluster::connect,
     tls::install_crypto,
     why::{Explanation, Object, ask},
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use k8s_openapi::jiff::Timestamp;
 use kube::{Client, Config, config::KubeConfigOptions};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -110,7 +110,7 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
     if options.watch {
         return options.follow(client, &object).await;
     }
-    let told = ask(client, &object, Timestamp::now()).await;
+    let told = ask(client, &object, Clock::system().timestamp()).await;
     options.say(&told, &object)
 }
 
@@ -159,7 +159,7 @@ impl WhyOptions {
     async fn follow(&self, client: Client, object: &Object) -> anyhow::Result<ExitCode> {
         let mut said = None;
         loop {
-            let told = ask(client.clone(), object, Timestamp::now()).await;
+            let told = ask(client.clone(), object, Clock::system().timestamp()).await;
             let code = if said
                 .as_ref()
                 .is_some_and(|said| told.says_the_same_as(said))
@@ -182,7 +182,7 @@ impl WhyOptions {
         match told {
             Explanation::Explained(answer) => {
                 let text = match self.output {
-                    Output::Tree => Tree(answer, Timestamp::now()).to_string(),
+                    Output::Tree => Tree(answer, Clock::system().timestamp()).to_string(),
                     Output::Json => format!("{}\n", serde_json::to_string(answer)?),
                     Output::Yaml => format!("---\n{}", serde_saphyr::to_string(answer)?),
                 };

@@ -8,7 +8,7 @@ use prometheus_client::{
 
 #[derive(Debug, Default)]
 pub struct CertificateMetrics {
-    expiry: Family<Certificate, Gauge>,
+    expiration: Family<Certificate, Gauge>,
     lifetime: Family<Certificate, Gauge>,
     distrusting: Gauge,
     path_mismatch: Gauge,
@@ -16,9 +16,10 @@ pub struct CertificateMetrics {
 
 impl CertificateMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Seconds until the served certificate, and the CA it is trusted by, expire";
-        let expiry = self.expiry.clone();
-        registry.register_with_unit("certificate_expiry", help, Unit::Seconds, expiry);
+        let help = "When the served certificate, and the CA it is trusted by, expire, in seconds since 1970";
+        let expiration = self.expiration.clone();
+        let name = "certificate_expiration_timestamp";
+        registry.register_with_unit(name, help, Unit::Seconds, expiration);
         let help = "Seconds that they last from their first to their last";
         let lifetime = self.lifetime.clone();
         registry.register_with_unit("certificate_lifetime", help, Unit::Seconds, lifetime);
@@ -31,18 +32,20 @@ impl CertificateMetrics {
 }
 
 impl CertificateMetrics {
-    /// So many seconds are left to a certificate of its whole lifetime, if it is known.
+    /// Sets when a certificate expires, in seconds since 1970, and its lifetime in seconds, if they are known.
     pub fn validity(&self, certificate: &'static str, seconds: Option<(i64, i64)>) {
         let Self {
-            expiry, lifetime, ..
+            expiration,
+            lifetime,
+            ..
         } = self;
         let certificate = Certificate { certificate };
-        let Some((left, whole)) = seconds else {
-            expiry.remove(&certificate);
+        let Some((expires, whole)) = seconds else {
+            expiration.remove(&certificate);
             lifetime.remove(&certificate);
             return;
         };
-        expiry.get_or_create(&certificate).set(left);
+        expiration.get_or_create(&certificate).set(expires);
         lifetime.get_or_create(&certificate).set(whole);
     }
 

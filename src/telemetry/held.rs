@@ -11,23 +11,20 @@ pub struct HeldMetrics {
 }
 
 impl HeldMetrics {
-    /// Registers `<name>` and `<name>_oldest_seconds`.
+    /// Registers `<name>` and `<name>_oldest_timestamp_seconds`.
     pub fn register(&self, name: &str, help: &str, registry: &mut Registry) {
         registry.register(name, help, self.number.clone());
         let (name, help) = (
-            format!("{name}_oldest"),
-            "How long ago the first of them was deleted",
+            format!("{name}_oldest_timestamp"),
+            "When the first of them was deleted, in seconds since 1970; 0 without one",
         );
         registry.register_with_unit(name, help, Unit::Seconds, self.oldest.clone());
     }
 
-    /// Objects that were deleted at these times are held for this reason. All times are in seconds
-    /// since 1970.
-    pub fn set(&self, reason: &'static str, deleted: &[i64], now: i64) {
+    /// Objects that were deleted at these times, in seconds since 1970, are held for this reason.
+    pub fn set(&self, reason: &'static str, deleted: &[i64]) {
         let number = deleted.len().try_into().unwrap_or(i64::MAX);
-        let first = deleted.iter().min();
-        // The API server's clock may be ahead of ours.
-        let oldest = first.map_or(0, |first| (now - first).max(0));
+        let oldest = deleted.iter().min().copied().unwrap_or(0);
         let reason = Reason { reason };
         self.number.get_or_create(&reason).set(number);
         self.oldest.get_or_create(&reason).set(oldest);

@@ -1,6 +1,6 @@
 //! A server configuration out of PEM.
 
-use super::Clock;
+use crate::clock::Clock;
 use anyhow::Context;
 use rustls::{
     ServerConfig,

@@ -3,7 +3,6 @@
 
 mod ca_bundle;
 mod clients;
-mod clock;
 mod config;
 mod expiry;
 mod files;
@@ -20,7 +19,6 @@ mod trust;
 mod warnings;
 
 pub use clients::Clients;
-pub use clock::Clock;
 pub use files::{Loaded, Source};
 pub use lifetimes::Lifetimes;
 pub use mounted::{Mounted, judge};

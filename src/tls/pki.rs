@@ -123,7 +123,7 @@ fn der(certificate: &str) -> Result<CertificateDer<'static>, rustls::pki_types::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{Clock, config::server_config};
+    use crate::{clock::Clock, tls::config::server_config};
 
     #[test]
     fn a_pair_that_does_not_match_is_refused() {

@@ -1,11 +1,11 @@
 //! The Secret that the replicas share.
 
 use super::{
-    Clock,
     config::{Pair, server_config},
     material::Material,
     pki::Authority,
 };
+use crate::clock::Clock;
 use crate::cluster::{UNHURRIED, within};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{

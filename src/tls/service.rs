@@ -1,10 +1,10 @@
 //! The certificate in service: what the server shows, what the probes and metrics tell of it.
 
 use super::{
-    Clock,
     config::{Pair, Validity, server_config},
     trust::{Trust, trust},
 };
+use crate::clock::Clock;
 use crate::{cluster::Found, listener::Certificate, telemetry::Metrics};
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,9 +77,8 @@ impl Service {
         };
         let watched = service.clone();
         metrics.before_scrape(move |metrics| {
-            let now = watched.clock.now().unix_timestamp();
             for (which, validity) in watched.watched() {
-                let seconds = validity.map(|each| (each.until - now, each.until - each.from));
+                let seconds = validity.map(|each| (each.until, each.until - each.from));
                 metrics.certificate.validity(which.label(), seconds);
             }
             metrics.certificate.distrusting(watched.distrusting());

@@ -2,6 +2,7 @@
 
 use super::Warnings;
 use crate::{
+    clock::Clock,
     cluster::{Apply, Configuration, Elector, LeaseName, LeaseObject, ServiceName},
     telemetry::Metrics,
 };
@@ -97,7 +98,7 @@ impl Fake {
             labels: Default::default(),
         };
         let leases = Api::namespaced(client.clone(), "ns");
-        let (_, leadership) = Elector::new(leases, lease.clone(), metrics.clone());
+        let (_, leadership) = Elector::new(leases, lease.clone(), metrics.clone(), Clock::system());
         let apply = Apply::new(client.clone(), leadership, 1, false, metrics);
         Warnings::new(Arc::new(apply), LeaseObject::new(client, lease), "a test")
     }

@@ -1,9 +1,7 @@
 //! Whether a client that trusts a bundle, as the API server does, accepts what is served.
 
-use super::{
-    clock::unix_time,
-    config::{Validity, chain},
-};
+use super::config::{Validity, chain};
+use crate::clock::unix_time;
 use rustls::{
     CertificateError, Error, RootCertStore,
     client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},

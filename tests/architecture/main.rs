@@ -14,7 +14,7 @@ use std::{
 /// From the bottom to the top. What is in a row may use the rows above it in this table, and not
 /// what is beside it.
 const LAYERS: &[&[&str]] = &[
-    &["go_duration", "listener", "version"],
+    &["clock", "go_duration", "listener", "version"],
     &["objects"],
     &["causes"],
     &["telemetry"],

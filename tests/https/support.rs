@@ -20,8 +20,9 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission::{self, Answer, Hook, Limits, PathSecret, Review, Rule, SecretPaths},
+    clock::Clock,
     telemetry::Metrics,
-    tls::{Clock, Mounted, Service, Source, install_crypto},
+    tls::{Mounted, Service, Source, install_crypto},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use volume_warden::tls::Clock;
+use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, SecondApiserver, Warden, eventually, eventually_within};
 
 mod published;

@@ -16,11 +16,11 @@ use self::{
 };
 use super::{PathSecret, SecretPaths};
 use crate::{
+    clock::Clock,
     cluster::{Configuration, Configurations, Found, Pace, ServiceName},
     telemetry::Metrics,
 };
 use futures::future::join_all;
-use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client};
 use std::{
     collections::BTreeSet,
@@ -47,6 +47,8 @@ pub struct Settings {
     pub rotation: Rotation,
     /// Where to count.
     pub metrics: Arc<Metrics>,
+    /// For the times in the Secret.
+    pub clock: Clock,
 }
 
 /// See the module.
@@ -57,6 +59,7 @@ pub struct PathPublisher {
     metrics: Arc<Metrics>,
     paths: SecretPaths,
     /// What the Secret held last. A Secret that is deleted or emptied gets it back.
+    clock: Clock,
     known: Option<State>,
     /// When this replica first saw the stored next path.
     next_seen: Option<(PathSecret, Instant)>,
@@ -76,6 +79,7 @@ impl PathPublisher {
             rotation: settings.rotation,
             metrics: settings.metrics,
             paths,
+            clock: settings.clock,
             known: None,
             next_seen: None,
             foreign: BTreeSet::new(),
@@ -148,13 +152,13 @@ impl PathPublisher {
         let state = match stored.as_ref().or(self.known.as_ref()) {
             Some(state) => {
                 let observed = Observed {
-                    now: Timestamp::now(),
+                    now: self.clock.timestamp(),
                     next_known_for: next_known_for(&mut self.next_seen, state.next.as_ref()),
                     published: is_published(found, &state.current),
                 };
                 state.renewed(self.rotation, observed)?
             }
-            None => State::generate(Timestamp::now())?,
+            None => State::generate(self.clock.timestamp())?,
         };
         if stored.as_ref() != Some(&state) {
             self.store.write(secret, &state).await?;

@@ -75,6 +75,7 @@ impl Fake {
             configurations: vec![WEBHOOKS],
             rotation: ROTATION,
             metrics: Arc::new(Metrics::new()),
+            clock: Clock::system(),
         };
         (PathPublisher::new(settings, paths.clone()), paths)
     }

@@ -7,6 +7,7 @@
 //! A lease is no fence: whatever is destroyed carries preconditions besides.
 
 use super::leadership::Leadership;
+use crate::clock::Clock;
 use crate::cluster::api::existing;
 use crate::cluster::api::is_absent;
 use crate::cluster::api::within;
@@ -14,7 +15,6 @@ use crate::telemetry::Metrics;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
 };
 use kube::{
     Api,
@@ -54,6 +54,8 @@ pub struct Elector {
     lease: LeaseName,
     until: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
+    /// For the times in the Lease, which are informational: expiry is judged by when this replica saw it renewed.
+    clock: Clock,
     /// The Lease as last read or written, and since when its spec has been so.
     seen: Option<(Lease, Instant)>,
     /// What was seen may have been overwritten since: read before writing.
@@ -62,7 +64,12 @@ pub struct Elector {
 
 impl Elector {
     /// An elector that has not begun, and what others are told of it.
-    pub fn new(api: Api<Lease>, lease: LeaseName, metrics: Arc<Metrics>) -> (Self, Leadership) {
+    pub fn new(
+        api: Api<Lease>,
+        lease: LeaseName,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+    ) -> (Self, Leadership) {
         let (until, receiver) = watch::channel(None);
         (
             Self {
@@ -70,6 +77,7 @@ impl Elector {
                 lease,
                 until,
                 metrics,
+                clock,
                 seen: None,
                 stale: true,
             },
@@ -225,7 +233,7 @@ impl Elector {
 
     /// Our spec after `before`: a change of holder counts as a transition.
     fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(self.clock.timestamp());
         let ours = before.holder_identity.as_deref() == Some(&self.lease.identity);
         let transitions = before.lease_transitions.unwrap_or(0);
         let first = before.holder_identity.is_none() && before.lease_transitions.is_none();

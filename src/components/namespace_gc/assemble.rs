@@ -90,7 +90,14 @@ pub(super) fn assemble(
 ) -> GcTasks {
     let (client, leadership) = (&shared.client, &shared.leadership);
     let leads = Some(leadership.clone());
-    let remover = Remover::new(client, backend, &options, &shared.metrics, leads);
+    let remover = Remover::new(
+        client,
+        backend,
+        &options,
+        &shared.metrics,
+        &shared.clock,
+        leads,
+    );
     let reconcile = NamespaceGcReconciler {
         namespaces: shared.feeds.namespaces.clone(),
         remover: Arc::new(remover),

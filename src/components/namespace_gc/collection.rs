@@ -120,7 +120,7 @@ impl Collection {
         let mut listing = Listing::clone(&listing);
         listing.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Found {
-            at: SystemTime::now(),
+            at: self.remover.clock.system_time(),
             listing: Arc::new(listing),
             kubernetes: self.kubernetes().await?,
             seen,

@@ -12,12 +12,7 @@ use crate::{
     objects::ObjectName,
 };
 use futures::FutureExt;
-use std::{
-    collections::HashSet,
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -133,8 +128,8 @@ impl Collector {
         } else {
             "Incomplete"
         });
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        metrics.succeeded(now.map_or(0, |now| now.as_secs().try_into().unwrap_or(i64::MAX)));
+        let now = self.reconcile.remover.clock.timestamp();
+        metrics.succeeded(now.as_second());
         let number = |verdict| verdicts.get(&verdict).copied().unwrap_or_default();
         let (orphans, over) = (number(Verdict::Orphan), number(Verdict::OverTheCap));
         tracing::info!(

@@ -3,15 +3,13 @@
 use super::{GcMetrics, NAME, Options, Reason, metered::Metered, rule::is_young, waiting::Origin};
 use crate::{
     backend::{Backend, Deletion, Failure, Listed, Sentence},
+    clock::Clock,
     cluster::{Leadership, LiveGet},
     objects::{Kind, Namespace, ObjectName},
     telemetry::Metrics,
 };
 use kube::Client;
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// For the last look at Kubernetes.
@@ -72,6 +70,7 @@ pub struct Remover {
     pub backend: Metered,
     /// Namespaces of Kubernetes, live.
     live: Arc<LiveGet<Namespace>>,
+    pub(super) clock: Clock,
     /// Whether to. Nothing where somebody deletes by hand.
     leadership: Option<Leadership>,
     pub(super) options: Arc<Options>,
@@ -88,12 +87,14 @@ impl Remover {
         backend: &Arc<dyn Backend>,
         options: &Arc<Options>,
         metrics: &Arc<Metrics>,
+        clock: &Clock,
         leadership: Option<Leadership>,
     ) -> Self {
         let gc_metrics = Arc::new(GcMetrics::new(metrics));
         Self {
             backend: Metered::new(backend.clone(), gc_metrics.clone()),
             live: LiveGet::whole(metrics.clone(), client),
+            clock: clock.clone(),
             leadership,
             options: options.clone(),
             metrics: metrics.clone(),
@@ -126,7 +127,7 @@ impl Remover {
         let Some(listed) = namespaces.find(|listed| *listed.name == *name.name) else {
             return Removal::Absent;
         };
-        if waited && is_young(listed, SystemTime::now(), &self.options) {
+        if waited && is_young(listed, self.clock.system_time(), &self.options) {
             return Removal::TooYoung;
         }
         self.remove_listed(listed, origin).await

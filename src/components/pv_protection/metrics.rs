@@ -6,7 +6,6 @@ use crate::{
     objects::Volume,
     telemetry::{HeldMetrics, Metrics},
 };
-use k8s_openapi::jiff::Timestamp;
 use std::{collections::HashMap, sync::Arc};
 
 /// Every code that [`volume_code`] returns. A code without a volume is reported as zero.
@@ -31,10 +30,9 @@ fn count(volumes: &Feed<Volume>, metrics: &HeldMetrics) {
         }
     }
     drop(store);
-    let now = Timestamp::now().as_second();
     for cause in CAUSES {
         let since = held.remove(&cause).unwrap_or_default();
-        metrics.set(cause.name(), &since, now);
+        metrics.set(cause.name(), &since);
     }
 }
 

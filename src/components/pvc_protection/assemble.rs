@@ -56,6 +56,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         pods: feeds.pods.clone(),
         apply: shared.apply.clone(),
         leadership: shared.leadership.clone(),
+        clock: shared.clock.clone(),
         finished_pods,
         events: Arc::default(),
     };

@@ -6,7 +6,6 @@ use crate::{
     objects::{Claim, ObjectName, Pod},
     telemetry::{HeldMetrics, Metrics},
 };
-use k8s_openapi::jiff::Timestamp;
 use std::{collections::HashMap, sync::Arc};
 
 /// Every code that [`claim_code`] returns. A code without a claim is reported as zero.
@@ -43,10 +42,9 @@ fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics: &H
         }
     }
     drop(pods);
-    let now = Timestamp::now().as_second();
     for cause in CAUSES {
         let since = held.remove(&cause).unwrap_or_default();
-        metrics.set(cause.name(), &since, now);
+        metrics.set(cause.name(), &since);
     }
 }
 

@@ -3,10 +3,10 @@
 use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
     causes::{self, Code, FinishedPods, NamedPod, Object},
+    clock::Clock,
     cluster::{Announcement, Apply, EventDeduplicator, Feed, Leadership, Regarding},
     objects::{Claim, Kind, ObjectName, Pod},
 };
-use k8s_openapi::jiff::Timestamp;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,8 @@ pub struct HeldClaimReporter {
     pub apply: Arc<Apply>,
     /// Whether to tell.
     pub leadership: Leadership,
+    /// For how long a claim has been terminating.
+    pub clock: Clock,
     /// Whether finished pods count.
     pub finished_pods: FinishedPods,
     /// By which cause users were told that a claim is held.
@@ -39,7 +41,7 @@ impl HeldClaimReporter {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(PERIOD) => self.look(Timestamp::now().as_second()),
+                () = tokio::time::sleep(PERIOD) => self.look(self.clock.timestamp().as_second()),
             }
         }
     }

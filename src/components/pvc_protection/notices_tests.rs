@@ -3,6 +3,7 @@
 use super::HeldClaimReporter;
 use crate::{
     causes::{Code, FinishedPods},
+    clock::Clock,
     cluster::{Apply, Elector, Feed},
     objects::{ObjectName, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
     telemetry::Metrics,
@@ -59,6 +60,7 @@ impl Scene {
         let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
         let apply = Apply::new(client, leadership.clone(), 1, false, metrics);
         let reporter = HeldClaimReporter {
+            clock: Clock::system(),
             claims: Feed::filled(Vec::new()),
             pods: Feed::filled(Vec::new()),
             apply: Arc::new(apply),

@@ -54,6 +54,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     let pods = PodWebhook {
         caches: caches.clone(),
         apply: shared.apply.clone(),
+        clock: shared.clock.clone(),
         requesters,
         options: options.clone(),
         namespace: shared.namespace.clone(),

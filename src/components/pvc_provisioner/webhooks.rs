@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
+    clock::Clock,
     cluster::{Applied, Apply, Caller, Creation},
     objects::{ClaimRequests, Kind, ObjectName, pod::PodWire},
 };
-use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -29,6 +29,8 @@ pub struct PodWebhook {
     pub caches: Caches,
     /// The writer.
     pub apply: Arc<Apply>,
+    /// For the mark of a claim that awaits its pod.
+    pub clock: Clock,
     /// Asked where whoever creates the pod must be allowed to create claims.
     pub requesters: Option<Requesters>,
     /// What may be chosen.
@@ -177,7 +179,11 @@ impl PodWebhook {
         until: Instant,
         said: &mut Said,
     ) {
-        let since = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let since = self
+            .clock
+            .timestamp()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
         let manifest = wish.template.manifest(&Birth {
             namespace: &name.namespace,
             name: &name.name,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    clock::Clock,
     cluster::{Access, Elector, Feed},
     components::pvc_provisioner::{Authorize, tests::TEMPLATE},
     objects::{Pod, claim::ClaimWire, claim_requests::PREFIX},
@@ -88,6 +89,7 @@ impl Scene {
         };
         let access = || Requesters::new(Access::new(client.clone(), metrics.clone()));
         let webhook = PodWebhook {
+            clock: Clock::system(),
             caches,
             apply: Arc::new(Apply::new(
                 client.clone(),

@@ -83,6 +83,6 @@ fn count(caches: &Caches, metrics: &RetentionMetrics) {
     for fate in Fate::VARIANTS {
         let label = FateLabel { fate: fate.name() };
         let claims = metrics.claims.get_or_create(&label);
-        claims.set(fates.get(&fate).copied().unwrap_or(0));
+        claims.set(fates.get(fate).copied().unwrap_or(0));
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
+    clock::Clock,
     telemetry::Metrics,
     tls::{
-        Clock,
         files::POLL,
         pki::Authority,
         test_api::{Fake, WEBHOOKS, service_name},

@@ -1,10 +1,8 @@
 use super::*;
 use crate::{
+    clock::Clock,
     telemetry::Metrics,
-    tls::{
-        Clock,
-        test_api::{Fake, WEBHOOKS, service_name},
-    },
+    tls::test_api::{Fake, WEBHOOKS, service_name},
 };
 use std::sync::{
     Arc,

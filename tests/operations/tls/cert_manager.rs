@@ -11,7 +11,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::Api;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
-use volume_warden::tls::Clock;
+use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 
 const NAMESPACE: &str = "volume-warden";

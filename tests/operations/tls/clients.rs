@@ -9,7 +9,7 @@ use rcgen::{
 };
 use serde_json::json;
 use std::{fs, path::Path};
-use volume_warden::tls::Clock;
+use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// Where the page says that the files are.

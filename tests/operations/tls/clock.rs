@@ -18,10 +18,11 @@ use tokio::{net::TcpListener, sync::Mutex};
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission::{self, Limits, SecretPaths},
+    clock::Clock,
     cluster::{Apply, Elector, LeaseName, LeaseObject, ServiceName, connect},
     components,
     telemetry::Metrics,
-    tls::{Clock, Lifetimes, SelfSigned, Service, Settings, Warnings},
+    tls::{Lifetimes, SelfSigned, Service, Settings, Warnings},
 };
 use volume_warden_controlplane::{Cluster, eventually_within};
 
@@ -114,7 +115,8 @@ impl Replica {
             labels: Default::default(),
         };
         let leases = Api::namespaced(self.client.clone(), "volume-warden");
-        let (_, leadership) = Elector::new(leases, lease.clone(), self.metrics.clone());
+        let (_, leadership) =
+            Elector::new(leases, lease.clone(), self.metrics.clone(), Clock::system());
         let (client, metrics) = (self.client.clone(), self.metrics.clone());
         let apply = Arc::new(Apply::new(client.clone(), leadership, 1, false, metrics));
         let warnings = Warnings::new(apply, LeaseObject::new(client, lease), "a test");
@@ -123,9 +125,10 @@ impl Replica {
         Ok(())
     }
 
-    fn expiry(&self, certificate: &str) -> Option<i64> {
-        let series =
-            format!("volume_warden_certificate_expiry_seconds{{certificate=\"{certificate}\"}} ");
+    fn expiration(&self, certificate: &str) -> Option<i64> {
+        let series = format!(
+            "volume_warden_certificate_expiration_timestamp_seconds{{certificate=\"{certificate}\"}} "
+        );
         let text = self.metrics.text();
         let line = text.lines().find_map(|line| line.strip_prefix(&series));
         line.and_then(|value| value.parse().ok())
@@ -287,7 +290,8 @@ async fn after_a_jump_everything_is_renewed() -> Result<()> {
                 let missing = replica.service.missing();
                 ensure!(missing.is_empty(), "{missing:?}");
                 for certificate in ["Served", "Authority"] {
-                    let left = replica.expiry(certificate).context("a metric")?;
+                    let expires = replica.expiration(certificate).context("a metric")?;
+                    let left = expires - years.time.clock().now().unix_timestamp();
                     ensure!(left > 60 * DAY, "{certificate}: {left}");
                 }
                 Ok(())

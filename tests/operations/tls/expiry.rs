@@ -8,7 +8,7 @@ use kube::{Api, api::ListParams};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::{fs, path::Path};
 use time::{Duration, OffsetDateTime};
-use volume_warden::tls::Clock;
+use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually_within};
 
 /// What was told, by its notes, and about what, by its uid.
@@ -82,9 +82,11 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
         }
         eventually_within(PATIENCE, "that is told, and nothing besides", async || {
             let metrics = warden.metrics().await?;
-            let served = "volume_warden_certificate_expiry_seconds{certificate=\"Served\"} ";
+            let served =
+                "volume_warden_certificate_expiration_timestamp_seconds{certificate=\"Served\"} ";
             let seconds = metrics.lines().find_map(|line| line.strip_prefix(served));
-            let seconds: i64 = seconds.unwrap_or("0").parse()?;
+            let expires: i64 = seconds.unwrap_or("0").parse()?;
+            let seconds = expires - time::OffsetDateTime::now_utc().unix_timestamp();
             ensure!(seconds / 86_400 == left, "{seconds} s are left");
             let told = told(&cluster).await?;
             ensure!(told.len() == expected, "{told:?}");

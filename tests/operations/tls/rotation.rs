@@ -8,7 +8,7 @@ use kube::Api;
 use serde_json::json;
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::interval;
-use volume_warden::tls::Clock;
+use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Component, Warden};
 
 /// From one look to the next.

@@ -14,7 +14,7 @@ use tokio::{
     net::TcpStream,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use volume_warden::tls::Clock;
+use volume_warden::clock::Clock;
 use x509_parser::parse_x509_certificate;
 
 const HOST: &str = "volume-warden.volume-warden.svc";

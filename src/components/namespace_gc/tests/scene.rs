@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     backend::Backend,
+    clock::Clock,
     cluster::{Apply, Elector, Feed, Feeds, LeaseName, Reconciler, SharedList},
     component::Shared,
     objects::Namespace,
@@ -92,6 +93,7 @@ impl Scene {
             apply: Arc::new(apply),
             leadership: leadership.clone(),
             metrics: metrics.clone(),
+            clock: Clock::system(),
             stop: CancellationToken::new(),
         };
         let stop = shared.stop.clone();
