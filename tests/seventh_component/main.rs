@@ -1,0 +1,133 @@
+//! A seventh component is a folder and a line: `greeter` is no part of Volume Warden, and has flags, a webhook, a reconciler, metrics
+//! and a share of the Lease.
+//!
+//! This binary is both: called with a command it is Volume Warden with seven components; without one it tests that.
+
+mod greeter;
+#[path = "../support/mod.rs"]
+mod support;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::PersistentVolumeClaim};
+use kube::{Api, api::PostParams};
+use serde_json::json;
+use std::{
+    env,
+    process::{Command, ExitCode},
+};
+use support::{claim, installed};
+use volume_warden::{cli, component::ComponentRef, components};
+use volume_warden_controlplane::{Warden, eventually};
+
+const FINALIZER: &str = "example.com/hi";
+const MANIFESTS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/seventh_component/manifests.yaml"
+);
+
+fn main() -> ExitCode {
+    if env::args().nth(1).is_some_and(|first| first == "run") {
+        let line: [ComponentRef; 1] = [&greeter::Greeter];
+        return cli::main([components::ALL, &line].concat().leak());
+    }
+    // As libtest does with the names in `cargo test NAME`.
+    let mut names = env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'));
+    if names.any(|name| !"seventh_component".contains(&name)) {
+        return ExitCode::SUCCESS;
+    }
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("test seventh_component ... FAILED: {error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn run() -> Result<()> {
+    is_in_help()?;
+    println!("test the_flags_are_in_help ... ok");
+    works().await?;
+    println!("test webhook_reconciler_lease_and_metrics_work ... ok");
+    Ok(())
+}
+
+fn is_in_help() -> Result<()> {
+    let help = Command::new(env::current_exe()?)
+        .args(["run", "--help"])
+        .output()?;
+    let help = String::from_utf8(help.stdout)?;
+    for part in [
+        "greeter:",
+        "--greeting <FINALIZER>",
+        "VOLUME_WARDEN_GREETING",
+        "namespace-gc, greeter",
+    ] {
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(words.contains(part), "{part}: {help}");
+    }
+    Ok(())
+}
+
+async fn works() -> Result<()> {
+    let cluster = installed("seventh", "manifests").await?;
+    let client = cluster.client();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
+    let create = async |name: &str| {
+        let claim = claim(name, json!({}))?;
+        anyhow::Ok(claims.create(&PostParams::default(), &claim).await?)
+    };
+    create("before").await?;
+    cluster.kubectl(&["apply", "-f", MANIFESTS]).await?;
+    let warden = Warden::builder(&cluster, env::current_exe()?)
+        .arg("--components=greeter")
+        .arg(format!("--greeting={FINALIZER}"))
+        .serving()
+        .start()
+        .await?;
+
+    eventually(
+        "the reconciler greets the claim that was there",
+        async || {
+            let finalizers = claims.get("before").await?.metadata.finalizers;
+            ensure!(
+                finalizers
+                    .unwrap_or_default()
+                    .contains(&FINALIZER.to_owned())
+            );
+            let metrics = warden.metrics().await?;
+            ensure!(
+                metrics.contains("volume_warden_greeter_greetings_total 1"),
+                "{metrics}"
+            );
+            let action = r#"volume_warden_actions_total{component="greeter",action="Greet""#;
+            ensure!(metrics.contains(action), "{metrics}");
+            anyhow::Ok(())
+        },
+    )
+    .await?;
+
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "volume-warden");
+    let labels = leases.get("greeter").await?.metadata.labels;
+    let labels = labels.context("labels")?;
+    ensure!(
+        labels.contains_key("volume-warden.dev/greeter"),
+        "{labels:?}"
+    );
+
+    let mut number = 0;
+    eventually("the webhook greets a new claim", async || {
+        number += 1;
+        let created = create(&format!("new-{number}")).await?;
+        let finalizers = created.metadata.finalizers.unwrap_or_default();
+        ensure!(finalizers.contains(&FINALIZER.to_owned()), "{finalizers:?}");
+        anyhow::Ok(())
+    })
+    .await?;
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}
