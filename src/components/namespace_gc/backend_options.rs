@@ -15,8 +15,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: storage backend")]
 pub struct BackendOptions {
-    /// Storage backend from which namespaces are deleted that do not exist in Kubernetes. Without it
-    /// namespace-gc is inactive.
+    /// Storage backend from which namespaces are deleted that do not exist in Kubernetes. Without
+    /// it namespace-gc is inactive.
     #[arg(long, value_enum)]
     storage_backend: Option<Kind>,
 

@@ -61,8 +61,8 @@ pub struct Collection {
 
 /// What a collection found, before it deletes.
 struct Found {
-    /// The time for ages in both judgements: a namespace that was too young in the first one has not
-    /// been confirmed twice in the second.
+    /// The time for ages in both judgements: a namespace that was too young in the first one has
+    /// not been confirmed twice in the second.
     at: SystemTime,
     listing: Arc<Listing>,
     kubernetes: HashSet<String>,
@@ -100,7 +100,8 @@ impl Collection {
         let orphans = self.judge(&found, waiting).contains(&Verdict::Orphan);
         if orphans {
             tokio::time::sleep(self.options.confirm_after).await;
-            // A namespace that existed at the first LIST is kept: the reconciler handles its deletion.
+            // A namespace that existed at the first LIST is kept: the reconciler handles its
+            // deletion.
             found.kubernetes.extend(self.kubernetes().await?);
         }
         let verdicts = self.judge(&found, waiting);
@@ -108,8 +109,8 @@ impl Collection {
         Ok(found.conclude(verdicts, removals))
     }
 
-    /// Lists the backend before Kubernetes, so that a namespace that is created in both meanwhile is
-    /// found in Kubernetes.
+    /// Lists the backend before Kubernetes, so that a namespace that is created in both meanwhile
+    /// is found in Kubernetes.
     async fn look(&self) -> Result<Found, Abort> {
         let seen = match self.options.scope {
             Scope::Seen => self.seen.read().await.map_err(Abort::Seen)?,
@@ -154,8 +155,8 @@ impl Collection {
         judge_all(&found.listing.namespaces, &world, &self.options)
     }
 
-    /// Removes the orphans. Returns the results by index in the list. A failure does not stop other
-    /// removals. The remover limits how many run at once.
+    /// Removes the orphans. Returns the results by index in the list. A failure does not stop
+    /// other removals. The remover limits how many run at once.
     async fn remove(
         &self,
         listing: &Listing,

@@ -13,8 +13,8 @@ pub struct CollectionOptions {
     #[arg(long, default_value = "5", value_parser = clap::value_parser!(u16).range(1..))]
     namespace_delete_workers: u16,
 
-    /// Time between the two LISTs of Kubernetes in a collection. Only namespaces that are orphans in
-    /// both are deleted.
+    /// Time between the two LISTs of Kubernetes in a collection. Only namespaces that are orphans
+    /// in both are deleted.
     #[arg(
         long,
         default_value = "10s",

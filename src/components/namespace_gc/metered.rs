@@ -40,8 +40,8 @@ impl Metered {
         }
     }
 
-    /// All namespaces, from a list that began after this call. A thousand namespaces that are deleted
-    /// at once share a few lists.
+    /// All namespaces, from a list that began after this call. A thousand namespaces that are
+    /// deleted at once share a few lists.
     ///
     /// # Errors
     /// If the backend cannot list all of them.
@@ -66,8 +66,8 @@ impl Metered {
         listing
     }
 
-    /// Deletes a namespace, see [`Backend::delete`], within a short time limit, because the evidence
-    /// for the deletion expires.
+    /// Deletes a namespace, see [`Backend::delete`], within a short time limit, because the
+    /// evidence for the deletion expires.
     ///
     /// # Errors
     /// If the outcome of the request is unknown.

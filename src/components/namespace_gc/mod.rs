@@ -17,16 +17,17 @@
 //! **Why it is safe.** The backend is listed before Kubernetes, so a namespace that is created in
 //! both meanwhile is found in Kubernetes. A list of Kubernetes that failed or is empty deletes
 //! nothing. Immediately before each deletion the namespace is read live, and the leadership is
-//! checked. The backend itself refuses to delete a namespace that is not empty or was written since
-//! it was listed. Two replicas that delete at the same time do no harm for that reason. In shared
-//! storage only names that this cluster once had are deleted. They are recorded in a ConfigMap that
-//! is read before anything is listed; if it cannot be read, nothing is deleted.
+//! checked. The backend itself refuses to delete a namespace that is not empty or was written
+//! since it was listed. Two replicas that delete at the same time do no harm for that reason. In
+//! shared storage only names that this cluster once had are deleted. They are recorded in a
+//! ConfigMap that is read before anything is listed; if it cannot be read, nothing is deleted.
 //!
-//! Volume Warden sets no finalizer on namespaces: a backend that is down would block their deletion.
+//! Volume Warden sets no finalizer on namespaces: a backend that is down would block their
+//! deletion.
 //!
 //! **Source.** The nsdelete controller of StorageOS' api-manager. Differences: only the leader
-//! collects; Kubernetes is read live; a namespace that is not empty is retried on its own schedule,
-//! and is visible in metrics and Events.
+//! collects; Kubernetes is read live; a namespace that is not empty is retried on its own
+//! schedule, and is visible in metrics and Events.
 
 mod assemble;
 mod backend_options;

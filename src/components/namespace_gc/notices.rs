@@ -38,11 +38,17 @@ impl Notices {
             "namespace {namespace} is not in Kubernetes, and was deleted from {}",
             self.backend
         );
-        tracing::info!(namespace, backend = self.backend, reason = DELETED, "event published");
+        tracing::info!(
+            namespace,
+            backend = self.backend,
+            reason = DELETED,
+            "event published"
+        );
         self.publish(DELETED, false, note, || {});
     }
 
-    /// Publishes that the namespace could not be removed. Calls `otherwise` if no Event was published.
+    /// Publishes that the namespace could not be removed. Calls `otherwise` if no Event was
+    /// published.
     pub fn waits(
         &self,
         namespace: &str,

@@ -37,7 +37,9 @@ impl FromStr for Glob {
             byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b'*')
         };
         if text.is_empty() || !text.bytes().all(known) {
-            return Err("expected the name of a namespace, in which * matches any characters".into());
+            return Err(
+                "expected the name of a namespace, in which * matches any characters".into(),
+            );
         }
         Ok(Self(text.into()))
     }

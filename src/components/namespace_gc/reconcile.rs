@@ -33,8 +33,8 @@ impl NamespaceGcReconciler {
     /// Adds a namespace to the queue when the watch reports its deletion. A Terminating namespace
     /// still exists.
     ///
-    /// A namespace that is only absent from a new list is left to a collection, which has a cap: an
-    /// API server that has lost its data lists none of them.
+    /// A namespace that is only absent from a new list is left to a collection, which has a cap:
+    /// an API server that has lost its data lists none of them.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (added, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
         self.namespaces.listen(move |change| {
@@ -93,7 +93,10 @@ impl NamespaceGcReconciler {
             Removal::TooYoung => {
                 let grace = self.remover.options.grace;
                 self.waiting.put_off(name, grace);
-                return Err(Retry::later(grace, "the namespace is within the grace period"));
+                return Err(Retry::later(
+                    grace,
+                    "the namespace is within the grace period",
+                ));
             }
             Removal::NotLeading => return Err(Retry::new("this replica does not lead")),
             Removal::Deleted => self.notices.deleted(&name.name),

@@ -104,8 +104,8 @@ impl Remover {
     /// Removes the namespace of that name, if the backend has one. If it `waited`, the backend may
     /// have a new namespace of that name, so the grace period applies.
     ///
-    /// Lists the backend before it reads Kubernetes: a namespace that is created in both meanwhile is
-    /// found in Kubernetes.
+    /// Lists the backend before it reads Kubernetes: a namespace that is created in both meanwhile
+    /// is found in Kubernetes.
     pub async fn remove(&self, name: &ObjectName, origin: Origin, waited: bool) -> Removal {
         if self.options.protects(&name.name) {
             return Removal::Kept;

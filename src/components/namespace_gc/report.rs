@@ -16,8 +16,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether the removal failed. A namespace that is not empty is kept by design, and does not count
-    /// as a failure.
+    /// Whether the removal failed. A namespace that is not empty is kept by design, and does not
+    /// count as a failure.
     pub fn failed(&self) -> bool {
         let stays = matches!(self.removal, Some(Removal::Waits(..) | Removal::NotLeading));
         stays && !self.is_not_empty()

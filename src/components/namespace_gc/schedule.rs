@@ -11,7 +11,8 @@ const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// The random part of a delay, so that removals that failed together are not retried together.
 const JITTER: f64 = 0.2;
 
-/// The delay after this number of consecutive failures for the same reason. `chance` is from 0 to 1.
+/// The delay after this number of consecutive failures for the same reason. `chance` is from 0 to
+/// 1.
 pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
     let (first, longest) = match reason {
         Reason::NotEmpty => NOT_EMPTY,

@@ -18,8 +18,8 @@ use tokio::sync::{Mutex, OnceCell};
 pub const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
 /// The key of the names.
 const KEY: &str = "names";
-/// The annotation with the cluster that the names belong to. A ConfigMap that was copied from another
-/// cluster is not valid for this one.
+/// The annotation with the cluster that the names belong to. A ConfigMap that was copied from
+/// another cluster is not valid for this one.
 const CLUSTER: &str = "volume-warden.dev/cluster";
 /// The namespace whose uid identifies the cluster. Every cluster has it.
 const ANCHOR: &str = "kube-system";
@@ -160,7 +160,8 @@ impl Seen {
 
     async fn write(&self, map: Option<ConfigMap>, names: &BTreeSet<String>) -> kube::Result<()> {
         let exists = map.is_some();
-        // The manifest carries the resourceVersion: the write fails if the ConfigMap has changed since.
+        // The manifest carries the resourceVersion: the write fails if the ConfigMap has changed
+        // since.
         let mut map = map.unwrap_or_else(empty);
         let cluster = self.cluster().await?.clone();
         map.annotations_mut().insert(CLUSTER.to_owned(), cluster);

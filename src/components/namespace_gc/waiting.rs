@@ -1,4 +1,5 @@
-//! Namespaces that could not be removed from the backend yet: why, since when, and the next attempt.
+//! Namespaces that could not be removed from the backend yet: why, since when, and the next
+//! attempt.
 //!
 //! Kept in memory only. After a restart, a collection finds them again.
 

@@ -136,8 +136,8 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    /// Makes the pod the owner. The reference holds the pod's uid: if the pod is deleted by now, the
-    /// garbage collector deletes the claim.
+    /// Makes the pod the owner. The reference holds the pod's uid: if the pod is deleted by now,
+    /// the garbage collector deletes the claim.
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Result<(), Retry> {
         let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
         operations.push(without_mark());

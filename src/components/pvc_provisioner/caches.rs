@@ -106,8 +106,8 @@ fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
 }
 
 /// Maximum number of different templates that are parsed for one claim at a time. The pods of a
-/// workload share a text; parsing the most expensive one takes almost a millisecond, and any tenant
-/// may write it. A pod whose text is not among the first 32 requests nothing.
+/// workload share a text; parsing the most expensive one takes almost a millisecond, and any
+/// tenant may write it. A pod whose text is not among the first 32 requests nothing.
 const TEXTS: usize = 32;
 
 /// Templates by their texts. An invalid text has none.

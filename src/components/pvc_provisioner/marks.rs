@@ -1,7 +1,7 @@
 //! The webhook that strips the marker from claims that other clients create.
 //!
-//! A claim that a user creates from another claim's manifest, or from a backup, was not created for
-//! a pod. With the marker it would be collected.
+//! A claim that a user creates from another claim's manifest, or from a backup, was not created
+//! for a pod. With the marker it would be collected.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},

@@ -3,11 +3,11 @@
 //!
 //! **Rule.** A pod that waits (Pending, not being deleted) and has the annotations
 //! `<prefix><volume>.enabled: "true"` and `<prefix><volume>.pvc: <a claim, as YAML or JSON>` gets
-//! the claim that its volume names, unless the claim exists. At admission the pod is not stored, so
-//! a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an owner.
-//! One patch removes the marker and makes the pod the owner, after a live read has confirmed the
-//! pod. A claim whose users do not request it is kept, and its marker is removed. A pod whose
-//! template is invalid requests nothing.
+//! the claim that its volume names, unless the claim exists. At admission the pod is not stored,
+//! so a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an
+//! owner. One patch removes the marker and makes the pod the owner, after a live read has
+//! confirmed the pod. A claim whose users do not request it is kept, and its marker is removed. A
+//! pod whose template is invalid requests nothing.
 //!
 //! **When a marked claim is written.** Not before its phase is Bound (or Lost), which is the last
 //! write of the binder of kube-controller-manager. Until then the scheduler, the binder and the
@@ -18,13 +18,13 @@
 //! `rule::QUIET`.
 //!
 //! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a
-//! pod that requests it was seen, as the garbage collector would; after a grace period if none was,
-//! because the pod was refused or may still be stored. Which pods were seen is kept in memory only:
-//! a new leader begins with the full grace period.
+//! pod that requests it was seen, as the garbage collector would; after a grace period if none
+//! was, because the pod was refused or may still be stored. Which pods were seen is kept in memory
+//! only: a new leader begins with the full grace period.
 //!
-//! **Creation in the background.** The reconciler creates the claims that admission missed, after a
-//! live read has confirmed that the claim is absent and the pod exists. The pod is the owner from
-//! the beginning.
+//! **Creation in the background.** The reconciler creates the claims that admission missed, after
+//! a live read has confirmed that the claim is absent and the pod exists. The pod is the owner
+//! from the beginning.
 //!
 //! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons.
 //! Differences: the claim exists before the pod does, an existing claim is not created again, one

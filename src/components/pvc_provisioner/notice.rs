@@ -12,8 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 pub struct Notice {
     /// The Event's reason.
     pub reason: &'static str,
-    /// The volume that the annotations name; none if the notice concerns an annotation that names no
-    /// volume, or the claim alone.
+    /// The volume that the annotations name; none if the notice concerns an annotation that names
+    /// no volume, or the claim alone.
     pub volume: Option<Box<str>>,
     /// A complete sentence.
     pub sentence: String,

@@ -21,8 +21,8 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t)]
     pub authorize_requester: Authorize,
 
-    /// How long a claim that was created at admission may wait for its pod before it is deleted; at
-    /// least 1s.
+    /// How long a claim that was created at admission may wait for its pod before it is deleted;
+    /// at least 1s.
     #[arg(
         long,
         default_value = "1m",
@@ -31,8 +31,8 @@ pub struct Options {
     )]
     pub orphan_grace: Duration,
 
-    /// Set blockOwnerDeletion in the owner reference to the pod, as plumber-cd's provisioner did. A
-    /// pod that is deleted in the foreground then waits for its claim, which waits for the pod.
+    /// Set blockOwnerDeletion in the owner reference to the pod, as plumber-cd's provisioner did.
+    /// A pod that is deleted in the foreground then waits for its claim, which waits for the pod.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub block_owner_deletion: bool,
 }

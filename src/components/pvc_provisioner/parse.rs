@@ -21,8 +21,8 @@ pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest
     (claims, notices)
 }
 
-/// The volume for which the pod requests the claim of that name, and the unparsed template. None if
-/// the pod does not request the claim, or has no template for it.
+/// The volume for which the pod requests the claim of that name, and the unparsed template. None
+/// if the pod does not request the claim, or has no template for it.
 pub fn request_for<'a>(
     claim_requests: &'a ClaimRequests,
     claim: &str,

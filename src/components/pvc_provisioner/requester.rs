@@ -1,5 +1,5 @@
-//! Checks whether the user who creates a pod may create claims. Without the check, everyone who may
-//! create pods gets claims through the permissions of Volume Warden.
+//! Checks whether the user who creates a pod may create claims. Without the check, everyone who
+//! may create pods gets claims through the permissions of Volume Warden.
 
 use super::Notice;
 use crate::{

@@ -5,10 +5,10 @@ use crate::objects::{Claim, ControllerId};
 use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// Maximum difference, in seconds, between the marker and the claim's creation. Volume Warden writes
-/// the marker shortly before the API server creates the claim, by another clock. A marker that is
-/// further off belongs to another claim, from which this one was restored or copied. Both times are
-/// of the claim's creation: for how long the claim keeps the marker does not matter.
+/// Maximum difference, in seconds, between the marker and the claim's creation. Volume Warden
+/// writes the marker shortly before the API server creates the claim, by another clock. A marker
+/// that is further off belongs to another claim, from which this one was restored or copied. Both
+/// times are of the claim's creation: for how long the claim keeps the marker does not matter.
 const CLOCKS_APART: u64 = 600;
 
 /// A pending claim that has not changed for this long may be written.
@@ -16,9 +16,9 @@ const CLOCKS_APART: u64 = 600;
 /// kube-controller-manager, the scheduler and the provisioner react to a change of a claim, and
 /// write the claim at the version that they read. A write of another client in between makes that
 /// write fail with a conflict, and kube-controller-manager retries at its next resync, up to 15 s
-/// later. The time between read and write is little more than the wait for the client's rate limit,
-/// which is two minutes when 300 claims are created at once. Ten minutes after the last change none
-/// of these controllers is about to write.
+/// later. The time between read and write is little more than the wait for the client's rate
+/// limit, which is two minutes when 300 claims are created at once. Ten minutes after the last
+/// change none of these controllers is about to write.
 pub const QUIET: Duration = Duration::from_secs(600);
 
 /// What the rule looks at for one claim name.
@@ -36,8 +36,8 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The pod that the decision concerns, among those that request the claim. If the claim does not
-    /// exist or is being deleted, only a pod that waits for it counts.
+    /// The pod that the decision concerns, among those that request the claim. If the claim does
+    /// not exist or is being deleted, only a pod that waits for it counts.
     pub fn candidate(&self) -> Option<&'a User> {
         let stays = self.claim.is_some_and(|claim| !claim.deleting);
         let wanted = |user: &&User| user.asks.is_some() && (stays || user.waits());
@@ -55,8 +55,8 @@ pub struct Wait {
     pub waited: Duration,
     /// Time since this process first saw the claim's current version.
     pub unchanged: Duration,
-    /// The uid of the pod that was last seen to request the claim. As far as this process knows, the
-    /// claim was created for that pod.
+    /// The uid of the pod that was last seen to request the claim. As far as this process knows,
+    /// the claim was created for that pod.
     pub seen: Option<Box<str>>,
 }
 
@@ -134,7 +134,8 @@ pub enum Decision<'a> {
     /// Remove the marker: the pod that the claim was created for does not exist, but another pod
     /// uses the claim.
     Keep,
-    /// Delete the claim: the pod that it was created for does not exist, and no other pod names it.
+    /// Delete the claim: the pod that it was created for does not exist, and no other pod names
+    /// it.
     Collect,
     /// Decide again after this time.
     Later(Duration),
@@ -192,8 +193,8 @@ fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a
     }
 }
 
-/// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet; a
-/// pod that was seen was stored.
+/// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet;
+/// a pod that was seen was stored.
 fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a> {
     let left = match view.wait.seen {
         Some(_) => Duration::ZERO,

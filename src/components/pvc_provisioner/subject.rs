@@ -7,7 +7,8 @@ use std::fmt;
 /// another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// The name of a claim that exists or is requested: to create it, to set its owner, to delete it.
+    /// The name of a claim that exists or is requested: to create it, to set its owner, to delete
+    /// it.
     Claim(ObjectName),
     /// A pod with annotations: to publish errors in them.
     Pod(ObjectName),

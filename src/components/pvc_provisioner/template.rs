@@ -2,8 +2,8 @@
 //!
 //! Everyone who may annotate pods can write this text, and it is parsed while a pod's creation
 //! waits. Therefore syntax that a claim does not need is refused (anchors, aliases, merge keys,
-//! tags, a second document), and the rest is bounded. Unknown fields are reported and kept: the API
-//! server may be newer, and decides.
+//! tags, a second document), and the rest is bounded. Unknown fields are reported and kept: the
+//! API server may be newer, and decides.
 
 mod document;
 mod error;

@@ -212,8 +212,8 @@ fn a_pending_claim_is_written_only_after_a_quiet_period() {
     }
 }
 
-/// The grace period is for a pod that is not stored yet. Nothing is deleted without a live LIST, and
-/// a claim that another pod uses is never deleted.
+/// The grace period is for a pod that is not stored yet. Nothing is deleted without a live LIST,
+/// and a claim that another pod uses is never deleted.
 #[test]
 fn a_claim_whose_pod_was_seen_is_collected_once_the_pod_is_deleted() {
     let another = [user("b", false, true)];

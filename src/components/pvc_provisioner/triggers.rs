@@ -47,9 +47,10 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
     subjects
 }
 
-/// The keys that a change of a pod concerns. A pod is reconciled when its requests change, not with
-/// every change of its status: otherwise a claim that the API server refused would be requested
-/// again each time. A deleted pod may be the only user for which a claim without an owner was kept.
+/// The keys that a change of a pod concerns. A pod is reconciled when its requests change, not
+/// with every change of its status: otherwise a claim that the API server refused would be
+/// requested again each time. A deleted pod may be the only user for which a claim without an
+/// owner was kept.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
     if change.old.map(asked_by) == change.new.map(asked_by) {
         return Vec::new();

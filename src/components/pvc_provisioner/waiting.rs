@@ -2,9 +2,9 @@
 //! and which pod was seen to request it.
 //!
 //! Times are measured by the clock of this process, because another machine's clock wrote the
-//! marker. Therefore a claim that existed before this process started gets the full grace period. A
-//! new leader remembers nothing: it gives the full grace period to a claim whose pod is deleted by
-//! then.
+//! marker. Therefore a claim that existed before this process started gets the full grace period.
+//! A new leader remembers nothing: it gives the full grace period to a claim whose pod is deleted
+//! by then.
 
 use super::rule::Wait;
 use crate::objects::{Claim, ObjectName};

@@ -1,8 +1,8 @@
 //! The webhook that creates the claims of an annotated pod before the pod is stored.
 //!
-//! It is a validating webhook although it validates little: the API server calls those last. The pod
-//! is then as it will be stored, and a pod that API validation or Pod Security refuses never reaches
-//! the webhook. Only a quota refuses later; the claim is then collected.
+//! It is a validating webhook although it validates little: the API server calls those last. The
+//! pod is then as it will be stored, and a pod that API validation or Pod Security refuses never
+//! reaches the webhook. Only a quota refuses later; the claim is then collected.
 
 use super::{
     Caches, ClaimRequest, NAME, Notice, Options, Requesters,
@@ -30,7 +30,8 @@ pub struct PodWebhook {
     pub caches: Caches,
     /// The writer.
     pub apply: Arc<Apply>,
-    /// Checks whether the user who creates the pod may create claims; none if that is not required.
+    /// Checks whether the user who creates the pod may create claims; none if that is not
+    /// required.
     pub requesters: Option<Requesters>,
     /// The component's options.
     pub options: Arc<Options>,
@@ -114,7 +115,12 @@ impl PodWebhook {
         Ok(findings.answer(self.options.strict_templates))
     }
 
-    async fn provide(&self, request: &Request, claim_requests: &[ClaimRequest], findings: &mut Findings) {
+    async fn provide(
+        &self,
+        request: &Request,
+        claim_requests: &[ClaimRequest],
+        findings: &mut Findings,
+    ) {
         let until = Instant::now() + request.call_budget;
         if let Some(requesters) = &self.requesters
             && let Err(notice) = requesters.check(request).await
@@ -128,8 +134,9 @@ impl PodWebhook {
         }
     }
 
-    /// Applies the rule to one claim. The pod itself is the only user that counts. The absence of the
-    /// claim needs no confirmation: the API server answers with a conflict if the claim exists.
+    /// Applies the rule to one claim. The pod itself is the only user that counts. The absence of
+    /// the claim needs no confirmation: the API server answers with a conflict if the claim
+    /// exists.
     async fn provide_one(
         &self,
         name: &ObjectName,

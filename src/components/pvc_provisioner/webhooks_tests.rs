@@ -14,7 +14,8 @@ use std::time::Duration;
 
 type Calls = Arc<Mutex<Vec<String>>>;
 
-/// An API server that answers a SubjectAccessReview with `allowed` and everything else with `code`.
+/// An API server that answers a SubjectAccessReview with `allowed` and everything else with
+/// `code`.
 fn api(code: u16, reason: &'static str, allowed: bool) -> (Client, Calls) {
     let calls = Calls::default();
     let log = calls.clone();
