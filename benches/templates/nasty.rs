@@ -29,7 +29,7 @@ type Row = (&'static str, String, &'static str);
 /// What no claim needs.
 fn constructs() -> Vec<Row> {
     let tag = "line 3, column 10: a template may not have tags";
-    let second = "line 3, column 1: a template is one document, and here begins another";
+    let second = "line 3, column 1: a template must be a single document; a second one begins here";
     vec![
         (
             "anchor",
@@ -72,22 +72,22 @@ fn constructs() -> Vec<Row> {
         (
             "second document after an end",
             claim("...\na: 1\n"),
-            "line 4, column 1: a template is one document, and here begins another",
+            "line 4, column 1: a template must be a single document; a second one begins here",
         ),
         (
             "duplicate key",
             claim("kind: List\n"),
-            "line 3, column 1: the key \"kind\" is there twice",
+            "line 3, column 1: duplicate key \"kind\"",
         ),
         (
             "duplicate key within",
             claim("spec:\n  a: 1\n  \"a\": 2\n"),
-            "line 5, column 3: the key \"a\" is there twice",
+            "line 5, column 3: duplicate key \"a\"",
         ),
         (
             "duplicate key in JSON",
             r#"{"kind": "List", "kind": "List"}"#.to_owned(),
-            "line 1, column 18: the key \"kind\" is there twice",
+            "line 1, column 18: duplicate key \"kind\"",
         ),
         (
             "number as a key",
@@ -147,7 +147,7 @@ fn lengths() -> Vec<Row> {
         (
             "one byte too many",
             "#".repeat(ROOM + 1),
-            "the template has 16385 bytes, and may have 16384",
+            "the template has 16385 bytes; the limit is 16384",
         ),
         (
             "empty lists",
@@ -192,7 +192,7 @@ fn lengths() -> Vec<Row> {
         (
             "documents",
             filled("---\n"),
-            "line 2, column 1: a template is one document, and here begins another",
+            "line 2, column 1: a template must be a single document; a second one begins here",
         ),
         ("comments", filled("#\n"), "the template is empty"),
         ("blanks", filled(" "), "the template is empty"),

@@ -1,4 +1,4 @@
-//! The component as a value.
+//! Builds the component from its flags and the shared parts.
 
 use super::{
     BackendOptions, Collection, CollectionOptions, Collector, NAME, NamespaceGcReconciler, Notices,
@@ -15,10 +15,9 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// See the module [`super`].
+/// The component `namespace-gc`: deletes orphaned namespaces of the storage backend.
 pub struct NamespaceGc;
 
-/// Its flags.
 #[derive(Args)]
 struct Flags {
     #[command(flatten)]
@@ -82,7 +81,7 @@ pub(super) struct GcTasks {
     pub(super) background: Vec<BoxFuture<'static, ()>>,
 }
 
-/// Nothing runs yet.
+/// Builds the reconciler and the tasks without starting them.
 pub(super) fn assemble(
     shared: &Shared,
     backend: &Arc<dyn Backend>,

@@ -1,4 +1,4 @@
-//! One collection: what the backend has and Kubernetes does not.
+//! One collection: deletes the namespaces that the backend has and Kubernetes does not.
 
 use super::{
     Options, Origin, Removal, Remover, Report, Row, Scope, Seen, Unreadable, Verdict, World,
@@ -20,22 +20,22 @@ use std::{
 /// Why a collection ended before it deleted anything.
 #[derive(Debug, thiserror::Error)]
 pub enum Abort {
-    /// The backend was not listed.
+    /// The backend could not be listed.
     #[error("the storage backend could not be listed: {0}")]
     Backend(Failure),
-    /// Kubernetes was not listed.
+    /// The namespaces of Kubernetes could not be listed.
     #[error("the namespaces of Kubernetes could not be listed: {0}")]
     Kubernetes(Arc<kube::Error>),
-    /// Kubernetes has no namespace at all, which cannot be.
-    #[error("Kubernetes told of no namespace at all; nothing is concluded from that")]
+    /// Kubernetes listed no namespaces, which is impossible in a working cluster.
+    #[error("Kubernetes listed no namespaces, so nothing is deleted")]
     Empty,
-    /// It is not known what this cluster once had.
+    /// The record of the namespaces that this cluster once had could not be read.
     #[error("the names of the namespaces that this cluster once had could not be read: {0}")]
     Seen(Unreadable),
 }
 
 impl Abort {
-    /// For metrics.
+    /// The label value in metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Backend(_) => "BackendFailed",
@@ -46,41 +46,40 @@ impl Abort {
     }
 }
 
-/// Is told of each removal when it is over.
+/// Called with each removal when it has ended.
 pub type Done<'a> = &'a (dyn Fn(&Listed, &Removal) + Send + Sync);
 
-/// What a collection works with.
+/// Runs collections.
 pub struct Collection {
-    /// Who deletes.
     remover: Arc<Remover>,
-    /// Namespaces of Kubernetes, live.
     live: Arc<SharedList<Namespace>>,
-    /// The names that this cluster once had.
+    /// The names of the namespaces that this cluster once had.
     pub seen: Arc<Seen>,
-    /// What may be chosen.
+    /// The component's options.
     pub options: Arc<Options>,
 }
 
 /// What a collection found, before it deletes.
 struct Found {
-    /// Ages are told by it at both looks: what was too young at the first has not been confirmed at the second.
+    /// The time for ages in both judgements: a namespace that was too young in the first one has
+    /// not been confirmed twice in the second.
     at: SystemTime,
     listing: Arc<Listing>,
     kubernetes: HashSet<String>,
     seen: HashSet<String>,
 }
 
-/// What came of a whole collection.
+/// The result of a collection.
 #[derive(Debug)]
 pub struct Collected {
-    /// All that was found and done.
+    /// What the collection found and did.
     pub report: Report,
-    /// Names that this cluster once had, and that neither Kubernetes nor the backend has now.
+    /// Names that this cluster once had, and that neither Kubernetes nor the backend has any more.
     pub gone: HashSet<String>,
 }
 
 impl Collection {
-    /// Collects with that remover, as its options say.
+    /// Collects with this remover and its options.
     pub fn new(client: &Client, remover: Arc<Remover>, seen: Arc<Seen>) -> Self {
         let (options, metrics) = (remover.options.clone(), remover.metrics.clone());
         Self {
@@ -91,17 +90,18 @@ impl Collection {
         }
     }
 
-    /// Looks, waits, looks again and deletes. `waiting` are names that are tried again by themselves; `done` is told of each
-    /// removal when it is over.
+    /// Lists the backend and Kubernetes, waits, lists Kubernetes again, and deletes the orphans.
+    /// `waiting` are names that the reconciler retries; `done` is called after each removal.
     ///
     /// # Errors
-    /// When something could not be read. Nothing was deleted then.
+    /// If a list could not be read. Nothing was deleted then.
     pub async fn run(&self, waiting: &HashSet<String>, done: Done<'_>) -> Result<Collected, Abort> {
         let mut found = self.look().await?;
         let orphans = self.judge(&found, waiting).contains(&Verdict::Orphan);
         if orphans {
             tokio::time::sleep(self.options.confirm_after).await;
-            // A namespace that was there a moment ago is not judged by this collection: its end is for the watch to tell.
+            // A namespace that existed at the first LIST is kept: the reconciler handles its
+            // deletion.
             found.kubernetes.extend(self.kubernetes().await?);
         }
         let verdicts = self.judge(&found, waiting);
@@ -109,7 +109,8 @@ impl Collection {
         Ok(found.conclude(verdicts, removals))
     }
 
-    /// In this order: what is made in both meanwhile is found in Kubernetes.
+    /// Lists the backend before Kubernetes, so that a namespace that is created in both meanwhile
+    /// is found in Kubernetes.
     async fn look(&self) -> Result<Found, Abort> {
         let seen = match self.options.scope {
             Scope::Seen => self.seen.read().await.map_err(Abort::Seen)?,
@@ -154,8 +155,8 @@ impl Collection {
         judge_all(&found.listing.namespaces, &world, &self.options)
     }
 
-    /// What became of each orphan, by its place in the list. One that fails stops no other. How many are under way at once is the
-    /// remover's to say.
+    /// Removes the orphans. Returns the results by index in the list. A failure does not stop
+    /// other removals. The remover limits how many run at once.
     async fn remove(
         &self,
         listing: &Listing,

@@ -1,4 +1,4 @@
-//! The backend, with its calls counted, and one list for all who ask at the same time.
+//! The backend with metrics for its calls. Concurrent callers share one list.
 
 use super::GcMetrics;
 use crate::backend::{Backend, Deletion, Failure, Listed, Listing, Outcome};
@@ -14,13 +14,14 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// From the last look at Kubernetes and the Lease to the end of a deletion, as for every write: see [`crate::cluster::Apply`].
+/// Maximum duration of a deletion after the last check of Kubernetes and the Lease, as for every
+/// write: see [`crate::cluster::Apply`].
 const DELETE_LIMIT: Duration = Duration::from_secs(4);
 
-/// What a list came to, and the how-manieth it was.
+/// The sequence number and the result of the last list.
 type Last = Option<(u64, Result<Arc<Listing>, Failure>)>;
 
-/// See the module.
+/// The backend with metrics and shared lists.
 pub struct Metered {
     backend: Arc<dyn Backend>,
     begun: AtomicU64,
@@ -29,7 +30,7 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// That backend.
+    /// Wraps the backend.
     pub fn new(backend: Arc<dyn Backend>, metrics: Arc<GcMetrics>) -> Self {
         Self {
             backend,
@@ -39,10 +40,11 @@ impl Metered {
         }
     }
 
-    /// All namespaces, as a list has them that began after this call: a thousand namespaces that end at once share a few.
+    /// All namespaces, from a list that began after this call. A thousand namespaces that are
+    /// deleted at once share a few lists.
     ///
     /// # Errors
-    /// When the backend cannot tell all of them.
+    /// If the backend cannot list all of them.
     pub async fn list(&self) -> Result<Arc<Listing>, Failure> {
         let before = self.begun.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;
@@ -64,10 +66,11 @@ impl Metered {
         listing
     }
 
-    /// See [`Backend::delete`]. Ends soon, because what the deletion was decided by is true for a moment only.
+    /// Deletes a namespace, see [`Backend::delete`], within a short time limit, because the
+    /// evidence for the deletion expires.
     ///
     /// # Errors
-    /// When it is not known what became of the request.
+    /// If the outcome of the request is unknown.
     pub async fn delete(&self, namespace: &Listed) -> Result<Deletion, Failure> {
         let began = Instant::now();
         let deleted = timeout(DELETE_LIMIT, self.backend.delete(namespace)).await;
@@ -84,7 +87,7 @@ impl Metered {
 
 fn late() -> Failure {
     Failure::timeout(format!(
-        "the deletion was given up after {} s",
+        "the deletion timed out after {} s",
         DELETE_LIMIT.as_secs()
     ))
 }

@@ -1,4 +1,4 @@
-//! Metrics: calls of the storage backend, namespaces that wait, and collections.
+//! Metrics: requests to the storage backend, waiting namespaces, and collections.
 
 use crate::telemetry::{
     Metrics,
@@ -42,7 +42,7 @@ impl Default for GcMetrics {
 }
 
 impl GcMetrics {
-    /// Registers them, all at zero.
+    /// Registers the metrics, all at zero.
     pub fn new(metrics: &Metrics) -> Self {
         let own = Self::default();
         metrics.register(|registry| own.register(registry));
@@ -52,23 +52,23 @@ impl GcMetrics {
     fn register(&self, registry: &mut Registry) {
         registry.register(
             "backend_requests",
-            "Calls of the storage backend by operation and outcome",
+            "Requests to the storage backend by operation and outcome",
             self.calls.clone(),
         );
         registry.register_with_unit(
             "backend_request_duration",
-            "Time that a call of the storage backend took, logins included",
+            "Duration of requests to the storage backend, logins included",
             Unit::Seconds,
             self.durations.clone(),
         );
         registry.register(
             "namespaces_waiting",
-            "Namespaces that are gone from Kubernetes and could not be removed from the storage backend yet, by reason",
+            "Namespaces deleted from Kubernetes that could not be removed from the storage backend yet, by reason",
             self.waiting.clone(),
         );
         registry.register_with_unit(
             "namespaces_waiting_oldest",
-            "For how long the one of them that has waited longest has, by reason",
+            "Longest wait of the waiting namespaces, by reason",
             Unit::Seconds,
             self.waiting_oldest.clone(),
         );
@@ -83,7 +83,7 @@ impl GcMetrics {
         );
         registry.register_with_unit(
             "gc_last_success_timestamp",
-            "When a collection last ran to its end, in seconds since 1970",
+            "Unix time at which a collection last completed",
             Unit::Seconds,
             self.last_success.clone(),
         );
@@ -94,17 +94,17 @@ impl GcMetrics {
         );
         registry.register(
             "gc_skipped_entries",
-            "Entries of the storage backend that were no namespaces in the last collection",
+            "Entries of the storage backend that were not namespaces in the last collection",
             self.skipped.clone(),
         );
         registry.register(
             "seen_namespaces",
-            "Names of namespaces that this cluster once had, by whether the last write could record them",
+            "Names of namespaces that this cluster once had, by whether the last write recorded them",
             self.seen.clone(),
         );
     }
 
-    /// The backend was called.
+    /// Counts a request to the backend.
     pub fn called(&self, operation: &'static str, outcome: &'static str, took: Duration) {
         self.calls.get_or_create(&Call { operation, outcome }).inc();
         self.durations
@@ -112,7 +112,7 @@ impl GcMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// So many namespaces wait for this reason, the first of them for so long.
+    /// Sets the number of waiting namespaces for this reason, and the longest wait.
     pub fn waiting(&self, reason: &'static str, count: i64, oldest: Duration) {
         let reason = Reason { reason };
         self.waiting.get_or_create(&reason).set(count);
@@ -120,27 +120,27 @@ impl GcMetrics {
         self.waiting_oldest.get_or_create(&reason).set(oldest);
     }
 
-    /// A collection ended.
+    /// Counts a collection.
     pub fn ran(&self, outcome: &'static str) {
         self.runs.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// A collection ran to its end then.
+    /// Sets the time of the last completed collection.
     pub fn succeeded(&self, seconds_since_1970: i64) {
         self.last_success.set(seconds_since_1970);
     }
 
-    /// The last collection came to this verdict so often.
+    /// Sets how often the last collection reached this verdict.
     pub fn verdict(&self, verdict: &'static str, count: i64) {
         self.verdicts.get_or_create(&Verdict { verdict }).set(count);
     }
 
-    /// The last collection met so many entries that were no namespaces.
+    /// Sets the number of entries that were not namespaces in the last collection.
     pub fn skipped(&self, count: i64) {
         self.skipped.set(count);
     }
 
-    /// So many names are recorded, and so many could not be.
+    /// Sets the number of recorded names, and of names that did not fit.
     pub fn seen(&self, recorded: i64, unrecorded: i64) {
         for (state, count) in [("Recorded", recorded), ("Unrecorded", unrecorded)] {
             self.seen.get_or_create(&State { state }).set(count);

@@ -1,27 +1,33 @@
-//! `namespace-gc`: a namespace that is gone from Kubernetes is removed from the storage backend.
+//! `namespace-gc`: deletes namespaces in the storage backend that do not exist in Kubernetes.
 //!
-//! **Rule.** When the watch tells that a namespace is gone, the one of that name in the [backend](crate::backend) is deleted as it was
-//! listed. A namespace that is Terminating still exists. From time to time, and soon after this replica has come to lead, a
-//! collection looks for the ends that nobody saw: what the backend has and Kubernetes does not is an orphan, and goes if nothing speaks
-//! against it. Names that are protected never go.
+//! **Rule.** When the watch reports that a namespace was deleted, the reconciler deletes the
+//! namespace of that name in the [backend](crate::backend), as it was listed. A namespace that is
+//! Terminating still exists. Periodically, and soon after this replica becomes the leader, a
+//! collection finds the deletions that the watch missed: a namespace that the backend has and
+//! Kubernetes does not is an orphan, and is deleted unless the scope, the grace period or the cap
+//! excludes it. Protected names are never deleted.
 //!
 //! ```text
-//! the end of a namespace ──► reconcile ──► list the backend ──────────────────────► remover: GET the namespace, then DELETE
-//!        every hour ──► collection ──► list the backend, LIST Kubernetes, wait, LIST again ──►    │
-//!                                                           what could not be removed ◄────────────┘
-//!                                                           waits its turn and is reconciled
+//! namespace deleted ──► reconciler ──► list the backend ──► remover: GET the namespace, then DELETE
+//! every hour ──► collection ──► list the backend, LIST Kubernetes,    ▲          │ failed
+//!                               wait, LIST Kubernetes again ──────────┘          ▼
+//!                                              reconciler ◄── wait for the next attempt
 //! ```
 //!
-//! **Why it is safe.** The backend is listed first, Kubernetes after it, so what is made in both meanwhile is found in Kubernetes. A
-//! list of Kubernetes that failed or is empty deletes nothing. Right before each deletion the namespace is read live, and whether this
-//! replica still leads is asked. The backend itself refuses to delete what is not empty or was written since it was listed. Two that
-//! delete at the same time do no harm by that. Where the storage is shared with others only names go that this cluster once had, by a
-//! ConfigMap that is read before anything is listed; if it cannot be read, nothing goes.
+//! **Why it is safe.** The backend is listed before Kubernetes, so a namespace that is created in
+//! both meanwhile is found in Kubernetes. A list of Kubernetes that failed or is empty deletes
+//! nothing. Immediately before each deletion the namespace is read live, and the leadership is
+//! checked. The backend itself refuses to delete a namespace that is not empty or was written
+//! since it was listed. Two replicas that delete at the same time do no harm for that reason. In
+//! shared storage only names that this cluster once had are deleted. They are recorded in a
+//! ConfigMap that is read before anything is listed; if it cannot be read, nothing is deleted.
 //!
-//! No finalizer is put on namespaces: a backend that is down would keep them from ever going.
+//! Volume Warden sets no finalizer on namespaces: a backend that is down would block their
+//! deletion.
 //!
-//! **Source.** The nsdelete controller of StorageOS' api-manager. What differs: only the leader collects; Kubernetes is read live; what
-//! is not empty is tried on a schedule of its own, and can be seen in metrics and Events.
+//! **Source.** The nsdelete controller of StorageOS' api-manager. Differences: only the leader
+//! collects; Kubernetes is read live; a namespace that is not empty is retried on its own
+//! schedule, and is visible in metrics and Events.
 
 mod assemble;
 mod backend_options;
@@ -64,17 +70,17 @@ pub use rule::{Verdict, World, judge, judge_all};
 pub use seen::{CONFIG_MAP, Seen, Unreadable};
 pub use waiting::{Origin, Waiting, Waits};
 
-/// The component's name, in the CLI and everywhere.
+/// The component's name in flags, logs and metrics.
 pub const NAME: &str = "namespace-gc";
 
-/// What users are told of, as the reasons of Events.
+/// Reasons of Events.
 pub mod reasons {
     /// A namespace was deleted from the backend.
     pub const DELETED: &str = "NamespaceDeleted";
-    /// It stays for as long as something is in it.
+    /// A namespace is kept in the backend until it is empty.
     pub const NOT_EMPTY: &str = "NamespaceNotEmpty";
-    /// It could not be deleted, and is tried again.
+    /// A namespace could not be deleted from the backend; Volume Warden retries.
     pub const DELETE_FAILED: &str = "NamespaceDeleteFailed";
-    /// There are more orphans than one collection takes.
+    /// More orphans exist than one collection may delete.
     pub const CAPPED: &str = "TooManyOrphans";
 }

@@ -1,4 +1,4 @@
-//! What is told: in the log, and to users by an Event on our Lease.
+//! Log lines, and Events on Volume Warden's Lease.
 
 use super::{
     reason::Reason,
@@ -11,10 +11,10 @@ use crate::{
 use kube::Client;
 use std::sync::Arc;
 
-/// What was done or tried.
+/// The action of the Events.
 const ACTION: &str = "DeleteFromBackend";
 
-/// See the module.
+/// Publishes log lines and Events about namespaces of the backend.
 #[derive(Clone)]
 pub struct Notices {
     apply: Arc<Apply>,
@@ -23,7 +23,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Tells on that Lease, about that backend.
+    /// Publishes Events on this Lease, about this backend.
     pub fn new(client: Client, apply: Arc<Apply>, lease: LeaseName, backend: &'static str) -> Self {
         Self {
             apply,
@@ -32,17 +32,23 @@ impl Notices {
         }
     }
 
-    /// The namespace is gone from the backend.
+    /// Publishes that the namespace was deleted from the backend.
     pub fn deleted(&self, namespace: &str) {
         let note = format!(
             "namespace {namespace} is not in Kubernetes, and was deleted from {}",
             self.backend
         );
-        tracing::info!(namespace, backend = self.backend, reason = DELETED, "told");
+        tracing::info!(
+            namespace,
+            backend = self.backend,
+            reason = DELETED,
+            "event published"
+        );
         self.publish(DELETED, false, note, || {});
     }
 
-    /// The namespace could not be removed. Calls `otherwise` if nobody was told.
+    /// Publishes that the namespace could not be removed. Calls `otherwise` if no Event was
+    /// published.
     pub fn waits(
         &self,
         namespace: &str,
@@ -50,10 +56,10 @@ impl Notices {
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let event = reason.event();
-        tracing::warn!(namespace, backend = self.backend, reason = event, cause = reason.name(), %why, "told");
+        tracing::warn!(namespace, backend = self.backend, reason = event, cause = reason.name(), %why, "event published");
         let again = match reason {
-            Reason::NotEmpty => "it goes once it is empty",
-            _ => "it is tried again",
+            Reason::NotEmpty => "it is deleted once it is empty",
+            _ => "Volume Warden retries",
         };
         let note = format!(
             "namespace {namespace} is not in Kubernetes, but still in {}; {again}: {why}",
@@ -62,15 +68,16 @@ impl Notices {
         self.publish(event, true, note, otherwise);
     }
 
-    /// A collection found more than it may take.
-    pub fn capped(&self, taken: usize, left: usize) {
+    /// Publishes that a collection found more orphans than it may delete.
+    pub fn capped(&self, deleted: usize, left: usize) {
         let backend = self.backend;
         let note = format!(
-            "{backend} has {} namespaces that Kubernetes does not have, and one collection deletes {taken} of them (--gc-max-deletions); \
-             {left} are left to the next. If that many are not expected, look at `volume-warden gc --dry-run`",
-            taken + left
+            "{backend} has {} namespaces that Kubernetes does not have; a collection deletes at most \
+             {deleted} (--gc-max-deletions), and {left} are left for the next one. If that number is \
+             unexpected, run `volume-warden gc --dry-run`",
+            deleted + left
         );
-        tracing::warn!(backend, reason = CAPPED, note, "told");
+        tracing::warn!(backend, reason = CAPPED, note, "event published");
         self.publish(CAPPED, true, note, || {});
     }
 
@@ -81,7 +88,7 @@ impl Notices {
         note: String,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        let (tell, action) = (self.clone(), ACTION);
+        let (notices, action) = (self.clone(), ACTION);
         tokio::spawn(async move {
             let announcement = Announcement {
                 reason,
@@ -90,8 +97,8 @@ impl Notices {
                 note,
                 related: None,
             };
-            match tell.lease.reference().await {
-                Some(lease) => tell.apply.publish(lease, announcement, otherwise),
+            match notices.lease.reference().await {
+                Some(lease) => notices.apply.publish(lease, announcement, otherwise),
                 None => otherwise(),
             }
         });

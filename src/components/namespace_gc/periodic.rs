@@ -1,4 +1,4 @@
-//! Collections, one after the other, while this replica leads.
+//! Periodic collections while this replica leads.
 
 use super::{
     Collection, GcMetrics, NAME, NamespaceGcReconciler, Removal, Scope, Verdict,
@@ -16,21 +16,21 @@ use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Durati
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// After a collection that failed.
+/// Pause after a failed collection.
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
-/// What was missed was missed together.
+/// Missed deletions arrive together: one collection handles all of them.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Runs periodic collections while this replica leads.
 pub struct Collector {
-    /// What is done.
+    /// The collection to run.
     pub collection: Collection,
-    /// Who tries again, and tells users.
+    /// Retries failed removals and publishes Events.
     pub reconcile: NamespaceGcReconciler,
-    /// Where what is to be tried again stands in line.
+    /// The reconciler's queue, for names to retry.
     pub queue: Arc<WorkQueue<ObjectName>>,
-    /// Whether to.
+    /// The leadership of this replica.
     pub leadership: Leadership,
 }
 
@@ -39,7 +39,8 @@ impl Collector {
         &self.reconcile.remover.gc_metrics
     }
 
-    /// Works until `stop`: from a while after this replica has come to lead until it no longer does.
+    /// Runs until `stop`. Collections begin after this replica has become the leader and the delay
+    /// has passed, and end when it loses the lead.
     pub async fn run(self, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -49,13 +50,13 @@ impl Collector {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.leadership.lost() => {}
-                () = self.collect_for_ever() => {}
+                () = self.collect_periodically() => {}
             }
             self.reconcile.waiting.clear();
         }
     }
 
-    async fn collect_for_ever(&self) {
+    async fn collect_periodically(&self) {
         if self.collection.options.interval.is_zero() {
             return std::future::pending().await;
         }
@@ -77,7 +78,7 @@ impl Collector {
         }
     }
 
-    /// One collection. Whether it ran to its end.
+    /// Runs one collection. Returns whether it completed.
     async fn collect(&self) -> bool {
         let waiting = self.reconcile.waiting.names();
         let done = |listed: &Listed, removal: &Removal| self.done(&listed.name, removal);
@@ -89,7 +90,7 @@ impl Collector {
             }
             Ok(Err(abort)) => {
                 self.metrics().ran(abort.name());
-                tracing::warn!(component = NAME, %abort, reason = abort.name(), "nothing was collected, trying again soon");
+                tracing::warn!(component = NAME, %abort, reason = abort.name(), "collection failed, nothing was deleted; retrying");
                 false
             }
             Err(_) => {
@@ -99,10 +100,11 @@ impl Collector {
         }
     }
 
-    /// What could not be removed waits its turn with those that the watch told of.
+    /// Hands a failed removal to the reconciler, which retries it like a deletion that the watch
+    /// reported.
     fn done(&self, name: &str, removal: &Removal) {
         if *removal == Removal::NotLeading {
-            // Whoever leads collects.
+            // The new leader collects.
             return;
         }
         let name = ObjectName::new("", name);
@@ -148,7 +150,7 @@ impl Collector {
         self.forget(gone).await;
     }
 
-    /// Names that are nowhere any more.
+    /// Removes names from the record that neither Kubernetes nor the backend has any more.
     async fn forget(&self, gone: HashSet<String>) {
         let Collection { seen, options, .. } = &self.collection;
         if options.scope != Scope::Seen || options.dry_run || gone.is_empty() {
@@ -160,8 +162,8 @@ impl Collector {
             namespaces.read().get(&name).is_some()
         };
         if let Err(error) = seen.forget(&gone, exist).await {
-            // The next collection comes to the same.
-            tracing::warn!(component = NAME, %error, "names of namespaces that are gone could not be forgotten");
+            // The next collection tries again.
+            tracing::warn!(component = NAME, %error, "names of deleted namespaces could not be removed from the ConfigMap; the next collection retries");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Names that never go, whatever else is known of them.
+//! Patterns of protected names, which are never deleted.
 
 use std::{fmt, str::FromStr};
 
-/// A name, or what names have in common: `*` stands for any characters, or none.
+/// A name pattern in which `*` matches any number of characters, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(Box<str>);
 
 impl Glob {
-    /// Whether it stands for that name.
+    /// Whether the pattern matches the name.
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         // A split has at least one part.
@@ -37,7 +37,9 @@ impl FromStr for Glob {
             byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b'*')
         };
         if text.is_empty() || !text.bytes().all(known) {
-            return Err("a name of a namespace is wanted, in which * stands for anything".into());
+            return Err(
+                "expected the name of a namespace, in which * matches any characters".into(),
+            );
         }
         Ok(Self(text.into()))
     }
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_any_characters() {
         for (glob, name, expected) in [
             ("default", "default", true),
             ("default", "default-2", false),
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_namespace_can_be_named_is_refused() {
+    fn invalid_names_are_refused() {
         for text in ["", "Kube-*", "a b", "kube-?", "[a-z]"] {
             assert!(text.parse::<Glob>().is_err(), "{text}");
         }

@@ -1,30 +1,30 @@
-//! Why the removal of a namespace has to wait.
+//! Why a namespace has yet to be removed from the backend.
 
 use super::reasons;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Why a namespace has to wait.
+/// Why a namespace could not be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Reason {
-    /// Something is in it.
+    /// The namespace is not empty.
     NotEmpty,
-    /// It changes faster than it can be listed and deleted.
+    /// The namespace changes faster than it can be listed and deleted.
     Changing,
-    /// The backend does not let us.
+    /// The backend refuses the credentials or the permission.
     Unauthorized,
-    /// The backend does not do its work.
+    /// The backend does not answer, or fails.
     Unavailable,
     /// The API server did not say whether the namespace exists.
     Unconfirmed,
 }
 
 impl Reason {
-    /// For metrics, the log and reports.
+    /// The value in metrics, logs and reports.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// As users are told of it.
+    /// The reason of the Event.
     pub fn event(self) -> &'static str {
         match self {
             Self::NotEmpty => reasons::NOT_EMPTY,

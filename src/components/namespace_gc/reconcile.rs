@@ -1,4 +1,4 @@
-//! The reconciler: what happens when a namespace is gone.
+//! The reconciler: removes a deleted namespace from the backend.
 
 use super::{
     NAME,
@@ -14,28 +14,29 @@ use crate::{
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What the reconciler works with.
+/// The reconciler of namespace-gc.
 #[derive(Clone)]
 pub struct NamespaceGcReconciler {
-    /// What the watch told.
+    /// The watch of namespaces.
     pub namespaces: Arc<Feed<Namespace>>,
-    /// Who deletes.
+    /// Deletes namespaces in the backend.
     pub remover: Arc<Remover>,
-    /// Those that could not be removed yet.
+    /// Namespaces that could not be removed yet.
     pub waiting: Arc<Waiting>,
-    /// Changes whenever a collection is wanted before its time.
+    /// Changes to request a collection before its time.
     pub soon: watch::Sender<()>,
-    /// What users are told.
+    /// Events and log lines.
     pub notices: Notices,
 }
 
 impl NamespaceGcReconciler {
-    /// Puts a namespace in line when the watch tells that it is gone. One that is Terminating is still there.
+    /// Adds a namespace to the queue when the watch reports its deletion. A Terminating namespace
+    /// still exists.
     ///
-    /// What only lacks in a new list is for a collection, which is careful with many at once: an API server that has lost its data
-    /// lacks all of them.
+    /// A namespace that is only absent from a new list is left to a collection, which has a cap:
+    /// an API server that has lost its data lists none of them.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let (line, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
+        let (added, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
         self.namespaces.listen(move |change| {
             if change.new.is_some() {
                 waiting.forget(change.name);
@@ -44,16 +45,16 @@ impl NamespaceGcReconciler {
                 tracing::info!(
                     component = NAME,
                     namespace,
-                    "its end was missed, and is left to a collection"
+                    "the watch missed the deletion; a collection handles it"
                 );
                 soon.send_replace(());
             } else {
-                line.add(change.name.clone());
+                added.add(change.name.clone());
             }
         });
     }
 
-    /// Has those that wait counted at every scrape, where this replica leads.
+    /// Registers a hook that counts the waiting namespaces before each scrape, on the leader only.
     pub fn count(&self, leadership: &Leadership, metrics: &Metrics) {
         let (waiting, leadership) = (self.waiting.clone(), leadership.clone());
         let own = self.remover.gc_metrics.clone();
@@ -66,10 +67,10 @@ impl NamespaceGcReconciler {
         });
     }
 
-    /// Takes note of what became of a namespace, and tells users what is news to them.
+    /// Records the result of a removal, and publishes an Event if the reason is new.
     ///
     /// # Errors
-    /// When it has to be tried again.
+    /// If the removal must be retried.
     pub fn conclude(
         &self,
         name: &ObjectName,
@@ -81,8 +82,8 @@ impl NamespaceGcReconciler {
                 let waits = self.waiting.failed(name, *reason, origin);
                 if waits.news {
                     let (waiting, reason) = (self.waiting.clone(), *reason);
-                    let untold = name.clone();
-                    let otherwise = move || waiting.untold(&untold, reason);
+                    let unpublished = name.clone();
+                    let otherwise = move || waiting.mark_unpublished(&unpublished, reason);
                     self.notices.waits(&name.name, (reason, why), otherwise);
                 }
                 let (cause, attempts) = (reason.name(), waits.attempts);
@@ -92,12 +93,15 @@ impl NamespaceGcReconciler {
             Removal::TooYoung => {
                 let grace = self.remover.options.grace;
                 self.waiting.put_off(name, grace);
-                return Err(Retry::later(grace, "it is too young for a collection"));
+                return Err(Retry::later(
+                    grace,
+                    "the namespace is within the grace period",
+                ));
             }
             Removal::NotLeading => return Err(Retry::new("this replica does not lead")),
             Removal::Deleted => self.notices.deleted(&name.name),
             Removal::Withheld => {
-                tracing::info!(component = NAME, namespace = %name, "would delete it from the storage backend");
+                tracing::info!(component = NAME, namespace = %name, "dry run: would delete the namespace from the storage backend");
             }
             Removal::Absent | Removal::Kept => {}
         }
@@ -110,19 +114,19 @@ impl Reconcile for NamespaceGcReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = ObjectName;
 
-    /// Only those whose turn it is: ends that nobody saw are for a collection to find.
+    /// Only the namespaces that are due: a collection finds the deletions that the watch missed.
     fn candidates(&self) -> Vec<ObjectName> {
         self.waiting.due()
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
-        // What the watch knows may be late, and is enough to keep a namespace.
+        // The cache may be stale, but a cached namespace is enough to keep it.
         if self.namespaces.read().get(name).is_some() {
             self.waiting.forget(name);
             return Ok(());
         }
         if let Some(left) = self.waiting.left(name) {
-            return Err(Retry::later(left, "it was tried a moment ago"));
+            return Err(Retry::later(left, "waiting for the next attempt"));
         }
         let waits = self.waiting.origin(name);
         let origin = waits.unwrap_or(Origin::RecentlyDeleted);

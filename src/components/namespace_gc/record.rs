@@ -1,4 +1,4 @@
-//! Records the names of namespaces as soon as the watch tells of them.
+//! Records the names of namespaces as soon as the watch reports them.
 
 use super::{
     GcMetrics, NAME, schedule,
@@ -16,23 +16,23 @@ use std::{
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Namespaces that come together are written together.
+/// Namespaces that are created within this time are written together.
 const GATHER: Duration = Duration::from_millis(200);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// Records the names of namespaces while this replica leads.
 pub struct Recorder {
     seen: Arc<Seen>,
     leadership: Leadership,
     metrics: Arc<GcMetrics>,
-    /// Names that the watch told of and nobody has recorded, as far as this replica knows.
+    /// Names that the watch reported and that are not recorded, as far as this replica knows.
     pending: Mutex<BTreeSet<String>>,
     notify: Notify,
 }
 
 impl Recorder {
-    /// Records there, when this replica leads.
+    /// Records in `seen` while this replica leads.
     pub fn new(seen: Arc<Seen>, leadership: Leadership, metrics: Arc<GcMetrics>) -> Arc<Self> {
         Arc::new(Self {
             seen,
@@ -43,7 +43,8 @@ impl Recorder {
         })
     }
 
-    /// Takes note of every namespace. One that went before this replica led is the leader's.
+    /// Collects the name of every new namespace. One that is deleted before this replica leads is
+    /// dropped: the leader records it.
     pub fn listen(self: &Arc<Self>, namespaces: &Feed<Namespace>) {
         let recorder = self.clone();
         namespaces.listen(move |change| {
@@ -61,7 +62,7 @@ impl Recorder {
         });
     }
 
-    /// Works until `stop`, whenever this replica leads.
+    /// Runs until `stop`, and writes while this replica leads.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -91,7 +92,7 @@ impl Recorder {
                     failures += 1;
                     let chance = schedule::chance();
                     let delay = schedule::backoff(FIRST_DELAY, LONGEST_DELAY, failures, chance);
-                    tracing::warn!(component = NAME, %error, ?delay, "namespaces could not be recorded, trying again");
+                    tracing::warn!(component = NAME, %error, ?delay, "namespaces could not be recorded, retrying");
                     sleep(delay).await;
                 }
             }
@@ -107,7 +108,7 @@ impl Recorder {
             tracing::warn!(
                 component = NAME,
                 left_out = recorded.left_out,
-                "no more names of namespaces fit into the ConfigMap; those left out are not collected"
+                "the ConfigMap of namespace names is full; namespaces left out are not collected"
             );
         }
         self.lock().retain(|name| !pending.contains(name));

@@ -1,4 +1,4 @@
-//! The one place that deletes in the backend.
+//! The only code that deletes in the backend.
 
 use super::{GcMetrics, NAME, Options, Reason, metered::Metered, rule::is_young, waiting::Origin};
 use crate::{
@@ -12,32 +12,32 @@ use kube::Client;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-/// For the last look at Kubernetes.
+/// Maximum duration of the last live read of the namespace.
 const LOOK: Duration = Duration::from_secs(4);
-/// The action in the metrics.
+/// The action in metrics and logs.
 const ACTION: &str = "DeleteFromBackend";
 
-/// What became of a namespace that should go.
+/// The result of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone, by us.
+    /// Volume Warden deleted the namespace.
     Deleted,
-    /// The backend has none of that name.
+    /// The backend has no namespace of that name.
     Absent,
-    /// It stays: Kubernetes has it, or it never goes.
+    /// The namespace is kept: Kubernetes has it, or it is protected.
     Kept,
-    /// It is a new one, or was changed a moment ago: a collection has to wait.
+    /// The namespace was created or changed within the grace period.
     TooYoung,
-    /// It would be deleted, were this no dry run.
+    /// A dry run: the namespace would be deleted.
     Withheld,
-    /// Nothing was done: this replica does not lead.
+    /// Nothing was deleted: this replica does not lead.
     NotLeading,
-    /// It could not be removed, for this reason.
+    /// The namespace could not be removed, for this reason.
     Waits(Reason, Sentence),
 }
 
 impl Removal {
-    /// For metrics and reports.
+    /// The value in metrics and reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Deleted => "Deleted",
@@ -64,24 +64,23 @@ impl From<Failure> for Removal {
     }
 }
 
-/// See the module.
+/// Deletes namespaces in the backend after a live read of Kubernetes.
 pub struct Remover {
-    /// Where namespaces are deleted.
+    /// The storage backend.
     pub backend: Metered,
-    /// Namespaces of Kubernetes, live.
     live: Arc<LiveGet<Namespace>>,
     pub(super) clock: Clock,
-    /// Whether to. Nothing where somebody deletes by hand.
+    /// The leadership of this replica; none for `volume-warden gc`, which needs no Lease.
     leadership: Option<Leadership>,
     pub(super) options: Arc<Options>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) gc_metrics: Arc<GcMetrics>,
-    /// One for each deletion under way.
-    hands: Semaphore,
+    /// Limits concurrent deletions.
+    workers: Semaphore,
 }
 
 impl Remover {
-    /// Deletes in that backend, as `options` say.
+    /// Deletes in this backend, with these options.
     pub fn new(
         client: &Client,
         backend: &Arc<dyn Backend>,
@@ -99,20 +98,22 @@ impl Remover {
             options: options.clone(),
             metrics: metrics.clone(),
             gc_metrics,
-            hands: Semaphore::new(options.workers),
+            workers: Semaphore::new(options.workers),
         }
     }
 
-    /// Removes the namespace of that name, if the backend has one. If it `waited`, it may be another one by now.
+    /// Removes the namespace of that name, if the backend has one. If it `waited`, the backend may
+    /// have a new namespace of that name, so the grace period applies.
     ///
-    /// The backend is asked first, Kubernetes after it: a namespace that is made in both in between is found in Kubernetes.
+    /// Lists the backend before it reads Kubernetes: a namespace that is created in both meanwhile
+    /// is found in Kubernetes.
     pub async fn remove(&self, name: &ObjectName, origin: Origin, waited: bool) -> Removal {
         if self.options.protects(&name.name) {
             return Removal::Kept;
         }
         let mut removal = self.try_once(name, origin, waited).await;
         if is_stale(&removal) {
-            // At once, and once: what changes all the time is left to its schedule.
+            // One immediate retry; a namespace that keeps changing is retried on its schedule.
             removal = self.try_once(name, origin, waited).await;
         }
         removal
@@ -133,7 +134,7 @@ impl Remover {
         self.remove_listed(listed, origin).await
     }
 
-    /// Removes a namespace as it was listed, unless Kubernetes has one of that name.
+    /// Removes a namespace as it was listed, unless Kubernetes has a namespace of that name.
     pub async fn remove_listed(&self, listed: &Listed, origin: Origin) -> Removal {
         let removal = self.delete(listed).await;
         let why = origin.name();
@@ -151,21 +152,21 @@ impl Remover {
     }
 
     async fn delete(&self, listed: &Listed) -> Removal {
-        // The semaphore is never closed. Whoever has waited for it looks at Kubernetes afterwards.
-        let _hand = self.hands.acquire().await;
+        // The semaphore is never closed. The live read follows the wait.
+        let _permit = self.workers.acquire().await;
         let name = ObjectName::new("", &*listed.name);
         match self.live.get(&name, LOOK).await {
             Ok(None) => {}
             Ok(Some(_)) => return Removal::Kept,
             Err(error) => {
-                let why = format!("whether the namespace exists could not be read: {error}");
+                let why = format!("the namespace could not be read from Kubernetes: {error}");
                 return Removal::waits(Reason::Unconfirmed, why);
             }
         }
         if self.options.dry_run {
             return Removal::Withheld;
         }
-        // Asked as late as can be.
+        // Checked immediately before the deletion.
         if !self.leadership.as_ref().is_none_or(Leadership::holds) {
             return Removal::NotLeading;
         }
@@ -175,7 +176,7 @@ impl Remover {
             Ok(Deletion::NotEmpty(why)) => Removal::Waits(Reason::NotEmpty, why),
             Ok(Deletion::Stale) => Removal::waits(
                 Reason::Changing,
-                "it changed between the list and the deletion",
+                "the namespace changed between the list and the deletion",
             ),
             Err(failure) => failure.into(),
         }

@@ -7,38 +7,39 @@ use strum::VariantArray as _;
 /// One namespace of the backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name.
+    /// The name of the namespace.
     pub name: String,
-    /// What the collection came to.
+    /// The verdict of the collection.
     pub verdict: Verdict,
-    /// What became of it, where it was to go.
+    /// The result of the removal, if the namespace was an orphan.
     pub removal: Option<Removal>,
 }
 
 impl Row {
-    /// It was to go and did not. One that is not empty is no failure: so it should be.
+    /// Whether the removal failed. A namespace that is not empty is kept by design, and does not
+    /// count as a failure.
     pub fn failed(&self) -> bool {
         let stays = matches!(self.removal, Some(Removal::Waits(..) | Removal::NotLeading));
         stays && !self.is_not_empty()
     }
 
-    /// Something is in it.
+    /// Whether the namespace was kept because it is not empty.
     pub fn is_not_empty(&self) -> bool {
         matches!(self.removal, Some(Removal::Waits(Reason::NotEmpty, _)))
     }
 }
 
-/// A whole collection.
+/// The report of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// All namespaces of the backend, by name.
     pub rows: Vec<Row>,
-    /// Entries of the backend that were no namespaces.
+    /// Number of entries of the backend that were not namespaces.
     pub skipped: usize,
 }
 
 impl Report {
-    /// How often each verdict was come to.
+    /// The number of namespaces by verdict.
     pub fn verdicts(&self) -> HashMap<Verdict, usize> {
         let mut verdicts: HashMap<_, _> = Verdict::VARIANTS
             .iter()
@@ -50,17 +51,17 @@ impl Report {
         verdicts
     }
 
-    /// How many rows are so.
+    /// The number of rows that match.
     pub fn count(&self, what: impl Fn(&Row) -> bool) -> usize {
         self.rows.iter().filter(|row| what(row)).count()
     }
 
-    /// How many were deleted.
+    /// The number of deleted namespaces.
     pub fn deleted(&self) -> usize {
         self.count(|row| row.removal == Some(Removal::Deleted))
     }
 
-    /// How many were to go and did not, for no good reason.
+    /// The number of failed removals, see [`Row::failed`].
     pub fn failed(&self) -> usize {
         self.count(Row::failed)
     }

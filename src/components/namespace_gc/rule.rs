@@ -1,52 +1,52 @@
-//! Which namespaces of the backend may go, by what is known of them and of Kubernetes.
+//! The rule: which namespaces of the backend a collection may delete.
 
 use super::{Options, Scope};
 use crate::backend::Listed;
 use std::{collections::HashSet, time::SystemTime};
 use strum::{IntoStaticStr, VariantArray};
 
-/// What a collection comes to of one namespace of the backend.
+/// The verdict of a collection on one namespace of the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Verdict {
-    /// It may go: Kubernetes has no namespace of that name, and nothing speaks for keeping it.
+    /// Kubernetes has no namespace of that name, and nothing else protects it: it may be deleted.
     Orphan,
     /// Kubernetes has a namespace of that name.
     InKubernetes,
-    /// Its name is among those that never go.
+    /// The name is protected.
     Protected,
-    /// It cannot be told that this cluster ever had it.
+    /// The record does not show that this cluster ever had the namespace.
     NotSeen,
-    /// The backend has had it, or it was last changed, for too short a time.
+    /// The namespace was created or last changed within the grace period.
     TooYoung,
-    /// It could not be removed before, and is tried again on a schedule of its own.
+    /// A removal failed before; the reconciler retries on its own schedule.
     Waiting,
-    /// It may go, but more may than one collection takes.
+    /// An orphan beyond the maximum number of deletions in one collection.
     OverTheCap,
 }
 
 impl Verdict {
-    /// For metrics and reports.
+    /// The value in metrics and reports.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What is known beside the backend's own list.
+/// What the rule looks at besides the backend's list.
 #[derive(Debug)]
 pub struct World<'a> {
-    /// Names that Kubernetes has, or had at an earlier look of the same collection.
+    /// Names that Kubernetes has, or had in an earlier LIST of the same collection.
     pub kubernetes: &'a HashSet<String>,
-    /// Names that this cluster once had, where that counts.
+    /// Names that this cluster once had; used with `Scope::Seen`.
     pub seen: &'a HashSet<String>,
-    /// Names that are tried again by themselves.
+    /// Names that the reconciler retries.
     pub waiting: &'a HashSet<String>,
-    /// By our own clock.
+    /// The time by the clock of this process.
     pub now: SystemTime,
 }
 
 /// The verdict on one namespace.
 ///
-/// What Kubernetes has is said first, because it is what users look for.
+/// `InKubernetes` takes precedence, because users look for it.
 pub fn judge(namespace: &Listed, world: &World<'_>, options: &Options) -> Verdict {
     let name = &namespace.name;
     if world.kubernetes.contains(name) {
@@ -64,7 +64,7 @@ pub fn judge(namespace: &Listed, world: &World<'_>, options: &Options) -> Verdic
     }
 }
 
-/// The verdict on each, in the order given. The first orphans fill the cap, the others are over it.
+/// The verdicts in the order of `namespaces`. Orphans beyond the cap are `OverTheCap`.
 pub fn judge_all(namespaces: &[Listed], world: &World<'_>, options: &Options) -> Vec<Verdict> {
     let mut orphans = 0;
     let verdicts = namespaces.iter().map(|namespace| {
@@ -80,7 +80,8 @@ pub fn judge_all(namespaces: &[Listed], world: &World<'_>, options: &Options) ->
     verdicts.collect()
 }
 
-/// A time in the future says that the clocks differ, and nothing of the age. Where the backend does not tell, no age is asked for.
+/// Whether the namespace is within the grace period. A time in the future shows that the clocks
+/// differ, and counts as young. If the backend reports no time, the grace period does not apply.
 pub fn is_young(namespace: &Listed, now: SystemTime, options: &Options) -> bool {
     namespace.since.is_some_and(|since| {
         let age = now.duration_since(since);

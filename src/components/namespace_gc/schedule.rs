@@ -1,17 +1,18 @@
-//! When a namespace that could not be removed is tried again.
+//! When the removal of a namespace is retried.
 
 use super::reason::Reason;
 use crate::cluster::doubling;
 use std::{hash::BuildHasher, time::Duration};
 
-/// Somebody has to empty it, which takes its time.
+/// First and longest delay for a namespace that is not empty: a user has to empty it.
 const NOT_EMPTY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(900));
-/// Something does not work, and may work again at once.
+/// First and longest delay after other failures, which may end at any moment.
 const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// This part of a wait is left to chance, so that what failed together does not come back together.
+/// The random part of a delay, so that removals that failed together are not retried together.
 const JITTER: f64 = 0.2;
 
-/// How long to wait after so many failures in a row for the same reason, the last one counted. `chance` is from 0 to 1.
+/// The delay after this number of consecutive failures for the same reason. `chance` is from 0 to
+/// 1.
 pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
     let (first, longest) = match reason {
         Reason::NotEmpty => NOT_EMPTY,
@@ -22,14 +23,14 @@ pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
     backoff(first, longest, failures, chance)
 }
 
-/// Doubles from the first to the longest, less a part that is left to `chance`.
+/// Doubles from the first to the longest delay, and subtracts a part by `chance`.
 pub fn backoff(first: Duration, longest: Duration, failures: u32, chance: f64) -> Duration {
     doubling(first, longest, failures).mul_f64(1.0 - JITTER * chance.clamp(0.0, 1.0))
 }
 
-/// From 0 to 1, a different one each time.
+/// A random number from 0 to 1.
 pub fn chance() -> f64 {
-    // Every state of the hasher begins with other keys.
+    // Each `RandomState` has different keys.
     let random = std::collections::hash_map::RandomState::new().hash_one(0);
     f64::from((random >> 32) as u32) / f64::from(u32::MAX)
 }
@@ -43,9 +44,9 @@ mod tests {
         delays.map(|delay| delay.as_secs()).collect()
     }
 
-    /// NS-05: an hour has room for a handful.
+    /// NS-05: at most eight attempts in an hour.
     #[test]
-    fn one_that_is_not_empty_is_tried_less_and_less() {
+    fn delays_grow_for_a_namespace_that_is_not_empty() {
         let delays = seconds(Reason::NotEmpty, 0.0);
         assert_eq!(delays[..7], [30, 60, 120, 240, 480, 900, 900]);
         let delays = seconds(Reason::NotEmpty, 1.0);
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_work_is_tried_again_soon() {
+    fn other_failures_are_retried_soon() {
         for reason in [
             Reason::Changing,
             Reason::Unauthorized,

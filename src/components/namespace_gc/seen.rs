@@ -1,7 +1,8 @@
-//! The names of namespaces that this cluster once had, in a ConfigMap, one a line.
+//! The names of the namespaces that this cluster once had, in a ConfigMap, one per line.
 //!
-//! Only the leader writes it, each time on top of what it has just read. A name is forgotten when neither Kubernetes nor the backend has
-//! it any more. Whatever goes wrong, a name that is not recorded is a namespace that is kept.
+//! Only the leader writes the ConfigMap, each time based on a fresh read. A name is removed when
+//! neither Kubernetes nor the backend has it any more. A namespace whose name is not recorded is
+//! kept, so every failure is safe.
 
 use super::NAME;
 use crate::cluster::{UNHURRIED, existing, within};
@@ -13,53 +14,54 @@ use kube::{
 use std::collections::{BTreeSet, HashSet};
 use tokio::sync::{Mutex, OnceCell};
 
-/// Its name, in the system namespace.
+/// The name of the ConfigMap in the system namespace.
 pub const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
 /// The key of the names.
 const KEY: &str = "names";
-/// The annotation that says whose names they are. A ConfigMap that was copied from another cluster must not speak for this one.
+/// The annotation with the cluster that the names belong to. A ConfigMap that was copied from
+/// another cluster is not valid for this one.
 const CLUSTER: &str = "volume-warden.dev/cluster";
-/// Its uid is a cluster's own, and every cluster has it.
+/// The namespace whose uid identifies the cluster. Every cluster has it.
 const ANCHOR: &str = "kube-system";
-/// A ConfigMap holds a mebibyte. So much is left for what somebody else puts there.
+/// Maximum size of the names in bytes. A ConfigMap holds 1 MiB; the rest is left for other keys.
 pub(super) const LIMIT: usize = 900 * 1024;
-/// Somebody else may write meanwhile.
+/// Maximum number of attempts after conflicts with other writers.
 const ROUNDS: u32 = 5;
 
-/// Why the names cannot be had.
+/// Why the names could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The API server did not let us.
+    /// The request to the API server failed.
     #[error(transparent)]
     Kubernetes(#[from] kube::Error),
-    /// They are not ours.
+    /// The names belong to another cluster.
     #[error(
-        "the ConfigMap {CONFIG_MAP} is another cluster's: its annotation {CLUSTER} is not the uid of our namespace {ANCHOR}. Once it is \
-         deleted, this cluster begins a record of its own"
+        "the ConfigMap {CONFIG_MAP} belongs to another cluster: its annotation {CLUSTER} is not the uid \
+         of the namespace {ANCHOR}. Delete the ConfigMap to start a new record"
     )]
     Foreign,
 }
 
-/// See the module.
+/// The record of the namespaces that this cluster once had.
 pub struct Seen {
     api: Api<ConfigMap>,
     namespaces: Api<Namespace>,
     cluster: OnceCell<String>,
-    /// One change at a time: each is made on top of the one before.
+    /// Serializes changes, because each is based on the previous one.
     writing: Mutex<()>,
 }
 
-/// What became of names that were to be recorded.
+/// The result of [`Seen::add`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// So many names are recorded now, all together.
+    /// Number of all names that are recorded now.
     pub names: usize,
-    /// So many did not fit.
+    /// Number of names that did not fit.
     pub left_out: usize,
 }
 
 impl Seen {
-    /// In that namespace.
+    /// Uses the ConfigMap in the system namespace.
     pub fn new(client: Client, system_namespace: &str) -> Self {
         Self {
             api: Api::namespaced(client.clone(), system_namespace),
@@ -69,26 +71,26 @@ impl Seen {
         }
     }
 
-    /// All names that are recorded right now.
+    /// All names that are recorded now.
     ///
     /// # Errors
-    /// When that could not be read. Nothing may be concluded then.
+    /// If the ConfigMap could not be read. Nothing may be deleted then.
     pub async fn read(&self) -> Result<HashSet<String>, Unreadable> {
         let Some(map) = self.map().await? else {
             tracing::warn!(
                 component = NAME,
                 name = CONFIG_MAP,
-                "there is no such ConfigMap in the system namespace, so no namespace is known to have been here"
+                "ConfigMap not found in the system namespace, so no namespaces are known for this cluster"
             );
             return Ok(HashSet::new());
         };
         Ok(names(&map).into_iter().collect())
     }
 
-    /// Whether a record is kept.
+    /// Whether the ConfigMap exists.
     ///
     /// # Errors
-    /// When that could not be read.
+    /// If the ConfigMap could not be read.
     pub async fn exists(&self) -> kube::Result<bool> {
         let map = existing(within(UNHURRIED, self.api.get(CONFIG_MAP)).await)?;
         Ok(map.is_some())
@@ -114,15 +116,15 @@ impl Seen {
     /// Records these names, as many as fit.
     ///
     /// # Errors
-    /// When the ConfigMap could not be read or written.
+    /// If the ConfigMap could not be read or written.
     pub async fn add(&self, new: &BTreeSet<String>) -> Result<Recorded, Unreadable> {
         self.change(|names| fit(names, new, LIMIT)).await
     }
 
-    /// Forgets these names, except those that `exist`, by what is known when nobody else writes.
+    /// Removes these names, except those that `exist`, which is evaluated under the write lock.
     ///
     /// # Errors
-    /// When the ConfigMap could not be read or written.
+    /// If the ConfigMap could not be read or written.
     pub async fn forget(
         &self,
         gone: &HashSet<String>,
@@ -132,7 +134,7 @@ impl Seen {
         self.change(|names| names.retain(keep)).await
     }
 
-    /// Nothing is written where nothing changes.
+    /// Applies a change. Writes nothing if the names stay the same.
     async fn change<T>(
         &self,
         change: impl Fn(&mut BTreeSet<String>) -> T,
@@ -158,7 +160,8 @@ impl Seen {
 
     async fn write(&self, map: Option<ConfigMap>, names: &BTreeSet<String>) -> kube::Result<()> {
         let exists = map.is_some();
-        // The resourceVersion travels along: whatever was written since makes this fail.
+        // The manifest carries the resourceVersion: the write fails if the ConfigMap has changed
+        // since.
         let mut map = map.unwrap_or_else(empty);
         let cluster = self.cluster().await?.clone();
         map.annotations_mut().insert(CLUSTER.to_owned(), cluster);
@@ -195,7 +198,7 @@ fn names(map: &ConfigMap) -> BTreeSet<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Adds what is new as long as all of it takes no more than `limit` bytes. What is there stays in any case.
+/// Adds new names while the total stays within `limit` bytes. Existing names are always kept.
 pub(super) fn fit(names: &mut BTreeSet<String>, new: &BTreeSet<String>, limit: usize) -> Recorded {
     let mut size: usize = names.iter().map(|name| name.len() + 1).sum();
     let mut left_out = 0;

@@ -1,6 +1,7 @@
-//! Namespaces that are gone from Kubernetes and could not be removed from the backend yet: why, since when, and when next.
+//! Namespaces that could not be removed from the backend yet: why, since when, and the next
+//! attempt.
 //!
-//! In memory only. What is lost with the process is found again by a collection.
+//! Kept in memory only. After a restart, a collection finds them again.
 
 use super::{Verdict, reason::Reason, schedule};
 use crate::objects::ObjectName;
@@ -12,17 +13,17 @@ use std::{
 use strum::VariantArray as _;
 use tokio::time::Instant;
 
-/// How we came to think that the namespace should go.
+/// How a namespace was found that should be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The watch told of its end.
+    /// The watch reported its deletion.
     RecentlyDeleted,
     /// A collection found it.
     Collected,
 }
 
 impl Origin {
-    /// For metrics and the log: why it should go.
+    /// The reason of the deletion in metrics and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::RecentlyDeleted => "RecentlyDeleted",
@@ -36,32 +37,33 @@ struct Wait {
     origin: Origin,
     reason: Reason,
     since: Instant,
-    /// For this reason, in a row.
+    /// Consecutive failures for `reason`.
     failures: u32,
     attempts: u32,
     due: Instant,
-    told: HashSet<Reason>,
+    /// Reasons for which an Event was published.
+    published: HashSet<Reason>,
 }
 
-/// See the module.
+/// The namespaces that wait for their next attempt.
 #[derive(Debug, Default)]
 pub struct Waiting {
     namespaces: Mutex<HashMap<ObjectName, Wait>>,
 }
 
-/// What became of a namespace that has to wait.
+/// The result of a failed removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Until it is tried again.
+    /// Time until the next attempt.
     pub delay: Duration,
     /// Attempts so far.
     pub attempts: u32,
-    /// Users have not been told of this reason yet.
+    /// Whether no Event was published for this reason yet.
     pub news: bool,
 }
 
 impl Waiting {
-    /// It could not be removed.
+    /// Records a failed removal, and schedules the next attempt.
     pub fn failed(&self, name: &ObjectName, reason: Reason, origin: Origin) -> Waits {
         let (now, mut namespaces) = (Instant::now(), self.lock());
         let wait = namespaces.entry(name.clone()).or_insert_with(|| Wait {
@@ -71,7 +73,7 @@ impl Waiting {
             failures: 0,
             attempts: 0,
             due: now,
-            told: HashSet::new(),
+            published: HashSet::new(),
         });
         if wait.reason != reason {
             (wait.reason, wait.failures) = (reason, 0);
@@ -83,35 +85,35 @@ impl Waiting {
         Waits {
             delay,
             attempts: wait.attempts,
-            news: wait.told.insert(reason),
+            news: wait.published.insert(reason),
         }
     }
 
-    /// Nobody could be told of it.
-    pub fn untold(&self, name: &ObjectName, reason: Reason) {
+    /// Records that the Event for this reason was not published.
+    pub fn mark_unpublished(&self, name: &ObjectName, reason: Reason) {
         if let Some(wait) = self.lock().get_mut(name) {
-            wait.told.remove(&reason);
+            wait.published.remove(&reason);
         }
     }
 
-    /// It is not tried before `delay` has passed.
+    /// Postpones the next attempt until `delay` has passed.
     pub fn put_off(&self, name: &ObjectName, delay: Duration) {
         if let Some(wait) = self.lock().get_mut(name) {
             wait.due = Instant::now() + delay;
         }
     }
 
-    /// Another replica leads, and what it comes to is its own.
+    /// Removes all records, because another replica leads.
     pub fn clear(&self) {
         self.lock().clear();
     }
 
-    /// It is gone, or exists again.
+    /// Removes the record of a namespace that was removed, or exists again.
     pub fn forget(&self, name: &ObjectName) {
         self.lock().remove(name);
     }
 
-    /// How long it still has to wait; nothing if it need not.
+    /// Time until the next attempt; none if the namespace is due or does not wait.
     pub fn left(&self, name: &ObjectName) -> Option<Duration> {
         let namespaces = self.lock();
         let left = namespaces
@@ -121,12 +123,12 @@ impl Waiting {
         (!left.is_zero()).then_some(left)
     }
 
-    /// How we came to it, if it waits.
+    /// How the namespace was found, if it waits.
     pub fn origin(&self, name: &ObjectName) -> Option<Origin> {
         self.lock().get(name).map(|wait| wait.origin)
     }
 
-    /// Those whose wait is over.
+    /// The namespaces whose next attempt is due.
     pub fn due(&self) -> Vec<ObjectName> {
         let now = Instant::now();
         let namespaces = self.lock();
@@ -134,7 +136,7 @@ impl Waiting {
         due.map(|(name, _)| name.clone()).collect()
     }
 
-    /// All names.
+    /// The names of all waiting namespaces.
     pub fn names(&self) -> HashSet<String> {
         self.lock()
             .keys()
@@ -142,7 +144,7 @@ impl Waiting {
             .collect()
     }
 
-    /// How many wait for each reason, and for how long the first of them has.
+    /// For each reason, the number of waiting namespaces and the longest wait.
     pub fn count(&self) -> HashMap<Reason, (i64, Duration)> {
         let mut counts: HashMap<_, _> = Reason::VARIANTS
             .iter()
@@ -170,7 +172,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_grows_for_one_reason_and_begins_anew_for_another() {
+    async fn delays_grow_for_one_reason_and_reset_for_another() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
         let mut last = Duration::ZERO;
         for attempt in 1..=4 {
@@ -187,11 +189,11 @@ mod tests {
         assert_eq!(
             waiting.origin(&name),
             Some(Origin::RecentlyDeleted),
-            "as it began"
+            "the first origin is kept"
         );
         let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
         assert!(waits.delay <= SECOND * 30 && !waits.news, "{waits:?}");
-        waiting.untold(&name, Reason::NotEmpty);
+        waiting.mark_unpublished(&name, Reason::NotEmpty);
         assert!(
             waiting
                 .failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted)
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_due_when_its_wait_is_over_and_counted_all_the_while() {
+    async fn a_namespace_is_counted_while_it_waits_and_due_afterwards() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
         let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
         assert_eq!(waiting.left(&name), Some(waits.delay));

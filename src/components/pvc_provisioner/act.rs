@@ -1,4 +1,4 @@
-//! What becomes of a decision of the reconciler.
+//! Carries out the decisions of the reconciler.
 
 use super::{
     ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
@@ -15,11 +15,13 @@ use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{sync::Arc, time::Duration};
 
-/// What the API server refused it will mostly refuse again, until somebody changes something that we do not watch.
+/// Pause after a refusal. The API server usually refuses the same claim again until something
+/// changes that Volume Warden does not watch.
 const REFUSED: Duration = Duration::from_secs(30);
 
 impl PvcProvisionerReconciler {
-    /// Carries out the decision. `no_users` proves that no pod names the claim; without it nothing is deleted.
+    /// Carries out the decision. `no_users` proves that no pod names the claim; without it nothing
+    /// is deleted.
     pub(super) async fn act(
         &self,
         name: &ObjectName,
@@ -35,7 +37,7 @@ impl PvcProvisionerReconciler {
             }
             (Decision::Later(left), _) => Err(Retry::later(
                 left,
-                "the pod that it was made for may still come",
+                "waiting for the pod that the claim was created for",
             )),
             (Decision::Await(user), Some(claim)) => {
                 self.see(name, claim, user);
@@ -56,11 +58,11 @@ impl PvcProvisionerReconciler {
                 applied.await.settled()
             }
             (Decision::Leave(reason), _) => {
-                tracing::debug!(component = NAME, object = %name, reason, "left");
+                tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.notices.no_obstacle(name);
                 Ok(())
             }
-            // What is confirmed is not asked to be confirmed, and the others are for a claim that is there.
+            // The caller handles `Confirm`; the other decisions require an existing claim.
             (
                 Decision::Confirm
                 | Decision::Await(_)
@@ -127,14 +129,15 @@ impl PvcProvisionerReconciler {
         self.notices.obstacle(name, user, notice);
     }
 
-    /// The pod for which the claim was made is there, which the pod is told once.
+    /// Records that the pod of the claim exists. The Event is published once per pod.
     fn see(&self, name: &ObjectName, claim: &Claim, user: &User) {
         if self.waiting.see(name, claim, &user.uid) {
             self.notices.provisioned(name, user, Some(&claim.uid));
         }
     }
 
-    /// The pod's uid is in the reference: if it is gone by now, the garbage collector sees to the claim.
+    /// Makes the pod the owner. The reference holds the pod's uid: if the pod is deleted by now,
+    /// the garbage collector deletes the claim.
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Result<(), Retry> {
         let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
         operations.push(without_mark());
@@ -177,7 +180,7 @@ impl PvcProvisionerReconciler {
     }
 }
 
-/// What the pod asks the claim to be. One that waits for it says so.
+/// The pod's request for the claim. A pod that waits for the claim has one.
 fn wish(claim: &ObjectName, user: &User) -> Option<ClaimRequest> {
     let (volume, template) = (user.asks.as_ref()?, user.template.as_ref()?);
     Some(ClaimRequest {

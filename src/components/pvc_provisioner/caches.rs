@@ -1,4 +1,4 @@
-//! What the watches tell, and what a live list tells, about one claim's name.
+//! Reads, from the watches or from a live LIST, what concerns one claim's name.
 
 use super::{parse::request_for, rule::User, template::Template};
 use crate::{
@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// The feeds of this component.
 #[derive(Clone)]
 pub struct Caches {
-    /// Claims, as last told.
+    /// Claims, as last received.
     pub claims: Arc<Feed<Claim>>,
-    /// Pods that name or ask for a claim, as last told.
+    /// Pods that name or request a claim, as last received.
     pub pods: Arc<Feed<Pod>>,
 }
 
@@ -26,10 +26,11 @@ impl From<&Feeds> for Caches {
 }
 
 impl Caches {
-    /// The claim of that name, unless a write of Volume Warden has made it stale: a newer version follows.
+    /// The claim of that name.
     ///
     /// # Errors
-    /// When there is more to come.
+    /// [`Stale`] if Volume Warden has written the claim and the watch has yet to deliver that
+    /// version.
     pub fn claim(&self, name: &ObjectName) -> Result<Option<Arc<Claim>>, Stale> {
         let claims = self.claims.read();
         match (claims.get_fresh(name), claims.get(name)) {
@@ -38,13 +39,13 @@ impl Caches {
         }
     }
 
-    /// The pods that the watch knows to name the claim, see [`users`].
+    /// The cached pods that name the claim, see [`users`].
     pub fn users(&self, claim: &ObjectName) -> Vec<User> {
         let pods = naming(&self.pods.read(), claim);
         read(&pods, claim)
     }
 
-    /// The names of the pods that ask for the claim, whether or not their templates can be read.
+    /// The names of the pods that request the claim, whether or not their templates are valid.
     pub fn askers(&self, claim: &ObjectName) -> Vec<ObjectName> {
         let pods = self.pods.read();
         let users = pods.named_referrers(claim);
@@ -53,7 +54,7 @@ impl Caches {
     }
 }
 
-/// See [`Caches::claim`].
+/// The cached claim is older than the last write of Volume Warden.
 #[derive(Debug)]
 pub struct Stale;
 
@@ -74,18 +75,18 @@ fn read(pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
     let mut users: Vec<_> = users.collect();
     users.sort_by(|(one, _), (other, _)| one.rank(None).cmp(&other.rank(None)));
     let mut templates = Templates::default();
-    let parse_claim_requests = users.into_iter();
-    parse_claim_requests
+    let users = users.into_iter();
+    users
         .map(|(user, pod)| templates.asks(user, pod, claim))
         .collect()
 }
 
-/// The pod as a user of the claim, its template read.
+/// The pod as a user of the claim, with its parsed template.
 pub fn asker(name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
     Templates::default().asks(user(name, pod), pod, claim)
 }
 
-/// The pod, before what it asks for is looked at.
+/// The pod as a user of a claim, without its request.
 fn user(name: &ObjectName, pod: &Pod) -> User {
     let claim_requests = pod.claim_requests.as_deref();
     User {
@@ -104,18 +105,18 @@ fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
     request_for(pod.claim_requests.as_deref()?, &claim.name)
 }
 
-/// How many different templates are read for one claim at a time. The pods of a workload share a
-/// text; reading the most expensive one takes almost a millisecond, and any tenant may write it. A
-/// pod with another text than the first 32 asks for nothing.
+/// Maximum number of different templates that are parsed for one claim at a time. The pods of a
+/// workload share a text; parsing the most expensive one takes almost a millisecond, and any
+/// tenant may write it. A pod whose text is not among the first 32 requests nothing.
 const TEXTS: usize = 32;
 
-/// Templates by their texts. A text that cannot be read has none.
+/// Templates by their texts. An invalid text has none.
 #[derive(Default)]
 struct Templates<'a>(Vec<(&'a str, Option<Arc<Template>>)>);
 
 impl<'a> Templates<'a> {
-    /// The user, with what it asks for. The template of a pod that has ended is not kept, nor
-    /// needed.
+    /// Adds the pod's request to the user. The template of a pod that has ended is not needed, and
+    /// is not kept.
     fn asks(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
         if let Some((volume, text)) = request(pod, claim) {
             user.template = self.read(text).filter(|_| !user.ended);
@@ -125,7 +126,7 @@ impl<'a> Templates<'a> {
     }
 
     fn read(&mut self, text: &'a str) -> Option<Arc<Template>> {
-        if let Some((_, template)) = self.0.iter().find(|(caches, _)| *caches == text) {
+        if let Some((_, template)) = self.0.iter().find(|(known, _)| *known == text) {
             return template.clone();
         }
         if self.0.len() == TEXTS {

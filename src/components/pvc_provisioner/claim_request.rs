@@ -6,10 +6,10 @@ use std::sync::Arc;
 /// A claim that a pod requests by annotation.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// The pod's volume.
+    /// The name of the pod's volume.
     pub volume: Box<str>,
     /// The claim's name.
     pub claim: Arc<str>,
-    /// What the claim is to be.
+    /// The claim to create.
     pub template: Template,
 }

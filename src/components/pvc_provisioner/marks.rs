@@ -1,6 +1,7 @@
-//! The other webhook at admission: nobody brings our mark along.
+//! The webhook that strips the marker from claims that other clients create.
 //!
-//! A claim that somebody makes from another one's manifest, or from a backup, was made for no pod, and would be collected.
+//! A claim that a user creates from another claim's manifest, or from a backup, was not created
+//! for a pod. With the marker it would be collected.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -8,7 +9,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook for marked claims that others create. What our own account creates is not sent here: the webhook configuration says so.
+/// The webhook for marked claims that other clients create. The webhook configuration excludes
+/// claims that Volume Warden's service account creates.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-provisioner/marks",

@@ -1,16 +1,16 @@
-//! Metrics: claims that await their pod.
+//! Metrics: claims that have not got their pod as owner yet.
 
 use super::{caches::Caches, rule::awaits_pod};
 use crate::{objects::ControllerId, telemetry::Metrics};
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Registers the metrics, which are counted before each scrape.
+/// Registers the metrics; they are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches, controller_id: ControllerId) {
     let awaiting = Gauge::<i64>::default();
     metrics.register(|registry| {
         registry.register(
             "claims_awaiting_pod",
-            "Claims created at admission that have no owner yet: pending ones, and ones without a pod",
+            "Claims created at admission that have no owner yet: pending claims and claims without a pod",
             awaiting.clone(),
         );
     });

@@ -1,31 +1,35 @@
-//! `pvc-provisioner`: the claims that a pod asks for by annotation are made for it, and go with it.
+//! `pvc-provisioner`: creates the claims that a pod requests by annotation. They are deleted with
+//! the pod.
 //!
-//! **Rule.** A pod that waits (Pending, not being deleted) and has the annotations `<prefix><volume>.enabled: "true"` and
-//! `<prefix><volume>.pvc: <a claim, as YAML or JSON>` gets the claim that its volume names, unless there is one. At admission the pod is
-//! not stored, so a claim made there carries a mark, `volume-warden.dev/awaiting-pod`, instead of
-//! an owner. One patch removes the mark and makes the pod the owner, after a live read has
-//! confirmed the pod. A claim that only pods use that do not ask for it is kept: its mark is
-//! removed. A pod whose template cannot be read asks for nothing.
+//! **Rule.** A pod that waits (Pending, not being deleted) and has the annotations
+//! `<prefix><volume>.enabled: "true"` and `<prefix><volume>.pvc: <a claim, as YAML or JSON>` gets
+//! the claim that its volume names, unless the claim exists. At admission the pod is not stored,
+//! so a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an
+//! owner. One patch removes the marker and makes the pod the owner, after a live read has
+//! confirmed the pod. A claim whose users do not request it is kept, and its marker is removed. A
+//! pod whose template is invalid requests nothing.
 //!
 //! **When a marked claim is written.** Not before its phase is Bound (or Lost), which is the last
 //! write of the binder of kube-controller-manager. Until then the scheduler, the binder and the
-//! provisioner write the claim; a patch between the read and the write of one of them makes that
-//! write fail with a conflict, the PersistentVolume controller reports `ProvisioningFailed`, and
-//! tries again at its next resync, up to 15 s later. A claim that stays pending is written once it
-//! has not changed for ten minutes: nothing reacts to its last change any more, see
+//! provisioner write the claim. A patch between the read and the write of one of them makes that
+//! write fail with a conflict; the PersistentVolume controller then reports `ProvisioningFailed`
+//! and retries at its next resync, up to 15 s later. A claim that stays pending is written once it
+//! has not changed for ten minutes, when no controller reacts to its last change any more, see
 //! `rule::QUIET`.
 //!
 //! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a
-//! pod that asks for it was seen, as the garbage collector would; after a grace time if none was,
-//! because the pod was refused or may still be stored. What was seen is not stored: a new leader
-//! begins with the whole grace.
+//! pod that requests it was seen, as the garbage collector would; after a grace period if none
+//! was, because the pod was refused or may still be stored. Which pods were seen is kept in memory
+//! only: a new leader begins with the full grace period.
 //!
-//! **Creation in the background.** For what admission missed, after a live read has confirmed that
-//! the claim is absent and the pod is there. The pod is the owner from the beginning.
+//! **Creation in the background.** The reconciler creates the claims that admission missed, after
+//! a live read has confirmed that the claim is absent and the pod exists. The pod is the owner
+//! from the beginning.
 //!
-//! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons. What differs: the claim exists before the
-//! pod does, what exists is not created again, one volume does not hold up another, templates are read strictly, and users are told
-//! why nothing happens.
+//! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons.
+//! Differences: the claim exists before the pod does, an existing claim is not created again, one
+//! volume does not delay another, templates are parsed strictly, and an Event explains why a claim
+//! is not created.
 
 mod act;
 mod assemble;
@@ -66,41 +70,41 @@ pub use subject::Subject;
 pub use waiting::Waiting;
 pub use webhooks::{PodWebhook, hook};
 
-/// The component's name, in the CLI and everywhere.
+/// The component's name in flags, logs and metrics.
 pub const NAME: &str = "pvc-provisioner";
 
-/// Why something was done or left: event reason, log field and metric label alike.
+/// Reasons for an action or for none, used as Event reason, log field and metric label.
 pub mod reasons {
-    /// A claim was made for the pod.
+    /// A claim was created for the pod.
     pub const PROVISIONED: &str = "PVCProvisioned";
     /// The annotation with the template is missing.
     pub const MISSING_TEMPLATE: &str = "ErrMissingPVC";
     /// The pod has no such volume.
     pub const MISSING_VOLUME: &str = "ErrMissingVolume";
-    /// The template cannot be used, or the volume is no claim.
+    /// The template is invalid, or the volume is not a persistentVolumeClaim.
     pub const INVALID: &str = "ErrInvalidPVC";
-    /// An annotation under the prefix says nothing.
+    /// An annotation under the prefix has an unknown key or an invalid value.
     pub const INVALID_ANNOTATION: &str = "ErrInvalidAnnotation";
     /// The API server refused the claim.
     pub const FAILED: &str = "ErrPVCProvisionFailed";
-    /// Nobody knows whether whoever created the pod may create claims.
+    /// The creator of the pod may not create claims, or is unknown.
     pub const REQUESTER_UNKNOWN: &str = "ErrRequesterUnknown";
-    /// A claim of that name is somebody else's, and is used as it is.
+    /// The pod uses an existing claim that it does not own, unchanged.
     pub const SHARED: &str = "ClaimShared";
     /// The claim of that name is being deleted.
     pub const CLAIM_TERMINATING: &str = "ClaimTerminating";
-    /// A pod asks for a claim that is not there.
+    /// A pod requests a claim that does not exist.
     pub const ASKED_FOR: &str = "AskedFor";
-    /// The pod that a claim was made for is there.
+    /// The pod that a claim was created for exists.
     pub const POD_SEEN: &str = "PodSeen";
-    /// No pod came for the claim, or it is gone.
+    /// The pod that the claim was created for was never stored, or is deleted.
     pub const ORPHANED: &str = "Orphaned";
-    /// The claim is there.
+    /// The claim exists.
     pub const EXISTS: &str = "Exists";
-    /// The pod that a claim was made for never came, but another one uses it.
+    /// The pod that a claim was created for does not exist, but another pod uses the claim.
     pub const NAMED: &str = "Named";
     /// A pod uses the claim, which is not bound yet.
     pub const CLAIM_PENDING: &str = "ClaimPending";
-    /// Nobody asks.
+    /// No pod requests the claim.
     pub const NOT_WANTED: &str = "NotWanted";
 }

@@ -1,4 +1,4 @@
-//! What there is to say about what a pod asks for, mostly what is wrong with it, in words for whoever wrote it.
+//! Notices for the author of a pod about the claims that the pod requests, mostly about errors.
 
 use super::{
     ClaimRequest, reasons,
@@ -7,67 +7,71 @@ use super::{
 use crate::objects::{claim_requests::PREFIX, owner_references};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-/// See the module. The same sentence is an admission warning and an event.
+/// A notice about a pod's claims. The same sentence is an admission warning and an Event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Notice {
-    /// The event's reason.
+    /// The Event's reason.
     pub reason: &'static str,
-    /// The volume named by the annotations that it is about; none if it is about an annotation that
-    /// names no volume, or about the claim alone.
+    /// The volume that the annotations name; none if the notice concerns an annotation that names
+    /// no volume, or the claim alone.
     pub volume: Option<Box<str>>,
     /// A complete sentence.
     pub sentence: String,
 }
 
 impl Notice {
-    /// `.enabled` is neither true nor false.
+    /// The value of `.enabled` is neither true nor false.
     pub fn not_a_boolean(volume: &str, value: &str) -> Self {
         let value: String = value.chars().take(40).collect();
         let sentence = format!(
-            "annotation \"{PREFIX}{volume}.enabled\" is {value:?}, which is neither true nor false, so no claim is made for the volume"
+            "annotation \"{PREFIX}{volume}.enabled\" is {value:?}, which is neither true nor \
+             false, so no claim is created for the volume"
         );
         Self::about(volume, reasons::INVALID_ANNOTATION, sentence)
     }
 
-    /// The key is none that means anything.
+    /// An annotation under the prefix has an unknown key.
     pub fn unknown_key(key: &str) -> Self {
         let sentence = format!(
-            "annotation \"{PREFIX}{key}\" means nothing; known are <volume>.enabled and <volume>.pvc after the slash"
+            "annotation \"{PREFIX}{key}\" is unknown; after the slash, use <volume>.enabled or \
+             <volume>.pvc"
         );
         Self::new(reasons::INVALID_ANNOTATION, sentence)
     }
 
-    /// There is no template.
+    /// The annotation with the template is missing.
     pub fn missing_template(volume: &str) -> Self {
         let sentence = format!(
-            "a claim is asked for volume \"{volume}\", but the annotation \"{PREFIX}{volume}.pvc\" with its template is missing"
+            "a claim is requested for volume \"{volume}\", but the annotation \
+             \"{PREFIX}{volume}.pvc\" with its template is missing"
         );
         Self::about(volume, reasons::MISSING_TEMPLATE, sentence)
     }
 
-    /// There is no such volume.
+    /// The pod has no volume of that name.
     pub fn missing_volume(volume: &str) -> Self {
         let sentence = format!(
-            "a claim is asked for volume \"{volume}\", but the pod has no volume of that name"
+            "a claim is requested for volume \"{volume}\", but the pod has no volume of that name"
         );
         Self::about(volume, reasons::MISSING_VOLUME, sentence)
     }
 
-    /// The volume is something else.
+    /// The volume is not a persistentVolumeClaim.
     pub fn not_a_claim(volume: &str) -> Self {
         let sentence = format!(
-            "a claim is asked for volume \"{volume}\", but that volume is no persistentVolumeClaim"
+            "a claim is requested for volume \"{volume}\", but that volume is not a \
+             persistentVolumeClaim"
         );
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// The template cannot be read.
+    /// The template is invalid.
     pub fn invalid_template(volume: &str, error: &TemplateError) -> Self {
         let sentence = format!("the template of volume \"{volume}\" cannot be used: {error}");
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// The API server refused the claim.
+    /// The claim was not created: the API server refused it or did not answer.
     pub fn failed(wish: &ClaimRequest, error: &kube::Error, then: &str) -> Self {
         let cause = cause(error);
         let fields = wish.template.unknown_fields().iter();
@@ -80,78 +84,80 @@ impl Notice {
         Self::about(volume, reasons::FAILED, sentence)
     }
 
-    /// A field that is not known here. The API server may know it.
+    /// A field that Volume Warden does not know. A newer API server may know it.
     pub fn unknown_field(volume: &str, field: &UnknownField) -> Self {
         let sentence = format!("the template of volume \"{volume}\" has, at {field}");
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// A dry run of Volume Warden.
+    /// Volume Warden runs with `--dry-run` and did not create the claim.
     pub fn withheld(claim: &str) -> Self {
         let sentence = format!("volume-warden (dry run) would create the claim \"{claim}\"");
         Self::new(reasons::PROVISIONED, sentence)
     }
 
-    /// The claim is there, but not for long. `again` is whether the background makes claims.
+    /// The claim is being deleted. `again` is whether the reconciler creates claims.
     pub fn stale(claim: &str, again: bool) -> Self {
         let then = if again {
-            "it is made anew for this pod"
+            "it is then recreated for this pod"
         } else {
-            "it is made anew; re-create the pod then"
+            "re-create the pod then"
         };
-        let sentence =
-            format!("claim \"{claim}\", which is being deleted, has to be gone before {then}");
+        let sentence = format!("waiting for claim \"{claim}\" to be deleted; {then}");
         Self::new(reasons::CLAIM_TERMINATING, sentence)
     }
 
-    /// The claim was not made at admission, and cannot be made later.
+    /// The claim was not created at admission, and cannot be created later.
     pub fn requester_unknown(claim: &str) -> Self {
         let sentence = format!(
-            "claim \"{claim}\" is made only while the pod is created, for somebody who may create claims; re-create the pod"
+            "claim \"{claim}\" is created only together with the pod, by a user who may create claims; \
+             re-create the pod"
         );
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// Whoever creates the pod may not.
+    /// The user who creates the pod may not create claims.
     pub fn forbidden(user: &str, namespace: &str) -> Self {
         let sentence = format!(
-            "{user} may not create persistentvolumeclaims in namespace \"{namespace}\", so no claim is made for the pod"
+            "{user} may not create persistentvolumeclaims in namespace \"{namespace}\", so no claim is \
+             created for the pod"
         );
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// Nobody could say whether whoever creates the pod may.
+    /// The API server did not answer whether the user who creates the pod may create claims.
     pub fn not_authorized(error: &kube::Error) -> Self {
         let sentence = format!(
-            "whether you may create claims could not be found out, so no claim is made; re-create the pod: {}",
+            "your permission to create claims could not be checked, so no claim is created; re-create \
+             the pod: {}",
             cause(error)
         );
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// The claim is another's.
+    /// The claim existed before the pod, which does not own it.
     pub fn shared(claim: &str, owners: &[OwnerReference]) -> Self {
         let owner = owner_references::controller(owners).or_else(|| owners.first());
         let owned = owner.map_or_else(
-            || "nobody owns it, so it stays when the pod goes".to_owned(),
+            || "it has no owner and is kept when the pod is deleted".to_owned(),
             |owner| {
                 format!(
-                    "it is owned by {} \"{}\" and goes with it",
+                    "it is owned by {} \"{}\" and is deleted with it",
                     owner.kind, owner.name
                 )
             },
         );
-        let sentence = format!("claim \"{claim}\" was there already and is used as it is; {owned}");
+        let sentence = format!("claim \"{claim}\" already exists and is used unchanged; {owned}");
         Self::new(reasons::SHARED, sentence)
     }
 
     /// A claim was created.
     pub fn provisioned(claim: &str, volume: &str) -> Self {
-        let sentence = format!("claim \"{claim}\" was made for volume \"{volume}\"");
+        let sentence = format!("claim \"{claim}\" was created for volume \"{volume}\"");
         Self::about(volume, reasons::PROVISIONED, sentence)
     }
 
-    /// Something is not as it should be.
+    /// Whether the Event is a Warning.
     pub fn is_warning(&self) -> bool {
         ![reasons::PROVISIONED, reasons::SHARED].contains(&self.reason)
     }
@@ -172,17 +178,17 @@ impl Notice {
     }
 }
 
-/// The API server will refuse the same template again.
+/// Whether the API server would refuse the same template again.
 pub fn is_the_templates_fault(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422))
 }
 
-/// The API server said no, and will go on saying so until something changes.
+/// Whether the API server refused the request and would refuse it again until something changes.
 pub fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..429).contains(&status.code))
 }
 
-/// In the API server's words. What stands between us and it is nothing to users.
+/// The message of the API server. Network errors are not shown to users.
 fn cause(error: &kube::Error) -> &str {
     match error {
         kube::Error::Api(status) => &status.message,

@@ -1,4 +1,4 @@
-//! What users are told of, on the pod: once for each cause, not once for each look.
+//! Events on the pod, published once per cause.
 
 use super::{Caches, Notice, parse::parse_claim_requests, rule::User};
 use crate::{
@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 type Published = EventDeduplicator<ObjectName, Notice>;
 
-/// See the module.
+/// Publishes notices as Events on the pod, each once per cause.
 pub struct Notices {
     apply: Arc<Apply>,
-    /// Of a claim that cannot be made, by the claim's name.
+    /// Notices about claims that cannot be created, by the claim's name.
     claims: Arc<Published>,
-    /// Of a pod's annotations, by the pod's name.
+    /// Notices about a pod's annotations, by the pod's name.
     pods: Arc<Published>,
 }
 
 impl Notices {
-    /// Tells by this writer.
+    /// Publishes with this writer.
     pub fn new(apply: Arc<Apply>) -> Self {
         Self {
             apply,
@@ -29,23 +29,23 @@ impl Notices {
         }
     }
 
-    /// Something stands in the way of the claim that the pod asks for.
+    /// Publishes why the claim that the pod requests cannot be created.
     pub fn obstacle(&self, claim: &ObjectName, user: &User, notice: Notice) {
         for notice in self.claims.news(claim, &user.uid, [notice].into()) {
-            let (told, name) = (self.claims.clone(), claim.clone());
+            let (published, name) = (self.claims.clone(), claim.clone());
             let related = reference(claim, None);
             self.publish(pod_of(claim, user), notice, Some(related), move || {
-                told.forget(&name)
+                published.forget(&name)
             });
         }
     }
 
-    /// Nothing stands in its way any more.
+    /// Forgets the notices about the claim: the obstacle is gone.
     pub fn no_obstacle(&self, claim: &ObjectName) {
         self.claims.forget(claim);
     }
 
-    /// The claim was made for the pod. `uid` is the claim's, where it is known.
+    /// Publishes that the claim was created for the pod. `uid` is the claim's, if known.
     pub fn provisioned(&self, claim: &ObjectName, user: &User, uid: Option<&str>) {
         self.no_obstacle(claim);
         let volume = user.asks.as_deref().unwrap_or_default();
@@ -54,7 +54,8 @@ impl Notices {
         self.publish(pod_of(claim, user), notice, Some(related), || {});
     }
 
-    /// What is wrong with the pod's annotations, and which of its claims are others'. `pod` is nothing once it is gone or runs.
+    /// Publishes the errors in the pod's annotations, and which of the requested claims the pod
+    /// does not own. Forgets the pod if `pod` is `None` or does not wait.
     pub fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, caches: &Caches) {
         let waiting = pod.and_then(|pod| {
             let claim_requests = pod
@@ -75,13 +76,13 @@ impl Notices {
         }));
         let causes = notices.into_iter().collect();
         for notice in self.pods.news(name, &pod.uid, causes) {
-            let (told, name) = (self.pods.clone(), name.clone());
+            let (published, name) = (self.pods.clone(), name.clone());
             let regarding = regarding(name.clone(), &pod.uid);
-            self.publish(regarding, notice, None, move || told.forget(&name));
+            self.publish(regarding, notice, None, move || published.forget(&name));
         }
     }
 
-    /// Forgets what was told of others.
+    /// Forgets the notices about all other pods and claims.
     pub fn retain(&self, pod: impl Fn(&ObjectName) -> bool, claim: impl Fn(&ObjectName) -> bool) {
         self.pods.retain(pod);
         self.claims.retain(claim);
@@ -105,8 +106,8 @@ impl Notices {
     }
 }
 
-/// The claim was there before the pod and is another's. One that awaits a pod is about to get an owner, and one whose end is near is another
-/// matter.
+/// The notice that the claim existed before the pod, which does not own it. None for a claim that
+/// awaits a pod, because it gets an owner soon, and for a claim that is being deleted.
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;
     let own = claim.owners.iter().any(|owner| *owner.uid == *pod.uid);

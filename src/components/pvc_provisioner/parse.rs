@@ -1,4 +1,4 @@
-//! What a pod's annotations come to: claims, and notices about the rest.
+//! Parses a pod's annotations into claim requests, and notices about the rest.
 
 use super::{ClaimRequest, Notice, template::Template};
 use crate::objects::{ClaimRequests, claim_requests::RequestingVolume};
@@ -6,9 +6,10 @@ use crate::objects::{ClaimRequests, claim_requests::RequestingVolume};
 const ENABLED: &str = "enabled";
 const TEMPLATE: &str = "pvc";
 
-/// Everything the pod asks for that can be done, in the order of its volumes, and what is wrong with the rest.
+/// The valid claim requests of the pod, in the order of its volumes, and notices about the invalid
+/// ones.
 pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest>, Vec<Notice>) {
-    let mut notices = strange(claim_requests);
+    let mut notices = invalid_annotations(claim_requests);
     let mut claims = Vec::new();
     for wished in &claim_requests.volumes {
         match wish(claim_requests, wished) {
@@ -20,8 +21,8 @@ pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest
     (claims, notices)
 }
 
-/// The volume for which the pod asks for the claim of that name, and the unread text of the
-/// template. None where the pod does not ask for the claim, or has no template for it.
+/// The volume for which the pod requests the claim of that name, and the unparsed template. None
+/// if the pod does not request the claim, or has no template for it.
 pub fn request_for<'a>(
     claim_requests: &'a ClaimRequests,
     claim: &str,
@@ -61,8 +62,8 @@ fn wish(
     }))
 }
 
-/// Annotations that no volume of the pod answers to, or that say nothing.
-fn strange(claim_requests: &ClaimRequests) -> Vec<Notice> {
+/// Notices about annotations that match no volume of the pod, or that are invalid.
+fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
     let annotations = claim_requests.annotations.iter();
     annotations
         .filter_map(|(key, value)| match key.rsplit_once('.') {
@@ -71,7 +72,7 @@ fn strange(claim_requests: &ClaimRequests) -> Vec<Notice> {
                 Some(true) if !has(claim_requests, volume) => Some(Notice::missing_volume(volume)),
                 Some(_) => None,
             },
-            // Without `.enabled` it is put there for later, and says nothing.
+            // A template without `.enabled` is prepared for later use and has no effect.
             Some((volume, TEMPLATE)) if !volume.is_empty() => None,
             _ => Some(Notice::unknown_key(key)),
         })
@@ -87,7 +88,7 @@ fn enabled(claim_requests: &ClaimRequests, volume: &str) -> Option<bool> {
     claim_requests.get(volume, ENABLED).and_then(boolean)
 }
 
-/// As Go's `strconv.ParseBool` reads it, which manifests of the original rely on.
+/// Parses like Go's `strconv.ParseBool`: manifests for plumber-cd's provisioner rely on it.
 fn boolean(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

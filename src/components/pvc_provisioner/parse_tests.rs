@@ -1,4 +1,4 @@
-//! How annotations are read, and which pods ask for a claim.
+//! Parsing of annotations, and which pods request a claim.
 
 use super::{
     caches::users,
@@ -29,7 +29,7 @@ fn claim_requests(annotations: &[(&str, &str)]) -> ClaimRequests {
     ClaimRequests::of(&pod).expect("annotated")
 }
 
-fn told(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
+fn parsed(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
     let (claims, notices) = parse_claim_requests(&claim_requests(annotations));
     let claims = claims.iter().map(|wish| wish.claim.to_string()).collect();
     let reasons = notices.iter().map(|notice| notice.reason).collect();
@@ -47,20 +47,20 @@ fn annotations_are_read() {
         ("b.pvc", TEMPLATE),
     ];
     assert_eq!(
-        told(&both),
+        parsed(&both),
         (vec!["b-claim".into(), "a-claim".into()], vec![]),
         "in the order of the volumes"
     );
     for value in ["1", "t", "T", "TRUE", "true", "True"] {
         assert_eq!(
-            told(&[("a.enabled", value), ("a.pvc", TEMPLATE)]).0,
+            parsed(&[("a.enabled", value), ("a.pvc", TEMPLATE)]).0,
             ["a-claim"],
             "{value}"
         );
     }
     for value in ["0", "f", "F", "FALSE", "false", "False"] {
         assert_eq!(
-            told(&[("a.enabled", value), ("a.pvc", TEMPLATE)]),
+            parsed(&[("a.enabled", value), ("a.pvc", TEMPLATE)]),
             (vec![], vec![]),
             "{value}"
         );
@@ -120,9 +120,9 @@ fn annotations_are_read() {
             &[reasons::INVALID],
         ),
     ] {
-        let (found, said) = told(annotations);
+        let (found, notices) = parsed(annotations);
         assert_eq!(
-            (&found[..], &said[..]),
+            (&found[..], &notices[..]),
             (
                 &claims
                     .iter()
@@ -136,7 +136,7 @@ fn annotations_are_read() {
 }
 
 #[test]
-fn a_claim_is_asked_for_by_its_volume() {
+fn a_claim_is_requested_through_its_volume() {
     let claim_requests = claim_requests(&[
         ("a.enabled", "true"),
         ("a.pvc", "spec: ["),
@@ -165,7 +165,7 @@ fn annotated(name: &str, template: Option<&str>, phase: &str, created: u32) -> P
     serde_json::from_value(pod).expect("a pod")
 }
 
-/// The names of those that ask for the claim, in the order in which they get it.
+/// The names of the pods that request the claim, by rank.
 fn askers(pods: Vec<PodWire>) -> Vec<String> {
     let feed = Feed::<Pod>::filled(pods);
     let users = users(&feed.read(), &ObjectName::new("ns", "c"));
@@ -174,7 +174,7 @@ fn askers(pods: Vec<PodWire>) -> Vec<String> {
 }
 
 #[test]
-fn only_a_pod_whose_template_can_be_read_asks() {
+fn only_a_pod_with_a_valid_template_requests_a_claim() {
     let good = Some(TEMPLATE);
     let pods = vec![
         annotated("broken", Some("spec: ["), "Pending", 1),
@@ -182,15 +182,15 @@ fn only_a_pod_whose_template_can_be_read_asks() {
         annotated("without", None, "Pending", 3),
         annotated("later", good, "Pending", 5),
         annotated("runs", good, "Running", 4),
-        // Its template is not kept.
+        // The template of a pod that has ended is not kept.
         annotated("ended", good, "Succeeded", 0),
     ];
     assert_eq!(askers(pods), ["runs", "later", "ended"]);
 }
 
-/// One after another text costs time, and a workload's pods have the same.
+/// Parsing different texts costs time, and the pods of a workload share one text.
 #[test]
-fn few_templates_are_read_at_a_time() {
+fn the_number_of_parsed_templates_is_limited() {
     let many = |text: fn(u32) -> String| {
         let broken = (0..50).map(|n| annotated(&format!("p{n}"), Some(&text(n)), "Pending", n));
         let good = annotated("good", Some(TEMPLATE), "Pending", 59);

@@ -1,4 +1,5 @@
-//! The reconciler: the same rule for what admission missed, owners for what it made, an end for what nobody came for.
+//! The reconciler: creates the claims that admission missed, sets the owner of the claims that
+//! admission created, and deletes those whose pod does not exist.
 
 use super::{
     Caches, NAME, Options, Subject,
@@ -17,31 +18,31 @@ use crate::{
 use std::{slice::from_ref, sync::Arc, time::Duration};
 
 const GET_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum age of a LIST of pods for a claim to be deleted by it.
+/// Maximum age of a LIST of pods on which the deletion of a claim may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// What the reconciler works with.
+/// The reconciler of pvc-provisioner.
 pub struct PvcProvisionerReconciler {
     /// The watches.
     pub caches: Caches,
-    /// For a claim that is missing.
+    /// Live reads of claims, to confirm that a claim is absent.
     pub live_claims: Arc<LiveGet<Claim>>,
-    /// For a pod that a claim is made for, or given to.
+    /// Live reads of pods, to confirm the owner of a claim.
     pub live_pod: Arc<LiveGet<Pod>>,
-    /// For pods of which none may name a claim.
+    /// Live LISTs of pods, to confirm that no pod names a claim.
     pub live_pods: Arc<SharedList<Pod>>,
     /// The writer.
     pub apply: Arc<Apply>,
-    /// What may be chosen.
+    /// The component's options.
     pub options: Arc<Options>,
-    /// What users were told.
+    /// Events about pods and their claims.
     pub notices: Notices,
-    /// What is remembered of claims that await their pods.
+    /// The claims that await their pods.
     pub waiting: Waiting,
 }
 
 impl PvcProvisionerReconciler {
-    /// Puts in line whatever may need work.
+    /// Adds keys to the queue when claims or pods change.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
         triggers::listen(&self.caches, &self.options.controller_id, queue);
     }
@@ -58,7 +59,7 @@ impl Reconcile for PvcProvisionerReconciler {
     type Key = Subject;
 
     fn candidates(&self) -> Vec<Subject> {
-        self.forget_what_went();
+        self.forget_deleted();
         triggers::candidates(&self.caches, &self.options.controller_id)
     }
 
@@ -126,8 +127,8 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    /// What went while another replica led.
-    fn forget_what_went(&self) {
+    /// Forgets objects that were deleted while another replica led.
+    fn forget_deleted(&self) {
         {
             let claims = self.caches.claims.read();
             self.waiting.retain(|name| claims.get(name).is_some());
@@ -139,20 +140,22 @@ impl PvcProvisionerReconciler {
         );
     }
 
-    /// The watch of claims may be behind that of pods. A claim that exists is not asked for again, not even to be told so: a quota that this
-    /// very claim exhausts would refuse it first.
+    /// Confirms that the claim is absent: the watch of claims may be behind the watch of pods. An
+    /// existing claim is not created again, not even to get a conflict: a quota that this claim
+    /// exhausts would refuse the request first.
     async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Result<(), Retry> {
         let live = self.live_claims.get(name, GET_LIMIT).await;
         let live =
             live.map_err(|error| Retry::new(format!("the claim could not be read: {error}")))?;
         if live.is_some() {
-            // The watch will tell, and then it is looked at again.
+            // The watch delivers the claim, which triggers another reconcile.
             return Ok(());
         }
         self.confirm_users(name, None, users).await
     }
 
-    /// To know that a pod is there takes one read of it, however many others its namespace has; to know that none is takes them all.
+    /// Confirms the users of the claim. One live GET confirms that a pod exists, however many pods
+    /// its namespace has; to confirm that no pod names the claim requires a LIST.
     async fn confirm_users(
         &self,
         name: &ObjectName,

@@ -1,4 +1,5 @@
-//! Whether whoever creates a pod may create claims: without asking, anybody who may create pods gets claims by our rights.
+//! Checks whether the user who creates a pod may create claims. Without the check, everyone who
+//! may create pods gets claims through the permissions of Volume Warden.
 
 use super::Notice;
 use crate::{
@@ -7,21 +8,22 @@ use crate::{
 };
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReviewSpec};
 
-/// See the module.
+/// Checks the permissions of users who create pods.
 pub struct Requesters {
     access: Access,
 }
 
 impl Requesters {
-    /// Asks there.
+    /// Checks with SubjectAccessReviews.
     pub fn new(access: Access) -> Self {
         Self { access }
     }
 
-    /// Nothing where the requester may create claims in the pod's namespace.
+    /// Checks that the requester may create claims in the pod's namespace.
     ///
     /// # Errors
-    /// A sentence for the requester, where it may not or that could not be found out within the request's patience.
+    /// A notice for the requester if it may not, or if the API server did not answer within the
+    /// request's call budget.
     pub async fn check(&self, request: &Request) -> Result<(), Notice> {
         let question = question(&request.user_info, &request.namespace);
         match self.access.allows(question, request.call_budget).await {

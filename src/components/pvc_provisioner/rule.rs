@@ -1,42 +1,43 @@
-//! The rule: what to do about one claim, be it there or asked for.
+//! The rule: decides what to do about one claim that exists or is requested.
 
 use super::{reasons, template::Template};
 use crate::objects::{Claim, ControllerId};
 use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// The mark is written a moment before the claim is, by another clock. One that is further off was written on another claim, which this
-/// one was restored or copied from. Both times are of the claim's creation: for how long the claim
-/// keeps the mark does not matter.
+/// Maximum difference, in seconds, between the marker and the claim's creation. Volume Warden
+/// writes the marker shortly before the API server creates the claim, by another clock. A marker
+/// that is further off belongs to another claim, from which this one was restored or copied. Both
+/// times are of the claim's creation: for how long the claim keeps the marker does not matter.
 const CLOCKS_APART: u64 = 600;
 
 /// A pending claim that has not changed for this long may be written.
 ///
 /// kube-controller-manager, the scheduler and the provisioner react to a change of a claim, and
-/// write the claim at the version that they read. A write of another client in between makes
-/// theirs fail with a conflict, and kube-controller-manager tries again at its next resync, up to
-/// 15 s later. Between their read and their write lies little more than the wait for the rate
-/// limit of their client, which is two minutes where 300 claims are created at once. Ten minutes
-/// after the last change none is about to write.
+/// write the claim at the version that they read. A write of another client in between makes that
+/// write fail with a conflict, and kube-controller-manager retries at its next resync, up to 15 s
+/// later. The time between read and write is little more than the wait for the client's rate
+/// limit, which is two minutes when 300 claims are created at once. Ten minutes after the last
+/// change none of these controllers is about to write.
 pub const QUIET: Duration = Duration::from_secs(600);
 
-/// What is known of the claim's name.
+/// What the rule looks at for one claim name.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// The claim of that name, if there is one.
+    /// The claim of that name, if it exists.
     pub claim: Option<&'a Claim>,
     /// The pods that name it.
     pub users: &'a [User],
-    /// What the decision rests on need not be read live any more: that there is no claim, and the
-    /// pod to create it for; which pods name a claim that awaits one.
+    /// Whether a live read has confirmed the evidence: that the claim is absent, and the pod to
+    /// create it for; or which pods name a claim that awaits its pod.
     pub confirmed: bool,
     /// What this process remembers of a claim that awaits its pod.
     pub wait: Wait,
 }
 
 impl<'a> View<'a> {
-    /// The pod that the decision is for, of those that ask: where there is no claim, or not for
-    /// long, only one that waits for it.
+    /// The pod that the decision concerns, among those that request the claim. If the claim does
+    /// not exist or is being deleted, only a pod that waits for it counts.
     pub fn candidate(&self) -> Option<&'a User> {
         let stays = self.claim.is_some_and(|claim| !claim.deleting);
         let wanted = |user: &&User| user.asks.is_some() && (stays || user.waits());
@@ -47,53 +48,53 @@ impl<'a> View<'a> {
 }
 
 /// What this process remembers of a claim that awaits its pod. Durations are measured by the clock
-/// of this process: clocks of two machines need not agree.
+/// of this process, because clocks of two machines may differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// Since the first look at the claim.
+    /// Time since this process first saw the claim.
     pub waited: Duration,
-    /// Since the first look at the claim in its present version.
+    /// Time since this process first saw the claim's current version.
     pub unchanged: Duration,
-    /// The uid of the pod that was last seen to ask for the claim. The claim was created for it,
-    /// as far as this process knows.
+    /// The uid of the pod that was last seen to request the claim. As far as this process knows,
+    /// the claim was created for that pod.
     pub seen: Option<Box<str>>,
 }
 
 /// A pod that names the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
-    /// It is being deleted.
+    /// The pod is being deleted.
     pub deleting: bool,
-    /// It has ended: phase Succeeded or Failed.
+    /// The pod has ended: phase Succeeded or Failed.
     pub ended: bool,
-    /// It runs, or has ended.
+    /// The pod runs, or has ended.
     pub started: bool,
-    /// When it was created, in seconds since 1970.
+    /// Creation time of the pod, in seconds since 1970.
     pub created: i64,
-    /// Its name.
+    /// The pod's name.
     pub name: Box<str>,
-    /// Its uid.
+    /// The pod's uid.
     pub uid: Box<str>,
-    /// The volume for which it asks for the claim; nothing where it only uses it. A pod whose
-    /// template cannot be read asks for nothing.
+    /// The volume for which the pod requests the claim; none if the pod only uses the claim. A pod
+    /// whose template is invalid requests nothing.
     pub asks: Option<Box<str>>,
-    /// What it asks the claim to be; nothing where that is not known any more, because it has
-    /// ended.
+    /// The template of the claim; none if the pod has ended, because the template is not kept.
     pub template: Option<Arc<Template>>,
 }
 
-/// See [`User::rank`].
+/// The sort key of [`User::rank`].
 pub type Rank<'a> = ([bool; 3], i64, [&'a str; 2]);
 
 impl User {
-    /// It asks for the claim, and would use it.
+    /// Whether the pod requests the claim and has yet to start.
     fn waits(&self) -> bool {
         self.asks.is_some() && !self.started && !self.deleting
     }
 
-    /// Of several pods that ask for a claim it belongs to the one with the least rank: to the one
-    /// that was created first, unless another one was seen before. A pod that has ended, or is
-    /// being deleted, is last: the claim would be deleted with it while another pod needs it.
+    /// The rank of the pod. If several pods request a claim, it belongs to the pod with the lowest
+    /// rank: the one that was created first, unless another one was seen before. A pod that has
+    /// ended or is being deleted ranks last: the claim would be deleted with it while another pod
+    /// needs it.
     pub fn rank(&self, seen: Option<&str>) -> Rank<'_> {
         let other = seen != Some(&*self.uid);
         (
@@ -104,41 +105,43 @@ impl User {
     }
 }
 
-/// What the rule has to know of the options.
+/// The options that the rule depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// Ours.
+    /// The controller id of this installation.
     pub controller_id: &'a ControllerId,
-    /// How long a claim may await a pod that was never seen.
+    /// Maximum time that a claim may await a pod that was never seen.
     pub grace: Duration,
     /// Only admission may create claims.
     pub admission_only: bool,
 }
 
-/// What the rule answers.
+/// The result of the rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision<'a> {
-    /// Nothing is to be done.
+    /// Do nothing, for this reason.
     Leave(&'static str),
-    /// Read live what the decision rests on, and ask again.
+    /// Confirm the evidence by a live read, and decide again.
     Confirm,
-    /// Create it for this pod.
+    /// Create the claim for this pod.
     Create(&'a User),
-    /// This pod waits for it in vain.
+    /// Publish why the claim is not created for this pod, for this reason.
     Refuse(&'a User, &'static str),
-    /// It was made for this pod, but must not be written yet: only remember that the pod was seen.
+    /// Remember that this pod was seen. The claim was created for it, but must not be written yet.
     Await(&'a User),
-    /// Make the pod its owner: it was made for it.
+    /// Make this pod the owner of the claim, which was created for it.
     Give(&'a User),
-    /// Take the mark off: the pod it was made for never came, or is gone, but another one uses it.
+    /// Remove the marker: the pod that the claim was created for does not exist, but another pod
+    /// uses the claim.
     Keep,
-    /// Delete it: the pod it was made for never came, or is gone.
+    /// Delete the claim: the pod that it was created for does not exist, and no other pod names
+    /// it.
     Collect,
-    /// Look again after so long.
+    /// Decide again after this time.
     Later(Duration),
 }
 
-/// What to do about the claim.
+/// Decides what to do about the claim.
 pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a> {
     match view.claim {
         None => absent(view, terms),
@@ -159,8 +162,8 @@ pub fn depends_on_users(claim: Option<&Claim>, controller_id: &ControllerId) -> 
     claim.is_none_or(|claim| claim.deleting || awaits_pod(claim, controller_id))
 }
 
-/// The claim was made by us at admission, and has no owner yet. A claim that somebody owns goes
-/// with that owner, and one whose mark is not its own was not marked by us.
+/// Whether Volume Warden created the claim at admission and it has no owner yet. A claim with an
+/// owner is deleted with that owner. A marker that belongs to another claim does not count.
 pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
     let labels = claim.managed_by.as_ref();
     let label = labels.and_then(|labels| labels.provisioner.as_deref());
@@ -179,8 +182,8 @@ fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a> {
     }
 }
 
-/// `writable`: no other controller is about to write the claim. A deletion need not wait for that:
-/// what others were about to write has no use any more.
+/// `writable`: no other controller is about to write the claim. A deletion does not wait for that:
+/// the pending writes of other controllers are not needed any more.
 fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a> {
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),
@@ -190,8 +193,8 @@ fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a
     }
 }
 
-/// No pod asks for the claim. The grace is for a pod that is still to be stored; one that was seen
-/// was.
+/// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet;
+/// a pod that was seen was stored.
 fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a> {
     let left = match view.wait.seen {
         Some(_) => Duration::ZERO,

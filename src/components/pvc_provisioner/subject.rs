@@ -1,14 +1,16 @@
-//! What the reconciler looks at.
+//! The keys of the reconciler's queue.
 
 use crate::objects::ObjectName;
 use std::fmt;
 
-/// See the module. Claims are looked at one by one, so that none of a pod's holds up another.
+/// A key of the reconciler. Claims are reconciled one by one, so that no claim of a pod delays
+/// another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// The name of a claim, whether it exists or is asked for: to create it, to give it to its pod, to collect it.
+    /// The name of a claim that exists or is requested: to create it, to set its owner, to delete
+    /// it.
     Claim(ObjectName),
-    /// A pod with annotations: to say what is wrong with them.
+    /// A pod with annotations: to publish errors in them.
     Pod(ObjectName),
 }
 

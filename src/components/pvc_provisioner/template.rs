@@ -1,8 +1,9 @@
-//! The claim that a pod's annotation describes: one YAML or JSON document, read as it is written.
+//! The claim that a pod's annotation describes: one YAML or JSON document.
 //!
-//! Who may write annotations on pods writes this text, and it is parsed while a pod's creation waits. So what is not needed to write
-//! a claim is refused (anchors, aliases, merge keys, tags, a second document), and the rest is bounded. A field that is not known
-//! here is told of and kept: the API server may be newer, and has the last word.
+//! Everyone who may annotate pods can write this text, and it is parsed while a pod's creation
+//! waits. Therefore syntax that a claim does not need is refused (anchors, aliases, merge keys,
+//! tags, a second document), and the rest is bounded. Unknown fields are reported and kept: the
+//! API server may be newer, and decides.
 
 mod document;
 mod error;
@@ -20,19 +21,20 @@ use error::Fault;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 
-/// A longer text is not even looked at. A claim needs a few hundred bytes; all annotations of a pod together may have 256 KiB.
+/// Maximum length of a template in bytes. A claim needs a few hundred bytes; all annotations of a
+/// pod together may have 256 KiB.
 pub const LIMIT: usize = 16 * 1024;
 
-/// Levels of nested maps and lists.
+/// Maximum nesting depth of maps and lists.
 const DEPTH: usize = 16;
-/// Keys, values, maps and lists. A claim has about thirty.
+/// Maximum number of keys, values, maps and lists. A claim has about thirty.
 const NODES: usize = 300;
 
-/// Annotations that begin with this are ours alone.
-const OURS: &str = "volume-warden.dev/";
+/// Prefix of the annotations that only Volume Warden may set.
+const RESERVED_PREFIX: &str = "volume-warden.dev/";
 
-/// Of `metadata`, what the API server sets, or what another field makes meaningless.
-const NOT_THE_TEMPLATES: [&str; 9] = [
+/// Fields of `metadata` that the API server sets, or that another field makes meaningless.
+const DROPPED_METADATA: [&str; 9] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -44,30 +46,33 @@ const NOT_THE_TEMPLATES: [&str; 9] = [
     "selfLink",
 ];
 
-/// A claim as it was written, without what is not the template's to say.
+/// A claim as its author wrote it, without the fields that a template may not set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     object: Map<String, Value>,
     unknown_fields: Vec<UnknownField>,
 }
 
-/// What is not the template's to say.
+/// The fields of a new claim that the template may not set.
 #[derive(Clone, Debug)]
 pub struct Birth<'a> {
-    /// The pod's.
+    /// The pod's namespace.
     pub namespace: &'a str,
     /// The name that the pod's volume gives the claim.
     pub name: &'a str,
-    /// Who makes the claim.
+    /// The controller id of the installation that creates the claim.
     pub controller_id: &'a str,
-    /// The pod, once it is stored.
+    /// The pod, if it is stored.
     pub owner: Option<OwnerReference>,
-    /// Since when the claim waits for a pod that is not stored yet.
+    /// The time since which the claim awaits a pod that is not stored yet.
     pub awaiting_since: Option<&'a str>,
 }
 
 impl Template {
-    /// Reads the text, or says what is wrong with it.
+    /// Parses the text.
+    ///
+    /// # Errors
+    /// The first syntax error, exceeded limit, or deviation from the shape of a claim.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         if text.len() > LIMIT {
             return Err(TemplateError::whole(Fault::TooLong(text.len())));
@@ -82,7 +87,7 @@ impl Template {
         })
     }
 
-    /// Fields that no claim has as far as is known here, in the order of the text.
+    /// The fields that Volume Warden does not know, in the order of the text.
     pub fn unknown_fields(&self) -> &[UnknownField] {
         &self.unknown_fields
     }
@@ -112,22 +117,22 @@ impl Template {
     }
 }
 
-/// The template's, and by which we know our own.
+/// The template's labels, and the label by which Volume Warden recognizes its claims.
 fn labels(mut labels: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Value> {
     labels.insert(PROVISIONER_LABEL.to_owned(), json!(birth.controller_id));
     labels
 }
 
-/// The template's, except what would pass for ours.
+/// The template's annotations, except those that only Volume Warden may set.
 fn annotations(mut annotations: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Value> {
-    annotations.retain(|key, _| !key.starts_with(OURS));
+    annotations.retain(|key, _| !key.starts_with(RESERVED_PREFIX));
     if let Some(since) = birth.awaiting_since {
         annotations.insert(AWAITING_POD.to_owned(), json!(since));
     }
     annotations
 }
 
-/// The template's, and the one that every claim gets.
+/// The template's finalizers, and the one that every claim gets.
 fn finalizers(written: Option<Value>) -> Vec<Value> {
     let mut finalizers = match written {
         Some(Value::Array(finalizers)) => finalizers,
@@ -142,11 +147,11 @@ fn finalizers(written: Option<Value>) -> Vec<Value> {
 fn strip(object: &mut Map<String, Value>) {
     object.remove("status");
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        metadata.retain(|field, _| !NOT_THE_TEMPLATES.contains(&&**field));
+        metadata.retain(|field, _| !DROPPED_METADATA.contains(&&**field));
     }
 }
 
-/// A map that may be absent, or null. It is nothing else: its shape has been checked.
+/// Removes and returns a map, empty if the field is absent or null. The shape has been checked.
 fn take(object: &mut Map<String, Value>, field: &str) -> Map<String, Value> {
     match object.remove(field) {
         Some(Value::Object(map)) => map,

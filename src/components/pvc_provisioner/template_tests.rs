@@ -1,4 +1,4 @@
-//! What is read of a template, what is refused and with which words, and what is made of it.
+//! Parsing of templates, the errors, and the resulting manifests.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn claim(rest: &str) -> Template {
     Template::parse(&format!("{HEAD}{rest}")).unwrap_or_else(|error| panic!("{error}: {rest}"))
 }
 
-/// What is said to a text that is refused.
+/// The error for a text that is refused.
 fn refusal(text: &str) -> String {
     let refusal = Template::parse(text).expect_err(text);
     refusal.to_string()
@@ -52,7 +52,7 @@ fn nasty_documents_are_refused() {
 
 /// DP-10, DP-11
 #[test]
-fn what_is_no_claim_is_refused_with_its_place() {
+fn errors_state_their_position() {
     let head = |rest: &str| format!("{HEAD}{rest}");
     for (text, answer) in [
         (String::new(), "the template is empty"),
@@ -148,9 +148,9 @@ fn what_is_no_claim_is_refused_with_its_place() {
     }
 }
 
-/// An Event and an admission warning are read on one line, and cut when they are long.
+/// Events and admission warnings are shown on one line, and truncated when they are long.
 #[test]
-fn what_is_said_is_short_and_on_one_line() {
+fn errors_are_short_and_on_one_line() {
     let long = "漢\n".repeat(1000);
     let quoted = json!(long).to_string();
     for text in [
@@ -173,7 +173,7 @@ fn what_is_said_is_short_and_on_one_line() {
 
 /// DP-15, DP-16
 #[test]
-fn unknown_fields_are_told_of_and_kept() {
+fn unknown_fields_are_reported_and_kept() {
     for (rest, fields) in [
         (
             "spec:\n  storageClassName: fast\n  volumeMode: Block\n",
@@ -209,12 +209,12 @@ fn unknown_fields_are_told_of_and_kept() {
                 "line 4, column 12: unknown field \"metadata.label\"",
             ],
         ),
-        // Somebody else's words, or what is dropped anyway.
+        // Labels have any key, and these fields are dropped anyway.
         (
             "metadata: {labels: {zone: a}, uid: 5, managedFields: 1}\nstatus: {phase: [], zone: a}\n",
             vec![],
         ),
-        // Not for us to judge: the API server takes a number for a quantity.
+        // No error: the API server accepts a number for a quantity.
         ("spec: {resources: {requests: {storage: 1}}}\n", vec![]),
         (
             "spec: {accessmodes: [a], resources: {requests: {storage: 1}}}\n",
@@ -278,7 +278,7 @@ fn values_mean_what_they_look_like() {
 
 /// DP-13
 #[test]
-fn what_is_not_the_templates_to_say_is_replaced() {
+fn fields_that_a_template_may_not_set_are_replaced() {
     let template = claim(
         "metadata:\n  name: mine\n  namespace: elsewhere\n  generateName: any-\n  uid: u\n  resourceVersion: '5'\n  generation: 3\n  \
          selfLink: x\n  creationTimestamp: null\n  deletionTimestamp: x\n  deletionGracePeriodSeconds: 0\n  managedFields: []\n  \
@@ -305,7 +305,7 @@ fn what_is_not_the_templates_to_say_is_replaced() {
 
 /// DP-14
 #[test]
-fn labels_annotations_and_finalizers_are_kept_and_joined_by_ours() {
+fn labels_annotations_and_finalizers_are_kept_and_extended() {
     let template = claim(
         "metadata:\n  labels:\n    app: ci\n    dynamic-pvc-provisioner.kubernetes.io/managed-by: them\n  annotations:\n    note: x\n    \
          volume-warden.dev/awaiting-pod: '1970-01-01T00:00:00Z'\n    volume-warden.dev/other: x\n  finalizers: [example.com/hold]\n",
@@ -338,9 +338,9 @@ fn labels_annotations_and_finalizers_are_kept_and_joined_by_ours() {
     );
 }
 
-/// The API server takes null for what is not there, and so do tools that write it.
+/// The API server treats null as absent, and some tools write it.
 #[test]
-fn null_is_as_good_as_nothing() {
+fn null_means_absent() {
     let nothing = claim("").manifest(&birth());
     let null = "metadata: {labels: null, annotations: ~, finalizers:, ownerReferences: null}\n";
     for rest in ["metadata:\n", null] {
@@ -355,7 +355,7 @@ fn a_template_may_be_as_long_as_the_limit() {
     assert!(Template::parse(&(text + "#")).is_err());
 }
 
-/// A claim that is mostly explained is small all the same.
+/// Comments do not count towards the limit of nodes.
 #[test]
 fn comments_do_not_count() {
     let comments = "  # why\n".repeat(900);
@@ -371,9 +371,9 @@ fn comments_do_not_count() {
     assert_eq!(list["x"], json!([["a"]]));
 }
 
-/// Also in the middle of something, or between characters that take several bytes each.
+/// Truncated texts never panic, whether cut in a value or between multi-byte characters.
 #[test]
-fn a_text_may_end_anywhere() {
+fn truncated_texts_do_not_panic() {
     let flow = "{é: [\"漢\\ud83d\\ude00\", '字' ],\n ö: \"😀\"";
     let text = format!("{HEAD}spec: {flow}}}\n# 😀\n");
     let spec = HEAD.len() + "spec: ".len();

@@ -20,7 +20,7 @@ fn claim(changes: Value) -> Claim {
     wire.into()
 }
 
-/// A pod that uses the claim, and where `asks` is the one it is made for; it has started unless it `waits`.
+/// A pod that uses the claim, and requests it if `asks`. It has started unless it `waits`.
 fn user(name: &str, asks: bool, waits: bool) -> User {
     User {
         deleting: false,
@@ -82,9 +82,9 @@ fn judged(view: View<'_>, admission_only: bool) -> Decision<'_> {
     decide(view, terms)
 }
 
-/// DP-01, DP-19, DP-20: only for a pod that waits, and only once it is known that there is none.
+/// DP-01, DP-19, DP-20: only for a pod that waits, and only once the claim's absence is confirmed.
 #[test]
-fn a_claim_is_made_for_a_pod_that_waits() {
+fn a_claim_is_created_for_a_pod_that_waits() {
     let waits = [user("a", true, true)];
     assert_eq!(decided(None, &waits, false, 0), "confirm");
     assert_eq!(decided(None, &waits, true, 0), "create a");
@@ -97,9 +97,9 @@ fn a_claim_is_made_for_a_pod_that_waits() {
     }
 }
 
-/// Who asked is known at admission only.
+/// The requester is known only at admission.
 #[test]
-fn where_requesters_are_authorized_the_background_makes_no_claim() {
+fn with_authorize_requester_the_reconciler_creates_no_claim() {
     let waits = [user("a", true, true)];
     assert_eq!(decided_by(None, &waits, false, 0, true), "confirm");
     assert_eq!(
@@ -110,7 +110,7 @@ fn where_requesters_are_authorized_the_background_makes_no_claim() {
 
 /// DP-17, DP-18.
 #[test]
-fn what_exists_is_used_and_what_is_going_is_waited_for() {
+fn an_existing_claim_is_used_and_a_terminating_one_awaited() {
     let waits = [user("a", true, true)];
     let unmarked = claim(json!({"metadata": {"annotations": null}}));
     assert_eq!(decided(Some(&unmarked), &waits, false, 0), "leave Exists");
@@ -125,9 +125,9 @@ fn what_exists_is_used_and_what_is_going_is_waited_for() {
     );
 }
 
-/// Of those that live it is the one that was created first, whether it runs already or not.
+/// Of the pods that have not ended, the first created one gets the claim, whether it runs or not.
 #[test]
-fn a_marked_claim_is_given_to_the_pod_that_came_first() {
+fn a_marked_claim_is_given_to_the_first_created_pod() {
     let marked = claim(json!({}));
     let created = |name, created, waits| User {
         created,
@@ -155,7 +155,7 @@ fn a_marked_claim_is_given_to_the_pod_that_came_first() {
     }
 }
 
-/// It was told that the claim is its own.
+/// An Event on that pod states that the claim was created for it.
 #[test]
 fn a_marked_claim_stays_with_the_pod_that_was_seen_first() {
     let marked = claim(json!({}));
@@ -186,9 +186,9 @@ fn waited(unchanged: u64, seen: bool) -> Wait {
     }
 }
 
-/// The binder, the scheduler or a provisioner may be about to write it, and would fail.
+/// The binder, the scheduler or a provisioner may be about to write the claim, and would fail.
 #[test]
-fn a_pending_claim_is_not_written_before_it_was_quiet_for_long() {
+fn a_pending_claim_is_written_only_after_a_quiet_period() {
     let asker = [user("a", true, true)];
     let another = [user("b", false, true)];
     for (phase, unchanged, asked, used) in [
@@ -212,10 +212,10 @@ fn a_pending_claim_is_not_written_before_it_was_quiet_for_long() {
     }
 }
 
-/// The grace is for a pod that is still to come. Without a live look nothing is deleted, and what
-/// another pod uses is not deleted at all.
+/// The grace period is for a pod that is not stored yet. Nothing is deleted without a live LIST,
+/// and a claim that another pod uses is never deleted.
 #[test]
-fn a_claim_whose_pod_was_seen_is_collected_as_soon_as_it_is_gone() {
+fn a_claim_whose_pod_was_seen_is_collected_once_the_pod_is_deleted() {
     let another = [user("b", false, true)];
     for phase in ["Pending", "Bound"] {
         let claim = claim(json!({"status": {"phase": phase}}));
@@ -244,7 +244,7 @@ fn a_claim_whose_pod_was_seen_is_collected_as_soon_as_it_is_gone() {
 }
 
 #[test]
-fn a_marked_claim_is_collected_when_nobody_comes_and_kept_when_another_does() {
+fn a_marked_claim_without_a_pod_is_collected_and_with_another_user_kept() {
     let marked = claim(json!({}));
     let another = [user("a", false, true)];
     for (waited, confirmed, alone, used) in [
@@ -261,7 +261,7 @@ fn a_marked_claim_is_collected_when_nobody_comes_and_kept_when_another_does() {
     }
 }
 
-/// Only our own mark makes an orphan.
+/// Only a marker that Volume Warden wrote on this claim makes it an orphan.
 #[test]
 fn other_claims_are_never_collected() {
     let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
@@ -270,12 +270,12 @@ fn other_claims_are_never_collected() {
             json!({"annotations": null}),
             "labelled by hand, or its owner was removed to keep the data",
         ),
-        (json!({"labels": null}), "not ours"),
+        (json!({"labels": null}), "no label of Volume Warden"),
         (
             json!({"labels": {PROVISIONER_LABEL: "another"}}),
             "another's",
         ),
-        (json!({"ownerReferences": owner}), "somebody's already"),
+        (json!({"ownerReferences": owner}), "has an owner"),
         (
             json!({"annotations": {"volume-warden.dev/awaiting-pod": "yes"}}),
             "marked by hand",

@@ -1,4 +1,4 @@
-//! What puts a claim or a pod in line.
+//! Which changes of claims and pods add keys to the queue.
 
 use super::{caches::Caches, rule::awaits_pod, subject::Subject};
 use crate::{
@@ -8,9 +8,9 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
 
-/// Puts in line whatever a change may concern.
+/// Adds the keys that a change concerns to the queue.
 pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQueue<Subject>>) {
-    let (line, claims) = (queue.clone(), caches.claims.clone());
+    let (added, claims) = (queue.clone(), caches.claims.clone());
     let id = controller_id.clone();
     caches.pods.listen(move |change| {
         let awaits = |name: &ObjectName| {
@@ -19,18 +19,18 @@ pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQue
         };
         pod_changed(change, awaits)
             .into_iter()
-            .for_each(|subject| line.add(subject));
+            .for_each(|subject| added.add(subject));
     });
-    let (line, all) = (queue.clone(), caches.clone());
+    let (added, all) = (queue.clone(), caches.clone());
     let id = controller_id.clone();
     caches.claims.listen(move |change| {
         claim_changed(change, &all, &id)
             .into_iter()
-            .for_each(|subject| line.add(subject));
+            .for_each(|subject| added.add(subject));
     });
 }
 
-/// Everything that may need work.
+/// All keys that may need work.
 pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject> {
     let awaiting = |claim: &Claim| awaits_pod(claim, controller_id);
     let claims = caches.claims.read().names_where(awaiting);
@@ -47,8 +47,10 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
     subjects
 }
 
-/// A pod that asks is looked at when what it asks for changes, not with every change of its status: what the API server refused once
-/// would be asked for again each time. A pod that is gone may have been what a claim without an owner was kept for.
+/// The keys that a change of a pod concerns. A pod is reconciled when its requests change, not
+/// with every change of its status: otherwise a claim that the API server refused would be
+/// requested again each time. A deleted pod may be the only user for which a claim without an
+/// owner was kept.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
     if change.old.map(asked_by) == change.new.map(asked_by) {
         return Vec::new();
@@ -65,7 +67,8 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
     subjects
 }
 
-/// A claim that awaits its pod is looked at; when another one comes, goes or gets an owner, so are the pods that ask for it.
+/// The keys that a change of a claim concerns: the claim if it awaits its pod; otherwise the claim
+/// and the pods that request it, when it is created or deleted or its owners change.
 fn claim_changed(
     change: &Change<'_, Claim>,
     caches: &Caches,
@@ -84,12 +87,12 @@ fn claim_changed(
     pods.chain([Subject::Claim(change.name.clone())]).collect()
 }
 
-/// What of a pod matters here.
+/// The fields of a pod whose change matters.
 fn asked_by(pod: &Arc<Pod>) -> (&str, Option<&ClaimRequests>) {
     (&pod.uid, pod.claim_requests.as_deref())
 }
 
-/// What of a claim matters to the pods that ask for it.
+/// The fields of a claim that matter to the pods that request it.
 fn standing_of(claim: &Arc<Claim>) -> (&str, bool, &[OwnerReference]) {
     (&claim.uid, claim.deleting, &claim.owners)
 }
@@ -127,7 +130,7 @@ mod tests {
         Pod::track(pod(changes)).map(Arc::new)
     }
 
-    fn woken_by_pod(old: Option<Arc<Pod>>, new: Option<Arc<Pod>>, awaits: bool) -> Vec<String> {
+    fn triggered_by_pod(old: Option<Arc<Pod>>, new: Option<Arc<Pod>>, awaits: bool) -> Vec<String> {
         let name = ObjectName::new("ns", "p");
         let change = Change {
             name: &name,
@@ -135,25 +138,25 @@ mod tests {
             new: new.as_ref(),
             tombstone: false,
         };
-        let woken = pod_changed(&change, |_| awaits).into_iter();
-        woken.map(|subject| subject.to_string()).collect()
+        let triggered = pod_changed(&change, |_| awaits).into_iter();
+        triggered.map(|subject| subject.to_string()).collect()
     }
 
     #[test]
-    fn a_pod_wakes_what_it_asks_for_when_that_changes() {
+    fn a_pod_triggers_its_claims_when_its_requests_change() {
         let asks = || compact(json!({}));
         let plain = || compact(json!({"metadata": {"annotations": null}}));
         let all = ["claim ns/c", "pod ns/p"];
-        assert_eq!(woken_by_pod(None, asks(), false), all);
+        assert_eq!(triggered_by_pod(None, asks(), false), all);
         let status = json!({"status": {"conditions": [{"type": "PodScheduled"}]}});
-        assert!(woken_by_pod(asks(), compact(status), false).is_empty());
+        assert!(triggered_by_pod(asks(), compact(status), false).is_empty());
         let runs = compact(json!({"status": {"phase": "Running"}}));
-        assert!(!woken_by_pod(asks(), runs, false).is_empty());
-        assert_eq!(woken_by_pod(asks(), None, false), all);
-        // It only uses the claim, which may have been kept for it.
-        assert!(woken_by_pod(None, plain(), true).is_empty());
-        assert!(woken_by_pod(plain(), None, false).is_empty());
-        assert_eq!(woken_by_pod(plain(), None, true), ["claim ns/c"]);
+        assert!(!triggered_by_pod(asks(), runs, false).is_empty());
+        assert_eq!(triggered_by_pod(asks(), None, false), all);
+        // The pod only uses the claim, which may have been kept for it.
+        assert!(triggered_by_pod(None, plain(), true).is_empty());
+        assert!(triggered_by_pod(plain(), None, false).is_empty());
+        assert_eq!(triggered_by_pod(plain(), None, true), ["claim ns/c"]);
     }
 
     fn claim(changes: Value) -> Option<Arc<Claim>> {
@@ -164,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_wakes_the_pods_that_ask_for_it() {
-        let woken = |pods: Vec<PodWire>, old: &Option<Arc<Claim>>, new: &Option<Arc<Claim>>| {
+    fn a_claim_triggers_the_pods_that_request_it() {
+        let triggered = |pods: Vec<PodWire>, old: &Option<Arc<Claim>>, new: &Option<Arc<Claim>>| {
             let caches = Caches {
                 claims: Feed::filled(Vec::new()),
                 pods: Feed::filled(pods),
@@ -177,9 +180,9 @@ mod tests {
                 new: new.as_ref(),
                 tombstone: false,
             };
-            let woken = claim_changed(&change, &caches, &ControllerId::default()).into_iter();
-            let woken: Vec<_> = woken.map(|subject| subject.to_string()).collect();
-            woken.join(", ")
+            let triggered = claim_changed(&change, &caches, &ControllerId::default()).into_iter();
+            let triggered: Vec<_> = triggered.map(|subject| subject.to_string()).collect();
+            triggered.join(", ")
         };
         let asks = || vec![pod(json!({}))];
         let (there, bound) = (
@@ -192,11 +195,11 @@ mod tests {
             "labels": {"dynamic-pvc-provisioner.kubernetes.io/managed-by": ControllerId::default().as_str()},
             "annotations": {"volume-warden.dev/awaiting-pod": "2026-01-01T00:00:00Z"}}}));
         let both = "pod ns/p, claim ns/c";
-        assert_eq!(woken(asks(), &there, &None), both);
-        assert_eq!(woken(asks(), &there, &going), both);
-        assert_eq!(woken(asks(), &there, &bound), "");
-        assert_eq!(woken(asks(), &None, &marked), both);
-        assert_eq!(woken(vec![], &None, &marked), "claim ns/c");
-        assert_eq!(woken(vec![], &there, &None), "");
+        assert_eq!(triggered(asks(), &there, &None), both);
+        assert_eq!(triggered(asks(), &there, &going), both);
+        assert_eq!(triggered(asks(), &there, &bound), "");
+        assert_eq!(triggered(asks(), &None, &marked), both);
+        assert_eq!(triggered(vec![], &None, &marked), "claim ns/c");
+        assert_eq!(triggered(vec![], &there, &None), "");
     }
 }

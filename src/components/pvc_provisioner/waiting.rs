@@ -1,9 +1,10 @@
-//! What is remembered of each claim that awaits its pod: for how long it has been known here,
-//! since when it has not changed, and which pod was seen to ask for it.
+//! Remembers each claim that awaits its pod: when this process first saw it, when it last changed,
+//! and which pod was seen to request it.
 //!
-//! By our own clock and from our own first look, because the clock that wrote the mark is another machine's; and so a claim that was
-//! there before us has the whole grace before it. A successor remembers nothing: it gives the
-//! whole grace to a claim whose pod is gone by then.
+//! Times are measured by the clock of this process, because another machine's clock wrote the
+//! marker. Therefore a claim that existed before this process started gets the full grace period.
+//! A new leader remembers nothing: it gives the full grace period to a claim whose pod is deleted
+//! by then.
 
 use super::rule::Wait;
 use crate::objects::{Claim, ObjectName};
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 type Memories = HashMap<ObjectName, Memory>;
 
-/// See the module.
+/// The claims that await their pods, in memory only.
 #[derive(Debug, Default)]
 pub struct Waiting {
     memories: Mutex<Memories>,
@@ -27,7 +28,7 @@ struct Memory {
     since: Instant,
     version: Box<str>,
     unchanged_since: Instant,
-    /// The uid of the last pod that was seen to ask for the claim.
+    /// The uid of the last pod that was seen to request the claim.
     pod: Option<Box<str>>,
 }
 
@@ -45,7 +46,7 @@ impl Memory {
 }
 
 impl Waiting {
-    /// What is remembered of the claim, from the first time this was asked.
+    /// What is remembered of the claim. The first call begins the record.
     pub fn look(&self, name: &ObjectName, claim: &Claim) -> Wait {
         let mut memories = self.lock();
         let memory = memories
@@ -65,8 +66,8 @@ impl Waiting {
         }
     }
 
-    /// The pod of the uid `pod` asks for the claim, which was looked at before. Returns whether
-    /// that is news.
+    /// Records that the pod with the uid `pod` requests the claim. Returns whether that is new;
+    /// false for a claim without a record.
     pub fn see(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
         let mut memories = self.lock();
         let memory = memories.get_mut(name).filter(|each| each.uid == claim.uid);
@@ -74,12 +75,12 @@ impl Waiting {
         before.is_some_and(|before| before.as_deref() != Some(pod))
     }
 
-    /// The claim does not wait any more.
+    /// Removes the record of a claim that does not wait any more.
     pub fn forget(&self, name: &ObjectName) {
         self.lock().remove(name);
     }
 
-    /// Forgets all others.
+    /// Removes all other records.
     pub fn retain(&self, waits: impl Fn(&ObjectName) -> bool) {
         self.lock().retain(|name, _| waits(name));
     }
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_claim_waits_from_when_it_was_first_looked_at() {
+    async fn the_wait_begins_when_the_claim_is_first_seen() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
         let look = |uid, version| {
             let wait = waiting.look(&name, &claim(uid, version));
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_is_news_once() {
+    async fn see_returns_true_once_per_pod() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
         let (first, second) = (claim("1", "1"), claim("2", "2"));
         assert_eq!(waiting.look(&name, &first).seen, None);

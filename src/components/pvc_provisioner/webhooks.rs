@@ -1,7 +1,8 @@
-//! The webhook at admission: the claims of an annotated pod are made before the pod is stored.
+//! The webhook that creates the claims of an annotated pod before the pod is stored.
 //!
-//! It is a validating webhook although it validates little: those are called last, so the pod is as it will be stored, and one that the
-//! API's own validation or Pod Security refuses never gets here. Only quota refuses later, and then the claim is collected.
+//! It is a validating webhook although it validates little: the API server calls those last. The
+//! pod is then as it will be stored, and a pod that API validation or Pod Security refuses never
+//! reaches the webhook. Only a quota refuses later; the claim is then collected.
 
 use super::{
     Caches, ClaimRequest, NAME, Notice, Options, Requesters,
@@ -20,28 +21,30 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// The API server may cut a longer warning.
+/// Maximum length of a warning in bytes; the API server may truncate a longer one.
 const WARNING_LIMIT: usize = 250;
 
-/// What the webhook works with.
+/// The webhook for annotated pods.
 pub struct PodWebhook {
     /// The watches.
     pub caches: Caches,
     /// The writer.
     pub apply: Arc<Apply>,
-    /// For the mark of a claim that awaits its pod.
+    /// For the marker of a claim that awaits its pod.
     pub clock: Clock,
-    /// Asked where whoever creates the pod must be allowed to create claims.
+    /// Checks whether the user who creates the pod may create claims; none if that is not
+    /// required.
     pub requesters: Option<Requesters>,
-    /// What may be chosen.
+    /// The component's options.
     pub options: Arc<Options>,
-    /// The only namespace to look after, where there is one.
+    /// The only namespace to handle; none for all namespaces.
     pub namespace: Option<String>,
-    /// Namespaces whose pods are not reviewed, as in the webhook configuration: their claims are created in the background.
+    /// Namespaces whose pods are not reviewed, as in the webhook configuration. The reconciler
+    /// creates their claims.
     pub exempt: Vec<String>,
 }
 
-/// The webhook for annotated pods.
+/// Registers the webhook for annotated pods.
 pub fn hook(webhook: PodWebhook) -> Hook {
     let webhook = Arc::new(webhook);
     Hook {
@@ -59,15 +62,15 @@ pub fn hook(webhook: PodWebhook) -> Hook {
     }
 }
 
-/// What has to be said about a pod.
+/// The notices about a pod.
 #[derive(Default)]
-struct Said {
+struct Findings {
     notices: Vec<Notice>,
-    /// Some of it is the template's fault.
+    /// Whether a template or an annotation is invalid.
     invalid: bool,
 }
 
-impl Said {
+impl Findings {
     fn invalid(&mut self, notices: impl IntoIterator<Item = Notice>) {
         let before = self.notices.len();
         self.notices.extend(notices);
@@ -103,39 +106,45 @@ impl PodWebhook {
             return Ok(Answer::Allow);
         };
         let (claim_requests, notices) = parse_claim_requests(&claim_requests);
-        let mut said = Said::default();
-        said.invalid(notices);
-        let refused = self.options.strict_templates && said.invalid;
+        let mut findings = Findings::default();
+        findings.invalid(notices);
+        let refused = self.options.strict_templates && findings.invalid;
         if request.dry_run == Some(true) {
-            said.invalid(claim_requests.iter().flat_map(unknown_fields));
+            findings.invalid(claim_requests.iter().flat_map(unknown_fields));
         } else if !refused && !claim_requests.is_empty() {
-            self.provide(request, &claim_requests, &mut said).await;
+            self.provide(request, &claim_requests, &mut findings).await;
         }
-        Ok(said.answer(self.options.strict_templates))
+        Ok(findings.answer(self.options.strict_templates))
     }
 
-    async fn provide(&self, request: &Request, claim_requests: &[ClaimRequest], said: &mut Said) {
+    async fn provide(
+        &self,
+        request: &Request,
+        claim_requests: &[ClaimRequest],
+        findings: &mut Findings,
+    ) {
         let until = Instant::now() + request.call_budget;
         if let Some(requesters) = &self.requesters
             && let Err(notice) = requesters.check(request).await
         {
-            said.notices.push(notice);
+            findings.notices.push(notice);
             return;
         }
         for wish in claim_requests {
             let name = ObjectName::new(request.namespace.as_str(), wish.claim.clone());
-            self.see_to(&name, wish, until, said).await;
+            self.provide_one(&name, wish, until, findings).await;
         }
     }
 
-    /// The same rule as in the background. The pod itself is the only user that counts, and an absence need not be confirmed: the API
-    /// server says so when the claim exists.
-    async fn see_to(
+    /// Applies the rule to one claim. The pod itself is the only user that counts. The absence of
+    /// the claim needs no confirmation: the API server answers with a conflict if the claim
+    /// exists.
+    async fn provide_one(
         &self,
         name: &ObjectName,
         wish: &ClaimRequest,
         until: Instant,
-        said: &mut Said,
+        findings: &mut Findings,
     ) {
         let claim = self.caches.claims.read().get(name);
         let pod = [User {
@@ -160,14 +169,14 @@ impl PodWebhook {
             admission_only: false,
         };
         match decide(view, terms) {
-            Decision::Create(_) => self.create(name, wish, until, said).await,
+            Decision::Create(_) => self.create(name, wish, until, findings).await,
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
-                said.notices.push(Notice::stale(&name.name, again));
+                findings.notices.push(Notice::stale(&name.name, again));
             }
-            // It is there: for another pod, or for this one, which the reconciler makes its owner.
+            // The claim exists. If it was created for this pod, the reconciler sets the owner.
             Decision::Leave(_) | Decision::Await(_) | Decision::Give(_) => {}
-            // Not of a claim that a pod asks for.
+            // Not for a claim that a pod requests.
             Decision::Confirm | Decision::Collect | Decision::Keep | Decision::Later(_) => {}
         }
     }
@@ -177,7 +186,7 @@ impl PodWebhook {
         name: &ObjectName,
         wish: &ClaimRequest,
         until: Instant,
-        said: &mut Said,
+        findings: &mut Findings,
     ) {
         let since = self
             .clock
@@ -201,22 +210,22 @@ impl PodWebhook {
             .apply
             .create(NAME, creation, caller, reasons::ASKED_FOR);
         match created.await {
-            Applied::Withheld => said.notices.push(Notice::withheld(&name.name)),
-            Applied::Failed(error) => self.failed(wish, &error, said),
+            Applied::Withheld => findings.notices.push(Notice::withheld(&name.name)),
+            Applied::Failed(error) => self.failed(wish, &error, findings),
             Applied::Done | Applied::Stale | Applied::NotLeading => {}
         }
     }
 
-    fn failed(&self, wish: &ClaimRequest, error: &kube::Error, said: &mut Said) {
+    fn failed(&self, wish: &ClaimRequest, error: &kube::Error, findings: &mut Findings) {
         let then = match self.requesters {
-            Some(_) => "re-create the pod once that is mended",
+            Some(_) => "re-create the pod once that is fixed",
             None => "and will be tried again",
         };
         let notice = Notice::failed(wish, error, then);
         if is_the_templates_fault(error) {
-            said.invalid([notice]);
+            findings.invalid([notice]);
         } else {
-            said.notices.push(notice);
+            findings.notices.push(notice);
         }
     }
 }

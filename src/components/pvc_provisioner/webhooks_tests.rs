@@ -1,4 +1,4 @@
-//! What the webhook asks of the API server, and what it answers.
+//! The webhook's requests to the API server, and its answers.
 
 use super::*;
 use crate::{
@@ -15,7 +15,8 @@ use std::time::Duration;
 
 type Calls = Arc<Mutex<Vec<String>>>;
 
-/// An API server that answers a SubjectAccessReview with `allowed` and everything else with this code.
+/// An API server that answers a SubjectAccessReview with `allowed` and everything else with
+/// `code`.
 fn api(code: u16, reason: &'static str, allowed: bool) -> (Client, Calls) {
     let calls = Calls::default();
     let log = calls.clone();
@@ -74,11 +75,11 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// The answer in words, and what the API server was asked.
+    /// The answer as text, and the requests to the API server.
     async fn review(self, annotations: Value, dry_run: bool) -> (String, Vec<String>) {
         let (client, calls) = api(self.code, self.reason, self.allowed);
         let metrics = Arc::new(Metrics::new());
-        // It does not lead: admission does not ask.
+        // This replica does not lead: admission does not depend on leadership.
         let (_lead, leadership) = Elector::by_hand();
         let claims = self.claims.into_iter();
         let claims =
@@ -151,7 +152,7 @@ async fn the_claim_is_created_before_the_answer() {
 }
 
 #[tokio::test]
-async fn a_dry_run_creates_nothing_and_says_what_it_would() {
+async fn a_dry_run_creates_nothing_and_reports_what_it_would_create() {
     let (answer, calls) = Scene::default().review(asks(TEMPLATE), true).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
     let misspelt = "apiVersion: v1\nkind: PersistentVolumeClaim\nspec:\n  storageclassName: fast\n";
@@ -161,11 +162,11 @@ async fn a_dry_run_creates_nothing_and_says_what_it_would() {
         "{answer}"
     );
     assert_eq!(calls.len(), 0);
-    let ours = Scene {
+    let dry = Scene {
         dry_run: true,
         ..Scene::default()
     };
-    let (answer, calls) = ours.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = dry.review(asks(TEMPLATE), false).await;
     assert_eq!(
         (answer.as_str(), calls.len()),
         (
@@ -176,7 +177,7 @@ async fn a_dry_run_creates_nothing_and_says_what_it_would() {
 }
 
 #[tokio::test]
-async fn what_exists_is_not_asked_for_again() {
+async fn an_existing_claim_is_not_created_again() {
     let there = json!({"metadata": {"name": "c", "namespace": "ns", "uid": "u"}});
     let mut going = there.clone();
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -194,7 +195,7 @@ async fn what_exists_is_not_asked_for_again() {
     };
     let (answer, calls) = stale.review(asks(TEMPLATE), false).await;
     assert!(
-        answer.starts_with("warned: claim \"c\", which is being deleted"),
+        answer.starts_with("warned: waiting for claim \"c\" to be deleted"),
         "{answer}"
     );
     assert_eq!(calls.len(), 0);
@@ -206,9 +207,9 @@ async fn what_exists_is_not_asked_for_again() {
     assert_eq!(unknown.review(asks(TEMPLATE), false).await.0, "allowed");
 }
 
-/// As when two requests disagree about what is left of a quota.
+/// For example when two requests update the same quota.
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_no_claim_and_is_tried_again_while_the_review_waits() {
+async fn a_conflict_is_retried_while_the_review_waits() {
     let conflict = Scene {
         code: 409,
         reason: "Conflict",
@@ -220,7 +221,7 @@ async fn a_conflict_is_no_claim_and_is_tried_again_while_the_review_waits() {
 }
 
 #[tokio::test]
-async fn bad_templates_are_told_or_refused() {
+async fn bad_templates_cause_warnings_or_refusals() {
     let strict = || Scene {
         options: Options {
             strict_templates: true,
@@ -239,7 +240,7 @@ async fn bad_templates_are_told_or_refused() {
         answer.starts_with("denied 422: the template of volume \"v\""),
         "{answer}"
     );
-    // One good volume does not save a pod with a bad one, and is not made for a pod that is refused.
+    // A pod with one good and one bad volume is refused, and no claim is created for it.
     let mut both = asks(TEMPLATE);
     both[format!("{PREFIX}w.enabled")] = json!("true");
     let (answer, calls) = strict().review(both.clone(), false).await;
@@ -252,7 +253,7 @@ async fn bad_templates_are_told_or_refused() {
         answer.starts_with("warned") && calls.len() == 1,
         "{answer} {calls:?}"
     );
-    // The API server's own word.
+    // The API server's own message.
     for (code, refused) in [(400, true), (422, true), (403, false), (500, false)] {
         let (answer, _) = Scene { code, ..strict() }
             .review(asks(TEMPLATE), false)
@@ -271,7 +272,7 @@ async fn bad_templates_are_told_or_refused() {
 }
 
 #[tokio::test]
-async fn who_may_not_create_claims_gets_none() {
+async fn a_user_who_may_not_create_claims_gets_none() {
     let authorizing = |allowed| Scene {
         allowed,
         options: Options {
@@ -294,7 +295,7 @@ async fn who_may_not_create_claims_gets_none() {
 }
 
 #[test]
-fn warnings_are_cut_where_characters_end() {
+fn warnings_are_truncated_at_a_character_boundary() {
     let long = shortened("ä".repeat(WARNING_LIMIT));
     assert!(
         long.len() <= WARNING_LIMIT && long.ends_with("ä…"),

@@ -72,7 +72,7 @@ async fn nothing_delays_a_provisioner() -> Result<()> {
     let pods = consumers.ask().await?;
     for pod in &pods {
         askers
-            .is_told(&pod.name_any(), "PVCProvisioned", "made")
+            .is_told(&pod.name_any(), "PVCProvisioned", "created")
             .await?;
     }
     eventually("all may be provisioned", async || {
@@ -132,7 +132,7 @@ async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
     for pod in &pods {
         let name = pod.name_any();
         askers.belongs(&name, pod).await?;
-        askers.is_told(&name, "PVCProvisioned", "made").await?;
+        askers.is_told(&name, "PVCProvisioned", "created").await?;
         space.delete_pod(&name).await?;
     }
     for pod in &pods {

@@ -29,7 +29,7 @@ async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
         .is_told("second", "ClaimShared", "owned by Pod \"owner\"")
         .await?;
     askers
-        .is_told("third", "ClaimShared", "nobody owns it")
+        .is_told("third", "ClaimShared", "it has no owner")
         .await?;
     askers.settled().await?;
     for before in [owned, free] {
@@ -61,7 +61,7 @@ async fn a_claim_that_the_watch_has_not_told_of_is_not_asked_for() -> Result<()>
     askers.settled().await?;
     drop(frozen);
     askers
-        .is_told("pod", "ClaimShared", "nobody owns it")
+        .is_told("pod", "ClaimShared", "it has no owner")
         .await?;
     assert_eq!(patient.posts(), 1, "the canary's");
     assert_eq!(askers.claim("data").await?.uid(), before.uid());
@@ -80,7 +80,7 @@ async fn a_claim_that_somebody_makes_first_is_no_failure() -> Result<()> {
     let first = askers.create_claim("data", json!({})).await?;
     drop(held);
     askers
-        .is_told("pod", "ClaimShared", "nobody owns it")
+        .is_told("pod", "ClaimShared", "it has no owner")
         .await?;
     askers.settled().await?;
     let mut told = askers.told("pod").await?;

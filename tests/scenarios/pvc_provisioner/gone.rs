@@ -18,7 +18,7 @@ const LONG: &str = "--orphan-grace=86400";
 async fn pending(askers: &Askers) -> Result<PersistentVolumeClaim> {
     let (posted, claim) = asked_for(askers).await?;
     let name = posted.object::<Pod>()?.name_any();
-    askers.is_told(&name, "PVCProvisioned", "made").await?;
+    askers.is_told(&name, "PVCProvisioned", "created").await?;
     let claim_now = askers.claim(&name).await?;
     assert_eq!(claim_now.resource_version(), claim.resource_version());
     ensure!(claim.annotations().contains_key(MARK), "{claim:?}");
@@ -77,7 +77,7 @@ async fn seen(patient: &Patient) -> Result<(Warden, PersistentVolumeClaim)> {
     let claim = askers.create_claim("data", awaiting()).await?;
     let warden = patient.builder("warden").arg(LONG).start().await?;
     askers.ask("pod", "data", json!({})).await?;
-    askers.is_told("pod", "PVCProvisioned", "made").await?;
+    askers.is_told("pod", "PVCProvisioned", "created").await?;
     Ok((warden, claim))
 }
 

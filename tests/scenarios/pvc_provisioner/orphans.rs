@@ -120,7 +120,7 @@ async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
     puts_off(
         &warden,
         "data",
-        "the pod that it was made for may still come",
+        "waiting for the pod that the claim was created for",
     )
     .await?;
     askers.settled().await?;

@@ -43,7 +43,7 @@ async fn another_replica_goes_on() -> Result<()> {
     let last = askers.ask("last", "fourth", json!({})).await?;
     askers.belongs("fourth", &last).await?;
     for pod in ["pending", "after", "last"] {
-        askers.is_told(pod, "PVCProvisioned", "made").await?;
+        askers.is_told(pod, "PVCProvisioned", "created").await?;
     }
     let posts = |path: &Interposer| {
         let seen = path.requests();

@@ -115,7 +115,7 @@ fn rows() -> Vec<Row> {
             "1.13",
             annotations(&[("data.enable", Some("true"))]),
             DATA,
-            &one("ErrInvalidAnnotation", "data.enable\" means nothing"),
+            &one("ErrInvalidAnnotation", "data.enable\" is unknown"),
         ),
     ];
     for value in ["1", "t", "T", "TRUE", "True"] {

@@ -1,4 +1,4 @@
-//! What is not any more as it was when it was first looked at.
+//! Changes between the first look at a namespace and its deletion.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene, by_events},
@@ -7,9 +7,9 @@ use super::{
 use std::time::SystemTime;
 use tokio::time::sleep;
 
-/// An API server that lost its data, or another one behind the same address.
+/// For example after the API server lost its data, or another one has the same address.
 #[tokio::test(start_paused = true)]
-async fn what_a_new_list_lacks_is_left_to_a_collection_and_its_cap() {
+async fn namespaces_absent_from_a_new_list_are_left_to_a_collection_and_its_cap() {
     let options = Options {
         max_deletions: 2,
         ..Options::default()
@@ -21,14 +21,22 @@ async fn what_a_new_list_lacks_is_left_to_a_collection_and_its_cap() {
     names.iter().for_each(|name| scene.delete_unseen(name));
     scene.list_again();
     sleep(SECOND * 5).await;
-    assert_eq!(scene.storage.deletions(), 0, "it looks twice");
+    assert_eq!(
+        scene.storage.deletions(),
+        0,
+        "the collection lists Kubernetes twice"
+    );
     sleep(MINUTE).await;
-    assert_eq!(scene.storage.deletions(), 2, "before the hour is over");
+    assert_eq!(
+        scene.storage.deletions(),
+        2,
+        "the collection does not wait for its interval"
+    );
     scene.shows(r#"gc_namespaces{verdict="OverTheCap"} 3"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_list_without_anything_loses_nothing() {
+async fn an_empty_new_list_deletes_nothing() {
     for options in [Options::default(), by_events()] {
         let scene = Scene::new(options).await;
         scene.have("shop");
@@ -40,9 +48,9 @@ async fn a_new_list_without_anything_loses_nothing() {
     }
 }
 
-/// Another replica may have removed it meanwhile, and somebody may have made one anew.
+/// Another replica may have removed it meanwhile, and a user may have recreated it.
 #[tokio::test(start_paused = true)]
-async fn who_leads_again_has_forgotten_what_waited() {
+async fn a_replica_that_leads_again_has_forgotten_waiting_namespaces() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.storage.fill("shop");
@@ -59,7 +67,7 @@ async fn who_leads_again_has_forgotten_what_waited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_new_when_its_turn_comes_again_is_somebody_elses() {
+async fn a_namespace_that_is_new_at_the_next_attempt_is_kept() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.storage.fill("shop");
@@ -73,9 +81,9 @@ async fn one_that_is_new_when_its_turn_comes_again_is_somebody_elses() {
     assert!(scene.storage.has("shop") && scene.storage.deletions() == 1);
 }
 
-/// What the deletion was decided by is true for a moment only.
+/// The evidence for the deletion expires.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_takes_long_is_given_up_and_tried_again() {
+async fn a_slow_deletion_times_out_and_is_retried() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.storage.state().hangs = 1;

@@ -1,4 +1,4 @@
-//! Collections that come by themselves.
+//! Periodic collections.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
@@ -15,7 +15,7 @@ fn with(change: impl FnOnce(&mut Options)) -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_15_an_orphan_goes_after_the_delay_and_two_looks() {
+async fn ns_15_an_orphan_is_deleted_after_the_delay_and_two_lists() {
     let scene = Scene::new(Options::default()).await;
     scene.storage.create("orphan");
     sleep(SECOND * 28).await;
@@ -43,7 +43,7 @@ async fn ns_16_without_an_interval_there_is_no_collection() {
 
 /// NS-17 and NS-18
 #[tokio::test(start_paused = true)]
-async fn every_interval_there_is_one_that_leaves_alone_what_kubernetes_has() {
+async fn collections_run_every_interval_and_keep_what_kubernetes_has() {
     let scene = Scene::new(Options::default()).await;
     scene.have("shop");
     sleep(MINUTE).await;
@@ -53,7 +53,7 @@ async fn every_interval_there_is_one_that_leaves_alone_what_kubernetes_has() {
             scene.server.called("LIST namespaces")
         ),
         (1, 1),
-        "one look shows no orphan"
+        "one LIST suffices without an orphan"
     );
     scene.storage.create("orphan");
     sleep(MINUTE * 58).await;
@@ -66,7 +66,7 @@ async fn every_interval_there_is_one_that_leaves_alone_what_kubernetes_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_19_one_that_fails_stops_no_other_and_is_tried_before_the_next() {
+async fn ns_19_a_failure_stops_no_other_removal_and_is_retried_before_the_next_collection() {
     let scene = Scene::new(Options::default()).await;
     for name in ["a", "b", "c"] {
         scene.storage.create(name);
@@ -102,19 +102,19 @@ async fn ns_19_one_that_fails_stops_no_other_and_is_tried_before_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collection_that_could_not_delete_says_so() {
+async fn a_collection_with_failures_is_incomplete() {
     let scene = Scene::new(Options::default()).await;
     scene.storage.create("a");
     let broken = Err(Failure::server("500"));
     scene.storage.state().answers.push_back(broken);
     sleep(MINUTE).await;
     scene.shows(r#"gc_runs_total{outcome="Incomplete"} 1"#);
-    assert!(!scene.storage.has("a"), "it was tried again");
+    assert!(!scene.storage.has("a"), "it was retried");
 }
 
-/// It waits its turn, and no collection comes between.
+/// It is retried on its own schedule, which collections do not change.
 #[tokio::test(start_paused = true)]
-async fn one_that_is_never_empty_is_no_burden_to_collections() {
+async fn a_namespace_that_is_never_empty_does_not_affect_collections() {
     let scene = Scene::new(with(|options| options.max_deletions = 1)).await;
     scene.storage.create("a");
     scene.storage.fill("a");
@@ -128,7 +128,7 @@ async fn one_that_is_never_empty_is_no_burden_to_collections() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_go_at_once_than_may() {
+async fn the_cap_limits_deletions() {
     let scene = Scene::new(with(|options| options.max_deletions = 2)).await;
     for name in ["a", "b", "c", "d", "e"] {
         scene.storage.create(name);
@@ -140,7 +140,7 @@ async fn no_more_go_at_once_than_may() {
         let state = scene.server.state();
         let mut events = state.events.iter();
         let capped = events.find(|event| event["reason"] == "TooManyOrphans");
-        capped.expect("told")["note"].to_string()
+        capped.expect("an Event")["note"].to_string()
     };
     assert!(
         note.contains("5 namespaces")
@@ -159,7 +159,7 @@ async fn no_more_go_at_once_than_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_young_one_is_left_to_a_later_collection() {
+async fn a_young_namespace_is_left_to_a_later_collection() {
     let scene = Scene::new(Options::default()).await;
     scene.storage.create_since("young", Some(SystemTime::now()));
     scene
@@ -170,9 +170,9 @@ async fn a_young_one_is_left_to_a_later_collection() {
     scene.shows(r#"gc_namespaces{verdict="TooYoung"} 1"#);
 }
 
-/// One that a collection found is not replaced by a young one unnoticed.
+/// The grace period applies to a namespace that replaces an orphan.
 #[tokio::test(start_paused = true)]
-async fn one_made_anew_in_the_backend_is_not_taken_for_the_old_one() {
+async fn a_namespace_recreated_in_the_backend_is_not_deleted_as_the_old_one() {
     let scene = Scene::new(Options::default()).await;
     scene.storage.create("a");
     scene.storage.fill("a");
@@ -188,7 +188,7 @@ async fn one_made_anew_in_the_backend_is_not_taken_for_the_old_one() {
 
 /// NS-25
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_only_says_what_would_go() {
+async fn a_dry_run_only_reports_orphans() {
     let scene = Scene::new(with(|options| options.dry_run = true)).await;
     for name in ["a", "b", "kube-node-lease"] {
         scene.storage.create(name);
@@ -201,7 +201,7 @@ async fn a_dry_run_only_says_what_would_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_hundred_orphans_cost_one_list_and_two_looks() {
+async fn five_hundred_orphans_cost_one_backend_list_and_two_lists_of_kubernetes() {
     let scene = Scene::new(with(|options| options.max_deletions = 0)).await;
     for index in 0..2000 {
         let name = format!("n-{index}");

@@ -40,9 +40,9 @@ fn scope(scope: Scope) -> Options {
     }
 }
 
-/// NS-15, NS-18, NS-25 and what `--gc-scope` says.
+/// NS-15, NS-18, NS-25 and `--gc-scope`.
 #[test]
-fn what_speaks_for_keeping_a_namespace() {
+fn reasons_to_keep_a_namespace() {
     for (name, all, seen) in [
         ("alive", InKubernetes, InKubernetes),
         ("kube-public", InKubernetes, InKubernetes),
@@ -64,7 +64,7 @@ fn what_speaks_for_keeping_a_namespace() {
 }
 
 #[test]
-fn a_young_namespace_stays_for_now() {
+fn a_young_namespace_is_kept_until_the_grace_period_ends() {
     let (options, now) = (Options::default(), SystemTime::now());
     for (since, expected) in [
         (None, Orphan),
@@ -85,7 +85,7 @@ fn a_young_namespace_stays_for_now() {
         assert_eq!(
             verdict(&namespace, now, &patient),
             Orphan,
-            "no grace is asked for"
+            "no grace period is set"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The cases of the specification, by their numbers.
+//! Tests of the component; NS-… are cases of the specification.
 
 mod changed;
 mod collecting;

@@ -1,4 +1,4 @@
-//! What happens when the watch tells that a namespace is gone.
+//! Reconciliation after the watch reports the deletion of a namespace.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene, by_events},
@@ -29,7 +29,7 @@ async fn ns_01_one_list_and_one_deletion_as_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_02_and_03_what_is_not_there_is_done() {
+async fn ns_02_and_03_an_absent_namespace_is_done() {
     let scene = Scene::new(by_events()).await;
     scene.create("shop");
     scene.delete("shop");
@@ -51,7 +51,7 @@ async fn ns_02_and_03_what_is_not_there_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_04_one_that_is_not_empty_goes_once_it_is() {
+async fn ns_04_a_namespace_is_deleted_once_it_is_empty() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.storage.fill("shop");
@@ -69,7 +69,7 @@ async fn ns_04_one_that_is_not_empty_goes_once_it_is() {
     assert_eq!(
         scene.server.reasons(),
         ["NamespaceNotEmpty", "NamespaceDeleted"],
-        "each told once"
+        "one Event for each"
     );
     let note = scene.server.state().events[0]["note"].clone();
     assert!(
@@ -80,7 +80,7 @@ async fn ns_04_one_that_is_not_empty_goes_once_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_05_an_hour_has_room_for_a_few_tries() {
+async fn ns_05_an_hour_has_few_attempts() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.storage.fill("shop");
@@ -97,7 +97,7 @@ async fn ns_05_an_hour_has_room_for_a_few_tries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_06_one_that_changed_is_listed_again_at_once() {
+async fn ns_06_a_changed_namespace_is_listed_again_at_once() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.storage.state().answers.push_back(Ok(Deletion::Stale));
@@ -121,7 +121,7 @@ async fn ns_06_one_that_changed_is_listed_again_at_once() {
 
 /// NS-09 to NS-12
 #[tokio::test(start_paused = true)]
-async fn whatever_fails_is_tried_again_with_growing_pauses() {
+async fn failures_are_retried_with_growing_delays() {
     for (failure, reason) in [
         (Failure::credentials("401"), "Unauthorized"),
         (
@@ -158,7 +158,7 @@ async fn whatever_fails_is_tried_again_with_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_is_down_for_hours_is_not_pestered() {
+async fn a_backend_that_is_down_for_hours_gets_few_requests() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene
@@ -173,13 +173,17 @@ async fn a_backend_that_is_down_for_hours_is_not_pestered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_13_one_that_was_created_anew_is_kept() {
+async fn ns_13_a_recreated_namespace_is_kept() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.delete("shop");
     scene.create("shop");
     sleep(MINUTE).await;
-    assert_eq!(scene.storage.lists(), 0, "the watch knows better");
+    assert_eq!(
+        scene.storage.lists(),
+        0,
+        "the cached namespace is enough to keep it"
+    );
     scene.hear("shop", false);
     sleep(MINUTE).await;
     assert_eq!(
@@ -200,7 +204,7 @@ async fn ns_13_one_that_was_created_anew_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_14_only_an_end_counts() {
+async fn ns_14_only_a_deletion_triggers_a_removal() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     for _ in 0..3 {
@@ -215,7 +219,7 @@ async fn ns_14_only_an_end_counts() {
 
 /// NS-25
 #[tokio::test(start_paused = true)]
-async fn protected_names_never_go() {
+async fn protected_names_are_never_deleted() {
     let scene = Scene::new(by_events()).await;
     for name in ["default", "kube-system"] {
         scene.storage.create(name);
@@ -226,7 +230,7 @@ async fn protected_names_never_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_that_may_exist() {
+async fn a_namespace_that_may_exist_is_kept() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.server.fail("GET namespaces", 500, 3);
@@ -258,7 +262,7 @@ async fn a_dry_run_deletes_nothing() {
 
 /// Lists are shared, deletions are bounded.
 #[tokio::test(start_paused = true)]
-async fn many_that_end_at_once_cost_a_few_lists() {
+async fn many_deletions_at_once_cost_a_few_lists() {
     let scene = Scene::new(by_events()).await;
     let names: Vec<_> = (0..200).map(|index| format!("shop-{index}")).collect();
     names.iter().for_each(|name| scene.have(name));

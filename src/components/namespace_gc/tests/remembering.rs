@@ -1,4 +1,4 @@
-//! The names that this cluster once had.
+//! The record of the names that this cluster once had.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
@@ -16,7 +16,7 @@ fn seen() -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_recorded_as_soon_as_the_watch_tells_of_it() {
+async fn a_name_is_recorded_as_soon_as_the_watch_reports_it() {
     let scene = Scene::new(seen()).await;
     assert_eq!(scene.server.recorded(), "default kube-system");
     scene.create("shop");
@@ -31,7 +31,7 @@ async fn a_name_is_recorded_as_soon_as_the_watch_tells_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_who_leads_records() {
+async fn only_the_leader_records() {
     let scene = Scene::following(seen());
     scene.create("shop");
     scene.create("short");
@@ -43,56 +43,56 @@ async fn only_who_leads_records() {
     assert_eq!(
         scene.server.recorded(),
         "default kube-system shop",
-        "all that is there now"
+        "all existing namespaces"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_wrote_meanwhile_is_kept() {
-    // A collection would forget what is nowhere.
+async fn names_written_by_others_meanwhile_are_kept() {
+    // A collection would remove names that neither Kubernetes nor the backend has.
     let options = Options {
         interval: Duration::ZERO,
         ..seen()
     };
     let scene = Scene::new(options).await;
-    scene.server.record("theirs\n");
+    scene.server.record("team\n");
     scene.server.fail("PUT configmaps", 409, 2);
     scene.create("shop");
     sleep(SECOND).await;
-    assert_eq!(scene.server.recorded(), "shop theirs");
+    assert_eq!(scene.server.recorded(), "shop team");
     scene.server.fail("PUT configmaps", 500, 3);
     scene.create("web");
     sleep(MINUTE).await;
-    assert_eq!(scene.server.recorded(), "shop theirs web", "tried again");
+    assert_eq!(scene.server.recorded(), "shop team web", "retried");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_name_goes_that_this_cluster_never_had() {
+async fn names_that_this_cluster_never_had_are_kept() {
     let scene = Scene::new(seen()).await;
-    scene.server.record("ours\n");
-    scene.storage.create("ours");
-    scene.storage.create("theirs");
+    scene.server.record("own\n");
+    scene.storage.create("own");
+    scene.storage.create("other");
     sleep(MINUTE).await;
-    assert!(!scene.storage.has("ours") && scene.storage.has("theirs"));
+    assert!(!scene.storage.has("own") && scene.storage.has("other"));
     scene.shows(r#"gc_namespaces{verdict="NotSeen"} 1"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_lets_nothing_go() {
+async fn an_unreadable_record_deletes_nothing() {
     let scene = Scene::new(seen()).await;
-    scene.server.record("ours\n");
-    scene.storage.create("ours");
+    scene.server.record("own\n");
+    scene.storage.create("own");
     scene.server.fail("GET configmaps", 403, 3);
     sleep(SECOND * 30).await;
     assert_eq!((scene.storage.deletions(), scene.storage.lists()), (0, 0));
     scene.shows(r#"gc_runs_total{outcome="SeenFailed"} 2"#);
     sleep(MINUTE * 2).await;
-    assert!(!scene.storage.has("ours"));
+    assert!(!scene.storage.has("own"));
 }
 
-/// Copied from another cluster, with a backup or by a repository.
+/// The ConfigMap was copied from another cluster, with a backup or by a repository.
 #[tokio::test(start_paused = true)]
-async fn another_clusters_record_lets_nothing_go_and_is_not_written_to() {
+async fn another_clusters_record_deletes_nothing_and_is_not_written() {
     let scene = Scene::new(seen()).await;
     let written = scene.server.state().config_map.clone().expect("recorded");
     let cluster = "volume-warden.dev/cluster";
@@ -100,15 +100,15 @@ async fn another_clusters_record_lets_nothing_go_and_is_not_written_to() {
         written["metadata"]["annotations"][cluster],
         "uid-kube-system"
     );
-    scene.server.record("theirs\n");
+    scene.server.record("other\n");
     if let Some(map) = &mut scene.server.state().config_map {
         map["metadata"]["annotations"] = serde_json::json!({ cluster: "another" });
     }
-    scene.storage.create("theirs");
+    scene.storage.create("other");
     scene.create("shop");
     sleep(MINUTE * 10).await;
     assert_eq!((scene.storage.deletions(), scene.storage.lists()), (0, 0));
-    assert_eq!(scene.server.recorded(), "theirs");
+    assert_eq!(scene.server.recorded(), "other");
     let text = scene.metrics.text();
     assert!(
         text.contains(r#"gc_runs_total{outcome="SeenFailed"}"#),
@@ -116,15 +116,16 @@ async fn another_clusters_record_lets_nothing_go_and_is_not_written_to() {
     );
 }
 
-/// Neither here nor there: should the name come back in the backend, it is somebody else's.
+/// Neither Kubernetes nor the backend has it: if the name reappears in the backend, it belongs to
+/// another user of the storage.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_nowhere_any_more_is_forgotten() {
+async fn a_name_that_exists_nowhere_is_forgotten() {
     let scene = Scene::new(seen()).await;
     scene.have("shop");
     scene
         .server
-        .record("default\nfull\nkube-system\nlost\nours\nshop\n");
-    scene.storage.create("ours");
+        .record("default\nfull\nkube-system\nlost\nown\nshop\n");
+    scene.storage.create("own");
     scene.storage.create("full");
     scene.storage.fill("full");
     sleep(MINUTE).await;
@@ -134,7 +135,7 @@ async fn a_name_that_is_nowhere_any_more_is_forgotten() {
     assert!(scene.storage.has("lost"));
 }
 
-/// The watch knows of it, although the LIST was too early.
+/// The watch has it, although the LIST was too early.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_exists_again_is_not_forgotten() {
     let scene = Scene::new(seen()).await;
@@ -159,7 +160,7 @@ async fn a_dry_run_records_and_forgets_nothing() {
 }
 
 #[test]
-fn what_does_not_fit_is_left_out_and_what_is_there_stays() {
+fn new_names_that_do_not_fit_are_left_out_and_recorded_ones_kept() {
     let set = |names: &[&str]| -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     };
@@ -171,7 +172,7 @@ fn what_does_not_fit_is_left_out_and_what_is_there_stays() {
     assert_eq!(
         (recorded.names, recorded.left_out),
         (3, 1),
-        "fuller than it may be, but nothing is lost"
+        "over the limit, but no name is lost"
     );
     let many: BTreeSet<_> = (0..20_000).map(|index| format!("{index:063}")).collect();
     let mut names = BTreeSet::new();

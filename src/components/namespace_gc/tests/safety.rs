@@ -1,4 +1,4 @@
-//! Collections that must not delete, and how they come back.
+//! Collections that must not delete, and how they recover.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
@@ -7,13 +7,14 @@ use super::{
 use crate::{backend::Failure, objects::ObjectName};
 use tokio::time::sleep;
 
-/// Until the first collection begins, which lists the backend for a tenth of a second and waits ten between its looks.
+/// Waits until just before the first collection. It lists the backend for 0.1 s, and waits 10 s
+/// between its LISTs of Kubernetes.
 async fn until_it_begins() {
     sleep(SECOND * 19).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_20_what_is_made_in_both_meanwhile_stays() {
+async fn ns_20_a_namespace_created_in_both_meanwhile_is_kept() {
     for wait in [SECOND / 20, SECOND * 5] {
         let scene = Scene::following(Options::default());
         scene.gain_lead();
@@ -26,7 +27,7 @@ async fn ns_20_what_is_made_in_both_meanwhile_stays() {
         sleep(MINUTE).await;
         assert_eq!(listed, 1, "the backend was being listed");
         let asked = scene.server.called("GET namespaces");
-        assert_eq!(asked, 0, "the looks are enough");
+        assert_eq!(asked, 0, "the LISTs are enough");
         assert!(
             scene.storage.has("orphan") && scene.storage.deletions() == 0,
             "{wait:?}"
@@ -34,9 +35,9 @@ async fn ns_20_what_is_made_in_both_meanwhile_stays() {
     }
 }
 
-/// Between the second look and the deletion.
+/// The namespace appears between the second LIST and the deletion.
 #[tokio::test(start_paused = true)]
-async fn ns_20_the_last_look_is_right_before_the_deletion() {
+async fn ns_20_the_last_live_read_immediately_precedes_the_deletion() {
     let options = Options {
         workers: 1,
         ..Options::default()
@@ -56,9 +57,9 @@ async fn ns_20_the_last_look_is_right_before_the_deletion() {
     assert_eq!(scene.storage.deletions(), 2);
 }
 
-/// Its end is for the watch to tell: the collection has not seen it as an orphan twice.
+/// The collection has not seen it as an orphan twice, so its deletion is left to the watch.
 #[tokio::test(start_paused = true)]
-async fn one_that_goes_between_the_looks_is_not_collected() {
+async fn a_namespace_deleted_between_the_lists_is_not_collected() {
     let scene = Scene::new(Options::default()).await;
     scene.storage.create("orphan");
     scene.storage.create("late");
@@ -74,7 +75,7 @@ async fn one_that_goes_between_the_looks_is_not_collected() {
 
 #[tokio::test(start_paused = true)]
 async fn ns_21_a_list_of_kubernetes_that_failed_deletes_nothing() {
-    // The first look, the second look, and both.
+    // The first LIST, the second LIST, and both.
     for fails in [&[500][..], &[0, 500], &[500, 0, 503]] {
         let scene = Scene::new(Options::default()).await;
         scene.storage.create("orphan");
@@ -85,7 +86,7 @@ async fn ns_21_a_list_of_kubernetes_that_failed_deletes_nothing() {
         let deletions = scene.storage.deletions();
         assert_eq!(deletions, 0, "{fails:?}");
         sleep(MINUTE).await;
-        assert!(!scene.storage.has("orphan"), "{fails:?}: tried again soon");
+        assert!(!scene.storage.has("orphan"), "{fails:?}: retried soon");
         let text = scene.metrics.text();
         assert!(
             text.contains(r#"gc_runs_total{outcome="KubernetesFailed"}"#),
@@ -101,14 +102,14 @@ async fn ns_21_an_empty_list_of_kubernetes_deletes_nothing() {
     let namespaces = std::mem::take(&mut scene.server.state().namespaces);
     sleep(MINUTE * 10).await;
     assert_eq!(scene.storage.deletions(), 0);
-    assert!(scene.storage.lists() > 3, "it is tried again soon");
+    assert!(scene.storage.lists() > 3, "it is retried soon");
     scene.server.state().namespaces = namespaces;
     sleep(MINUTE * 6).await;
     assert!(!scene.storage.has("orphan"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_22_a_backend_that_cannot_be_listed_loses_nothing() {
+async fn ns_22_without_a_list_of_the_backend_nothing_is_deleted() {
     let scene = Scene::new(Options::default()).await;
     scene.storage.create("orphan");
     scene
@@ -130,7 +131,7 @@ async fn ns_22_a_backend_that_cannot_be_listed_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_23_only_who_leads_collects() {
+async fn ns_23_only_the_leader_collects() {
     let scene = Scene::following(Options::default());
     scene.storage.create("orphan");
     scene.storage.create("shop");
@@ -146,18 +147,22 @@ async fn ns_23_only_who_leads_collects() {
     );
     scene.gain_lead();
     sleep(SECOND * 25).await;
-    assert_eq!(scene.storage.lists(), 1, "it waits between its looks");
+    assert_eq!(scene.storage.lists(), 1, "it waits between its LISTs");
     scene.lose_lead();
     sleep(HOUR * 2).await;
     assert_eq!((scene.storage.lists(), scene.storage.deletions()), (1, 0));
     scene.gain_lead();
     sleep(MINUTE).await;
-    assert_eq!(scene.storage.deletions(), 2, "also the end that nobody saw");
+    assert_eq!(
+        scene.storage.deletions(),
+        2,
+        "also the deletion that the watch missed"
+    );
 }
 
-/// A lease that ran out without a word: asked right before the deletion.
+/// The Lease expires without a notification: it is checked immediately before the deletion.
 #[tokio::test(start_paused = true)]
-async fn ns_23_the_lead_is_asked_for_before_each_deletion() {
+async fn ns_23_the_leadership_is_checked_before_each_deletion() {
     let options = Options {
         workers: 1,
         ..Options::default()
@@ -174,9 +179,9 @@ async fn ns_23_the_lead_is_asked_for_before_each_deletion() {
     scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);
 }
 
-/// A process that was paused finds out at its first question, before anything else in it does.
+/// A process that was paused notices at this check, before its other tasks do.
 #[tokio::test(start_paused = true)]
-async fn ns_23_who_does_not_lead_deletes_nothing_however_it_came_to_it() {
+async fn ns_23_a_replica_that_does_not_lead_never_deletes() {
     let scene = Scene::following(Options::default());
     scene.storage.create("orphan");
     let name = ObjectName::new("", "orphan");
@@ -197,7 +202,7 @@ async fn ns_23_who_does_not_lead_deletes_nothing_however_it_came_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collection_that_panics_is_not_the_last() {
+async fn collections_continue_after_a_panic() {
     let scene = Scene::new(Options::default()).await;
     scene.storage.create("orphan");
     scene.storage.state().panics = 1;

@@ -1,4 +1,4 @@
-//! The whole component between a backend and an API server that are made up, in a time that passes by itself.
+//! The whole component with a fake backend and a fake API server, in virtual time.
 
 use super::{
     super::assemble::assemble,
@@ -36,7 +36,7 @@ pub(super) struct Scene {
     stop: CancellationToken,
 }
 
-/// No collection comes by itself.
+/// Options without periodic collections.
 pub(super) fn by_events() -> Options {
     Options {
         interval: Duration::ZERO,
@@ -45,7 +45,7 @@ pub(super) fn by_events() -> Options {
 }
 
 impl Scene {
-    /// It leads, and knows of two namespaces that are always there.
+    /// A component that leads, in a cluster with two namespaces.
     pub(super) async fn new(options: Options) -> Self {
         let scene = Self::following(options);
         scene.gain_lead();
@@ -134,13 +134,13 @@ impl Scene {
         self.lead.send_replace(None);
     }
 
-    /// In Kubernetes, which the watch tells of.
+    /// Creates a namespace in Kubernetes; the watch reports it.
     pub(super) fn create(&self, name: &str) {
         self.create_unseen(name);
         self.hear(name, true);
     }
 
-    /// In Kubernetes, which the watch is yet to tell of.
+    /// Creates a namespace in Kubernetes; the watch does not report it.
     pub(super) fn create_unseen(&self, name: &str) {
         self.server.state().namespaces.insert(name.into());
     }
@@ -159,7 +159,7 @@ impl Scene {
         self.feed.hear(wire, exists);
     }
 
-    /// The watch begins anew, with a list of what there is.
+    /// Restarts the watch with a list of the existing namespaces.
     pub(super) fn list_again(&self) {
         let names = self.server.state().namespaces.clone();
         let wires = names
@@ -169,13 +169,13 @@ impl Scene {
         self.feed.list(wires);
     }
 
-    /// In both.
+    /// Creates a namespace in the backend and in Kubernetes.
     pub(super) fn have(&self, name: &str) {
         self.storage.create(name);
         self.create(name);
     }
 
-    /// Waits until so many deletions have begun.
+    /// Waits until this number of deletions has begun.
     pub(super) async fn deleted(&self, deletions: usize) {
         let begun = async {
             while self.storage.deletions() < deletions {

@@ -1,4 +1,4 @@
-//! An API server that is made up: namespaces, one ConfigMap, a Lease and Events.
+//! A fake API server: namespaces, one ConfigMap, a Lease and Events.
 
 use http::Method;
 use http_body_util::BodyExt;
@@ -13,7 +13,8 @@ use std::{
 pub(super) struct State {
     pub(super) namespaces: BTreeSet<String>,
     pub(super) config_map: Option<Value>,
-    /// Status codes for the next calls of that sort, as `LIST namespaces`; 200 where there are no more or it is 0.
+    /// Status codes for the next calls of a kind, such as `LIST namespaces`; 200 if none is left
+    /// or the code is 0.
     pub(super) fails: VecDeque<(&'static str, u16)>,
     pub(super) calls: Vec<String>,
     pub(super) events: Vec<Value>,
@@ -47,7 +48,7 @@ impl Server {
             .collect()
     }
 
-    /// The names that the ConfigMap holds, in one line.
+    /// The names in the ConfigMap, separated by spaces.
     pub(super) fn recorded(&self) -> String {
         let state = self.state();
         let map = state.config_map.as_ref();

@@ -1,4 +1,4 @@
-//! A storage backend that is made up.
+//! A fake storage backend.
 
 use crate::backend::{Backend, Deletion, Failure, Listed, Listing, Sentence};
 use futures::future::BoxFuture;
@@ -13,15 +13,15 @@ use tokio::time::sleep;
 pub(super) struct State {
     pub(super) namespaces: Vec<Listed>,
     pub(super) full: HashSet<String>,
-    /// For the next lists; what there is, when there are no more.
+    /// Failures of the next lists; without one a list succeeds.
     pub(super) lists_fail: VecDeque<Failure>,
-    /// For the next deletions.
+    /// Answers to the next deletions.
     pub(super) answers: VecDeque<Result<Deletion, Failure>>,
     pub(super) panics: usize,
-    /// Deletions that take for ever.
+    /// Number of deletions that hang.
     pub(super) hangs: usize,
     pub(super) lists: usize,
-    /// Id and version of each.
+    /// Id and version of each deletion.
     pub(super) deletions: Vec<(String, String)>,
     in_flight: usize,
     pub(super) most_in_flight: usize,
@@ -102,7 +102,7 @@ impl Backend for Storage {
         "made-up"
     }
 
-    /// What there is when it is asked, a while later.
+    /// Returns the state at the time of the call, after a delay.
     fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>> {
         Box::pin(async {
             let answer = {

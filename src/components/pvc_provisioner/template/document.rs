@@ -1,6 +1,7 @@
-//! A YAML or JSON document, with the place of everything in it.
+//! A YAML or JSON document, with the position of every key and value.
 //!
-//! JSON is read as the YAML it is. Every limit is set here, for the parser's own are made for files that one trusts.
+//! JSON is parsed as YAML. All limits are set here, because the parser's defaults are for trusted
+//! files.
 
 use super::{
     DEPTH, NODES,
@@ -15,7 +16,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned, Tagged};
 use std::fmt;
 
-/// Something, and where it is.
+/// A value and its position.
 #[derive(Debug)]
 pub(super) struct Placed<T> {
     pub place: Place,
@@ -31,7 +32,7 @@ pub(super) enum Node {
     Map(Fields),
 }
 
-/// A map in the order of the text. No key is there twice.
+/// A map in the order of the text, with unique keys.
 #[derive(Debug)]
 pub(super) struct Fields(pub Vec<(Placed<Name>, Placed<Node>)>);
 
@@ -39,7 +40,7 @@ pub(super) struct Fields(pub Vec<(Placed<Name>, Placed<Node>)>);
 #[derive(Debug)]
 pub(super) struct Name(pub String);
 
-/// The one document of the text.
+/// Parses the single document of the text.
 pub(super) fn read(text: &str) -> Result<Placed<Node>, TemplateError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| TemplateError::of(&error))
 }
@@ -58,12 +59,12 @@ fn options() -> Options {
         merge_keys: MergeKeyPolicy::Error,
         duplicate_keys: DuplicateKeyPolicy::Error,
         reject_unsupported_tags: true,
-        // `no` is a string, and so is `007`: a value means what it looks like.
+        // `no` and `007` are strings.
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
         with_snippet: false,
-        // They are nothing that is counted or looked at.
+        // Comments are neither counted nor used.
         emit_comments: false,
     }
 }

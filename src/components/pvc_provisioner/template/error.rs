@@ -1,4 +1,4 @@
-//! What is wrong with a template, said in one short sentence.
+//! Errors of templates, each one short sentence.
 
 use super::{DEPTH, LIMIT, NODES, place::Place};
 use serde_saphyr::{
@@ -7,20 +7,19 @@ use serde_saphyr::{
 };
 use std::fmt;
 
-/// Of a text that is shown, so much is enough to know it by.
+/// Maximum number of characters of a quoted text.
 const SHOWN: usize = 100;
 
-/// Why a text is no template. Short enough for an event and an admission warning, whatever the text.
+/// Why a text is not a template. Fits into an Event and an admission warning, whatever the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TemplateError {
     place: Option<Place>,
     fault: Fault,
 }
 
-/// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("the template has {0} bytes, and may have {LIMIT}")]
+    #[error("the template has {0} bytes; the limit is {LIMIT}")]
     TooLong(usize),
     #[error("the template is empty")]
     Empty,
@@ -30,17 +29,17 @@ pub(super) enum Fault {
     MergeKey,
     #[error("a template may not have tags")]
     Tag,
-    #[error("a template is one document, and here begins another")]
+    #[error("a template must be a single document; a second one begins here")]
     SecondDocument,
     #[error("maps and lists are nested deeper than {DEPTH}")]
     TooDeep,
     #[error("the template has more than {NODES} keys and values")]
     TooMany,
-    #[error("the key \"{0}\" is there twice")]
+    #[error("duplicate key \"{0}\"")]
     Twice(String),
     #[error("a key must be a string")]
     Key,
-    /// In the parser's words.
+    /// The parser's message.
     #[error("{0}")]
     Syntax(String),
     #[error("{0} must be {1}")]
@@ -52,18 +51,18 @@ pub(super) enum Fault {
 }
 
 impl TemplateError {
-    /// About the text as a whole.
+    /// An error of the whole text.
     pub(super) fn whole(fault: Fault) -> Self {
         Self { place: None, fault }
     }
 
-    /// About what stands there.
+    /// An error at this position.
     pub(super) fn at(place: Place, fault: Fault) -> Self {
         let place = Some(place);
         Self { place, fault }
     }
 
-    /// What the parser found.
+    /// An error of the parser.
     pub(super) fn of(error: &Error) -> Self {
         let place = error.location().filter(|place| place.line() > 0);
         Self {
@@ -91,7 +90,7 @@ fn fault(error: &Error) -> Fault {
         Error::DuplicateMappingKey { key, .. } => {
             Fault::Twice(shown(key.as_deref().unwrap_or_default()))
         }
-        // Every value is taken as it is; only a key has to be of a certain type.
+        // Values may have any type; only a key must be a string.
         Error::SerdeInvalidType { .. } => Fault::Key,
         Error::ExternalMessage { source, .. } if is_too_deep(source) => Fault::TooDeep,
         _ => in_its_words(error),
@@ -108,7 +107,7 @@ fn breached(breach: &BudgetBreach, error: &Error) -> Fault {
     }
 }
 
-/// The scanner stops by itself where brackets are opened without anything between them.
+/// Whether the scanner reached its own limit, as with many opening brackets in a row.
 fn is_too_deep(source: &ExternalMessageSource) -> bool {
     match source {
         ExternalMessageSource::Parser(error) => {
@@ -122,7 +121,7 @@ fn in_its_words(error: &Error) -> Fault {
     Fault::Syntax(shown(&UserMessageFormatter.format_message(error)))
 }
 
-/// A text of the user's, cut, and without what would break the line.
+/// A text of the user, truncated and escaped to one line.
 pub(super) fn shown(text: &str) -> String {
     let mut printable = text.chars().flat_map(printable);
     let mut shown: String = printable.by_ref().take(SHOWN).collect();

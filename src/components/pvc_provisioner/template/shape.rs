@@ -1,4 +1,5 @@
-//! Whether a document is a claim, as far as it is read or changed here. The API server judges the rest.
+//! Checks that a document is a claim, as far as Volume Warden reads or changes it. The API server
+//! validates the rest.
 
 use super::{
     document::{Fields, Node, Placed},
@@ -6,7 +7,7 @@ use super::{
 };
 use serde_json::Value;
 
-/// The document, if it has the shape of a claim.
+/// The fields of the document, if it has the shape of a claim.
 pub(super) fn of_a_claim(document: &Placed<Node>) -> Result<&Fields, TemplateError> {
     if is_null(&document.it) {
         return Err(TemplateError::whole(Fault::Empty));
@@ -39,7 +40,7 @@ fn of_metadata(metadata: &Fields) -> Result<(), TemplateError> {
     }
 }
 
-/// The API server takes null for what is not there.
+/// The field's value. The API server treats null as absent.
 fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Placed<Node>> {
     let (_, value) = fields.get(name)?;
     Some(value).filter(|value| !is_null(&value.it))

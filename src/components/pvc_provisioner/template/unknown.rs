@@ -1,4 +1,5 @@
-//! The fields of a template that are no fields of a claim, as the types know it that this program was built with.
+//! The fields of a template that a claim does not have, by the API types that Volume Warden was
+//! built with.
 
 use super::{
     document::{Node, Placed},
@@ -10,14 +11,14 @@ use serde_ignored::Path;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// A field that is not known here: misspelt, or of a newer Kubernetes.
+/// A field that Volume Warden does not know: misspelt, or of a newer Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownField {
-    /// As the API server would write it, for instance `spec.storageclassName`.
+    /// The path as the API server writes it, for instance `spec.storageclassName`.
     pub path: String,
-    /// Where its name stands in the text, from 1.
+    /// The line of the field's name, from 1.
     pub line: u64,
-    /// In that line, from 1.
+    /// The column of the field's name, from 1.
     pub column: u64,
 }
 
@@ -32,19 +33,20 @@ impl fmt::Display for UnknownField {
     }
 }
 
-/// The unknown fields of the object, which was written like this. A value of a wrong type ends the search, and is no fault found here:
-/// the API server takes some, such as a number for a quantity, and refuses the others in its own words.
+/// The unknown fields of `object`, with their positions in `written`. A value of a wrong type ends
+/// the search without an error: the API server accepts some, such as a number for a quantity, and
+/// refuses the others with its own message.
 pub(super) fn fields(written: &Placed<Node>, object: &Map<String, Value>) -> Vec<UnknownField> {
     let mut found = Vec::new();
-    let tell = |path: Path<'_>| {
+    let report = |path: Path<'_>| {
         found.extend(follow(&path, written).map(|step| step.field));
     };
-    let _: Result<PersistentVolumeClaim, _> = serde_ignored::deserialize(object, tell);
+    let _: Result<PersistentVolumeClaim, _> = serde_ignored::deserialize(object, report);
     found.sort_by_key(|field| (field.line, field.column));
     found
 }
 
-/// Where a path leads to.
+/// The field and the value at a path.
 struct Step<'a> {
     field: UnknownField,
     value: &'a Node,

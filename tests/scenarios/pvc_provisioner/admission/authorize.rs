@@ -104,7 +104,7 @@ async fn only_who_may_create_claims_gets_some() -> Result<()> {
         .await?;
         askers.belongs(&pod.name_any(), &pod).await?;
         askers
-            .is_told(&pod.name_any(), "PVCProvisioned", "made")
+            .is_told(&pod.name_any(), "PVCProvisioned", "created")
             .await?;
     }
 
@@ -123,7 +123,7 @@ async fn only_who_may_create_claims_gets_some() -> Result<()> {
         .add(reviews.respond(500, "InternalError", "not today"));
     let posted = posted_by(BY_NAME, askers).await?;
     ensure!(
-        broken.taken() > 0 && posted.says("could not be found out"),
+        broken.taken() > 0 && posted.says("could not be checked"),
         "{posted:?}"
     );
     let unclear = posted.object::<Pod>()?.name_any();

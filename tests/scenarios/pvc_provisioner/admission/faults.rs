@@ -87,7 +87,7 @@ async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
         let pod: Pod = posted.object()?;
         let name = pod.name_any();
         askers.belongs(&name, &pod).await?;
-        askers.is_told(&name, "PVCProvisioned", "made").await?;
+        askers.is_told(&name, "PVCProvisioned", "created").await?;
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ async fn a_claim_whose_answer_was_lost_is_given_to_its_pod() -> Result<()> {
     let name = pod.name_any();
     assert_eq!(askers.belongs(&name, &pod).await?.uid(), made.uid());
     drop(lost);
-    askers.is_told(&name, "PVCProvisioned", "made").await?;
+    askers.is_told(&name, "PVCProvisioned", "created").await?;
     Ok(())
 }
 

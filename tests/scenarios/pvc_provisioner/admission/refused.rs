@@ -125,7 +125,7 @@ async fn a_pod_that_comes_back_finds_its_claim() -> Result<()> {
     let name = claim.name_any();
     let pod = askers.ask(&name, &name, json!({})).await?;
     assert_eq!(askers.belongs(&name, &pod).await?.uid(), claim.uid());
-    askers.is_told(&name, "PVCProvisioned", "made").await?;
+    askers.is_told(&name, "PVCProvisioned", "created").await?;
     Ok(())
 }
 

@@ -40,7 +40,7 @@ async fn users_are_warned_at_once() -> Result<()> {
         (
             ("data.enabeld", Some("true")),
             "ErrInvalidAnnotation",
-            "data.enabeld\" means nothing",
+            "data.enabeld\" is unknown",
         ),
         (
             ("data.pvc", Some(&*unknown)),
@@ -84,7 +84,7 @@ async fn kubectl_shows_the_warning() -> Result<()> {
     })
     .await?;
     ensure!(
-        shown.contains("Warning: a claim is asked for volume \"data\""),
+        shown.contains("Warning: a claim is requested for volume \"data\""),
         "{shown}"
     );
     Ok(())
@@ -105,7 +105,7 @@ async fn a_claim_that_is_being_deleted_is_told_of_at_once() -> Result<()> {
     })
     .await?;
     ensure!(
-        posted.code == 201 && posted.says("has to be gone"),
+        posted.code == 201 && posted.says("to be deleted"),
         "{posted:?}"
     );
     let pod: Pod = posted.object()?;
