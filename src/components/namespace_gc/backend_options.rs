@@ -1,4 +1,4 @@
-//! The flags that say which storage backend there is.
+//! The flags that select and configure the storage backend.
 
 use super::Scope;
 use crate::{
@@ -11,15 +11,16 @@ use crate::{
 use clap::{ArgAction, Args, ValueEnum, error::ErrorKind};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Which storage backend to use, and how to reach it.
+/// Which storage backend to use, and how to connect to it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: storage backend")]
 pub struct BackendOptions {
-    /// Storage from which namespaces are removed that Kubernetes no longer has. Without it namespace-gc is inactive.
+    /// Storage backend whose namespaces are deleted when Kubernetes no longer has them. Without it
+    /// namespace-gc is inactive.
     #[arg(long, value_enum)]
     storage_backend: Option<Kind>,
 
-    /// Directory with a directory for each namespace. It has to hold a file .volume-warden-root.
+    /// Directory with one subdirectory per namespace. It must contain a file .volume-warden-root.
     #[arg(
         long,
         required_if_eq("storage_backend", "directory"),
@@ -27,12 +28,12 @@ pub struct BackendOptions {
     )]
     directory_root: Option<PathBuf>,
 
-    /// The API of StorageOS: a host, host:port or URL. Without a scheme it is https, or http with --insecure-http; without a port,
-    /// 5705.
+    /// StorageOS API: a host, host:port or URL. The default scheme is https, or http with
+    /// --insecure-http; the default port is 5705.
     #[arg(long, default_value = "storageos", value_name = "ENDPOINT")]
     storageos_endpoint: String,
 
-    /// Directory of the files username and password, read at each login.
+    /// Directory with the files username and password, read at each login.
     #[arg(
         long,
         default_value = "/etc/storageos/secrets/api",
@@ -40,7 +41,7 @@ pub struct BackendOptions {
     )]
     storageos_secret_path: PathBuf,
 
-    /// How long a token is used before it is refreshed, where the server does not tell its life.
+    /// Age at which a token is refreshed, if the server does not report its lifetime.
     #[arg(
         long,
         default_value = "1m",
@@ -49,7 +50,7 @@ pub struct BackendOptions {
     )]
     storageos_refresh_interval: Duration,
 
-    /// Between one login and the next, whoever needs it.
+    /// Minimum interval between logins.
     #[arg(
         long,
         default_value = "5s",
@@ -58,19 +59,19 @@ pub struct BackendOptions {
     )]
     storageos_retry_interval: Duration,
 
-    /// The only authorities to trust, PEM, read again when it changes [default: those of the system]
+    /// CAs to trust, PEM, reloaded when the file changes [default: those of the system]
     #[arg(long, value_name = "FILE")]
     storageos_ca_file: Option<PathBuf>,
 
-    /// A certificate to show to the server, PEM, read again when it changes.
+    /// Client certificate, PEM, reloaded when it changes.
     #[arg(long, requires = "storageos_client_key_file", value_name = "FILE")]
     storageos_client_cert_file: Option<PathBuf>,
 
-    /// Its private key, PEM.
+    /// Private key of the client certificate, PEM.
     #[arg(long, requires = "storageos_client_cert_file", value_name = "FILE")]
     storageos_client_key_file: Option<PathBuf>,
 
-    /// Let the password and the tokens go over plain HTTP, where everyone on the way can read them.
+    /// Send the password and the tokens over plain HTTP, readable by everyone on the network path.
     #[arg(
         long,
         action = ArgAction::Set,
@@ -80,23 +81,23 @@ pub struct BackendOptions {
     insecure_http: bool,
 }
 
-/// The storage backends that there are.
+/// Values of `--storage-backend`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// StorageOS, by its REST API of version 2.
+    /// StorageOS, by its REST API v2.
     #[value(name = "storageos")]
     StorageOs,
-    /// A directory for each namespace.
+    /// One directory per namespace.
     Directory,
 }
 
 impl BackendOptions {
-    /// Whether one is named.
+    /// Whether `--storage-backend` is set.
     pub fn is_named(&self) -> bool {
         self.storage_backend.is_some()
     }
 
-    /// What a collection may take where nobody says: a directory may be shared with others.
+    /// The default of `--gc-scope`: a directory may be shared with other clusters.
     pub fn scope(&self) -> Scope {
         match self.storage_backend {
             Some(Kind::Directory) => Scope::Seen,
@@ -104,16 +105,17 @@ impl BackendOptions {
         }
     }
 
-    /// The backend that is named.
+    /// The selected backend, or `None` if none is selected.
     ///
     /// # Errors
-    /// When the root is none, or the endpoint cannot be used, which is a wrong command line.
+    /// When the directory is no valid root, or the endpoint cannot be used; the latter is a usage
+    /// error.
     pub async fn backend(&self) -> anyhow::Result<Option<Arc<dyn Backend>>> {
         Ok(match self.storage_backend {
             None => None,
             Some(Kind::StorageOs) => Some(Arc::new(StorageOs::new(self.storageos()?))),
             Some(Kind::Directory) => {
-                // Without a value the command line is refused.
+                // clap requires the value for this backend.
                 let root = self.directory_root.clone().unwrap_or_default();
                 Some(Arc::new(Directory::open(root).await?))
             }
@@ -123,12 +125,12 @@ impl BackendOptions {
     fn storageos(&self) -> anyhow::Result<Options> {
         let endpoint = Endpoint::parse(&self.storageos_endpoint, self.insecure_http);
         let endpoint = endpoint.map_err(|error| {
-            // Without the value: it may hold a password.
-            let told = format!("--storageos-endpoint: {error}");
-            clap::Error::raw(ErrorKind::ValueValidation, told)
+            // The message omits the value, which may contain a password.
+            let message = format!("--storageos-endpoint: {error}");
+            clap::Error::raw(ErrorKind::ValueValidation, message)
         })?;
         if endpoint.is_plain() {
-            tracing::warn!(%endpoint, "the password and the tokens go over plain HTTP");
+            tracing::warn!(%endpoint, "the password and the tokens are sent over plain HTTP");
         }
         let identity = self.storageos_client_cert_file.clone();
         Ok(Options {
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_is_as_documented() {
+    fn without_flags_the_documented_defaults_apply() {
         let endpoint = Endpoint::parse("https://storageos:5705", false).expect("an endpoint");
         let expected = format!("{:?}", Options::new(endpoint));
         let options = storageos(&[]).expect("options");
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_reaches_what_it_is_for() {
+    fn every_flag_sets_its_option() {
         let options = storageos(&[
             "--storageos-endpoint=http://host:1",
             "--insecure-http=true",
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_without_what_may_be_a_password_in_it() {
+    fn errors_about_the_endpoint_do_not_contain_its_password() {
         let plain = storageos(&["--storageos-endpoint=http://host"]).expect_err("plain");
         assert!(plain.to_string().contains("--insecure-http"), "{plain}");
         let secret = storageos(&["--storageos-endpoint=https://admin:hunter2@host"]);

@@ -1,19 +1,20 @@
-//! The flags that say which namespaces go, and when.
+//! The flags that select which namespaces are deleted, and when.
 
 use super::{Glob, Options, Scope, backend_options::BackendOptions};
 use crate::go_duration;
 use clap::Args;
 use std::time::Duration;
 
-/// For every collection, whoever asks for it.
+/// Options of every collection, in `run` and in `gc`.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "namespace-gc: what goes")]
+#[command(next_help_heading = "namespace-gc: collection")]
 pub struct CollectionOptions {
-    /// Deletions in the storage backend that are under way at once.
+    /// Maximum concurrent deletions in the storage backend.
     #[arg(long, default_value = "5", value_parser = clap::value_parser!(u16).range(1..))]
     namespace_delete_workers: u16,
 
-    /// Between the two looks at Kubernetes of one collection; only what is an orphan at both goes.
+    /// Interval between the two reads of Kubernetes in one collection. Only namespaces that are
+    /// orphans in both are deleted.
     #[arg(
         long,
         default_value = "10s",
@@ -22,11 +23,11 @@ pub struct CollectionOptions {
     )]
     gc_confirm_after: Duration,
 
-    /// Which namespaces a collection may take [default: all for storageos, seen for directory]
+    /// Which namespaces a collection may delete [default: all for storageos, seen for directory]
     #[arg(long, value_enum)]
     gc_scope: Option<Scope>,
 
-    /// Namespaces that never go; * stands for anything.
+    /// Namespaces that are never deleted; * matches any characters.
     #[arg(
         long,
         default_value = "default,kube-*",
@@ -35,11 +36,12 @@ pub struct CollectionOptions {
     )]
     gc_protect: Vec<Glob>,
 
-    /// Deletions of one collection, 0 for any number.
+    /// Maximum deletions of one collection; 0 means no limit.
     #[arg(long, default_value_t = 100, value_name = "NUMBER")]
     gc_max_deletions: u32,
 
-    /// A collection leaves a namespace alone that was made, or in a directory changed, no longer ago than this.
+    /// Minimum time since a namespace was created, or in a directory changed, before a collection
+    /// deletes it.
     #[arg(
         long,
         default_value = "1m",
@@ -49,11 +51,11 @@ pub struct CollectionOptions {
     gc_grace: Duration,
 }
 
-/// For collections that come by themselves.
+/// Schedule of the collections in `run`.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "namespace-gc: when")]
+#[command(next_help_heading = "namespace-gc: schedule")]
 pub struct PeriodOptions {
-    /// From when a replica leads to its first collection.
+    /// Delay from the acquisition of the Lease to the first collection.
     #[arg(
         long,
         default_value = "20s",
@@ -62,7 +64,7 @@ pub struct PeriodOptions {
     )]
     namespace_delete_gc_delay: Duration,
 
-    /// From one collection to the next; with 0 there is none, not even a first.
+    /// Interval between collections; 0 disables them, including the first.
     #[arg(
         long,
         default_value = "1h",
@@ -73,12 +75,12 @@ pub struct PeriodOptions {
 }
 
 impl CollectionOptions {
-    /// Whether somebody said which namespaces a collection may take.
+    /// Whether `--gc-scope` is set.
     pub fn names_scope(&self) -> bool {
         self.gc_scope.is_some()
     }
 
-    /// What they come to, for that backend. No collection comes by itself.
+    /// The options for one collection of that backend, without a schedule.
     pub fn options(&self, backend: &BackendOptions, dry_run: bool) -> Options {
         Options {
             scope: self.gc_scope.unwrap_or_else(|| backend.scope()),
@@ -95,7 +97,7 @@ impl CollectionOptions {
 }
 
 impl PeriodOptions {
-    /// The same, with collections that come by themselves.
+    /// The same options with this schedule.
     pub fn repeated(&self, options: Options) -> Options {
         Options {
             delay: self.namespace_delete_gc_delay,
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_everything_is_as_documented() {
+    fn without_flags_the_documented_defaults_apply() {
         let expected = Options::default();
         assert_eq!(format!("{:?}", options(&[])), format!("{expected:?}"));
         let directory = ["--storage-backend=directory", "--directory-root=/r"];
@@ -136,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_reaches_what_it_is_for() {
-        let told = format!(
+    fn every_flag_sets_its_option() {
+        let actual = format!(
             "{:?}",
             options(&[
                 "--gc-scope=seen",
@@ -151,6 +153,6 @@ mod tests {
             ])
         );
         let expected = r#"Options { scope: Seen, protect: [Glob("a*"), Glob("b")], grace: 11s, max_deletions: 12, confirm_after: 13s, delay: 14s, interval: 15s, workers: 16, dry_run: false }"#;
-        assert_eq!(told, expected);
+        assert_eq!(actual, expected);
     }
 }

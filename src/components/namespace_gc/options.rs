@@ -1,42 +1,42 @@
-//! What may be chosen about which namespaces go, and when.
+//! Options of namespace-gc: which namespaces are deleted, and when.
 
 use super::protect::Glob;
 use std::time::Duration;
 
-/// See the module.
+/// Options of one or repeated collections.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which namespaces a collection may take.
+    /// Namespaces that a collection may delete.
     pub scope: Scope,
-    /// These never go.
+    /// Namespaces that are never deleted.
     pub protect: Vec<Glob>,
-    /// A namespace that the backend knows for less long is left to a later collection.
+    /// Minimum age of a namespace in the backend. Younger ones are left to a later collection.
     pub grace: Duration,
-    /// Deletions of one collection; 0 for any number.
+    /// Maximum deletions of one collection; 0 means no limit.
     pub max_deletions: usize,
-    /// Between the two looks at Kubernetes of one collection.
+    /// Interval between the two reads of Kubernetes in one collection.
     pub confirm_after: Duration,
-    /// From when this replica leads to the first collection.
+    /// Delay from the acquisition of the Lease to the first collection.
     pub delay: Duration,
-    /// From one collection to the next; 0 for none at all.
+    /// Interval between collections; 0 disables them.
     pub interval: Duration,
-    /// Deletions that are under way at once.
+    /// Maximum concurrent deletions.
     pub workers: usize,
-    /// Nothing is deleted and nothing recorded.
+    /// Delete nothing and record nothing.
     pub dry_run: bool,
 }
 
-/// Which namespaces of the backend a collection may take.
+/// Which namespaces of the backend a collection may delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scope {
-    /// All that Kubernetes does not have: the storage is this cluster's alone.
+    /// All that Kubernetes does not have: only this cluster uses the storage.
     All,
-    /// Only those that this cluster once had: others keep things there, too.
+    /// Only those that this cluster once had: other clusters use the storage too.
     Seen,
 }
 
 impl Options {
-    /// Whether that namespace never goes.
+    /// Whether a namespace of this name is never deleted.
     pub fn protects(&self, name: &str) -> bool {
         self.protect.iter().any(|glob| glob.matches(name))
     }
@@ -44,7 +44,7 @@ impl Options {
 
 #[cfg(test)]
 impl Default for Options {
-    /// As by the defaults of the command line, for StorageOS.
+    /// The defaults of the command line, for StorageOS.
     fn default() -> Self {
         let glob = |text: &str| text.parse().expect("a glob");
         Self {

@@ -1,4 +1,4 @@
-//! The flags of pvc-provisioner, which are its options.
+//! The flags of pvc-provisioner, which are also its options.
 
 use crate::{go_duration, objects::ControllerId};
 use clap::{ArgAction, Args};
@@ -9,11 +9,12 @@ use std::time::Duration;
 #[command(next_help_heading = "pvc-provisioner")]
 #[group(skip)]
 pub struct Options {
-    /// Written as a label on every claim. Only claims with it get an owner or are deleted.
+    /// The value of the managed-by label of every created claim. Only claims with it get an owner
+    /// or are deleted.
     #[arg(skip)]
     pub controller_id: ControllerId,
 
-    /// Refuse pods whose claim templates are invalid, instead of returning a warning.
+    /// Refuse pods with invalid claim templates, instead of returning a warning.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub strict_templates: bool,
 
@@ -21,7 +22,8 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t)]
     pub authorize_requester: Authorize,
 
-    /// How long a claim that was created at admission may wait for its pod before it is deleted; at least 1s.
+    /// How long a claim that was created at admission may wait for its pod before it is deleted;
+    /// at least 1s.
     #[arg(
         long,
         default_value = "1m",
@@ -30,8 +32,8 @@ pub struct Options {
     )]
     pub orphan_grace: Duration,
 
-    /// Set blockOwnerDeletion in the owner reference to the pod, as plumber-cd's provisioner did. A pod that is deleted in the foreground
-    /// then waits for its claim, which waits for the pod.
+    /// Set blockOwnerDeletion in the owner reference to the pod, as plumber-cd's provisioner did.
+    /// With foreground deletion the pod then waits for its claim, and the claim for the pod.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub block_owner_deletion: bool,
 }
@@ -46,10 +48,10 @@ impl Options {
 /// `--authorize-requester`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Authorize {
-    /// No: every pod gets its claims, as with plumber-cd's provisioner. Most clusters need this, because workload controllers create
-    /// pods for other users.
+    /// No: every pod gets its claims, as with plumber-cd's provisioner. Most clusters need this,
+    /// because workload controllers create pods for other users.
     #[default]
     Off,
-    /// Yes. Only admission creates claims then: afterwards the user is not known.
+    /// Yes. Only admission then creates claims, because the user is not known afterwards.
     PodCreator,
 }
