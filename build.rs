@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from.
+//! Sets the commit that `--version` prints.
 
 use std::{env, path::Path, process::Command};
 
@@ -8,24 +8,25 @@ fn main() {
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     let given = env::var(VARIABLE).unwrap_or_default();
     let commit = match given.trim() {
-        "" => of_git().unwrap_or_else(|| "unknown".to_owned()),
+        "" => git_commit().unwrap_or_else(|| "unknown".to_owned()),
         given => given.to_owned(),
     };
     if commit.chars().any(|letter| !letter.is_ascii_alphanumeric()) {
-        println!("cargo::error={VARIABLE} is {commit:?}; a commit has letters and digits only");
+        println!("cargo::error={VARIABLE} is {commit:?}; use only letters and digits");
     }
     println!("cargo::rustc-env={VARIABLE}={commit}");
 }
 
-/// Only for a release, or whatever is built would be built anew after each commit, and only if this is a repository itself: a
-/// tarball may have been unpacked inside of another.
-fn of_git() -> Option<String> {
+/// The commit of the git checkout. Only for a release, because other profiles would be rebuilt
+/// after each commit, and only if the project is itself a repository: a tarball may be unpacked
+/// inside another repository.
+fn git_commit() -> Option<String> {
     let root = env::var("CARGO_MANIFEST_DIR").ok()?;
     let released = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if !released || !Path::new(&root).join(".git").exists() {
         return None;
     }
-    // What is checked out, and every move of it. A file that is not there would count as changed each time.
+    // HEAD, and each change of it. A missing file would count as changed at each build.
     for file in ["HEAD", "logs/HEAD"] {
         let path = git(&root, &["rev-parse", "--git-path", file])?;
         if Path::new(&root).join(&path).exists() {

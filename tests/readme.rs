@@ -172,7 +172,7 @@ fn every_reason_is_in_the_list() {
     let failures: BTreeSet<String> = failures.map(str::to_owned).collect();
     assert!(constants.len() > 20 && failures.len() > 4);
     let events = rows(&page, "Events");
-    let others = rows(&page, "Reasons that are no Events");
+    let others = rows(&page, "Reasons that are not Events");
     let known: BTreeSet<_> = events.union(&others).cloned().collect();
     // Those of pvc-retention are fates, of which it tells three.
     let told = [

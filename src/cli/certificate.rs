@@ -1,5 +1,5 @@
-//! What this process serves the webhooks by: its certificate, loaded before anything is served and followed from then on, and the
-//! secret path.
+//! The serving certificate and the secret path of the webhooks. Both are loaded before the process
+//! serves, and reloaded when they change.
 
 use super::{tasks::Tasks, tls::TlsOptions};
 use crate::{
@@ -12,17 +12,17 @@ use crate::{
 use kube::Client;
 use std::sync::Arc;
 
-/// What the webhook server serves by, kept in order by tasks.
+/// The certificate and the paths that the webhook server uses. Tasks keep both up to date.
 #[derive(Clone)]
 pub(super) struct Front {
     pub(super) service: Service,
-    /// What authenticates a review.
+    /// Authenticates a review.
     pub(super) paths: SecretPaths,
     path_is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Front {
-    /// What keeps this replica from being ready.
+    /// The reasons why this replica is not ready; empty when it is.
     pub(super) fn missing(&self) -> Vec<String> {
         let mut missing = self.service.missing();
         if !(self.path_is_ready)() {
@@ -32,7 +32,7 @@ impl Front {
     }
 }
 
-/// See the module.
+/// The loaded certificate, client CAs and path settings, before their tasks run.
 pub(super) struct Serving {
     service: Service,
     source: Source,
@@ -46,7 +46,7 @@ enum Source {
 }
 
 impl Serving {
-    /// Loads what is in files, so that a wrong mount is told at once.
+    /// Loads the mounted files, so that a wrong mount is reported at start.
     pub(super) async fn load(
         options: &TlsOptions,
         (client, namespace): (&Client, &str),
@@ -88,7 +88,8 @@ impl Serving {
         })
     }
 
-    /// Starts the tasks that keep it in order, and that report through `apply` what is not.
+    /// Starts the tasks that reload the certificate and the path, and that report failures through
+    /// `apply`.
     pub(super) fn follow(self, tasks: &mut Tasks, apply: Arc<Apply>, lease: LeaseName) -> Front {
         let (service, stop) = (self.service, tasks.stop.clone());
         if let Some(clients) = self.clients {
@@ -103,7 +104,7 @@ impl Serving {
             path.service.clone(),
         );
         let paths = SecretPaths::default();
-        // Where no component has a webhook, the certificate is for the metrics alone.
+        // Without a component that has a webhook, the certificate serves only the metrics.
         let publisher =
             (!path.configurations.is_empty()).then(|| PathPublisher::new(path, paths.clone()));
         let front = Front {

@@ -1,4 +1,4 @@
-//! `volume-warden completions`
+//! `volume-warden completions`: generates shell completions.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
@@ -7,17 +7,17 @@ use std::io::{self, Write};
 /// `volume-warden completions`
 #[derive(Debug, Args)]
 pub struct CompletionsOptions {
-    /// The shell that is to complete.
+    /// Shell to generate completions for.
     shell: Shell,
 }
 
-/// Prints what makes the shell complete commands, flags and their values.
+/// Prints a script that completes commands, flags and their values.
 ///
 /// # Errors
 /// When standard output cannot be written.
 pub fn run(options: CompletionsOptions, mut command: Command) -> anyhow::Result<()> {
     let name = command.get_name().to_owned();
-    // Not straight to standard output: the generator panics where that is closed.
+    // Into a buffer: the generator panics if standard output is closed.
     let mut script = Vec::new();
     generate(options.shell, &mut command, &name, &mut script);
     let mut script = String::from_utf8(script)?;
@@ -27,8 +27,8 @@ pub fn run(options: CompletionsOptions, mut command: Command) -> anyhow::Result<
     Ok(io::stdout().write_all(script.as_bytes())?)
 }
 
-/// clap issue 6421: where the program's name has a hyphen, bash finds nothing below a command, because the generator writes the name
-/// in two ways. Here it is written in one.
+/// Works around clap issue 6421: if the program's name has a hyphen, the generator spells it in
+/// two ways, and bash completes nothing after a command. The result uses one spelling.
 fn with_commands(script: &str, name: &str) -> String {
     script.replace(&name.replace('-', "__subcmd__"), &name.replace('-', "__"))
 }

@@ -2,11 +2,12 @@
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, error::Error};
 
-/// What the command line says of them: each component reads its own, by [`crate::component::Shared::options`].
+/// The parsed command line. Each component reads its own flags by
+/// [`crate::component::Shared::options`].
 #[derive(Clone, Debug, Default)]
 pub struct ComponentFlags(pub(super) ArgMatches);
 
-/// The flags themselves are added with the list of components at hand: see [`super::command`].
+/// Adds no flags: [`super::command`] adds them, because it knows the components.
 impl Args for ComponentFlags {
     fn augment_args(command: Command) -> Command {
         command

@@ -1,4 +1,4 @@
-//! What the options about the cluster and the Lease come to.
+//! Resolves the flags of the cluster and the Lease into a client, namespaces and a Lease name.
 
 use super::options::{ClusterOptions, LeaseOptions};
 use crate::{
@@ -13,17 +13,17 @@ use kube::{
 };
 use std::{hash::BuildHasher, path::Path};
 
-/// Where a pod finds the namespace it is in.
+/// File with the namespace of the pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 const DEFAULT_NAMESPACE: &str = "volume-warden";
 
 impl ClusterOptions {
-    /// A client with the rights of the kubeconfig, or of the pod.
+    /// A client with the rights of the kubeconfig, or of the pod's service account.
     ///
     /// # Errors
-    /// When there is neither, or it cannot be used.
+    /// When neither exists, or the credentials cannot be used.
     pub(super) async fn client(&self) -> anyhow::Result<Client> {
-        connect(self.config().await?).context("the client cannot be made")
+        connect(self.config().await?).context("cannot create the API client")
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
@@ -33,18 +33,19 @@ impl ClusterOptions {
                 let options = KubeConfigOptions::default();
                 Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
             }
-            // Never a kubeconfig that happens to lie around: it may be an administrator's, of another cluster.
+            // A default kubeconfig is never used: it may be an administrator's, for another
+            // cluster.
             None => Config::incluster()
-                .context("this is not a pod of a cluster; outside of one, --kubeconfig is needed"),
+                .context("not running in a pod; outside of a cluster, set --kubeconfig"),
         }
     }
 
-    /// The one namespace to look after, if there is one.
+    /// The only namespace to watch; `None` means all.
     pub(super) fn namespace(&self) -> Option<String> {
         Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// Where our own Lease and Secret are.
+    /// Namespace of Volume Warden's own Lease and Secrets.
     pub(super) fn system_namespace(&self) -> String {
         let own = || std::fs::read_to_string(OWN_NAMESPACE).ok();
         let own = || own().map(|namespace| namespace.trim().to_owned());
@@ -53,7 +54,7 @@ impl ClusterOptions {
     }
 }
 
-/// The components that a command is for, of all that there are.
+/// The enabled components, and all components of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen<'a> {
     pub(super) enabled: &'a [ComponentRef],
@@ -61,11 +62,11 @@ pub(super) struct Chosen<'a> {
 }
 
 impl LeaseOptions {
-    /// The Lease of these components. Two installations with different components, or of different controller ids, must not compete,
-    /// and a dry run must not take the Lease from one that works.
+    /// The Lease of these components. Installations with different components or controller ids
+    /// must not compete for one Lease, and a dry run must not acquire the Lease of a real run.
     ///
     /// # Errors
-    /// When the controller id cannot be part of its name.
+    /// When the controller id cannot be part of the name of the Lease.
     pub(super) fn name(
         &self,
         system_namespace: &str,
@@ -103,7 +104,7 @@ fn default_name(
     if *id != ControllerId::default() && per_id {
         if !is_subdomain(id.as_str()) {
             bail!(
-                "the controller id {id} cannot be part of the name of a Lease; give the Lease one by --leader-elect-resource-name"
+                "the controller id {id} cannot be part of the name of a Lease; set the name by --leader-elect-resource-name"
             );
         }
         name = format!("{name}-{id}");
@@ -114,7 +115,7 @@ fn default_name(
     Ok(name)
 }
 
-/// By RFC 1123, as Kubernetes asks it of most names.
+/// Whether the name is an RFC 1123 subdomain, as Kubernetes requires for most names.
 fn is_subdomain(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.split('.').all(|label| {
@@ -123,14 +124,15 @@ fn is_subdomain(name: &str) -> bool {
     })
 }
 
-/// Unique to this process. The random part tells two containers of one pod, or a process from its predecessor with the same pid.
+/// An identity unique to this process. The random part distinguishes two containers of one pod,
+/// and a process from its predecessor with the same pid.
 fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let random = std::collections::hash_map::RandomState::new().hash_one(std::process::id());
     format!("{}_{}_{random:x}", host.trim(), std::process::id())
 }
 
-/// Reads a kubeconfig. Of why it cannot, the last cause is told: the others repeat it.
+/// Reads a kubeconfig. An error contains only its root cause, because the other causes repeat it.
 pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
     Kubeconfig::read_from(path).map_err(|error| {
         let error = anyhow::Error::from(error);
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn installations_that_work_side_by_side_have_leases_of_their_own() {
+    fn installations_side_by_side_have_separate_leases() {
         let default = ControllerId::default().to_string();
         for (components, id, dry_run, expected) in [
             (ALL, &*default, false, "volume-warden"),
@@ -178,12 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_no_lease_can_be_named_after_needs_a_name_for_it() {
+    fn an_id_that_is_no_subdomain_requires_a_lease_name() {
         for id in ["Blue", "a_b", "a..b", "a.-b"] {
             assert_eq!(name(&[&PvReleaser], id, false), None, "{id}");
             assert!(
                 name(&[&PvProtection], id, false).is_some(),
-                "{id}: it is not part of it"
+                "{id}: the name does not contain it"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! `volume-warden drain`: takes back what Volume Warden wrote, before it is removed for good.
+//! `volume-warden drain`: removes what Volume Warden wrote on objects, before it is uninstalled.
 
 use super::{
     connection::Chosen,
@@ -25,30 +25,31 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// A Lease that nobody renews expires in less.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// A replica that waits for a Lease looks at it more often.
-const FIRST_TURN: Duration = Duration::from_millis(2500);
-/// Objects in use are left.
+/// Maximum wait for the Leases. A Lease that is not renewed expires sooner.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
+/// A replica that waits for a Lease reads it more often than this.
+const HANDOVER: Duration = Duration::from_millis(2500);
+/// Exit code: objects in use were left unchanged.
 const IN_USE: u8 = 3;
 
-/// For `--help`.
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 nothing is left; 1 something is, or it did not begin, and standard error says why; 2 \
-the command line is wrong; 3 only objects are left that are being deleted and in use: run it again when they are not. It can be run again \
-at any time, also after it was killed.";
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed; 1 failed or incomplete, \
+standard error says why; 2 the command line is wrong; 3 only objects are left that are being \
+deleted and in use: run it again when they are released. It can be run again at any time, also \
+after it was killed.";
 
 /// `volume-warden drain`
 #[derive(Debug, Args)]
 pub struct DrainOptions {
-    /// Whether Kubernetes' own controllers are on, which cannot be found out. With `on` they go on looking after the finalizers, and
-    /// after the owner references of StatefulSets' claims whose pods are there, so those are left.
+    /// Whether Kubernetes' built-in controllers are enabled; Volume Warden cannot detect it. With
+    /// `on` they continue to manage the finalizers, and the owner references of StatefulSets'
+    /// claims whose pods exist, so `drain` leaves those unchanged.
     #[arg(long, value_enum)]
     in_tree: InTree,
 
     #[command(flatten)]
     components: ComponentsOption,
 
-    /// Say what would be done, and write nothing.
+    /// Report what would be done, and write nothing.
     #[arg(long, default_value_t)]
     dry_run: bool,
 
@@ -60,19 +61,19 @@ pub struct DrainOptions {
     lease: LeaseOptions,
 }
 
-/// Whether kube-controller-manager does the same work.
+/// Whether the controllers in kube-controller-manager do the same work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum InTree {
-    /// It does.
+    /// The built-in controllers are enabled.
     On,
-    /// It does not.
+    /// The built-in controllers are disabled.
     Off,
 }
 
-/// Runs until everything is taken back.
+/// Runs until everything that Volume Warden wrote is removed.
 ///
 /// # Errors
-/// When somebody else holds a Lease, or something could not be taken back.
+/// When another process holds a Lease, or something could not be removed.
 pub fn run(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCode> {
     logs::init(logs::Format::Text);
     install_crypto();
@@ -98,19 +99,20 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     let metrics = Arc::new(Metrics::new());
     if options.dry_run {
         for held in found.iter().filter(|found| !found.holder.is_empty()) {
-            let told = held.told();
-            print(&format!("{told}: without --dry-run it is waited for"))?;
+            let message = held.told();
+            print(&format!("{message}: without --dry-run, drain waits for it"))?;
         }
-        // Nothing is written, so nobody is asked.
+        // Nothing is written, so leadership is not checked.
         let (_elector, leadership) = elect(&client, lease, &metrics);
-        let outcome = take_back(&options, components, client, leadership, metrics).await?;
-        return concluded(&outcome);
+        let outcome = remove(&options, components, client, leadership, metrics).await?;
+        return exit_code(&outcome);
     }
     let mut signals = Signals::new()?;
     leases::none_elsewhere(&found, &lease)?;
     if !found.is_empty() {
-        // Where one was let go a moment ago, and a replica goes on, that one is to have it: it would take it after us, and write again.
-        tokio::time::sleep(FIRST_TURN).await;
+        // If a Lease was just released and another replica is running, let that replica acquire it
+        // now: it would otherwise acquire it after the drain, and write again.
+        tokio::time::sleep(HANDOVER).await;
     }
     let stop = CancellationToken::new();
     let mut leaderships = Vec::new();
@@ -121,10 +123,10 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
         elections.push(tokio::spawn(elector.run(stop.clone())));
     }
     let drained = tokio::select! {
-        drained = led(&options, components, client, leaderships, &lease, metrics) => drained,
+        drained = drain_as_leader(&options, components, client, leaderships, &lease, metrics) => drained,
         signal = signals.next() => Err(anyhow::anyhow!("ended by {signal} before it was done; run it again")),
     };
-    // The Leases are let go, so that nobody has to wait until they expire.
+    // Releases the Leases, so that no other process has to wait until they expire.
     stop.cancel();
     join_all(elections).await;
     drained
@@ -135,8 +137,8 @@ fn elect(client: &Client, lease: LeaseName, metrics: &Arc<Metrics>) -> (Elector,
     Elector::new(leases, lease, metrics.clone(), Clock::system())
 }
 
-/// Drains as soon as all the Leases are ours, for as long as they are.
-async fn led(
+/// Acquires all Leases, then drains while it holds them.
+async fn drain_as_leader(
     options: &DrainOptions,
     components: Vec<ComponentRef>,
     client: Client,
@@ -145,13 +147,13 @@ async fn led(
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<ExitCode> {
     let gained = join_all(leaderships.iter().map(Leadership::gained));
-    if timeout(PATIENCE, gained).await.is_err() {
-        bail!("{}", not_had(&client, &components, lease).await);
+    if timeout(ACQUIRE_TIMEOUT, gained).await.is_err() {
+        bail!("{}", not_acquired(&client, &components, lease).await);
     }
     let Some(first) = leaderships.first().cloned() else {
         bail!("there is no Lease to hold");
     };
-    let drain = take_back(options, components.clone(), client.clone(), first, metrics);
+    let drain = remove(options, components.clone(), client.clone(), first, metrics);
     let lost = select_all(leaderships.iter().map(|each| Box::pin(each.lost())));
     let outcome = tokio::select! {
         outcome = drain => outcome?,
@@ -159,29 +161,29 @@ async fn led(
     };
     if let Some(begun) = held_by_others(&client, &components, lease).await?.first() {
         bail!(
-            "a Volume Warden was started meanwhile: {}. Stop it, and run this again",
+            "another Volume Warden started during the drain: {}. Stop it, and run this again",
             begun.told()
         );
     }
-    concluded(&outcome)
+    exit_code(&outcome)
 }
 
-async fn not_had(client: &Client, components: &[ComponentRef], lease: &LeaseName) -> String {
+async fn not_acquired(client: &Client, components: &[ComponentRef], lease: &LeaseName) -> String {
     let held = held_by_others(client, components, lease)
         .await
         .unwrap_or_default();
-    let who = held.first().map_or_else(
+    let problem = held.first().map_or_else(
         || {
             format!(
-                "the Lease {}/{} could not be had",
+                "the Lease {}/{} was not acquired",
                 lease.namespace, lease.name
             )
         },
         Found::told,
     );
     format!(
-        "{who}, after {PATIENCE:?} of waiting. If a running Volume Warden holds it, which would write again what is taken back, scale that to \
-         0 first; if not, the lines above say why"
+        "{problem}, after {ACQUIRE_TIMEOUT:?} of waiting. If a running Volume Warden holds it, scale it to 0 first: it would write \
+         again what drain removes; if not, the lines above say why"
     )
 }
 
@@ -195,7 +197,7 @@ async fn held_by_others(
     Ok(found)
 }
 
-async fn take_back(
+async fn remove(
     options: &DrainOptions,
     components: Vec<ComponentRef>,
     client: Client,
@@ -221,14 +223,14 @@ async fn take_back(
         },
         in_flight,
     };
-    // What cannot be told is no reason to stop in the middle.
-    let mut told = Ok(());
-    let outcome = drain.run(&mut |line| told = print(line)).await?;
-    told.and_then(|()| print(&outcome.to_string()))?;
+    // An error on standard output does not stop the drain.
+    let mut printed = Ok(());
+    let outcome = drain.run(&mut |line| printed = print(line)).await?;
+    printed.and_then(|()| print(&outcome.to_string()))?;
     Ok(outcome)
 }
 
-fn concluded(outcome: &Outcome) -> anyhow::Result<ExitCode> {
+fn exit_code(outcome: &Outcome) -> anyhow::Result<ExitCode> {
     match outcome.trouble() {
         Some(trouble) => bail!("{trouble}; run it again"),
         None if !outcome.in_use.is_empty() => Ok(ExitCode::from(IN_USE)),

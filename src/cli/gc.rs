@@ -1,4 +1,4 @@
-//! `volume-warden gc`: one collection, by hand.
+//! `volume-warden gc`: one garbage collection, started manually.
 
 use super::{gc_report, options::ClusterOptions, print::print};
 use crate::{
@@ -16,15 +16,15 @@ use std::{collections::HashSet, sync::Arc};
 /// `volume-warden gc`
 #[derive(Debug, Args)]
 pub struct GcOptions {
-    /// Only say what would go, and why. Nothing is written.
+    /// Only report what would be deleted, and why. Nothing is written.
     #[arg(long, action = ArgAction::SetTrue)]
     dry_run: bool,
 
-    /// Collect once.
+    /// Run one collection.
     #[arg(long, action = ArgAction::SetTrue)]
     once: bool,
 
-    /// How the report looks.
+    /// Output format of the report.
     #[arg(short, long, value_enum, default_value = "table")]
     output: gc_report::Output,
 
@@ -39,16 +39,17 @@ pub struct GcOptions {
 /// Runs one collection.
 ///
 /// # Errors
-/// When nothing could be concluded, something could not be deleted, or the command line is wrong.
+/// When the lists could not be read, a namespace could not be deleted, or the command line is
+/// wrong.
 pub fn run(options: GcOptions) -> anyhow::Result<()> {
     if options.dry_run == options.once {
         return misused("choose one of --dry-run, which only reports, and --once, which deletes");
     }
     if !options.backend.is_named() {
-        return misused("there is nothing to collect without --storage-backend");
+        return misused("gc requires --storage-backend");
     }
     if options.cluster.namespace().is_some() {
-        return misused("namespace-gc looks after whole clusters, not one --namespace");
+        return misused("namespace-gc handles whole clusters: remove --namespace");
     }
     logs::init(logs::Format::Text);
     install_crypto();
@@ -77,14 +78,14 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     let client = cluster.client().await?;
     let scoped = collection.names_scope() || backend.scope() == Scope::Seen;
     let options = Arc::new(collection.options(&backend, dry_run));
-    // Next to a server that leads it does no harm: every deletion says which version of the namespace it means.
+    // Safe beside a leading replica: every deletion states the version of the namespace.
     let leadership = None;
     let (metrics, clock) = (Arc::default(), Clock::system());
     let remover = Remover::new(&client, &storage, &options, &metrics, &clock, leadership);
     let seen = Seen::new(client.clone(), &cluster.system_namespace());
     if !scoped && seen.exists().await.unwrap_or_default() {
         return misused(&format!(
-            "the ConfigMap {CONFIG_MAP} says that others may keep things in this storage, too: choose one of --gc-scope=seen and \
+            "the ConfigMap {CONFIG_MAP} exists, so this storage may be shared with other clusters: choose --gc-scope=seen or \
              --gc-scope=all"
         ));
     }

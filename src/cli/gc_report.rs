@@ -1,4 +1,4 @@
-//! What a collection by hand tells.
+//! The report of `volume-warden gc`.
 
 use crate::components::namespace_gc::{Removal, Report, Row, Verdict};
 use clap::ValueEnum;
@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 /// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
-    /// For humans: what Kubernetes does not have.
+    /// A table of the namespaces that Kubernetes does not have.
     Table,
-    /// For programs: everything.
+    /// All namespaces, as JSON.
     Json,
 }
 
-/// The report as it is printed.
 pub(super) fn shown(report: &Report, output: Output, dry_run: bool) -> String {
     match output {
         Output::Table => table(report, dry_run),
@@ -40,7 +39,7 @@ fn value(report: &Report, dry_run: bool) -> Value {
     })
 }
 
-/// What Kubernetes has is only counted.
+/// Lists every namespace except those in Kubernetes, which are only counted.
 fn table(report: &Report, dry_run: bool) -> String {
     let shown = report.rows.iter();
     let shown = shown.filter(|row| row.verdict != Verdict::InKubernetes);
@@ -83,7 +82,7 @@ fn summary(report: &Report, dry_run: bool) -> String {
         )
     };
     format!(
-        "{} namespaces, {} of them in Kubernetes; {done}; {} over the cap; {} entries that are no namespaces",
+        "{} namespaces, {} of them in Kubernetes; {done}; {} over the cap; {} entries that are not namespaces",
         report.rows.len(),
         has(Verdict::InKubernetes),
         has(Verdict::OverTheCap),
@@ -94,17 +93,17 @@ fn summary(report: &Report, dry_run: bool) -> String {
 fn why(row: &Row) -> String {
     match (&row.removal, row.verdict) {
         (Some(Removal::Waits(_, why)), _) => why.to_string(),
-        (Some(Removal::Kept), _) => "it appeared in Kubernetes a moment ago".into(),
+        (Some(Removal::Kept), _) => "it appeared in Kubernetes during the collection".into(),
         (_, Verdict::Orphan) => "Kubernetes has no namespace of that name".into(),
         (_, Verdict::InKubernetes) => "Kubernetes has it".into(),
         (_, Verdict::Protected) => "its name is protected by --gc-protect".into(),
         (_, Verdict::NotSeen) => {
             "this cluster is not known to have had it (--gc-scope=seen)".into()
         }
-        (_, Verdict::TooYoung) => "it was made or changed within --gc-grace".into(),
-        (_, Verdict::Waiting) => "it is tried again on a schedule of its own".into(),
+        (_, Verdict::TooYoung) => "it was created or changed within --gc-grace".into(),
+        (_, Verdict::Waiting) => "its deletion is retried on a separate schedule".into(),
         (_, Verdict::OverTheCap) => {
-            "--gc-max-deletions are reached; raise it to have this one looked at".into()
+            "--gc-max-deletions is reached; raise it to include this namespace".into()
         }
     }
 }
@@ -133,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_what_kubernetes_has_not() {
+    fn the_table_omits_namespaces_in_kubernetes() {
         let expected = "\
 NAMESPACE  VERDICT    OUTCOME   WHY
 default    Protected  Kept      its name is protected by --gc-protect
 full       Orphan     NotEmpty  2 volumes
 gone       Orphan     Deleted   Kubernetes has no namespace of that name
-4 namespaces, 1 of them in Kubernetes; 1 deleted, 1 not empty, 0 failed; 0 over the cap; 1 entries that are no namespaces";
+4 namespaces, 1 of them in Kubernetes; 1 deleted, 1 not empty, 0 failed; 0 over the cap; 1 entries that are not namespaces";
         assert_eq!(shown(&report(), Output::Table, false), expected);
         let none = shown(&Report::default(), Output::Table, true);
         assert!(
@@ -149,7 +148,7 @@ gone       Orphan     Deleted   Kubernetes has no namespace of that name
     }
 
     #[test]
-    fn programs_get_everything() {
+    fn json_contains_every_namespace() {
         let text = shown(&report(), Output::Json, false);
         let value: Value = serde_json::from_str(&text).expect("JSON");
         let first = json!({"name": "alive", "verdict": "InKubernetes", "outcome": null, "why": "Kubernetes has it"});

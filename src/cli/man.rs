@@ -1,4 +1,4 @@
-//! `volume-warden man`
+//! `volume-warden man`: prints manual pages.
 
 use clap::{Args, Command, error::ErrorKind};
 use clap_mangen::Man;
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// `volume-warden man`
 #[derive(Debug, Args)]
 pub struct ManOptions {
-    /// One of the commands; the page of the program by default.
+    /// Command to print the page of [default: the program itself]
     command: Option<String>,
 }
 
@@ -16,7 +16,7 @@ pub struct ManOptions {
 /// # Errors
 /// When there is no such command, or standard output cannot be written.
 pub fn run(options: ManOptions, mut program: Command) -> anyhow::Result<()> {
-    // Gives each command the name it is called by.
+    // Sets the full name of each command.
     program.build();
     let page = match options.command {
         None => program,
@@ -31,6 +31,6 @@ fn named(mut program: Command, name: &str) -> Result<Command, clap::Error> {
     if let Some(found) = program.find_subcommand(name) {
         return Ok(found.clone());
     }
-    let told = format!("there is no command {name}");
-    Err(program.error(ErrorKind::InvalidSubcommand, told))
+    let message = format!("there is no command {name}");
+    Err(program.error(ErrorKind::InvalidSubcommand, message))
 }

@@ -28,16 +28,16 @@ pub use options::RunOptions;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it ended as asked
-  1  something failed; a sentence on standard error says what. Of why: there is no such object
-  2  the command line is wrong. Of why: something could not be read that the answer rests on
-  3  drain left objects alone that are in use, and listed them";
+  0  success
+  1  failure, with a message on standard error; `why`: object not found
+  2  the command line is wrong; `why`: something that the answer requires could not be read
+  3  `drain` left objects that are in use unchanged, and listed them";
 
-/// Looks after Kubernetes volumes through their whole life.
+/// Manages Kubernetes volumes through their whole lifecycle.
 ///
-/// Protects claims and volumes while they are in use, lets the claims of StatefulSets go as their policy says, makes the claims that pods
-/// ask for by annotation, and makes released volumes available again: admission webhooks write what an object needs from birth,
-/// reconcilers see to the rest of its life.
+/// Protects claims and volumes while they are in use, applies the retention policy of StatefulSets
+/// to their claims, creates the claims that pods request by annotation, and makes released volumes
+/// available again. Admission webhooks act when an object is created; reconcilers act afterwards.
 #[derive(Debug, Parser)]
 #[command(name = "volume-warden", version = version::VERSION_AND_COMMIT, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -49,23 +49,25 @@ pub struct Cli {
 enum Command {
     /// Serve the webhooks and run the reconcilers.
     Run(Box<RunOptions>),
-    /// Take back what Volume Warden wrote on objects, before it is removed for good.
+    /// Remove what Volume Warden wrote on objects, before it is uninstalled.
     #[command(after_help = drain::EXIT_CODES)]
     Drain(Box<drain::DrainOptions>),
-    /// Remove from the storage backend the namespaces that Kubernetes does not have, once; or say which.
+    /// Delete the namespaces that Kubernetes does not have from the storage backend, once, or list
+    /// them.
     Gc(Box<gc::GcOptions>),
-    /// Say why a claim, a volume, a pod, a StatefulSet or a namespace is as it is, and what to do next.
+    /// Explain what blocks a claim, a volume, a pod, a StatefulSet or a namespace, and the next
+    /// step.
     #[command(after_help = why::EXIT_CODES)]
     Why(why::WhyOptions),
-    /// Ask the `run` in the same container whether it is alive or ready: for the probes of the kubelet.
+    /// Check whether the `run` process in the same container is live or ready, for kubelet probes.
     Probe(probe::ProbeCommand),
-    /// Print what makes a shell complete the command line.
+    /// Generate shell completions.
     Completions(completions::CompletionsOptions),
-    /// Print the manual page, of the program or of one of its commands.
+    /// Print the manual page of the program or of a command.
     Man(man::ManOptions),
 }
 
-/// The command line for these components: each adds its flags to `run`.
+/// The command line. Each of these components adds its flags to `run`.
 pub fn command(components: &[ComponentRef]) -> clap::Command {
     let names: Vec<_> = components.iter().map(|each| each.name()).collect();
     let named = |help: &'static str| {
@@ -84,7 +86,7 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
         .mut_subcommands(|command| command.mut_args(completed))
 }
 
-/// What is the same for every flag: its environment variable, its old name, and how a boolean value is given.
+/// Adds to a flag its environment variable, its old name, and an optional boolean value.
 fn completed(argument: Arg) -> Arg {
     let Some(flag) = argument.get_long().map(str::to_owned) else {
         return argument;
@@ -104,8 +106,8 @@ fn completed(argument: Arg) -> Arg {
     }
 }
 
-/// Runs the program with these components and the arguments of this process. Returns the exit codes of its help, or exits if the
-/// arguments are wrong or only ask for help.
+/// Runs the program with these components and the arguments of this process. Returns an exit code
+/// that `--help` documents, or exits if the arguments are wrong or request help.
 pub fn main(components: &'static [ComponentRef]) -> ExitCode {
     let mut command = command(components);
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -117,7 +119,7 @@ pub fn main(components: &'static [ComponentRef]) -> ExitCode {
     match cli.run(components, renamed::warnings(&arguments)) {
         Ok(code) => code,
         Err(error) => match error.downcast::<clap::Error>() {
-            // Options that contradict each other are found when they are put together.
+            // Some conflicts of options are found only after parsing.
             Ok(usage) => usage.format(&mut command).exit(),
             Err(error) => {
                 eprintln!("volume-warden: {error:#}");
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_is_an_environment_variable_too() {
+    fn every_flag_has_an_environment_variable() {
         let mut command = command(components::ALL);
         let commands = command.get_subcommands_mut();
         let arguments = commands.flat_map(|command| command.get_arguments());

@@ -8,19 +8,20 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 /// `volume-warden run`
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// First, because the others take their values out of what was parsed.
+    /// First, because the other groups remove their values from the parsed arguments.
     #[command(flatten)]
     pub(super) component_flags: ComponentFlags,
 
     #[command(flatten)]
     pub(super) components: ComponentsOption,
 
-    /// Decide and log, but write nothing except the Lease, the Secrets of certificate and webhook path, and caBundle and path in
-    /// the webhook configurations. Admission allows everything unchanged and says as a warning what it would do.
+    /// Decide and log, but write nothing except the Lease, the Secrets of certificate and webhook
+    /// path, and caBundle and path in the webhook configurations. Admission allows every request
+    /// unchanged and returns what it would do as a warning.
     #[arg(long, default_value_t)]
     pub dry_run: bool,
 
-    /// How log lines look. RUST_LOG says which there are.
+    /// Format of log lines. RUST_LOG sets their levels.
     #[arg(long, value_enum, default_value_t)]
     pub log_format: Format,
 
@@ -44,7 +45,7 @@ pub(super) struct ComponentsOption {
 }
 
 impl ComponentsOption {
-    /// Each once, in the order of the list.
+    /// The selected components, each once, in the order of `all`.
     pub(super) fn of(&self, all: &[ComponentRef]) -> Vec<ComponentRef> {
         let named = &self.components;
         let wanted =
@@ -56,20 +57,22 @@ impl ComponentsOption {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterOptions {
-    /// Kubeconfig file; in a pod its service account is used.
+    /// Kubeconfig file. In a pod, the default is its service account.
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// Look after this namespace only; all when empty.
+    /// Only namespace to watch; all when empty.
     #[arg(long, default_value = "")]
     pub(super) namespace: String,
 
-    /// Where Volume Warden's own Lease and Secret are [default: the pod's own, else volume-warden]
+    /// Namespace of Volume Warden's own Lease and Secrets [default: the pod's own, else
+    /// volume-warden]
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) system_namespace: Option<String>,
 
-    /// Bulk writes under way at once: finalizers removed, objects deleted. Three other lanes have as many each, but at most 16, and
-    /// are not delayed by bulk: what keeps data; owner references and creations; releases of volumes.
+    /// Maximum concurrent bulk writes: finalizer removals and deletions. Three other lanes have
+    /// the same limit each, but at most 16, and bulk writes do not delay them: writes that protect
+    /// data; owner references and creations; releases of volumes.
     #[arg(long, default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_in_flight: u16,
 }
@@ -77,7 +80,8 @@ pub(super) struct ClusterOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "pvc-provisioner and pv-releaser")]
 pub(super) struct ControllerOptions {
-    /// The name of this installation in the managed-by labels of claims and volumes: it looks after those with its own name only.
+    /// Name of this installation in the managed-by labels. It manages only claims and volumes with
+    /// this name.
     #[arg(long, default_value_t, value_name = "ID")]
     pub(super) controller_id: ControllerId,
 }
@@ -85,8 +89,9 @@ pub(super) struct ControllerOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub(super) struct LeaseOptions {
-    /// Name of the Lease [default: volume-warden with all components, else their names joined by dashes; followed by -<ID> for a
-    /// --controller-id of one's own, and by -dry-run for a dry run]
+    /// Name of the Lease [default: volume-warden with all components, else their names joined by
+    /// dashes; followed by -<ID> for a --controller-id other than the default, and by -dry-run for
+    /// a dry run]
     #[arg(long, value_name = "NAME")]
     pub(super) leader_elect_resource_name: Option<String>,
 
@@ -94,7 +99,7 @@ pub(super) struct LeaseOptions {
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) leader_elect_resource_namespace: Option<String>,
 
-    /// This process's identity in the Lease [default: host name, process and a random part]
+    /// Identity of this process in the Lease [default: host name, process ID and a random part]
     #[arg(long, value_name = "ID")]
     pub(super) leader_elect_identity: Option<String>,
 }
@@ -102,12 +107,12 @@ pub(super) struct LeaseOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Servers")]
 pub(super) struct ServerOptions {
-    /// Where the webhooks are served, over HTTPS.
+    /// Address of the webhook server, HTTPS.
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "IP:PORT")]
     pub(super) webhook_bind_address: SocketAddr,
 
-    /// Longest time that a review may take, where its webhook has a longer timeoutSeconds than the manifests give it
-    /// [default: the timeoutSeconds of each webhook in the manifests]
+    /// Maximum duration of a review, for webhooks whose timeoutSeconds is longer than in the
+    /// manifests [default: the timeoutSeconds of each webhook in the manifests]
     #[arg(
         long,
         value_parser = go_duration::parse,
@@ -115,12 +120,12 @@ pub(super) struct ServerOptions {
     )]
     pub(super) max_webhook_timeout: Option<Duration>,
 
-    /// Where /metrics is served, over plain HTTP, or over HTTPS with --metrics-authorization. Also /livez and /readyz.
+    /// Address of /metrics, /livez and /readyz. Plain HTTP, or HTTPS with --metrics-authorization.
     #[arg(long, default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
     pub(super) metrics_bind_address: SocketAddr,
 
-    /// Serve /metrics only to bearers of a token that may get /metrics (ClusterRoles' nonResourceURLs), as the API server
-    /// judges by TokenReview and SubjectAccessReview.
+    /// Serve /metrics only to clients with a bearer token that may get /metrics (nonResourceURLs
+    /// of a ClusterRole). The API server decides by TokenReview and SubjectAccessReview.
     #[arg(long, default_value_t)]
     pub(super) metrics_authorization: bool,
 
@@ -130,7 +135,8 @@ pub(super) struct ServerOptions {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct ProbeOptions {
-    /// Where `volume-warden probe` asks for /livez and /readyz, over plain HTTP. An address that only the container can reach.
+    /// Address of /livez and /readyz for `volume-warden probe`, plain HTTP. Use an address that
+    /// only the container can reach.
     #[arg(long, default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     pub(super) probe_bind_address: SocketAddr,
 }

@@ -2,10 +2,10 @@
 
 use std::io::{self, ErrorKind, Write};
 
-/// Lines, in colour only where somebody sees it. Whoever reads may have read enough: `| head` is no failure, and no end of the work.
+/// Prints lines, with colors only on a terminal. A closed pipe, as with `| head`, is not an error.
 ///
 /// # Errors
-/// When it cannot be written, as to a full disk.
+/// When standard output cannot be written, for example on a full disk.
 pub(super) fn print(text: &str) -> io::Result<()> {
     match writeln!(anstream::stdout(), "{text}") {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -1,5 +1,5 @@
-//! `volume-warden probe`: asks the process that serves in the same container, as the kubelet's
-//! `exec` probes do. The address is one that no other pod can reach.
+//! `volume-warden probe`: queries the server in the same container, for the kubelet's `exec`
+//! probes. No other pod can reach its address.
 
 use super::{options::ProbeOptions, print::print};
 use anyhow::Context as _;
@@ -11,15 +11,15 @@ use std::{
     time::Duration,
 };
 
-/// For each step of the exchange. The kubelet's `timeoutSeconds` in the manifests is longer.
+/// Timeout of each step of the exchange. The kubelet's `timeoutSeconds` in the manifests is longer.
 const LIMIT: Duration = Duration::from_secs(4);
-/// More than any sentence about what is missing.
+/// Bytes; more than any list of what is missing.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
 /// `volume-warden probe`
 #[derive(Debug, Args)]
 pub(super) struct ProbeCommand {
-    /// What to ask.
+    /// Probe to run.
     #[arg(value_enum)]
     question: Question,
 
@@ -29,9 +29,9 @@ pub(super) struct ProbeCommand {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Question {
-    /// Whether the process runs its tasks: if not, it is to be restarted.
+    /// The process runs its tasks. If this fails, restart it.
     Live,
-    /// Whether it can answer reviews: if not, what is missing.
+    /// The process can answer reviews. If this fails, the output lists what is missing.
     Ready,
 }
 
@@ -44,7 +44,7 @@ impl Question {
     }
 }
 
-/// 0 if it is, 1 if it is not or does not answer.
+/// Exit code 0 if the probe succeeds, 1 if it fails or gets no answer.
 pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
     let address = command.options.probe_bind_address;
     let answer = ask(address, command.question.path());
@@ -53,15 +53,15 @@ pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
         .split_once("\r\n\r\n")
         .with_context(|| format!("{address} does not speak HTTP"))?;
     print(body.trim_end())?;
-    let well = head.split_whitespace().nth(1) == Some("200");
-    Ok(ExitCode::from(u8::from(!well)))
+    let succeeded = head.split_whitespace().nth(1) == Some("200");
+    Ok(ExitCode::from(u8::from(!succeeded)))
 }
 
 fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
-    // HTTP/1.0: the answer ends with the connection.
+    // HTTP/1.0: the end of the connection ends the answer.
     let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();

@@ -1,11 +1,11 @@
-//! Flags that have changed their names. The old ones still work, hidden from help, and each use is reported once.
+//! Renamed flags. The old names still work, hidden from help, and each use is reported once.
 
 use std::{
     env,
     ffi::{OsStr, OsString},
 };
 
-/// Old name, and the name since 0.2.0.
+/// Old name, and name since 0.2.0.
 const RENAMED: &[(&str, &str)] = &[
     ("api-ca-file", "storageos-ca-file"),
     ("api-client-cert-file", "storageos-client-cert-file"),
@@ -46,7 +46,7 @@ fn is_set(variable: &str) -> bool {
     env::var_os(variable).is_some()
 }
 
-/// A sentence for each old name that is used on the command line or in the environment.
+/// A deprecation warning for each old name on the command line or in the environment.
 pub(super) fn warnings(arguments: &[OsString]) -> Vec<String> {
     let flags: Vec<&str> = arguments.iter().filter_map(|each| flag(each)).collect();
     let renamed = RENAMED.iter();

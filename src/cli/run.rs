@@ -1,4 +1,5 @@
-//! `volume-warden run`: starts everything, watches over it, ends it in order.
+//! `volume-warden run`: starts the servers and components, supervises them, and stops them in
+//! order.
 
 use super::{
     certificate::{Front, Serving},
@@ -26,10 +27,11 @@ use kube::{Api, Client};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// For the Lease's release, once everything else has ended.
-const LAST_CALL: Duration = Duration::from_secs(6);
+/// Time to release the Lease, after everything else has ended.
+const LEASE_RELEASE: Duration = Duration::from_secs(6);
 
-/// Runs until SIGTERM or SIGINT, with the components of `all` that are enabled. Logs the warnings first.
+/// Runs until SIGTERM or SIGINT, with the components of `all` that are enabled. Logs the warnings
+/// first.
 pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -45,7 +47,7 @@ pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> 
     runtime.block_on(Process::start(options, all)?.run())
 }
 
-/// What this process is made of.
+/// The state of a `run` process from its start to its end.
 struct Process {
     options: RunOptions,
     components: Vec<ComponentRef>,
@@ -56,7 +58,7 @@ struct Process {
 }
 
 struct Sockets {
-    /// Not where no component has a webhook.
+    /// `None` if no component has a webhook.
     https: Option<TcpListener>,
     metrics: TcpListener,
     probes: TcpListener,
@@ -98,10 +100,11 @@ impl Process {
             dry_run = self.options.dry_run,
             "starting"
         );
-        // First of all: a process that cannot serve must not win the Lease either.
+        // First: a process that cannot serve must not acquire the Lease.
         let sockets = self.listen()?;
         let serving = self.serving(&client).await?;
-        // From the first task on, none of them ends without a goodbye: the Lease would stay held.
+        // Before the first task: a signal that ended the process directly would leave the Lease
+        // held.
         let signals = Signals::new()?;
         let (shared, elector) = self.shared(&client);
         let assembly = Assembly::new(&self.components, shared).await?;
@@ -113,7 +116,7 @@ impl Process {
         self.serve(sockets, assembly, &client, front);
         let limits = Limits::default();
         self.tasks
-            .watch_over(signals, limits.lame_duck + limits.drain + LAST_CALL)
+            .watch_over(signals, limits.lame_duck + limits.drain + LEASE_RELEASE)
             .await
     }
 
@@ -123,7 +126,7 @@ impl Process {
         configurations.copied().collect()
     }
 
-    /// Not where no component has a webhook, and metrics are served over plain HTTP.
+    /// `None` if no component has a webhook and metrics are served over plain HTTP.
     async fn serving(&self, client: &Client) -> anyhow::Result<Option<Serving>> {
         let configurations = self.configurations();
         if configurations.is_empty() && !self.options.server.metrics_authorization {
@@ -199,7 +202,7 @@ impl Process {
         };
         let router = admission::router(std::mem::take(&mut assembly.webhooks), &options);
         let limits = Limits::default();
-        // The webhooks are answered from the watches, and probed, to the end of their lame duck.
+        // Webhooks answer from the watches, and are probed, until the end of the lame-duck period.
         let needed = limits.lame_duck;
         if let Some((https, front)) = sockets.https.zip(front) {
             let (certificate, paths) = (front.service.certificate, front.paths);
@@ -220,7 +223,7 @@ impl Process {
             .spawn_endless("the metrics server", needed, metrics);
     }
 
-    /// Who may read the metrics; all where that was not asked for.
+    /// Who may read the metrics; `None` means everyone.
     fn authorization(&self, client: &Client, service: Option<&Service>) -> Option<Authorization> {
         let service = service.filter(|_| self.options.server.metrics_authorization)?;
         let tokens = Tokens::new(client.clone(), "/metrics");
@@ -233,7 +236,7 @@ impl Process {
         })
     }
 
-    /// What keeps this replica from being ready.
+    /// A function that returns why this replica is not ready; empty when it is.
     fn missing(&self, assembly: &Assembly, front: Option<Front>) -> health::Missing {
         let (unlisted, stop) = (assembly.missing(), self.tasks.stop.clone());
         Arc::new(move || {

@@ -1,8 +1,8 @@
-//! The signals that ask a process to end.
+//! Termination signals.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// See the module. From its making on, none of them ends the process by itself.
+/// Receives SIGTERM and SIGINT. Once created, these signals no longer end the process by default.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -10,7 +10,7 @@ pub(super) struct Signals {
 
 impl Signals {
     /// # Errors
-    /// When the system refuses.
+    /// When the operating system refuses a signal handler.
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -18,7 +18,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one, and says which.
+    /// Waits for the next signal and returns its name.
     pub(super) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

@@ -1,4 +1,5 @@
-//! Flags with a single dash, as Go programs take them: whoever comes from one is told, instead of being misunderstood.
+//! Rejects flags with a single dash, as Go programs accept them, with an error that names the
+//! correct flag.
 
 use super::renamed::old_name;
 use clap::{Arg, Command, error::ErrorKind};
@@ -7,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 /// Checks the arguments, without the program's name, before they are parsed.
 ///
 /// # Errors
-/// What to tell about the first flag with a single dash and more than one letter.
+/// A usage error for the first flag with a single dash and more than one letter.
 pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(), clap::Error> {
     let Some(name) = arguments
         .iter()
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn single_dashes_are_told_from_everything_else() {
+    fn only_long_flags_with_a_single_dash_are_recognized() {
         for (argument, expected) in [
             ("-controller-id", Some("controller-id")),
             (

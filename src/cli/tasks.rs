@@ -1,14 +1,15 @@
-//! The tasks of the process: a process that only looks alive is worse than none, so it ends when one of them does.
+//! The tasks of the process. The process ends when any task ends, because a partly running process
+//! would look healthy.
 
 use super::signals::Signals;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// See the module.
+/// A set of named tasks with a common stop token.
 pub(super) struct Tasks {
     set: JoinSet<&'static str>,
-    /// Asks every task to end.
+    /// Cancelled to make every task end.
     pub(super) stop: CancellationToken,
 }
 
@@ -20,7 +21,7 @@ impl Tasks {
         }
     }
 
-    /// A task that ends by itself with `stop`.
+    /// Starts a task that ends when `stop` is cancelled.
     pub(super) fn spawn(
         &mut self,
         name: &'static str,
@@ -32,7 +33,8 @@ impl Tasks {
         });
     }
 
-    /// A task that never ends, and is cut off so long after `stop`: others need it until then.
+    /// Starts a task that never ends. It is aborted `needed` after `stop`, because other tasks
+    /// need it until then.
     pub(super) fn spawn_endless(
         &mut self,
         name: &'static str,
@@ -49,28 +51,29 @@ impl Tasks {
         });
     }
 
-    /// Waits for one of the signals, then for the tasks to end, at most `patience` long. A second signal ends it at once.
+    /// Waits for a signal, then at most `timeout` for the tasks to end. A second signal ends the
+    /// wait immediately.
     ///
     /// # Errors
-    /// When a task ended that nobody had asked to.
+    /// When a task exited before a signal.
     pub(super) async fn watch_over(
         mut self,
         mut signals: Signals,
-        patience: Duration,
+        timeout: Duration,
     ) -> anyhow::Result<()> {
         let failed = tokio::select! {
             _ = signals.next() => None,
-            Some(ended) = self.set.join_next() => Some(ended.unwrap_or("a task, by a panic,")),
+            Some(ended) = self.set.join_next() => Some(ended.unwrap_or("a task that panicked")),
         };
         tracing::info!("stopping");
         self.stop.cancel();
         let all = async { while self.set.join_next().await.is_some() {} };
         tokio::select! {
-            _ = tokio::time::timeout(patience, all) => {}
+            _ = tokio::time::timeout(timeout, all) => {}
             _ = signals.next() => {}
         }
         match failed {
-            Some(task) => anyhow::bail!("{task} ended although nobody asked it to"),
+            Some(task) => anyhow::bail!("{task} exited unexpectedly"),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The flags of the certificate, and of who may call.
+//! The flags of the serving certificate and of client authentication.
 
 use crate::{
     admission::Rotation,
@@ -11,28 +11,30 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsOptions {
-    /// Certificate chain to serve, PEM, reloaded when it changes. Without it Volume Warden makes a CA and a certificate of its
-    /// own and publishes the CA in its webhook configurations.
+    /// Certificate chain to serve, PEM, reloaded when it changes. Without it Volume Warden creates
+    /// a CA and a certificate and publishes the CA in its webhook configurations.
     #[arg(long, requires = "tls_private_key_file", value_name = "FILE")]
     tls_cert_file: Option<PathBuf>,
 
-    /// The certificate's private key, PEM.
+    /// Private key of the certificate, PEM.
     #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// Secret of the self-made certificate, shared by all replicas.
+    /// Secret of the self-signed certificate, shared by all replicas.
     #[arg(long, default_value = "volume-warden-tls", value_name = "NAME")]
     pub(super) tls_secret_name: String,
 
-    /// Service the webhook configurations name; the self-made certificate is for it.
+    /// Service that the webhook configurations name. The self-signed certificate is valid for it.
     #[arg(long, default_value = "volume-warden", value_name = "NAME")]
     pub(super) service_name: String,
 
-    /// Secret that stores the path of the webhooks. The API server is the only client that learns this path.
+    /// Secret that stores the path of the webhooks. The API server is the only client that learns
+    /// this path.
     #[arg(long, default_value = "volume-warden-serving", value_name = "NAME")]
     pub(super) webhook_path_secret: String,
 
-    /// Age at which the path of the webhooks is replaced, at least 10s. The path before it is accepted for another hour.
+    /// Age at which the path of the webhooks is replaced, at least 10s. The previous path is
+    /// accepted for another hour.
     #[arg(
         long,
         default_value = "720h",
@@ -41,34 +43,35 @@ pub(super) struct TlsOptions {
     )]
     webhook_path_rotation: Duration,
 
-    /// For how long a self-made CA is valid. It is replaced at two thirds of that.
+    /// Validity of a self-signed CA. It is replaced after two thirds of it.
     #[arg(
         long,
         default_value = "8760h",
         value_parser = go_duration::parse,
-        // Beside files nothing is made, and it would be without effect.
+        // With mounted files no certificate is created, so this flag would have no effect.
         conflicts_with = "tls_cert_file",
         value_name = "DURATION"
     )]
     tls_ca_lifetime: Duration,
 
-    /// For how long a self-made certificate is valid; half as long as its CA at most. It is renewed at two thirds of that.
+    /// Validity of a self-signed certificate, at most half of its CA's. It is renewed after two
+    /// thirds of it.
     #[arg(
         long,
         default_value = "2160h",
         value_parser = go_duration::parse,
-        // Beside files nothing is made, and it would be without effect.
+        // With mounted files no certificate is created, so this flag would have no effect.
         conflicts_with = "tls_cert_file",
         value_name = "DURATION"
     )]
     tls_certificate_lifetime: Duration,
 
-    /// CAs of clients, PEM, reloaded when it changes: nobody else than a client with a certificate of one of them may call the
-    /// webhooks. The API server has to be told to show one.
+    /// Client CAs, PEM, reloaded when the file changes: only a client with a certificate of one of
+    /// them may call the webhooks. Configure the API server to present such a certificate.
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
 
-    /// Common names that such a certificate may have [default: any]
+    /// Accepted common names of client certificates [default: any]
     #[arg(
         long,
         requires = "client_ca_file",
@@ -79,7 +82,8 @@ pub(super) struct TlsOptions {
     client_allowed_name: Vec<String>,
 }
 
-/// Replicas read the Secret several times before a new path is published.
+/// Parses a rotation interval. The minimum lets replicas read the Secret several times before a
+/// new path is published.
 fn rotation(text: &str) -> Result<Duration, String> {
     let every = go_duration::parse(text)?;
     if every < Duration::from_secs(10) {
@@ -89,26 +93,25 @@ fn rotation(text: &str) -> Result<Duration, String> {
 }
 
 impl TlsOptions {
-    /// How often the path of the webhooks is replaced.
     pub(super) fn rotation(&self) -> Rotation {
         Rotation {
             every: self.webhook_path_rotation,
         }
     }
 
-    /// Of certificates that are made here.
+    /// Lifetimes of self-signed certificates.
     ///
     /// # Errors
-    /// When they cannot be kept, as a usage error.
+    /// A usage error, when the lifetimes are not valid together.
     pub(super) fn lifetimes(&self) -> Result<Lifetimes, clap::Error> {
         let lifetimes = Lifetimes::new(self.tls_ca_lifetime, self.tls_certificate_lifetime);
-        lifetimes.map_err(|told| {
-            let told = format!("--tls-ca-lifetime, --tls-certificate-lifetime: {told}");
-            clap::Error::raw(ErrorKind::ValueValidation, told)
+        lifetimes.map_err(|error| {
+            let message = format!("--tls-ca-lifetime, --tls-certificate-lifetime: {error}");
+            clap::Error::raw(ErrorKind::ValueValidation, message)
         })
     }
 
-    /// The files with the certificate, where there are any.
+    /// The mounted certificate files, if configured.
     pub(super) fn mounted(&self) -> Option<Mounted> {
         let files = self
             .tls_cert_file
@@ -117,7 +120,7 @@ impl TlsOptions {
         files.map(|(certificate, key)| Mounted { certificate, key })
     }
 
-    /// Who may call, where not everybody may.
+    /// The required client certificates; `None` accepts every client.
     pub(super) fn clients(&self) -> Option<Clients> {
         self.client_ca_file.clone().map(|authorities| Clients {
             authorities,

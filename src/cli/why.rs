@@ -1,4 +1,5 @@
-//! `volume-warden why`: what keeps an object, or keeps it from coming, and what to do next.
+//! `volume-warden why`: explains what blocks the deletion, creation or start of an object, and the
+//! next step.
 
 use super::{connection, print::print, why_tree::Tree};
 use crate::{
@@ -12,40 +13,42 @@ use clap::{Args, ValueEnum};
 use kube::{Client, Config, config::KubeConfigOptions};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// There is no such object.
+/// Exit code: the object does not exist.
 const NOT_FOUND: u8 = 1;
-/// What is needed could not be read.
-const CANNOT_TELL: u8 = 2;
-/// Between two looks with `--watch`.
-const LOOK: Duration = Duration::from_secs(2);
+/// Exit code: something that the answer requires could not be read.
+const UNREADABLE: u8 = 2;
+/// Interval between two reads with `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// For `--help`.
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also where no cause is known; 1 there is no such object; 2 it cannot be told, because something could not be \
-read, or the command line is wrong.";
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also when no cause is known; \
+1 object not found; 2 something that the answer requires could not be read, or the command line \
+is wrong.";
 
 /// `volume-warden why`
 #[derive(Debug, Args)]
 pub struct WhyOptions {
-    /// What it is.
+    /// Kind of the object.
     #[arg(value_enum)]
     kind: Kind,
 
-    /// Its name.
+    /// Name of the object.
     name: String,
 
-    /// Its namespace [default: that of the kubeconfig's context]
+    /// Namespace of the object [default: the namespace of the kubeconfig's context]
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// How the answer is written.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
-    /// Look again every two seconds, and write the answer whenever it has changed, until the object is gone.
+    /// Read again every two seconds, and print the answer whenever it changes, until the object is
+    /// gone.
     #[arg(short, long, default_value_t)]
     watch: bool,
 
-    /// Kubeconfig file [default: as kubectl: $KUBECONFIG, else ~/.kube/config; in a pod its service account]
+    /// Kubeconfig file [default: as kubectl: $KUBECONFIG, else ~/.kube/config; in a pod, its
+    /// service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
@@ -54,7 +57,7 @@ pub struct WhyOptions {
     context: Option<String>,
 }
 
-/// What can be asked about.
+/// Kinds that `why` can explain.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
     /// A PersistentVolumeClaim.
@@ -74,19 +77,19 @@ enum Kind {
     Namespace,
 }
 
-/// How the answer is written.
+/// Output format of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A tree, for people.
+    /// A tree for reading.
     #[default]
     Tree,
-    /// One JSON object for each answer.
+    /// One JSON object per answer.
     Json,
-    /// One YAML document for each answer.
+    /// One YAML document per answer.
     Yaml,
 }
 
-/// Explains.
+/// Prints why the object is in its state.
 ///
 /// # Errors
 /// When the answer cannot be written.
@@ -103,23 +106,23 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
         Ok(found) => found,
         Err(error) => {
             eprintln!("volume-warden: {error:#}");
-            return Ok(ExitCode::from(CANNOT_TELL));
+            return Ok(ExitCode::from(UNREADABLE));
         }
     };
     let object = options.object(&namespace);
     if options.watch {
         return options.follow(client, &object).await;
     }
-    let told = ask(client, &object, Clock::system().timestamp()).await;
-    options.say(&told, &object)
+    let explanation = ask(client, &object, Clock::system().timestamp()).await;
+    options.report(&explanation, &object)
 }
 
 impl WhyOptions {
-    /// With the rights of whoever asks, and the namespace that is meant where none is given.
+    /// A client with the caller's own rights, and the namespace to use when none is given.
     async fn cluster(&self) -> anyhow::Result<(Client, String)> {
         let config = self.config().await?;
         let namespace = config.default_namespace.clone();
-        let client = connect(config).context("the client cannot be made")?;
+        let client = connect(config).context("cannot create the API client")?;
         Ok((client, namespace))
     }
 
@@ -136,7 +139,7 @@ impl WhyOptions {
             Ok(config) => Ok(config),
             Err(error) => Config::incluster()
                 .map_err(|_| error)
-                .context("there is no usable kubeconfig, and this is not a pod of a cluster"),
+                .context("no usable kubeconfig found, and this process does not run in a pod"),
         }
     }
 
@@ -155,31 +158,31 @@ impl WhyOptions {
         }
     }
 
-    /// Until the object is gone.
+    /// Prints each new explanation until the object is gone.
     async fn follow(&self, client: Client, object: &Object) -> anyhow::Result<ExitCode> {
-        let mut said = None;
+        let mut previous = None;
         loop {
-            let told = ask(client.clone(), object, Clock::system().timestamp()).await;
-            let code = if said
+            let explanation = ask(client.clone(), object, Clock::system().timestamp()).await;
+            let code = if previous
                 .as_ref()
-                .is_some_and(|said| told.says_the_same_as(said))
+                .is_some_and(|previous| explanation.says_the_same_as(previous))
             {
                 ExitCode::SUCCESS
             } else {
-                self.say(&told, object)?
+                self.report(&explanation, object)?
             };
-            match (&told, said.is_some()) {
+            match (&explanation, previous.is_some()) {
                 (Explanation::NotFound, true) => return Ok(ExitCode::SUCCESS),
                 (Explanation::NotFound, false) => return Ok(code),
                 _ => {}
             }
-            said = Some(told);
-            tokio::time::sleep(LOOK).await;
+            previous = Some(explanation);
+            tokio::time::sleep(WATCH_INTERVAL).await;
         }
     }
 
-    fn say(&self, told: &Explanation, object: &Object) -> anyhow::Result<ExitCode> {
-        match told {
+    fn report(&self, explanation: &Explanation, object: &Object) -> anyhow::Result<ExitCode> {
+        match explanation {
             Explanation::Explained(answer) => {
                 let text = match self.output {
                     Output::Tree => Tree(answer, Clock::system().timestamp()).to_string(),
@@ -191,7 +194,7 @@ impl WhyOptions {
                 Ok(if certain {
                     ExitCode::SUCCESS
                 } else {
-                    ExitCode::from(CANNOT_TELL)
+                    ExitCode::from(UNREADABLE)
                 })
             }
             Explanation::NotFound => {
@@ -202,7 +205,7 @@ impl WhyOptions {
                 for error in errors {
                     eprintln!("volume-warden: {error}");
                 }
-                Ok(ExitCode::from(CANNOT_TELL))
+                Ok(ExitCode::from(UNREADABLE))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! An answer as a short tree, for people.
+//! Renders an answer as a short tree.
 
 use crate::why::{Answer, Cause, Conclusion, Next};
 use anstyle::{AnsiColor, Style};
@@ -10,7 +10,8 @@ const DIM: Style = Style::new().dimmed();
 const ROOT: Style = AnsiColor::Yellow.on_default().bold();
 const COMMAND: Style = AnsiColor::Cyan.on_default();
 
-/// That answer, with ages as of then. Styled; where that is not wanted, the writer strips it.
+/// The answer as a tree, with ages relative to the timestamp. Styled with ANSI codes; the writer
+/// strips them when standard output is not a terminal.
 pub(super) struct Tree<'a>(pub &'a Answer, pub Timestamp);
 
 impl fmt::Display for Tree<'_> {
@@ -62,16 +63,17 @@ impl Tree<'_> {
     }
 }
 
-/// What to do: health only where a rule concluded it, whatever the chain says.
+/// Writes the next step. Health is reported only if a rule concluded it, whatever the chain
+/// contains.
 fn next(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
     match &answer.conclusion {
         Conclusion::Explained => answer.root().map_or(Ok(()), |root| step(f, answer, root)),
         Conclusion::Healthy { reason } => {
-            writeln!(f, "Next: nothing, this is as it should be: {reason}.")
+            writeln!(f, "Next: nothing, the object is healthy: {reason}.")
         }
         Conclusion::NothingFound { examined, command } => {
             writeln!(f, "Examined: {examined}.")?;
-            let purpose = "to see what others say, for Volume Warden knows of no cause";
+            let purpose = "to look further, because Volume Warden found no cause";
             writeln!(f, "Next, {purpose}:\n  {COMMAND}{command}{COMMAND:#}")
         }
     }
@@ -89,7 +91,7 @@ fn step(f: &mut fmt::Formatter<'_>, answer: &Answer, root: &Cause) -> fmt::Resul
     }
 }
 
-/// As `kubectl` writes ages, roughly.
+/// The age, roughly in the format of `kubectl`.
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     let Some(since) = since else {
         return String::new();
@@ -113,7 +115,7 @@ mod tests {
         anstream::adapter::strip_str(&Tree(answer, Timestamp::UNIX_EPOCH).to_string()).to_string()
     }
 
-    /// A chain that only informs, with what follows.
+    /// The rendered answer with a chain that only informs, and this conclusion.
     fn kept(conclusion: Conclusion) -> String {
         let object = Object::claim("shop", "data");
         let evidence = Evidence::new("StatefulSet shop/web", "spec");
@@ -127,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn only_health_that_was_concluded_is_told_as_such() {
+    fn only_concluded_health_is_reported_as_healthy() {
         let healthy = kept(Conclusion::healthy("all is well"));
-        let told = "Next: nothing, this is as it should be: all is well.\n";
-        assert!(healthy.ends_with(told), "{healthy}");
+        let expected = "Next: nothing, the object is healthy: all is well.\n";
+        assert!(healthy.ends_with(expected), "{healthy}");
         let explained = kept(Conclusion::Explained);
         assert!(
             explained.ends_with("Next: nothing to do; the policy decides.\n"),
@@ -138,10 +140,10 @@ mod tests {
         );
         let object = Object::claim("shop", "data");
         let unknown = kept(Conclusion::nothing_found(&object, "its size"));
-        let told = "Examined: its size.\n\
-                    Next, to see what others say, for Volume Warden knows of no cause:\n  \
-                    kubectl describe pvc data -n shop\n";
-        assert!(unknown.ends_with(told), "{unknown}");
-        assert!(!shown(&Answer::of(&object, "Bound")).contains("as it should be"));
+        let expected = "Examined: its size.\n\
+                        Next, to look further, because Volume Warden found no cause:\n  \
+                        kubectl describe pvc data -n shop\n";
+        assert!(unknown.ends_with(expected), "{unknown}");
+        assert!(!shown(&Answer::of(&object, "Bound")).contains("healthy"));
     }
 }

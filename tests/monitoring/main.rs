@@ -55,7 +55,12 @@ fn every_alert_has_a_section_in_the_runbooks() {
     for Alert { name, runbook, .. } in &alerts {
         let anchor = format!("docs/runbooks.md#{}", name.to_lowercase());
         assert_eq!(*runbook, anchor);
-        for part in ["**Meaning.**", "**Check.**", "**Mend.**"] {
+        for part in [
+            "**Meaning.**",
+            "**Impact.**",
+            "**Diagnosis.**",
+            "**Mitigation.**",
+        ] {
             assert!(sections[&**name].contains(part), "{name} has no {part}");
         }
     }

@@ -8,7 +8,7 @@ use kube::client::Body;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// In `manifests/`, by name without its domain.
+/// The timeouts in `manifests/`, by webhook name without its domain.
 fn shipped_timeouts() -> BTreeMap<String, Duration> {
     let texts = [
         include_str!("../../../manifests/components/pv-protection/webhooks.yaml"),
@@ -36,7 +36,7 @@ fn shipped_timeouts() -> BTreeMap<String, Duration> {
 }
 
 #[tokio::test]
-async fn no_review_may_take_longer_than_the_manifests_say() {
+async fn review_timeouts_equal_those_of_the_manifests() {
     install_crypto();
     let matches = command(ALL).try_get_matches_from(["volume-warden", "run"]);
     let cli = Cli::from_arg_matches(&matches.expect("no flags are needed"));
@@ -56,7 +56,7 @@ async fn no_review_may_take_longer_than_the_manifests_say() {
         let (component, what) = hook.path[1..].split_once('/').expect("two segments");
         timeouts.insert(format!("{what}.{component}"), hook.timeout);
     }
-    // The same hook is asked about the status.
+    // The same hook reviews the status.
     let bind = timeouts["bind.pv-protection"];
     timeouts.insert("phase.pv-protection".to_owned(), bind);
     assert_eq!(timeouts, shipped_timeouts());

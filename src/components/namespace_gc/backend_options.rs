@@ -11,16 +11,16 @@ use crate::{
 use clap::{ArgAction, Args, ValueEnum, error::ErrorKind};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Which storage backend to use, and how to reach it.
+/// Which storage backend to use, and how to connect to it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: storage backend")]
 pub struct BackendOptions {
-    /// Storage backend from which namespaces are deleted that do not exist in Kubernetes. Without
-    /// it namespace-gc is inactive.
+    /// Storage backend whose namespaces are deleted when Kubernetes no longer has them. Without it
+    /// namespace-gc is inactive.
     #[arg(long, value_enum)]
     storage_backend: Option<Kind>,
 
-    /// Directory with a directory for each namespace. It must contain a file .volume-warden-root.
+    /// Directory with one subdirectory per namespace. It must contain a file .volume-warden-root.
     #[arg(
         long,
         required_if_eq("storage_backend", "directory"),
@@ -28,8 +28,8 @@ pub struct BackendOptions {
     )]
     directory_root: Option<PathBuf>,
 
-    /// StorageOS API endpoint: a host, host:port or URL. The scheme defaults to https, or to http
-    /// with --insecure-http; the port defaults to 5705.
+    /// StorageOS API: a host, host:port or URL. The default scheme is https, or http with
+    /// --insecure-http; the default port is 5705.
     #[arg(long, default_value = "storageos", value_name = "ENDPOINT")]
     storageos_endpoint: String,
 
@@ -41,7 +41,7 @@ pub struct BackendOptions {
     )]
     storageos_secret_path: PathBuf,
 
-    /// Age at which a token is refreshed if the server does not report its lifetime.
+    /// Age at which a token is refreshed, if the server does not report its lifetime.
     #[arg(
         long,
         default_value = "1m",
@@ -59,12 +59,11 @@ pub struct BackendOptions {
     )]
     storageos_retry_interval: Duration,
 
-    /// CA certificates to trust instead of the system's, PEM; reloaded when the file changes
-    /// [default: the system's CA certificates]
+    /// CAs to trust, PEM, reloaded when the file changes [default: those of the system]
     #[arg(long, value_name = "FILE")]
     storageos_ca_file: Option<PathBuf>,
 
-    /// Client certificate, PEM; reloaded when the file changes.
+    /// Client certificate, PEM, reloaded when it changes.
     #[arg(long, requires = "storageos_client_key_file", value_name = "FILE")]
     storageos_client_cert_file: Option<PathBuf>,
 
@@ -72,7 +71,7 @@ pub struct BackendOptions {
     #[arg(long, requires = "storageos_client_cert_file", value_name = "FILE")]
     storageos_client_key_file: Option<PathBuf>,
 
-    /// Allow plain HTTP. The password and the tokens are then sent unencrypted.
+    /// Send the password and the tokens over plain HTTP, readable by everyone on the network path.
     #[arg(
         long,
         action = ArgAction::Set,
@@ -82,23 +81,23 @@ pub struct BackendOptions {
     insecure_http: bool,
 }
 
-/// The supported storage backends.
+/// Values of `--storage-backend`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// StorageOS, through version 2 of its REST API.
+    /// StorageOS, by its REST API v2.
     #[value(name = "storageos")]
     StorageOs,
-    /// A directory for each namespace.
+    /// One directory per namespace.
     Directory,
 }
 
 impl BackendOptions {
-    /// Whether a storage backend is selected.
+    /// Whether `--storage-backend` is set.
     pub fn is_named(&self) -> bool {
         self.storage_backend.is_some()
     }
 
-    /// The default of `--gc-scope`: `seen` for a directory, which other clusters may share.
+    /// The default of `--gc-scope`: a directory may be shared with other clusters.
     pub fn scope(&self) -> Scope {
         match self.storage_backend {
             Some(Kind::Directory) => Scope::Seen,
@@ -106,16 +105,17 @@ impl BackendOptions {
         }
     }
 
-    /// The selected backend, if any.
+    /// The selected backend, or `None` if none is selected.
     ///
     /// # Errors
-    /// If the directory is not a valid root, or the endpoint is invalid, which is a usage error.
+    /// When the directory is no valid root, or the endpoint cannot be used; the latter is a usage
+    /// error.
     pub async fn backend(&self) -> anyhow::Result<Option<Arc<dyn Backend>>> {
         Ok(match self.storage_backend {
             None => None,
             Some(Kind::StorageOs) => Some(Arc::new(StorageOs::new(self.storageos()?))),
             Some(Kind::Directory) => {
-                // clap requires the value.
+                // clap requires the value for this backend.
                 let root = self.directory_root.clone().unwrap_or_default();
                 Some(Arc::new(Directory::open(root).await?))
             }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_as_documented() {
+    fn without_flags_the_documented_defaults_apply() {
         let endpoint = Endpoint::parse("https://storageos:5705", false).expect("an endpoint");
         let expected = format!("{:?}", Options::new(endpoint));
         let options = storageos(&[]).expect("options");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_do_not_contain_a_password() {
+    fn errors_about_the_endpoint_do_not_contain_its_password() {
         let plain = storageos(&["--storageos-endpoint=http://host"]).expect_err("plain");
         assert!(plain.to_string().contains("--insecure-http"), "{plain}");
         let secret = storageos(&["--storageos-endpoint=https://admin:hunter2@host"]);

@@ -1,20 +1,20 @@
-//! The flags that select which namespaces are collected, and when.
+//! The flags that select which namespaces are deleted, and when.
 
 use super::{Glob, Options, Scope, backend_options::BackendOptions};
 use crate::go_duration;
 use clap::Args;
 use std::time::Duration;
 
-/// Options of every collection, periodic or started by `volume-warden gc`.
+/// Options of every collection, in `run` and in `gc`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: collection")]
 pub struct CollectionOptions {
-    /// Maximum number of concurrent deletions in the storage backend.
+    /// Maximum concurrent deletions in the storage backend.
     #[arg(long, default_value = "5", value_parser = clap::value_parser!(u16).range(1..))]
     namespace_delete_workers: u16,
 
-    /// Time between the two LISTs of Kubernetes in a collection. Only namespaces that are orphans
-    /// in both are deleted.
+    /// Interval between the two reads of Kubernetes in one collection. Only namespaces that are
+    /// orphans in both are deleted.
     #[arg(
         long,
         default_value = "10s",
@@ -36,12 +36,12 @@ pub struct CollectionOptions {
     )]
     gc_protect: Vec<Glob>,
 
-    /// Maximum number of deletions in one collection; 0 for no limit.
+    /// Maximum deletions of one collection; 0 means no limit.
     #[arg(long, default_value_t = 100, value_name = "NUMBER")]
     gc_max_deletions: u32,
 
-    /// Minimum age of a namespace in the storage backend before a collection deletes it. In a
-    /// directory the age counts from the last change.
+    /// Minimum time since a namespace was created, or in a directory changed, before a collection
+    /// deletes it.
     #[arg(
         long,
         default_value = "1m",
@@ -51,11 +51,11 @@ pub struct CollectionOptions {
     gc_grace: Duration,
 }
 
-/// Options of periodic collections.
+/// Schedule of the collections in `run`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: schedule")]
 pub struct PeriodOptions {
-    /// Delay of the first collection after a replica becomes the leader.
+    /// Delay from the acquisition of the Lease to the first collection.
     #[arg(
         long,
         default_value = "20s",
@@ -64,7 +64,7 @@ pub struct PeriodOptions {
     )]
     namespace_delete_gc_delay: Duration,
 
-    /// Interval between collections; 0 disables them, including the first one.
+    /// Interval between collections; 0 disables them, including the first.
     #[arg(
         long,
         default_value = "1h",
@@ -80,7 +80,7 @@ impl CollectionOptions {
         self.gc_scope.is_some()
     }
 
-    /// The options for this backend, without periodic collections.
+    /// The options for one collection of that backend, without a schedule.
     pub fn options(&self, backend: &BackendOptions, dry_run: bool) -> Options {
         Options {
             scope: self.gc_scope.unwrap_or_else(|| backend.scope()),
@@ -97,7 +97,7 @@ impl CollectionOptions {
 }
 
 impl PeriodOptions {
-    /// The same options with periodic collections.
+    /// The same options with this schedule.
     pub fn repeated(&self, options: Options) -> Options {
         Options {
             delay: self.namespace_delete_gc_delay,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_as_documented() {
+    fn without_flags_the_documented_defaults_apply() {
         let expected = Options::default();
         assert_eq!(format!("{:?}", options(&[])), format!("{expected:?}"));
         let directory = ["--storage-backend=directory", "--directory-root=/r"];
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn every_flag_sets_its_option() {
-        let parsed = format!(
+        let actual = format!(
             "{:?}",
             options(&[
                 "--gc-scope=seen",
@@ -153,6 +153,6 @@ mod tests {
             ])
         );
         let expected = r#"Options { scope: Seen, protect: [Glob("a*"), Glob("b")], grace: 11s, max_deletions: 12, confirm_after: 13s, delay: 14s, interval: 15s, workers: 16, dry_run: false }"#;
-        assert_eq!(parsed, expected);
+        assert_eq!(actual, expected);
     }
 }

@@ -1,28 +1,28 @@
-//! Options of collections: which namespaces are deleted, and when.
+//! Options of namespace-gc: which namespaces are deleted, and when.
 
 use super::protect::Glob;
 use std::time::Duration;
 
-/// Options of collections.
+/// Options of one or repeated collections.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which namespaces a collection may delete.
+    /// Namespaces that a collection may delete.
     pub scope: Scope,
     /// Namespaces that are never deleted.
     pub protect: Vec<Glob>,
-    /// Minimum age of a namespace in the backend before a collection deletes it.
+    /// Minimum age of a namespace in the backend. Younger ones are left to a later collection.
     pub grace: Duration,
-    /// Maximum number of deletions in one collection; 0 for no limit.
+    /// Maximum deletions of one collection; 0 means no limit.
     pub max_deletions: usize,
-    /// Time between the two LISTs of Kubernetes in a collection.
+    /// Interval between the two reads of Kubernetes in one collection.
     pub confirm_after: Duration,
-    /// Delay of the first collection after this replica becomes the leader.
+    /// Delay from the acquisition of the Lease to the first collection.
     pub delay: Duration,
     /// Interval between collections; 0 disables them.
     pub interval: Duration,
-    /// Maximum number of concurrent deletions.
+    /// Maximum concurrent deletions.
     pub workers: usize,
-    /// Delete and record nothing.
+    /// Delete nothing and record nothing.
     pub dry_run: bool,
 }
 
@@ -31,12 +31,12 @@ pub struct Options {
 pub enum Scope {
     /// All that Kubernetes does not have: only this cluster uses the storage.
     All,
-    /// Only those that this cluster once had: other clusters or users share the storage.
+    /// Only those that this cluster once had: other clusters use the storage too.
     Seen,
 }
 
 impl Options {
-    /// Whether the namespace is protected from deletion.
+    /// Whether a namespace of this name is never deleted.
     pub fn protects(&self, name: &str) -> bool {
         self.protect.iter().any(|glob| glob.matches(name))
     }
@@ -44,7 +44,7 @@ impl Options {
 
 #[cfg(test)]
 impl Default for Options {
-    /// The defaults of the flags, for StorageOS.
+    /// The defaults of the command line, for StorageOS.
     fn default() -> Self {
         let glob = |text: &str| text.parse().expect("a glob");
         Self {

@@ -1,4 +1,4 @@
-//! The flags of pv-releaser, which are its options.
+//! The flags of pv-releaser, which are also its options.
 
 use crate::objects::{ControllerId, ManagedBy, Volume, managed_by::Ownership};
 use clap::{ArgAction, Args};
@@ -8,34 +8,37 @@ use clap::{ArgAction, Args};
 #[command(next_help_heading = "pv-releaser")]
 #[group(skip)]
 pub struct Options {
-    /// Volumes and claims labelled with it are handled.
+    /// The value of the managed-by label of the volumes and claims to manage.
     #[arg(skip)]
     pub id: ControllerId,
 
-    /// Never add or remove the managed-by label: only volumes that are labelled by hand are released, and they keep the label.
+    /// Never add or remove the managed-by label. Only volumes that a user labelled are released,
+    /// and they keep the label.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub disable_automatic_association: bool,
 
-    /// What a released volume keeps of its claim.
+    /// Which part of its claimRef a released volume keeps.
     #[arg(long, value_enum, default_value_t)]
     pub release_mode: Mode,
 
-    /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote instead of the documented one.
+    /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote
+    /// instead of the documented one.
     #[arg(long, action = ArgAction::Set, default_value_t = true, value_name = "BOOL")]
     pub legacy_label: bool,
 
-    /// Also release volumes of StorageClasses whose annotation reclaimable-pv-releaser.kubernetes.io/controller-id is the controller id.
+    /// Also release volumes of StorageClasses whose annotation
+    /// reclaimable-pv-releaser.kubernetes.io/controller-id equals the controller id.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub associate_by_storage_class: bool,
 }
 
-/// What is left of the claim that a volume is freed of.
+/// Which part of its claimRef a released volume keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// Nothing: any claim may have the volume.
+    /// Nothing: any claim may bind the volume.
     #[default]
     Full,
-    /// Its namespace and name: only a claim that is created anew in its place may have the volume.
+    /// Namespace and name: only a recreated claim of that name may bind the volume.
     Soft,
 }
 
@@ -48,14 +51,14 @@ impl Options {
         })
     }
 
-    /// Whether a claim with these labels is ours.
+    /// Whether a claim with these labels belongs to this installation.
     pub fn is_own_claim(&self, labels: &ManagedBy) -> bool {
         labels.whose_claim(&self.id, self.legacy_label) == Ownership::Own
     }
 }
 
 impl Default for Options {
-    /// As by the defaults of the command line.
+    /// The defaults of the command line.
     fn default() -> Self {
         Self {
             id: ControllerId::default(),

@@ -1,4 +1,4 @@
-//! The flags of pvc-provisioner.
+//! The flags of pvc-provisioner, which are also its options.
 
 use crate::{go_duration, objects::ControllerId};
 use clap::{ArgAction, Args};
@@ -9,11 +9,12 @@ use std::time::Duration;
 #[command(next_help_heading = "pvc-provisioner")]
 #[group(skip)]
 pub struct Options {
-    /// Written as a label on every claim. Only claims with it get an owner or are deleted.
+    /// The value of the managed-by label of every created claim. Only claims with it get an owner
+    /// or are deleted.
     #[arg(skip)]
     pub controller_id: ControllerId,
 
-    /// Refuse pods whose claim templates are invalid, instead of returning a warning.
+    /// Refuse pods with invalid claim templates, instead of returning a warning.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub strict_templates: bool,
 
@@ -32,7 +33,7 @@ pub struct Options {
     pub orphan_grace: Duration,
 
     /// Set blockOwnerDeletion in the owner reference to the pod, as plumber-cd's provisioner did.
-    /// A pod that is deleted in the foreground then waits for its claim, which waits for the pod.
+    /// With foreground deletion the pod then waits for its claim, and the claim for the pod.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub block_owner_deletion: bool,
 }
@@ -51,6 +52,6 @@ pub enum Authorize {
     /// because workload controllers create pods for other users.
     #[default]
     Off,
-    /// Yes. Only admission creates claims then: the reconciler does not know the user.
+    /// Yes. Only admission then creates claims, because the user is not known afterwards.
     PodCreator,
 }

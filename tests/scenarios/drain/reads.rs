@@ -63,7 +63,7 @@ async fn from_a_failed_or_empty_read_nothing_follows() -> Result<()> {
         let failed = stage.drain(&["--in-tree=off"]).await?;
         failed
             .failed("nothing is concluded")
-            .or_else(|_| failed.failed("could not be had"))?;
+            .or_else(|_| failed.failed("was not acquired"))?;
         ensure!(down.taken() > 0, "{resource} are not read");
     }
     let named = format!("pv-{}", space.name);

@@ -1,4 +1,4 @@
-{{- /* A component's switch, then every value that is no part of the chart itself, as a flag. Those of namespace-gc are variables. */}}
+{{- /* --components, then every value of a component as a flag, except those of the chart itself and of namespace-gc. */}}
 {{- define "volume-warden.arguments" -}}
 - run
 {{- range $name := list "pvc-protection" "pv-protection" "pvc-retention" "pvc-provisioner" "pv-releaser" "namespace-gc" }}
@@ -22,7 +22,7 @@
 {{- if (get .Values.components "namespace-gc").enabled }}
 {{- range .Values.extraArgs }}
 {{- if regexMatch "^--(gc-|api-|storageos-|storage-backend|directory-root|insecure-http|namespace-delete-workers|system-namespace)" . }}
-{{- fail (printf "extraArgs: %s would bind the server, but not `volume-warden gc` run in its pod; set it in components.namespace-gc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
+{{- fail (printf "extraArgs: %s would apply to the server, but not to `volume-warden gc` in its pod; set it in components.namespace-gc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -31,12 +31,12 @@
 {{- end }}
 {{- end }}
 
-{{- /* Numbers from a values file are floating point, and large ones would be printed with an exponent. */}}
+{{- /* Numbers in values files are floating point; large ones would be printed with an exponent. */}}
 {{- define "volume-warden.word" -}}
 {{- if kindIs "slice" . }}{{ join "," . }}{{ else if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
 
-{{- /* The values of namespace-gc, as variables: `kubectl exec` hands them to `volume-warden gc`, arguments of `run` it does not. */}}
+{{- /* The values of namespace-gc, as variables: unlike arguments of `run`, they apply to `volume-warden gc` by `kubectl exec`. */}}
 {{- define "volume-warden.collecting" -}}
 {{- $gc := get .Values.components "namespace-gc" }}
 env:

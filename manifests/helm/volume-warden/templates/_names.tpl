@@ -1,21 +1,21 @@
-{{- /* Objects are named as manifests/ names them, whatever the release is called: one can be changed for the other. */}}
+{{- /* Objects have the names of manifests/, independent of the release name, so that chart and kustomize are interchangeable. */}}
 
-{{- /* Of an object that has no namespace: of those names there is one in the cluster. */}}
+{{- /* Name of an object without a namespace, unique in the cluster. */}}
 {{- define "volume-warden.clusterName" -}}
 {{- if ne .Release.Namespace "volume-warden" }}{{ .Release.Namespace }}-{{ end }}volume-warden
 {{- end }}
 
 {{- define "volume-warden.labels" -}}
-{{- $ours := dict "app.kubernetes.io/name" "volume-warden" "app.kubernetes.io/part-of" "volume-warden"
+{{- $own := dict "app.kubernetes.io/name" "volume-warden" "app.kubernetes.io/part-of" "volume-warden"
       "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/managed-by" .Release.Service
       "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") }}
-{{- merge $ours .Values.commonLabels | toYaml }}
+{{- merge $own .Values.commonLabels | toYaml }}
 {{- end }}
 
-{{- /* Without what changes with the chart: pods would be replaced for a label. */}}
+{{- /* Without labels that change with the chart version: they would replace the pods. */}}
 {{- define "volume-warden.podLabels" -}}
-{{- $ours := dict "app.kubernetes.io/name" "volume-warden" "app.kubernetes.io/part-of" "volume-warden" }}
-{{- merge $ours .Values.commonLabels | toYaml }}
+{{- $own := dict "app.kubernetes.io/name" "volume-warden" "app.kubernetes.io/part-of" "volume-warden" }}
+{{- merge $own .Values.commonLabels | toYaml }}
 {{- end }}
 
 {{- define "volume-warden.image" -}}
@@ -28,7 +28,7 @@
 {{- if .Values.priorityClass.create }}{{ include "volume-warden.clusterName" . }}{{ else }}{{ .Values.priorityClass.name }}{{ end }}
 {{- end }}
 
-{{- /* Without webhooks there is nothing to serve, and so no certificate. */}}
+{{- /* Empty without webhooks, because no certificate is served then. */}}
 {{- define "volume-warden.tlsMode" -}}
 {{- if include "volume-warden.rules.tls-publish" . | trim }}{{ .Values.tls.mode }}{{ end }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{- /* What every object without a namespace begins with; takes the root and what its name ends in. */}}
+{{- /* Header of an object without a namespace. Parameters: root, name suffix. */}}
 {{- define "volume-warden.clusterMetadata" -}}
 {{- $root := index . 0 }}
 metadata:
@@ -7,7 +7,7 @@ metadata:
     {{- include "volume-warden.labels" $root | nindent 4 }}
 {{- end }}
 
-{{- /* The rules' ClusterRole bound to the account; takes the root, what the name ends in, and the rules. */}}
+{{- /* A ClusterRole with the rules, bound to the account. Parameters: root, name suffix, rules. */}}
 {{- define "volume-warden.clusterRole" -}}
 {{- $root := index . 0 }}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -29,7 +29,7 @@ subjects:
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 
-{{- /* What an object in the release's namespace begins with; takes the same. */}}
+{{- /* Header of an object in the release's namespace. Same parameters. */}}
 {{- define "volume-warden.metadata" -}}
 {{- $root := index . 0 }}
 metadata:
@@ -39,7 +39,7 @@ metadata:
     {{- include "volume-warden.labels" $root | nindent 4 }}
 {{- end }}
 
-{{- /* The rules' Role bound to the account, with rights in the release's namespace only; takes what its sister takes. */}}
+{{- /* A Role with the rules in the release's namespace, bound to the account. Same parameters. */}}
 {{- define "volume-warden.role" -}}
 {{- $root := index . 0 }}
 apiVersion: rbac.authorization.k8s.io/v1

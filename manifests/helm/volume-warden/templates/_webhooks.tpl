@@ -1,4 +1,4 @@
-{{- /* Of a webhook configuration; takes the root and the name. */}}
+{{- /* Header of a webhook configuration. Parameters: root, name. */}}
 {{- define "volume-warden.webhookMetadata" -}}
 {{- $root := index . 0 -}}
 metadata:
@@ -11,7 +11,7 @@ metadata:
   {{- end }}
 {{- end }}
 
-{{- /* Takes the root. Volume Warden publishes the path; who publishes the caBundle depends on tls.mode. */}}
+{{- /* Parameter: root. Volume Warden publishes the path; tls.mode determines who publishes the caBundle. */}}
 {{- define "volume-warden.clientConfig" -}}
 clientConfig:
   service:

@@ -40,7 +40,7 @@ impl Scene {
         let only = ["--components=pvc-retention", "--namespace", namespace];
         let all = [&only, arguments].concat();
         let drained = self.stage.drain(&all).await?;
-        if drained.stderr.contains("could not be had") {
+        if drained.stderr.contains("was not acquired") {
             return self.stage.drain(&all).await;
         }
         Ok(drained)
