@@ -18,6 +18,7 @@ use tokio::sync::watch;
 /// The component `namespace-gc`: deletes orphaned namespaces of the storage backend.
 pub struct NamespaceGc;
 
+/// The flags of namespace-gc.
 #[derive(Args)]
 struct Flags {
     #[command(flatten)]

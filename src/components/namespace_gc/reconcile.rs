@@ -36,7 +36,7 @@ impl NamespaceGcReconciler {
     /// A namespace that is only absent from a new list is left to a collection, which has a cap:
     /// an API server that has lost its data lists none of them.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let (added, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
+        let (keys, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
         self.namespaces.listen(move |change| {
             if change.new.is_some() {
                 waiting.forget(change.name);
@@ -49,7 +49,7 @@ impl NamespaceGcReconciler {
                 );
                 soon.send_replace(());
             } else {
-                added.add(change.name.clone());
+                keys.add(change.name.clone());
             }
         });
     }

@@ -70,7 +70,7 @@ pub struct Remover {
     pub backend: Metered,
     live: Arc<LiveGet<Namespace>>,
     pub(super) clock: Clock,
-    /// The leadership of this replica; none for `volume-warden gc`, which needs no Lease.
+    /// The leadership of this replica; none for `volume-warden gc`, which holds no Lease.
     leadership: Option<Leadership>,
     pub(super) options: Arc<Options>,
     pub(super) metrics: Arc<Metrics>,

@@ -75,10 +75,10 @@ impl PvcProvisionerReconciler {
     }
 
     async fn create(&self, name: &ObjectName, user: &User) -> Result<(), Retry> {
-        let Some(wish) = wish(name, user) else {
+        let Some(claim_request) = claim_request(name, user) else {
             return Ok(());
         };
-        let manifest = wish.template.manifest(&Birth {
+        let manifest = claim_request.template.manifest(&Birth {
             namespace: &name.namespace,
             name: &name.name,
             controller_id: self.options.controller_id.as_str(),
@@ -99,7 +99,7 @@ impl PvcProvisionerReconciler {
                 self.notices.provisioned(name, user, None);
                 Ok(())
             }
-            Applied::Failed(error) => Err(self.failed(name, user, &wish, &error)),
+            Applied::Failed(error) => Err(self.failed(name, user, &claim_request, &error)),
             other => other.settled(),
         }
     }
@@ -108,10 +108,10 @@ impl PvcProvisionerReconciler {
         &self,
         name: &ObjectName,
         user: &User,
-        wish: &ClaimRequest,
+        claim_request: &ClaimRequest,
         error: &kube::Error,
     ) -> Retry {
-        let notice = Notice::failed(wish, error, "and will be tried again");
+        let notice = Notice::failed(claim_request, error, "and will be tried again");
         self.notices.obstacle(name, user, notice);
         let pause = if is_refused(error) {
             REFUSED
@@ -181,7 +181,7 @@ impl PvcProvisionerReconciler {
 }
 
 /// The pod's request for the claim. A pod that waits for the claim has one.
-fn wish(claim: &ObjectName, user: &User) -> Option<ClaimRequest> {
+fn claim_request(claim: &ObjectName, user: &User) -> Option<ClaimRequest> {
     let (volume, template) = (user.asks.as_ref()?, user.template.as_ref()?);
     Some(ClaimRequest {
         volume: volume.clone(),

@@ -1,4 +1,4 @@
-//! Metrics: claims that have not got their pod as owner yet.
+//! Metrics: claims that await their pod as owner.
 
 use super::{caches::Caches, rule::awaits_pod};
 use crate::{objects::ControllerId, telemetry::Metrics};

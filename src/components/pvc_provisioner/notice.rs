@@ -72,12 +72,12 @@ impl Notice {
     }
 
     /// The claim was not created: the API server refused it or did not answer.
-    pub fn failed(wish: &ClaimRequest, error: &kube::Error, then: &str) -> Self {
+    pub fn failed(claim_request: &ClaimRequest, error: &kube::Error, then: &str) -> Self {
         let cause = cause(error);
-        let fields = wish.template.unknown_fields().iter();
-        // Before the cause, which may be long: a warning is cut at its end.
+        let fields = claim_request.template.unknown_fields().iter();
+        // Before the cause, which may be long: long warnings are truncated at the end.
         let fields: String = fields.map(|field| format!(", see {field}")).collect();
-        let (claim, volume) = (&wish.claim, &wish.volume);
+        let (claim, volume) = (&claim_request.claim, &claim_request.volume);
         let sentence = format!(
             "claim \"{claim}\" for volume \"{volume}\" was not created{fields}, {then}: {cause}"
         );

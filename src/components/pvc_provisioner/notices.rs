@@ -69,7 +69,9 @@ impl Notices {
             return;
         };
         let (claim_requests, mut notices) = parse_claim_requests(claim_requests);
-        let claims = claim_requests.iter().map(|wish| &wish.claim);
+        let claims = claim_requests
+            .iter()
+            .map(|claim_request| &claim_request.claim);
         notices.extend(claims.filter_map(|claim| {
             let claim = ObjectName::new(name.namespace.clone(), claim.clone());
             shared(&claim, pod, caches)

@@ -11,9 +11,9 @@ const TEMPLATE: &str = "pvc";
 pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest>, Vec<Notice>) {
     let mut notices = invalid_annotations(claim_requests);
     let mut claims = Vec::new();
-    for wished in &claim_requests.volumes {
-        match wish(claim_requests, wished) {
-            Ok(Some(wish)) => claims.push(wish),
+    for requesting in &claim_requests.volumes {
+        match claim_request(claim_requests, requesting) {
+            Ok(Some(claim_request)) => claims.push(claim_request),
             Ok(None) => {}
             Err(notice) => notices.push(notice),
         }
@@ -28,25 +28,25 @@ pub fn request_for<'a>(
     claim: &str,
 ) -> Option<(&'a str, &'a str)> {
     let mut volumes = claim_requests.volumes.iter();
-    let wished = volumes.find(|wished| {
-        wished.claim.as_deref() == Some(claim)
-            && enabled(claim_requests, &wished.volume) == Some(true)
+    let requesting = volumes.find(|requesting| {
+        requesting.claim.as_deref() == Some(claim)
+            && enabled(claim_requests, &requesting.volume) == Some(true)
     })?;
     Some((
-        &wished.volume,
-        claim_requests.get(&wished.volume, TEMPLATE)?,
+        &requesting.volume,
+        claim_requests.get(&requesting.volume, TEMPLATE)?,
     ))
 }
 
-fn wish(
+fn claim_request(
     claim_requests: &ClaimRequests,
-    wished: &RequestingVolume,
+    requesting: &RequestingVolume,
 ) -> Result<Option<ClaimRequest>, Notice> {
-    let volume = &*wished.volume;
+    let volume = &*requesting.volume;
     if enabled(claim_requests, volume) != Some(true) {
         return Ok(None);
     }
-    let claim = wished
+    let claim = requesting
         .claim
         .clone()
         .ok_or_else(|| Notice::not_a_claim(volume))?;
@@ -81,7 +81,7 @@ fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
 
 fn has(claim_requests: &ClaimRequests, volume: &str) -> bool {
     let mut volumes = claim_requests.volumes.iter();
-    volumes.any(|wished| &*wished.volume == volume)
+    volumes.any(|requesting| &*requesting.volume == volume)
 }
 
 fn enabled(claim_requests: &ClaimRequests, volume: &str) -> Option<bool> {

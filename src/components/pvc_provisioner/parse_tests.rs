@@ -31,7 +31,10 @@ fn claim_requests(annotations: &[(&str, &str)]) -> ClaimRequests {
 
 fn parsed(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
     let (claims, notices) = parse_claim_requests(&claim_requests(annotations));
-    let claims = claims.iter().map(|wish| wish.claim.to_string()).collect();
+    let claims = claims
+        .iter()
+        .map(|claim_request| claim_request.claim.to_string())
+        .collect();
     let reasons = notices.iter().map(|notice| notice.reason).collect();
     (claims, reasons)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Adds the keys that a change concerns to the queue.
 pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQueue<Subject>>) {
-    let (added, claims) = (queue.clone(), caches.claims.clone());
+    let (keys, claims) = (queue.clone(), caches.claims.clone());
     let id = controller_id.clone();
     caches.pods.listen(move |change| {
         let awaits = |name: &ObjectName| {
@@ -19,14 +19,14 @@ pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQue
         };
         pod_changed(change, awaits)
             .into_iter()
-            .for_each(|subject| added.add(subject));
+            .for_each(|subject| keys.add(subject));
     });
-    let (added, all) = (queue.clone(), caches.clone());
+    let (keys, all) = (queue.clone(), caches.clone());
     let id = controller_id.clone();
     caches.claims.listen(move |change| {
         claim_changed(change, &all, &id)
             .into_iter()
-            .for_each(|subject| added.add(subject));
+            .for_each(|subject| keys.add(subject));
     });
 }
 
@@ -67,8 +67,9 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
     subjects
 }
 
-/// The keys that a change of a claim concerns: the claim if it awaits its pod; otherwise the claim
-/// and the pods that request it, when it is created or deleted or its owners change.
+/// The keys that a change of a claim concerns: the claim, and the pods that request it. A claim
+/// that awaits its pod is reconciled after every change; another claim only if a pod requests it,
+/// when the claim is created or deleted or its owners change.
 fn claim_changed(
     change: &Change<'_, Claim>,
     caches: &Caches,

@@ -130,9 +130,10 @@ impl PodWebhook {
             findings.notices.push(notice);
             return;
         }
-        for wish in claim_requests {
-            let name = ObjectName::new(request.namespace.as_str(), wish.claim.clone());
-            self.provide_one(&name, wish, until, findings).await;
+        for claim_request in claim_requests {
+            let name = ObjectName::new(request.namespace.as_str(), claim_request.claim.clone());
+            self.provide_one(&name, claim_request, until, findings)
+                .await;
         }
     }
 
@@ -142,7 +143,7 @@ impl PodWebhook {
     async fn provide_one(
         &self,
         name: &ObjectName,
-        wish: &ClaimRequest,
+        claim_request: &ClaimRequest,
         until: Instant,
         findings: &mut Findings,
     ) {
@@ -154,7 +155,7 @@ impl PodWebhook {
             created: 0,
             name: Box::default(),
             uid: Box::default(),
-            asks: Some(wish.volume.clone()),
+            asks: Some(claim_request.volume.clone()),
             template: None,
         }];
         let view = View {
@@ -169,7 +170,7 @@ impl PodWebhook {
             admission_only: false,
         };
         match decide(view, terms) {
-            Decision::Create(_) => self.create(name, wish, until, findings).await,
+            Decision::Create(_) => self.create(name, claim_request, until, findings).await,
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
                 findings.notices.push(Notice::stale(&name.name, again));
@@ -184,7 +185,7 @@ impl PodWebhook {
     async fn create(
         &self,
         name: &ObjectName,
-        wish: &ClaimRequest,
+        claim_request: &ClaimRequest,
         until: Instant,
         findings: &mut Findings,
     ) {
@@ -193,7 +194,7 @@ impl PodWebhook {
             .timestamp()
             .strftime("%Y-%m-%dT%H:%M:%SZ")
             .to_string();
-        let manifest = wish.template.manifest(&Birth {
+        let manifest = claim_request.template.manifest(&Birth {
             namespace: &name.namespace,
             name: &name.name,
             controller_id: self.options.controller_id.as_str(),
@@ -211,17 +212,17 @@ impl PodWebhook {
             .create(NAME, creation, caller, reasons::ASKED_FOR);
         match created.await {
             Applied::Withheld => findings.notices.push(Notice::withheld(&name.name)),
-            Applied::Failed(error) => self.failed(wish, &error, findings),
+            Applied::Failed(error) => self.failed(claim_request, &error, findings),
             Applied::Done | Applied::Stale | Applied::NotLeading => {}
         }
     }
 
-    fn failed(&self, wish: &ClaimRequest, error: &kube::Error, findings: &mut Findings) {
+    fn failed(&self, claim_request: &ClaimRequest, error: &kube::Error, findings: &mut Findings) {
         let then = match self.requesters {
             Some(_) => "re-create the pod once that is fixed",
             None => "and will be tried again",
         };
-        let notice = Notice::failed(wish, error, then);
+        let notice = Notice::failed(claim_request, error, then);
         if is_the_templates_fault(error) {
             findings.invalid([notice]);
         } else {
@@ -230,9 +231,9 @@ impl PodWebhook {
     }
 }
 
-fn unknown_fields(wish: &ClaimRequest) -> impl Iterator<Item = Notice> {
-    let fields = wish.template.unknown_fields().iter();
-    fields.map(|field| Notice::unknown_field(&wish.volume, field))
+fn unknown_fields(claim_request: &ClaimRequest) -> impl Iterator<Item = Notice> {
+    let fields = claim_request.template.unknown_fields().iter();
+    fields.map(|field| Notice::unknown_field(&claim_request.volume, field))
 }
 
 fn shortened(mut sentence: String) -> String {
