@@ -77,7 +77,10 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
     Cli::command()
         .mut_subcommand("run", |run| {
             let run = run.mut_arg("components", named("Components to run; all by default"));
-            components.iter().fold(run, |run, each| each.flags(run))
+            // clap takes the doc comment of each group of flags for that of the command.
+            let about = run.get_about().cloned().unwrap_or_default();
+            let run = components.iter().fold(run, |run, each| each.flags(run));
+            run.about(about).long_about(None)
         })
         .mut_subcommand("drain", |drain| {
             let help = "Components to drain; all by default. None of them may be running";
@@ -165,6 +168,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command(components::ALL).debug_assert();
+    }
+
+    #[test]
+    fn flags_of_components_do_not_change_the_help_of_a_command() {
+        let (with, without) = (command(components::ALL), Cli::command());
+        for own in without.get_subcommands() {
+            let built = with
+                .find_subcommand(own.get_name())
+                .expect("the same commands");
+            assert_eq!(built.get_about(), own.get_about());
+            assert_eq!(built.get_long_about(), own.get_long_about());
+        }
     }
 
     #[test]
