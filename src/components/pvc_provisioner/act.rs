@@ -4,7 +4,7 @@ use super::{
     ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
     notice::is_refused,
     reasons,
-    rule::{Decision, User},
+    rule::{Decision, Step, User},
     template::{Birth, Template},
 };
 use crate::{
@@ -20,57 +20,64 @@ use std::{sync::Arc, time::Duration};
 const REFUSED: Duration = Duration::from_secs(30);
 
 impl PvcProvisionerReconciler {
-    /// Carries out the decision. `no_users` proves that no pod names the claim; without it nothing
+    /// Follows a decision that writes nothing, or returns what is to be written.
+    pub(super) fn follow<Act>(
+        &self,
+        name: &ObjectName,
+        claim: Option<&Arc<Claim>>,
+        decision: Decision<'_, Act>,
+    ) -> Result<Option<Act>, Retry> {
+        match decision {
+            Decision::Act(what) => return Ok(Some(what)),
+            Decision::Later(left) => {
+                let reason = "waiting for the pod that the claim was created for";
+                return Err(Retry::later(left, reason));
+            }
+            Decision::Refuse(user, reason) => self.refuse(name, user, reason),
+            Decision::Await(user) => {
+                if let Some(claim) = claim {
+                    self.see(name, claim, user);
+                }
+            }
+            Decision::Leave(reason) => {
+                tracing::debug!(component = NAME, object = %name, reason, "no action");
+                self.notices.no_obstacle(name);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Carries out the step. `no_users` proves that no pod names the claim; without it nothing
     /// is deleted.
     pub(super) async fn act(
         &self,
         name: &ObjectName,
         claim: Option<&Arc<Claim>>,
-        decision: Decision<'_>,
+        step: Step<'_>,
         no_users: Option<Proof>,
     ) -> Result<(), Retry> {
-        match (decision, claim) {
-            (Decision::Create(user), _) => self.create(name, user).await,
-            (Decision::Refuse(user, reason), _) => {
-                self.refuse(name, user, reason);
+        match (step, claim) {
+            (Step::Create(user), _) => self.create(name, user).await,
+            (Step::RefuseRequester(user), _) => {
+                self.refuse(name, user, reasons::REQUESTER_UNKNOWN);
                 Ok(())
             }
-            (Decision::Later(left), _) => Err(Retry::later(
-                left,
-                "waiting for the pod that the claim was created for",
-            )),
-            (Decision::Await(user), Some(claim)) => {
-                self.see(name, claim, user);
-                Ok(())
-            }
-            (Decision::Give(user), Some(claim)) => self.give(name, claim, user).await,
-            (Decision::Keep, Some(claim)) => {
+            (Step::Give(user), Some(claim)) => self.give(name, claim, user).await,
+            (Step::Keep, Some(claim)) => {
                 let operations = vec![without_mark()];
                 let action = Action::disown(operations.clone(), operations, Basis::Object);
                 let applied = self.write(name, claim, action, reasons::NAMED);
                 applied.await.settled()
             }
-            (Decision::Collect, Some(claim)) => {
+            (Step::Collect, Some(claim)) => {
                 let Some(proof) = no_users else {
                     return Ok(());
                 };
                 let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
                 applied.await.settled()
             }
-            (Decision::Leave(reason), _) => {
-                tracing::debug!(component = NAME, object = %name, reason, "no action");
-                self.notices.no_obstacle(name);
-                Ok(())
-            }
-            // The caller handles `Confirm`; the other decisions require an existing claim.
-            (
-                Decision::Confirm
-                | Decision::Await(_)
-                | Decision::Give(_)
-                | Decision::Keep
-                | Decision::Collect,
-                _,
-            ) => Ok(()),
+            // They are decided for a claim that exists.
+            (Step::Give(_) | Step::Keep | Step::Collect, None) => Ok(()),
         }
     }
 

@@ -65,7 +65,7 @@ pub use options::{Authorize, Options};
 pub use parse::parse_claim_requests;
 pub use reconcile::PvcProvisionerReconciler;
 pub use requester::Requesters;
-pub use rule::{Decision, Terms, User, View, Wait, decide};
+pub use rule::{Decision, Step, Terms, Unconfirmed, User, View, Wait, decide, decide_live};
 pub use subject::Subject;
 pub use waiting::Waiting;
 pub use webhooks::{PodWebhook, hook};

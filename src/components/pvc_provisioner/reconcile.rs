@@ -6,7 +6,9 @@ use super::{
     caches::{asker, users},
     metrics,
     notices::Notices,
-    rule::{Decision, Terms, User, View, Wait, awaits_pod, decide, depends_on_users},
+    rule::{
+        Terms, Unconfirmed, User, View, Wait, awaits_pod, decide, decide_live, depends_on_users,
+    },
     triggers,
     waiting::Waiting,
 };
@@ -84,34 +86,27 @@ impl PvcProvisionerReconciler {
             true => self.caches.users(name),
             false => Vec::new(),
         };
-        let view = self.view(name, claim.as_deref(), &users, false);
-        match (self.decide(view), &claim) {
-            (Decision::Confirm, None) => self.confirm_absence(name, &users).await,
-            (Decision::Confirm, claim) => self.confirm_users(name, claim.as_ref(), &users).await,
-            (decision, claim) => self.act(name, claim.as_ref(), decision, None).await,
+        let view = self.view(name, claim.as_deref(), &users);
+        let (decision, claim) = (decide(view, self.terms()), claim.as_ref());
+        match (self.follow(name, claim, decision)?, claim) {
+            (None, _) => Ok(()),
+            (Some(Unconfirmed), None) => self.confirm_absence(name, &users).await,
+            (Some(Unconfirmed), claim) => self.confirm_users(name, claim, &users).await,
         }
     }
 
-    fn decide<'a>(&self, view: View<'a>) -> Decision<'a> {
-        let terms = Terms {
+    fn terms(&self) -> Terms<'_> {
+        Terms {
             controller_id: &self.options.controller_id,
             grace: self.options.orphan_grace,
             admission_only: self.options.authorizes(),
-        };
-        decide(view, terms)
+        }
     }
 
-    fn view<'a>(
-        &self,
-        name: &ObjectName,
-        claim: Option<&'a Claim>,
-        users: &'a [User],
-        confirmed: bool,
-    ) -> View<'a> {
+    fn view<'a>(&self, name: &ObjectName, claim: Option<&'a Claim>, users: &'a [User]) -> View<'a> {
         View {
             claim,
             users,
-            confirmed,
             wait: self.wait(name, claim),
         }
     }
@@ -162,7 +157,7 @@ impl PvcProvisionerReconciler {
         claim: Option<&Arc<Claim>>,
         users: &[User],
     ) -> Result<(), Retry> {
-        let known = self.view(name, claim.map(|claim| &**claim), users, true);
+        let known = self.view(name, claim.map(|claim| &**claim), users);
         let (users, proof) = match self.live_candidate(name, &known).await? {
             Some(user) => (vec![user], None),
             None => {
@@ -175,7 +170,11 @@ impl PvcProvisionerReconciler {
             users: &users,
             ..known
         };
-        self.act(name, claim, self.decide(live), proof).await
+        let decision = decide_live(live, self.terms());
+        match self.follow(name, claim, decision)? {
+            Some(step) => self.act(name, claim, step, proof).await,
+            None => Ok(()),
+        }
     }
 
     async fn live_candidate(

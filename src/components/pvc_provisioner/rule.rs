@@ -28,9 +28,6 @@ pub struct View<'a> {
     pub claim: Option<&'a Claim>,
     /// The pods that name it.
     pub users: &'a [User],
-    /// Whether a live read has confirmed the evidence: that the claim is absent, and the pod to
-    /// create it for; or which pods name a claim that awaits its pod.
-    pub confirmed: bool,
     /// What this process remembers of a claim that awaits its pod.
     pub wait: Wait,
 }
@@ -116,19 +113,33 @@ pub struct Terms<'a> {
     pub admission_only: bool,
 }
 
-/// The result of the rule.
+/// The result of the rule. `Act` is [`Unconfirmed`] as long as it rests on the watches.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision<'a> {
+pub enum Decision<'a, Act> {
     /// Do nothing, for this reason.
     Leave(&'static str),
-    /// Confirm the evidence by a live read, and decide again.
-    Confirm,
-    /// Create the claim for this pod.
-    Create(&'a User),
     /// Publish why the claim is not created for this pod, for this reason.
     Refuse(&'a User, &'static str),
     /// Remember that this pod was seen. The claim was created for it, but must not be written yet.
     Await(&'a User),
+    /// Decide again after this time.
+    Later(Duration),
+    /// Write.
+    Act(Act),
+}
+
+/// Something is to be written if a live read confirms the evidence: that the claim is absent, and
+/// the pod to create it for; or which pods name a claim that awaits its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unconfirmed;
+
+/// What to do, by evidence that was read live.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step<'a> {
+    /// Create the claim for this pod.
+    Create(&'a User),
+    /// Publish that the claim is not created, because it is not known who created the pod.
+    RefuseRequester(&'a User),
     /// Make this pod the owner of the claim, which was created for it.
     Give(&'a User),
     /// Remove the marker: the pod that the claim was created for does not exist, but another pod
@@ -137,12 +148,21 @@ pub enum Decision<'a> {
     /// Delete the claim: the pod that it was created for does not exist, and no other pod names
     /// it.
     Collect,
-    /// Decide again after this time.
-    Later(Duration),
 }
 
-/// Decides what to do about the claim.
-pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a> {
+/// Decides by the watches, which cannot prove that a claim is absent or unused.
+pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed> {
+    match decide_live(view, terms) {
+        Decision::Leave(reason) => Decision::Leave(reason),
+        Decision::Refuse(user, reason) => Decision::Refuse(user, reason),
+        Decision::Await(user) => Decision::Await(user),
+        Decision::Later(left) => Decision::Later(left),
+        Decision::Act(_) => Decision::Act(Unconfirmed),
+    }
+}
+
+/// Decides by a view that was read live.
+pub fn decide_live<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.claim {
         None => absent(view, terms),
         Some(claim) if claim.deleting => match view.candidate() {
@@ -173,39 +193,36 @@ pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
     label == Some(controller_id.as_str()) && claim.owners.is_empty() && marked.is_some_and(own)
 }
 
-fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a> {
+fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         None => Decision::Leave(reasons::NOT_WANTED),
-        Some(_) if !view.confirmed => Decision::Confirm,
-        Some(user) if terms.admission_only => Decision::Refuse(user, reasons::REQUESTER_UNKNOWN),
-        Some(user) => Decision::Create(user),
+        Some(user) if terms.admission_only => Decision::Act(Step::RefuseRequester(user)),
+        Some(user) => Decision::Act(Step::Create(user)),
     }
 }
 
 /// `writable`: no other controller is about to write the claim. A deletion does not wait for that:
 /// the pending writes of other controllers are not needed any more.
-fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a> {
+fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),
-        Some(_) if !view.confirmed => Decision::Confirm,
-        Some(user) => Decision::Give(user),
+        Some(user) => Decision::Act(Step::Give(user)),
         None => unasked(view, writable, terms),
     }
 }
 
 /// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet;
 /// a pod that was seen was stored.
-fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a> {
+fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     let left = match view.wait.seen {
         Some(_) => Duration::ZERO,
         None => terms.grace.saturating_sub(view.wait.waited),
     };
     let used = !view.users.is_empty();
-    match view.confirmed {
+    match used {
         _ if !left.is_zero() => Decision::Later(left),
-        _ if used && !writable => Decision::Leave(reasons::CLAIM_PENDING),
-        false => Decision::Confirm,
-        true if used => Decision::Keep,
-        true => Decision::Collect,
+        true if !writable => Decision::Leave(reasons::CLAIM_PENDING),
+        true => Decision::Act(Step::Keep),
+        false => Decision::Act(Step::Collect),
     }
 }

@@ -1,6 +1,6 @@
 //! The rule, case by case.
 
-use super::rule::{Decision, Terms, User, View, Wait, decide};
+use super::rule::{Decision, Step, Terms, Unconfirmed, User, View, Wait, decide, decide_live};
 use crate::objects::{Claim, ControllerId, claim::ClaimWire, managed_by::PROVISIONER_LABEL};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -34,17 +34,23 @@ fn user(name: &str, asks: bool, waits: bool) -> User {
     }
 }
 
-fn in_words(decision: Decision<'_>) -> String {
+fn in_words<Act>(decision: Decision<'_, Act>, act: impl Fn(Act) -> String) -> String {
     match decision {
         Decision::Leave(reason) => format!("leave {reason}"),
-        Decision::Confirm => "confirm".into(),
-        Decision::Create(user) => format!("create {}", user.name),
         Decision::Refuse(user, reason) => format!("refuse {} {reason}", user.name),
         Decision::Await(user) => format!("await {}", user.name),
-        Decision::Give(user) => format!("give {}", user.name),
-        Decision::Keep => "keep".into(),
-        Decision::Collect => "collect".into(),
         Decision::Later(left) => format!("later {}", left.as_secs()),
+        Decision::Act(what) => act(what),
+    }
+}
+
+fn step_in_words(step: Step<'_>) -> String {
+    match step {
+        Step::Create(user) => format!("create {}", user.name),
+        Step::RefuseRequester(user) => format!("refuse {} ErrRequesterUnknown", user.name),
+        Step::Give(user) => format!("give {}", user.name),
+        Step::Keep => "keep".into(),
+        Step::Collect => "collect".into(),
     }
 }
 
@@ -64,22 +70,20 @@ fn decided_by(
         waited: Duration::from_secs(waited),
         ..Wait::default()
     };
-    let view = View {
-        claim,
-        users,
-        confirmed,
-        wait,
-    };
-    in_words(judged(view, admission_only))
+    let view = View { claim, users, wait };
+    judged(view, confirmed, admission_only)
 }
 
-fn judged(view: View<'_>, admission_only: bool) -> Decision<'_> {
+fn judged(view: View<'_>, confirmed: bool, admission_only: bool) -> String {
     let terms = Terms {
         controller_id: &ControllerId::default(),
         grace: GRACE,
         admission_only,
     };
-    decide(view, terms)
+    match confirmed {
+        true => in_words(decide_live(view, terms), step_in_words),
+        false => in_words(decide(view, terms), |Unconfirmed| "confirm".into()),
+    }
 }
 
 /// DP-01, DP-19, DP-20: only for a pod that waits, and only once the claim's absence is confirmed.
@@ -168,10 +172,9 @@ fn a_marked_claim_stays_with_the_pod_that_was_seen_first() {
         let view = View {
             claim: Some(&marked),
             users,
-            confirmed: true,
             wait,
         };
-        in_words(judged(view, false))
+        judged(view, true, false)
     };
     assert_eq!(given(&users), "give b");
     users[1].deleting = true;
@@ -203,10 +206,9 @@ fn a_pending_claim_is_written_only_after_a_quiet_period() {
             let view = View {
                 claim: Some(&claim),
                 users,
-                confirmed: true,
                 wait: waited(unchanged, false),
             };
-            let found = in_words(judged(view, false));
+            let found = judged(view, true, false);
             assert_eq!(found, expected, "{phase} {unchanged}");
         }
     }
@@ -227,10 +229,9 @@ fn a_claim_whose_pod_was_seen_is_collected_once_the_pod_is_deleted() {
             let view = View {
                 claim: Some(&claim),
                 users,
-                confirmed,
                 wait,
             };
-            in_words(judged(view, false))
+            judged(view, confirmed, false)
         };
         assert_eq!(decided(&[], true, false), "later 60", "{phase}");
         assert_eq!(decided(&[], false, true), "confirm", "{phase}");

@@ -9,7 +9,7 @@ use super::{
     notice::is_the_templates_fault,
     parse::parse_claim_requests,
     reasons,
-    rule::{Decision, Terms, User, View, Wait, decide},
+    rule::{Decision, Step, Terms, User, View, Wait, decide_live},
     template::Birth,
 };
 use crate::{
@@ -161,7 +161,6 @@ impl PodWebhook {
         let view = View {
             claim: claim.as_deref(),
             users: &pod,
-            confirmed: true,
             wait: Wait::default(),
         };
         let terms = Terms {
@@ -169,16 +168,18 @@ impl PodWebhook {
             grace: self.options.orphan_grace,
             admission_only: false,
         };
-        match decide(view, terms) {
-            Decision::Create(_) => self.create(name, claim_request, until, findings).await,
+        match decide_live(view, terms) {
+            Decision::Act(Step::Create(_)) => {
+                self.create(name, claim_request, until, findings).await
+            }
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
                 findings.notices.push(Notice::stale(&name.name, again));
             }
             // The claim exists. If it was created for this pod, the reconciler sets the owner.
-            Decision::Leave(_) | Decision::Await(_) | Decision::Give(_) => {}
+            Decision::Leave(_) | Decision::Await(_) | Decision::Act(Step::Give(_)) => {}
             // Not for a claim that a pod requests.
-            Decision::Confirm | Decision::Collect | Decision::Keep | Decision::Later(_) => {}
+            Decision::Act(_) | Decision::Later(_) => {}
         }
     }
 
