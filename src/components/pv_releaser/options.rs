@@ -1,4 +1,4 @@
-//! The flags of pv-releaser, which are its options.
+//! The flags of pv-releaser.
 
 use crate::objects::{ControllerId, ManagedBy, Volume, managed_by::Ownership};
 use clap::{ArgAction, Args};
@@ -8,11 +8,11 @@ use clap::{ArgAction, Args};
 #[command(next_help_heading = "pv-releaser")]
 #[group(skip)]
 pub struct Options {
-    /// Volumes and claims labelled with it are handled.
+    /// Controller id: volumes and claims with this label value are managed.
     #[arg(skip)]
     pub id: ControllerId,
 
-    /// Never add or remove the managed-by label: only volumes that are labelled by hand are released, and they keep the label.
+    /// Never add or remove the managed-by label: only manually labelled volumes are released, and they keep the label.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub disable_automatic_association: bool,
 
@@ -29,18 +29,18 @@ pub struct Options {
     pub associate_by_storage_class: bool,
 }
 
-/// What is left of the claim that a volume is freed of.
+/// What a released volume keeps of its `claimRef`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// Nothing: any claim may have the volume.
+    /// Nothing: any claim can bind the volume.
     #[default]
     Full,
-    /// Its namespace and name: only a claim that is created anew in its place may have the volume.
+    /// Its namespace and name: only a recreated claim of that name can bind the volume.
     Soft,
 }
 
 impl Options {
-    /// Which installation the volume belongs to, by its labels.
+    /// Returns which installation the volume belongs to, by its labels.
     pub fn whose(&self, volume: &Volume) -> Ownership {
         let labels = volume.managed_by.as_ref();
         labels.map_or(Ownership::Unlabeled, |labels| {
@@ -48,14 +48,14 @@ impl Options {
         })
     }
 
-    /// Whether a claim with these labels is ours.
+    /// Returns whether this installation manages a claim with these labels.
     pub fn is_own_claim(&self, labels: &ManagedBy) -> bool {
         labels.whose_claim(&self.id, self.legacy_label) == Ownership::Own
     }
 }
 
 impl Default for Options {
-    /// As by the defaults of the command line.
+    /// The defaults of the command line.
     fn default() -> Self {
         Self {
             id: ControllerId::default(),
