@@ -1,4 +1,4 @@
-//! What the doors at admission answer to reviews as the API server sends them.
+//! Answers of the webhooks to reviews as the API server sends them.
 
 use super::hooks;
 use crate::{
@@ -103,7 +103,7 @@ fn asked(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
     asked_within(claims, None, request)
 }
 
-/// The same where only one namespace is looked after.
+/// The same where only one namespace is watched.
 fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Request) -> Answer {
     asked_before(claims, Some(existing()), namespace, request)
 }
@@ -179,7 +179,7 @@ fn refused(answer: &Answer, claim: &str) {
 }
 
 #[test]
-fn a_deleting_volume_is_not_bound_anew() {
+fn a_deleting_volume_is_not_bound_again() {
     let free = json!(null);
     for claim in ["fresh", "prepared", "bound-elsewhere", "unknown"] {
         refused(&rebound(true, &free, &to(claim)), claim);
@@ -207,7 +207,7 @@ fn a_binding_that_was_complete_may_be_repaired() {
     assert_eq!(answer, Answer::Allow);
 }
 
-/// A watch that is late, and an API server that does not answer, keep no binding from being repaired.
+/// A late watch or a failed read must not prevent the repair of a binding.
 #[test]
 fn only_what_a_live_read_confirms_is_refused() {
     let before = volume(true, &json!(null), "Available");
@@ -216,7 +216,7 @@ fn only_what_a_live_read_confirms_is_refused() {
     let answer = |live| asked_before(&claims(), live, None, &request);
     refused(&answer(Some(existing())), "fresh");
     refused(&answer(Some(Vec::new())), "fresh");
-    assert_eq!(answer(None), Answer::Allow, "nobody knows");
+    assert_eq!(answer(None), Answer::Allow, "the read fails");
     let bound = vec![claim("fresh", "volume", true)];
     assert_eq!(answer(Some(bound)), Answer::Allow, "the binder was first");
 }
@@ -261,7 +261,7 @@ fn before_the_claims_are_listed_only_bindings_have_to_wait() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_refusal() {
+fn an_unreadable_request_is_not_refused() {
     let good = || volume(true, &to("fresh"), "Available");
     for bad in [json!(null), json!("text"), json!({"metadata": 3})] {
         for request in [
@@ -276,7 +276,7 @@ fn what_cannot_be_read_is_no_refusal() {
     }
 }
 
-/// A claim in a namespace that is not looked after may well be bound: nothing is refused for it.
+/// A claim in a namespace that is not watched may be bound, so nothing is refused for it.
 #[test]
 fn claims_of_other_namespaces_are_not_judged() {
     let (before, after) = (
@@ -308,7 +308,7 @@ fn protected(finalizers: &Value, deletion: &Value) -> Value {
 }
 
 #[test]
-fn a_volume_is_born_with_the_finalizer() {
+fn a_new_volume_gets_the_finalizer() {
     for (before, deletion, after) in [
         (json!(null), json!(null), json!([PV_PROTECTION])),
         (json!([]), json!(null), json!([PV_PROTECTION])),

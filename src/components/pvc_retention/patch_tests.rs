@@ -56,7 +56,7 @@ fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
 }
 
 #[test]
-fn what_keeps_a_claim_is_told_apart_from_what_ties_it() {
+fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
     let (pod, set) = (&["Pod"][..], &["StatefulSet"][..]);
     for (before, after, mark, fate, expected) in [
         // Scaled up again.

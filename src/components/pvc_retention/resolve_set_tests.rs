@@ -1,4 +1,4 @@
-//! What decides which set a claim is of.
+//! Tests of how the set of a claim is resolved.
 
 use super::*;
 use crate::objects::{claim::ClaimWire, stateful_set::StatefulSetWire};
@@ -47,7 +47,7 @@ fn chosen(name: &str, sets: &[(&str, &str)], has: &str, mounting: &[&str]) -> Op
     found.map(|each| each.set.uid.to_string())
 }
 
-/// In-tree goes by the name, whatever the labels: claims that were restored or created by hand are adopted.
+/// In-tree decides by the name, whatever the labels: claims that were restored or created by hand are adopted.
 #[test]
 fn a_name_with_one_reading_decides() {
     for (labels, has) in [
@@ -90,7 +90,7 @@ fn an_ambiguous_name_needs_evidence() {
         (vec![expressions], "", vec![], None),
         (vec![expressions], "", vec!["e"], Some("e")),
         (vec![expressions, y], "app=y", vec![], Some("y")),
-        // What was decided before stays decided, so that the policy can be taken back.
+        // An earlier decision remains, so that its writes can be reverted.
         (vec![x], "owner:x", vec![], Some("x")),
         (vec![x], "mark:x", vec![], Some("x")),
         (vec![x, y], "owner:x", vec![], Some("x")),
@@ -109,7 +109,7 @@ fn an_ambiguous_name_needs_evidence() {
 
 /// Such a claim would cost too many reads.
 #[test]
-fn a_name_with_too_many_readings_is_no_sets() {
+fn a_name_with_too_many_readings_belongs_to_no_set() {
     let name = |readings: usize| format!("{}c-0", "a-".repeat(readings));
     assert_eq!(readings(&name(READINGS)).count(), READINGS);
     let chosen = |name: &str| chosen(name, &[("x", "app=x")], "app=x", &["x"]);

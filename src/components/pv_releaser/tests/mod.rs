@@ -43,7 +43,7 @@ fn volume(changes: Value) -> Volume {
     read(wire(changes))
 }
 
-/// The same without our label.
+/// The same without the label.
 fn unlabelled(changes: Value) -> Volume {
     let unlabelled = wire(json!({"metadata": {"labels": {RELEASER_LABEL: null}}}));
     read(changed(unlabelled, changes))

@@ -1,4 +1,4 @@
-//! What users are told, and how often.
+//! Events, and how often they are published.
 
 use super::{
     scene::{Scene, claim, claimed, labelled},
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// PR-13
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_released_is_told_once() {
+async fn a_volume_that_cannot_be_released_is_reported_once() {
     let scene = Scene::new(Options::default());
     let mut deleted = labelled();
     json_patch::merge(
@@ -32,7 +32,7 @@ async fn what_cannot_be_released_is_told_once() {
 
 /// PR-19
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_told_once_and_counted() {
+async fn an_orphan_is_reported_once_and_counted() {
     let scene = Scene::new(Options::default());
     for version in ["5", "6"] {
         scene.told_of_volume(version, json!({}));
@@ -72,7 +72,7 @@ async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
     assert_eq!(scene.server.reasons(), ["Orphaned"]);
 }
 
-/// The watch of claims may be a little behind that of volumes.
+/// The watch of claims may lag behind that of volumes.
 #[tokio::test(start_paused = true)]
 async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     let scene = Scene::new(Options::default());
@@ -84,9 +84,9 @@ async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     assert_eq!(scene.server.events(), []);
 }
 
-/// PR-01 at admission: the volume could not be told of before it was there.
+/// PR-01 at admission: no Event can be published before the volume exists.
 #[tokio::test(start_paused = true)]
-async fn a_label_from_birth_is_told_once() {
+async fn a_label_added_at_admission_is_reported_once() {
     let scene = Scene::new(Options::default());
     scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
     let mut bound = labelled();
@@ -102,16 +102,16 @@ async fn a_label_from_birth_is_told_once() {
     );
 }
 
-/// Hands, too, may label a volume from its birth, and are not told of it.
+/// A user may create a volume with the label. No Event is published then.
 #[tokio::test(start_paused = true)]
-async fn a_label_by_hand_is_not_told() {
+async fn a_manual_label_is_not_reported() {
     let scene = Scene::new(Options::default());
     scene.told_of_volume("5", labelled());
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(scene.server.events(), []);
 }
 
-/// What was told of a volume is not remembered for ever.
+/// Published causes of a deleted volume are forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_gone_is_forgotten() {
     let scene = Scene::new(Options::default());

@@ -1,4 +1,4 @@
-//! A releaser before an API server whose answers are made up.
+//! A releaser with a simulated API server.
 
 use super::super::*;
 use crate::{
@@ -189,7 +189,7 @@ impl Scene {
         self.lose(&self.releaser.caches.volumes, volume(version, json!({})));
     }
 
-    /// Whether the volume was put in line since the last time.
+    /// Whether the volume was enqueued since the last call.
     pub(super) async fn woken(&self) -> bool {
         let woken = !self.queue.is_empty();
         while !self.queue.is_empty() {
@@ -199,8 +199,8 @@ impl Scene {
         woken
     }
 
-    /// Looks at the volume, until everything that comes of it has been said, for less than a minute: then what was written is looked
-    /// at again. Says whether it is settled.
+    /// Reconciles the volume and waits for its Events, less than a minute: then the written volume
+    /// would be evaluated again. Returns whether the volume is settled.
     pub(super) async fn look(&self) -> bool {
         let outcome = self.releaser.reconcile(&ObjectName::new("", "pv")).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
