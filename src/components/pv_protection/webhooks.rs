@@ -87,8 +87,8 @@ pub fn protect(request: &Request) -> Reviewed {
 ///
 /// The claim distinguishes a new binding from the repair of an old one: a claim that names this
 /// volume and whose binding was completed would lose its data if the binder could not write the
-/// volume's side again. Therefore a refusal requires a live read: a watch may be late, and a failed
-/// read proves nothing.
+/// volume's side again. Therefore a refusal requires a live read: a watch may be late, and a
+/// failed read proves nothing.
 struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
@@ -146,7 +146,8 @@ impl Guard {
     }
 }
 
-/// Returns whether the update is a binding: a claim's uid appears in `claimRef`, or the phase becomes Bound.
+/// Returns whether the update is a binding: a claim's uid appears in `claimRef`, or the phase
+/// becomes Bound.
 fn binds(before: &VolumeWire, after: &VolumeWire) -> bool {
     let claimed = !after.claim_uid().is_empty() && after.claim_uid() != before.claim_uid();
     claimed || (after.is_bound() && !before.is_bound())

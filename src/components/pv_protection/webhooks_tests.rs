@@ -45,7 +45,7 @@ fn claims() -> Arc<Feed<Claim>> {
     Feed::filled(existing().into_iter().map(read).collect())
 }
 
-/// An API server that has these claims, or that answers nothing but errors.
+/// An API server that has these claims, or that returns only errors.
 fn api(claims: Option<Vec<Value>>) -> Client {
     let answer = move |path: &str| {
         let Some(claims) = &claims else {
@@ -98,7 +98,7 @@ fn review(operation: &str, sub_resource: &str, object: Value, old_object: Value)
     }))
 }
 
-/// What the one hook that the webhook configuration would call answers, where the watch is right.
+/// Answer of the hook that the webhook configuration calls, with a current watch.
 fn asked(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
     asked_within(claims, None, request)
 }
@@ -108,12 +108,12 @@ fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Re
     asked_before(claims, Some(existing()), namespace, request)
 }
 
-/// The same, also where there is no answer.
+/// The same, with the error if there is no answer.
 fn reviewed(claims: &Arc<Feed<Claim>>, request: &Request) -> Reviewed {
     reviewed_before(claims, Some(existing()), None, request)
 }
 
-/// The same before an API server that has these claims.
+/// The same with an API server that has these claims.
 fn asked_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
@@ -222,7 +222,7 @@ fn only_what_a_live_read_confirms_is_refused() {
 }
 
 #[test]
-fn what_is_no_binding_is_allowed() {
+fn other_updates_are_allowed() {
     let (free, fresh) = (json!(null), to("fresh"));
     for (row, answer) in [
         ("not deleting", rebound(false, &free, &fresh)),
@@ -249,7 +249,7 @@ fn labels_of_a_deleting_volume_may_be_edited() {
 }
 
 #[test]
-fn before_the_claims_are_listed_only_bindings_have_to_wait() {
+fn before_the_claims_are_listed_only_bindings_fail() {
     let unlisted = Feed::<Claim>::new(Arc::new(Metrics::new()));
     let update = |deleting| {
         let free = volume(deleting, &json!(null), "Available");

@@ -1,8 +1,8 @@
 //! `pv-releaser`: makes a volume that outlives its claim available again, with its data.
 //!
 //! **Rule.** An installation manages the volumes whose label
-//! `reclaimable-pv-releaser.kubernetes.io/managed-by` is its controller id. A volume gets the label
-//! when every managed-by label of its claim, found by name and uid, is the controller id; a
+//! `reclaimable-pv-releaser.kubernetes.io/managed-by` is its controller id. A volume gets the
+//! label when every managed-by label of its claim, found by name and uid, is the controller id; a
 //! recently deleted claim still counts. The label is added at the volume's creation or once the
 //! volume is Bound: in between the binder writes the volume, and its write would fail. Where this
 //! is enabled, a volume without that label is also managed by its StorageClass. A volume with the
@@ -11,17 +11,17 @@
 //! A managed volume is released when its phase is Released, its policy is Retain, it is not being
 //! deleted and no VolumeAttachment names it. A cached attachment can prove that a node still has
 //! the volume. Proof that no node has it requires a LIST that began after the volume was seen. A
-//! release is one patch: it removes `spec.claimRef` (or only the fields that bind it to the deleted
-//! claim), the label, and the binder's own annotation.
+//! release is one patch: it removes `spec.claimRef` (or only the fields that bind it to the
+//! deleted claim), the label, and the binder's own annotation.
 //!
 //! An orphan is a volume that stays Released because no label assigns it to an installation. An
 //! orphan is reported once, and counted.
 //!
 //! **Source.** plumber-cd's reclaimable-pv-releaser v0.1.1, and for StorageClasses v0.2.
-//! Differences: claims are watched, so that a claim that exists for two seconds is not missed; uids
-//! are compared; a volume whose policy is not Retain, that is being deleted or is still attached is
-//! left unchanged; the label is the one that the original documents, and the one that it wrote is
-//! read too.
+//! Differences: claims are watched, so that a claim that exists for two seconds is not missed;
+//! uids are compared; a volume whose policy is not Retain, that is being deleted or is still
+//! attached is left unchanged; the label is the one that the original documents, and the one that
+//! it wrote is read too.
 
 mod assemble;
 mod caches;

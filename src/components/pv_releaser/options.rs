@@ -12,7 +12,8 @@ pub struct Options {
     #[arg(skip)]
     pub id: ControllerId,
 
-    /// Never add or remove the managed-by label: only manually labelled volumes are released, and they keep the label.
+    /// Never add or remove the managed-by label: only manually labelled volumes are released, and
+    /// they keep the label.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub disable_automatic_association: bool,
 
@@ -20,11 +21,13 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t)]
     pub release_mode: Mode,
 
-    /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote instead of the documented one.
+    /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote
+    /// instead of the documented one.
     #[arg(long, action = ArgAction::Set, default_value_t = true, value_name = "BOOL")]
     pub legacy_label: bool,
 
-    /// Also release volumes of StorageClasses whose annotation reclaimable-pv-releaser.kubernetes.io/controller-id is the controller id.
+    /// Also release volumes of StorageClasses whose annotation
+    /// reclaimable-pv-releaser.kubernetes.io/controller-id is the controller id.
     #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
     pub associate_by_storage_class: bool,
 }

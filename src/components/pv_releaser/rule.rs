@@ -130,8 +130,8 @@ impl View<'_> {
             && labels.is_some_and(|each| options.is_own_claim(each))
     }
 
-    /// A class counts only for volumes that are kept after their claims. The policy of most classes
-    /// is Delete.
+    /// A class counts only for volumes that are kept after their claims. The policy of most
+    /// classes is Delete.
     fn is_ours_by_class(&self, options: &Options) -> bool {
         let own = self.class == Some(options.id.as_str());
         options.associate_by_storage_class && own && self.stays()

@@ -14,7 +14,7 @@ fn us() -> String {
     Options::default().id.to_string()
 }
 
-/// What is known where a claim with these labels lives, and no other.
+/// Caches with one claim, which has these labels.
 fn caches(labels: Value) -> Caches {
     let claim =
         json!({"metadata": {"namespace": "ns", "name": "data", "uid": "1", "labels": labels}});

@@ -15,11 +15,12 @@ pub(super) struct Options {
 /// The values of `--finished-pods`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum FinishedPodsOption {
-    /// Yes, as long as the pod object exists: what Kubernetes does, and the only safe answer while a node may still have the
-    /// volume mounted.
+    /// Yes, as long as the pod object exists: what Kubernetes does, and the only safe answer while
+    /// a node may still have the volume mounted.
     #[default]
     Hold,
-    /// No: the original PVC-protection proposal. A claim can then be deleted while a slow node is still unmounting it.
+    /// No: the original PVC-protection proposal. A claim can then be deleted while a slow node is
+    /// still unmounting it.
     Release,
 }
 

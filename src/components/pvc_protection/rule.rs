@@ -35,8 +35,8 @@ pub enum Step {
 pub enum Cached {
     /// The caches suffice for this decision.
     Do(Step),
-    /// The cache knows no user, which proves nothing: decide by a LIST of pods that began after the
-    /// claim's deletion was seen.
+    /// The cache knows no user, which proves nothing: decide by a LIST of pods that began after
+    /// the claim's deletion was seen.
     Confirm,
 }
 

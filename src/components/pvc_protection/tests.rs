@@ -1,4 +1,5 @@
-//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases missing there.
+//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases
+//! missing there.
 
 use super::{reasons::IN_USE, reconcile::woken_by, *};
 use crate::{

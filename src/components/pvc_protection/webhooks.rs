@@ -50,7 +50,8 @@ pub fn hooks(
         },
         Hook {
             path: "/pvc-protection/bindings",
-            // The legacy resource `bindings` does the same as `pods/binding` and would bypass the guard.
+            // The legacy resource `bindings` does the same as `pods/binding` and would bypass the
+            // guard.
             rules: &[
                 Rule {
                     operation: "CREATE",
@@ -84,8 +85,8 @@ pub fn protect(request: &Request) -> Reviewed {
 }
 
 /// Refuses pods that would start to use a claim that is being deleted. Best effort: the guard
-/// selects suspects by the watches, and a live read must confirm each refusal. A late watch must not
-/// keep a pod from a recreated claim.
+/// selects suspects by the watches, and a live read must confirm each refusal. A late watch must
+/// not keep a pod from a recreated claim.
 struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
@@ -105,7 +106,8 @@ impl Guard {
                 "the watch of claims has no complete list yet",
             ));
         }
-        // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees to.
+        // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees
+        // to.
         Ok(self.refuse_deleting_claims(request, &Pod::from(pod)).await)
     }
 

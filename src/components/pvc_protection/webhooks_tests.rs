@@ -40,7 +40,7 @@ fn made_for(pod: &str) -> Value {
     merged(deleted(), json!({"metadata": {"ownerReferences": [owner]}}))
 }
 
-/// The claims there are.
+/// All claims.
 fn existing() -> Vec<Value> {
     let mut claims = vec![
         claim("ns", "live", json!({})),
@@ -58,7 +58,7 @@ fn claims() -> Arc<Feed<Claim>> {
     Feed::filled(existing().into_iter().map(read).collect())
 }
 
-/// An API server that has these claims, or that answers nothing but errors.
+/// An API server that has these claims, or that returns only errors.
 fn api(claims: Option<Vec<Value>>) -> Client {
     let answer = move |path: &str| {
         let Some(claims) = &claims else {
@@ -118,17 +118,17 @@ fn review(resource: &str, sub_resource: &str, namespace: &str, object: Value) ->
     }))
 }
 
-/// What the one hook that the webhook configuration would call answers, where the watches are right.
+/// Answer of the hook that the webhook configuration calls, with current watches.
 fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
     reviewed(claims, pods, request).expect("an answer")
 }
 
-/// The same, also where there is no answer.
+/// The same, with the error if there is no answer.
 fn reviewed(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Reviewed {
     reviewed_before(claims, Some(existing()), pods, request)
 }
 
-/// The same before an API server that has these claims.
+/// The same with an API server that has these claims.
 fn asked_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
@@ -181,9 +181,9 @@ fn created(namespace: &str, pod: Value) -> Answer {
     asked(&claims(), &Feed::filled(Vec::new()), &request)
 }
 
-/// However many claims there are to look at.
+/// The wait does not depend on the number of claims.
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_silent_is_waited_for_once() {
+async fn a_silent_api_server_costs_one_timeout() {
     let silent = tower::service_fn(|_: http::Request<Body>| {
         std::future::pending::<std::io::Result<http::Response<Body>>>()
     });
@@ -299,7 +299,7 @@ fn known_pods() -> Arc<Feed<Pod>> {
     Feed::filled(pods.into_iter().map(read).collect())
 }
 
-/// The answer to a binding, which must be the same by either way.
+/// The answer to a binding, which must be the same for both resources.
 fn bound(namespace: &str, pod: &str) -> Answer {
     let binding = || {
         let metadata = json!({"namespace": namespace, "name": pod, "uid": format!("{pod}-uid")});

@@ -1,5 +1,5 @@
-//! The writes of this component that `drain` reverts. The result equals Retain in KEP-1847: no claim
-//! is deleted with its set or pod.
+//! The writes of this component that `drain` reverts. The result equals Retain in KEP-1847: no
+//! claim is deleted with its set or pod.
 
 use super::{
     caches::{Caches, Member, judge},

@@ -1,8 +1,8 @@
 //! The webhook that removes Volume Warden's marker from new claims of users.
 //!
-//! A claim that a user creates from the manifest of another claim, or from a backup, has not been in
-//! range of a set, so it must not carry the marker: a claim created for later use would be deleted
-//! at once.
+//! A claim that a user creates from the manifest of another claim, or from a backup, has not been
+//! in range of a set, so it must not carry the marker: a claim created for later use would be
+//! deleted at once.
 
 use super::webhooks::{CREATE_CLAIM, is_made_for_a_set};
 use crate::{

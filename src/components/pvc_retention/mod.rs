@@ -1,10 +1,10 @@
-//! `pvc-retention`: claims of a StatefulSet are deleted with the set, or with a pod that was scaled
-//! down, where the set's policy says so.
+//! `pvc-retention`: claims of a StatefulSet are deleted with the set, or with a pod that was
+//! scaled down, where the set's policy says so.
 //!
 //! **Rule.** `spec.persistentVolumeClaimRetentionPolicy` of a set decides about its claims,
 //! `<template>-<set>-<ordinal>`. A claim that is to be deleted has an owner reference, and the
-//! garbage collector deletes the claim after its owner. The owner is the set where `whenDeleted` is
-//! Delete; it is the pod instead while the pod is condemned (its ordinal is out of range) and
+//! garbage collector deletes the claim after its owner. The owner is the set where `whenDeleted`
+//! is Delete; it is the pod instead while the pod is condemned (its ordinal is out of range) and
 //! `whenScaled` is Delete. All other references stay unchanged. A claim that has another
 //! controller, or a reference to an earlier set or pod of the same name, is left unchanged.
 //!
@@ -21,10 +21,10 @@
 //!
 //! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34.
 //! Differences: the owner is set when the claim is created, so that a set deleted early leaks no
-//! claim; claims of ordinals without a pod follow the policy too; when an ordinal is in range again,
-//! the reference to its old pod is removed, for both pod management policies; a claim with another
-//! controller is always reported; a reference with a wrong apiVersion is repaired once instead of
-//! being written forever.
+//! claim; claims of ordinals without a pod follow the policy too; when an ordinal is in range
+//! again, the reference to its old pod is removed, for both pod management policies; a claim with
+//! another controller is always reported; a reference with a wrong apiVersion is repaired once
+//! instead of being written forever.
 
 mod assemble;
 mod caches;

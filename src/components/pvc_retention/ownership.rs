@@ -1,11 +1,12 @@
 //! The owner references that the policy requires, as a pure function of the claim, the set and the
 //! pod.
 //!
-//! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes (`isClaimOwnerUpToDate`,
-//! `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`, `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the
-//! tests matters and is that of Kubernetes. Differences: a reference with the right uid but another
-//! apiVersion is repaired (Kubernetes finds it by uid, removes by name, and so writes the claim
-//! forever), and a pod need not exist.
+//! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes
+//! (`isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`,
+//! `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the tests matters and is that of
+//! Kubernetes. Differences: a reference with the right uid but another apiVersion is repaired
+//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), and a pod need
+//! not exist.
 
 use crate::objects::stateful_set::{Policy, Retention};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

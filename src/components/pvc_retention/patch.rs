@@ -20,8 +20,8 @@ pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: P
     if verdict.rescue(claim).is_none() {
         return Action::own(fresh, basis);
     }
-    // If the decision is too old, the reference to the set is added later: the set may be gone, and
-    // the garbage collector deletes claims whose owner does not exist.
+    // If the decision is too old, the reference to the set is added later: the set may be gone,
+    // and the garbage collector deletes claims whose owner does not exist.
     let late = changes(claim, &update.removals(claim));
     Action::disown(fresh, late, basis)
 }

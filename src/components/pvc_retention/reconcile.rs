@@ -51,9 +51,9 @@ impl PvcRetentionReconciler {
 
     /// The decisions by live reads of pods and sets. `cached` are the decisions by the watches.
     ///
-    /// The set is read last: a claim is deleted because of the set's policy, so no slow call may lie
-    /// between that read and the deletion. If
-    /// a pod is created after the pods were read, the set read afterwards has its ordinal in range.
+    /// The set is read last: a claim is deleted because of the set's policy, so no slow call may
+    /// lie between that read and the deletion. If a pod is created after the pods were read, the
+    /// set read afterwards has its ordinal in range.
     async fn confirm(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Judged>, Retry> {
         let members = &cached.members;
         let rivals = Rivals::read(&self.live_sets, name, members).await?;
@@ -82,7 +82,8 @@ impl PvcRetentionReconciler {
         }
     }
 
-    /// Reads the set live. If the set is deleted, being deleted or recreated, the watch enqueues it.
+    /// Reads the set live. If the set is deleted, being deleted or recreated, the watch enqueues
+    /// it.
     async fn live(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Read>, Retry> {
         let set = self.live_sets.read(name, READ_LIMIT).await;
         let set = set.map_err(|error| Retry::new(format!("the set could not be read: {error}")))?;

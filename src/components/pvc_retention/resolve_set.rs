@@ -34,9 +34,9 @@ pub fn is_ambiguous(claim: &str) -> bool {
 ///
 /// A name with one reading decides, as in Kubernetes. An ambiguous name needs evidence: a pod that
 /// mounts the claim; else labels of the claim that include all `matchLabels` of the set; else an
-/// owner reference to the set, or its mark. Labels are no evidence for a set without `matchLabels`.
-/// Two pods that mount the claim decide nothing; where the labels fit several sets, the owner
-/// decides.
+/// owner reference to the set, or its mark. Labels are no evidence for a set without
+/// `matchLabels`. Two pods that mount the claim decide nothing; where the labels fit several sets,
+/// the owner decides.
 ///
 /// The result is only as good as `candidates`: a set that a cache does not know yet, or that could
 /// not be read, may be the right one.

@@ -5,8 +5,8 @@ use std::fmt;
 
 /// A set has two parts, each with its own key in the queue.
 ///
-/// The policy part may have to wait for a LIST of pods and for other writes. If the set is scaled up
-/// again meanwhile, its condemned claims must not wait for that.
+/// The policy part may have to wait for a LIST of pods and for other writes. If the set is scaled
+/// up again meanwhile, its condemned claims must not wait for that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// Keeps claims of this set: removes references and markers. Requires one read of the set.

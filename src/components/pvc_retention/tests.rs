@@ -1,8 +1,10 @@
-//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases missing there.
+//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases
+//! missing there.
 //!
-//! A reference is written as its owner, and how it differs from one that Volume Warden writes: `set`
-//! is the set, `pod` the pod, `cm` a ConfigMap, `peer` another set. `~` has no controller flag, `-` has `controller: false`, `+` has `controller: true` where that is not usual,
-//! `?` has another uid, `!` an empty one, `@` another apiVersion.
+//! A reference is written as its owner, and how it differs from one that Volume Warden writes:
+//! `set` is the set, `pod` the pod, `cm` a ConfigMap, `peer` another set. `~` has no controller
+//! flag, `-` has `controller: false`, `+` has `controller: true` where that is not usual, `?` has
+//! another uid, `!` an empty one, `@` another apiVersion.
 
 use super::{
     caches::mounts,
@@ -135,8 +137,8 @@ impl Case {
 
 const MEMBER: PodSlot<'static> = PodSlot::Owned("pod-uid");
 
-/// The update of a claim with these owners while its pod exists, without the marker; nothing if the
-/// claim is up to date.
+/// The update of a claim with these owners while its pod exists, without the marker; nothing if
+/// the claim is up to date.
 fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<OwnerReference>> {
     let changes = if in_range {
         marked("set-uid")
@@ -170,7 +172,7 @@ fn leaves(letters: &'static str, in_range: bool, owners: &str) -> bool {
 
 /// STS-15, 16, 17, 19, 28, 30.
 #[test]
-fn a_claim_matches_its_policy_or_is_made_to() {
+fn a_claim_is_updated_to_its_policy() {
     assert!(leaves("rr", true, ""), "STS-15");
     assert_eq!(
         written("rd", true, ""),
@@ -181,7 +183,8 @@ fn a_claim_matches_its_policy_or_is_made_to() {
     assert_eq!(written("rr", true, "set"), Some(references("")), "STS-28");
 }
 
-/// STS-20..27: what in-tree calls a stale claim is one that is left to the garbage collector here. No claim, none that is stale.
+/// STS-20..27: a claim that in-tree calls stale is left to the garbage collector. A missing claim
+/// is not stale.
 #[test]
 fn claims_of_another_pod_are_stale() {
     let unborn = Owner { uid: "", ..POD };
@@ -235,7 +238,7 @@ fn exactly_one_combination_is_up_to_date() {
 
 /// STS-67..74.
 #[test]
-fn odd_references_are_seen_for_what_they_are() {
+fn unusual_references_are_recognized() {
     for (letters, in_range, owners, up_to_date, row) in [
         ("dd", false, "pod", true, "STS-67"),
         ("dd", false, "pod~", false, "STS-68"),
@@ -250,7 +253,7 @@ fn odd_references_are_seen_for_what_they_are() {
     }
 }
 
-/// STS-72 and observation E4: what in-tree writes for ever is repaired once.
+/// STS-72 and observation E4: a reference that in-tree writes forever is repaired once.
 #[test]
 fn a_reference_with_another_api_version_is_repaired() {
     for owners in ["set@", "set@~", "set@ set"] {
@@ -260,7 +263,8 @@ fn a_reference_with_another_api_version_is_repaired() {
     assert_eq!(written("rr", true, "set@"), Some(references("")));
 }
 
-/// STS-75..80: from every combination to the one of the table, others' references first and in their order.
+/// STS-75..80: from every combination to the one of the table, foreign references first, in their
+/// order.
 #[test]
 fn every_combination_is_repaired() {
     for (letters, in_range, own_after, row) in [
@@ -302,7 +306,7 @@ fn foreign_references_are_kept_and_own_ones_repaired() {
 
 /// STS-88.
 #[test]
-fn a_uid_means_an_object_whatever_else_is_said() {
+fn a_uid_identifies_an_object() {
     for (owner, meant) in [
         ("set", true),
         ("set~", true),
@@ -348,7 +352,7 @@ fn another_controller_is_distinguished_from_other_owners() {
 
 /// STS-100..109: a reference to the set or the pod must be a controller, under every policy.
 #[test]
-fn our_own_references_control() {
+fn own_references_are_controllers() {
     for (row, (letters, in_range, owners, repaired)) in [
         ("dd", false, "set pod", "pod"),
         ("dd", false, "set pod~", "pod"),
@@ -408,7 +412,8 @@ fn a_pod_that_mounts_the_claim_is_known() {
     }
 }
 
-/// The claims of ordinals without a pod follow `whenDeleted`, and those that point to a pod that is gone are the garbage collector's.
+/// The claims of ordinals without a pod follow `whenDeleted`, and those that refer to a deleted
+/// pod are left to the garbage collector.
 #[test]
 fn ordinals_without_a_pod_follow_the_policy_too() {
     for (letters, in_range, owners, fate, after) in [
@@ -460,7 +465,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
 
 /// The marker follows the policy, and does not change once the ordinal is out of range.
 #[test]
-fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
+fn the_marker_is_set_in_range_under_a_policy_that_deletes() {
     let unmarked = json!({});
     for (letters, in_range, owners, changes, mark) in [
         (
@@ -503,7 +508,8 @@ fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
     }
 }
 
-/// Volume Warden deletes a claim only if it was scaled down under a policy that deletes, with the pod gone, with this set's marker, with no other owner.
+/// Volume Warden deletes a claim only if it was scaled down under a policy that deletes, with the
+/// pod gone, with this set's marker, with no other owner.
 #[test]
 fn only_a_marked_claim_without_pod_and_range_is_deleted() {
     let base = || ("dd", false, PodSlot::Vacant, "set", marked("set-uid"));

@@ -46,7 +46,8 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
 }
 
 impl Caches {
-    /// Sets that create claims of the same names: a change of one set may change the owner of claims.
+    /// Sets that create claims of the same names: a change of one set may change the owner of
+    /// claims.
     fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> Vec<ObjectName> {
         let claims = self.claims.read();
         let shared = named_by(name, set, &claims).flat_map(sets_named_by);
@@ -59,8 +60,8 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
 }
 
 /// The set in a pod's name, when the pod was created, deleted or recreated, or its owner changed.
-/// Other changes of a pod do not matter. The set is returned even if it does not control the pod: as
-/// long as the pod exists, the claim of its ordinal is kept.
+/// Other changes of a pod do not matter. The set is returned even if it does not control the pod:
+/// as long as the pod exists, the claim of its ordinal is kept.
 fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);

@@ -1,8 +1,8 @@
 //! The webhook: sets the owner of a claim that the StatefulSet controller creates, and refuses a
 //! claim of a deleted set.
 //!
-//! A set that is deleted before the reconciler processes it would leak a claim without an owner. The
-//! controller, working from a stale cache, creates claims even after their set is deleted.
+//! A set that is deleted before the reconciler processes it would leak a claim without an owner.
+//! The controller, working from a stale cache, creates claims even after their set is deleted.
 
 mod ask;
 
@@ -45,8 +45,8 @@ pub(super) fn is_made_for_a_set(request: &Request) -> bool {
     MAKERS.contains(&&*request.user_info.username)
 }
 
-/// The webhook for claims that the StatefulSet controller creates. With `namespace`, only claims of
-/// that namespace are managed.
+/// The webhook for claims that the StatefulSet controller creates. With `namespace`, only claims
+/// of that namespace are managed.
 pub fn hook(
     sets: &Arc<Feed<StatefulSet>>,
     live: &Arc<LiveGet<StatefulSet>>,
@@ -99,8 +99,8 @@ impl ClaimWebhook {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);
         if claim.controller().is_some() {
-            // Created by another controller of kube-controller-manager, for example for an ephemeral
-            // volume.
+            // Created by another controller of kube-controller-manager, for example for an
+            // ephemeral volume.
             return Ok(Answer::Allow);
         }
         let readings: Vec<_> = readings(&name).collect();

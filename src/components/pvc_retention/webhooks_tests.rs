@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const CONTROLLER: &str = MAKERS[0];
 const ALL_CONTROLLERS: &str = MAKERS[1];
 
-/// Deletes its claims with it.
+/// A set that deletes its claims.
 fn set() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "ns", "name": "web", "uid": "set-uid"},
@@ -90,7 +90,7 @@ async fn review(webhook: &ClaimWebhook, user: &str, metadata: Value) -> Reviewed
 }
 
 #[tokio::test]
-async fn what_is_known_and_who_asks_decide() {
+async fn the_watch_the_live_read_and_the_user_decide() {
     let (gone, broken) = (status(404, "NotFound"), status(500, "InternalError"));
     for (cached, deleted, (code, body), [by_it, by_any]) in [
         (true, false, (200, set()), ["stamped", "stamped"]),
@@ -127,7 +127,7 @@ async fn what_is_known_and_who_asks_decide() {
 
 /// The claim of an ephemeral volume may have a name that a set's claim could have.
 #[tokio::test]
-async fn a_claim_that_has_a_controller_is_its_business() {
+async fn a_claim_with_a_controller_is_left_unchanged() {
     let webhook = recently_deleted(webhook(vec![], 404, &status(404, "NotFound")));
     let pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "data", "uid": "p", "controller": true}]);
     for user in [CONTROLLER, ALL_CONTROLLERS] {
@@ -189,7 +189,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
             "allowed",
         ),
         (vec![("c", "a-b", delete)], set_c(), set_bc(), "c", c),
-        // Without the labels of `c` the claim is not its, though no other set exists.
+        // Without the labels of `c` the claim does not belong to it, though no other set exists.
         (
             vec![("c", "a-b", delete)],
             set_c(),
@@ -206,7 +206,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
             "c",
             c,
         ),
-        // What cannot be read may be the set in question.
+        // A set that cannot be read may be the set of the claim.
         (
             vec![("c", "a-b", delete)],
             set_c(),
@@ -253,7 +253,7 @@ async fn nothing_is_read_for_a_set_that_retains_all() {
 
 /// If the set was deleted less than a minute ago and cannot be read, the claim is refused.
 #[tokio::test]
-async fn a_claim_of_sets_that_are_gone_as_far_as_is_known_is_refused() {
+async fn a_claim_of_sets_that_the_watch_shows_as_deleted_is_refused() {
     for (policy, expected) in [("Delete", "refused"), ("Retain", "allowed")] {
         let webhook = webhook(vec![], 500, &status(500, "InternalError"));
         let set = named("c", "a-b", (policy, "Delete"));

@@ -19,14 +19,14 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// Method and resource of a call, and what was sent.
+/// Method, resource and body of a call.
 type Call = (String, Value);
 
-/// What the API server does and was asked.
+/// State and recorded calls of the API server.
 #[derive(Default)]
 pub(super) struct Server {
     calls: Mutex<Vec<Call>>,
-    /// For the next patches of volumes; 200 when there are no more.
+    /// Codes for the next patches of volumes; then 200.
     pub(super) answers: Mutex<VecDeque<(u16, &'static str)>>,
     /// Names of volumes that are attached.
     pub(super) attached: Mutex<Vec<&'static str>>,
@@ -74,7 +74,7 @@ impl Server {
         }
     }
 
-    /// What was sent by calls of this sort.
+    /// Bodies of calls of this kind.
     pub(super) fn sent(&self, call: &str) -> Vec<Value> {
         let calls = self.calls.lock().expect("lock");
         let sent = calls.iter().filter(|(name, _)| name == call);

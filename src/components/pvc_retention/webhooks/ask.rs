@@ -1,4 +1,5 @@
-//! Claims whose set the watch alone cannot identify: every set that the name may mean is read live.
+//! Claims whose set the watch alone cannot identify: every set that the name may mean is read
+//! live.
 
 use super::{ClaimWebhook, Found, candidate, deletes_with_set, made_by_it, stamp};
 use crate::{
