@@ -40,8 +40,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     if let Some(namespace) = namespace {
         tracing::warn!(
             namespace,
-            "volumes have no namespace, so pv-releaser releases all labelled volumes; it labels only the volumes of claims \
-             in this namespace"
+            "volumes have no namespace, so pv-releaser releases all labelled volumes; it \
+             labels only the volumes of claims in this namespace"
         );
     }
     let options = Options {

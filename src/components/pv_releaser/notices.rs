@@ -26,7 +26,9 @@ pub fn released(volume: &Volume, mode: Mode) -> Announcement {
     let note = match mode {
         Mode::Full => format!("its claim {claim} is deleted; any claim can bind the volume now"),
         Mode::Soft => {
-            format!("its claim {claim} is deleted; only a new claim of that name can bind the volume")
+            format!(
+                "its claim {claim} is deleted; only a new claim of that name can bind the volume"
+            )
         }
     };
     announcement(volume, RELEASED, "Release", false, note)
@@ -36,19 +38,21 @@ pub fn released(volume: &Volume, mode: Mode) -> Announcement {
 pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announcement> {
     let (reason, action, note) = match left {
         Left::NotRetained => {
-            let note = "it is labelled to be made available again, but its reclaim policy is not Retain, so it is left \
-                        unchanged: its data may be about to be deleted";
+            let note = "it is labelled to be made available again, but its reclaim policy is not \
+                        Retain, so it is left unchanged: its data may be about to be deleted";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
         Left::Deleting => {
-            let note = "it is labelled to be made available again, but is being deleted, so it is left unchanged";
+            let note = "it is labelled to be made available again, but is being deleted, so it \
+                        is left unchanged";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
         Left::Orphaned => {
             let (claim, id) = (claim_name(volume), &options.id);
             let note = format!(
-                "its claim {claim} is deleted, and no label assigns the volume to an installation, so it stays Released. \
-                 To make it available again, label it {RELEASER_LABEL}={id}; delete it if its data is not needed"
+                "its claim {claim} is deleted, and no label assigns the volume to an \
+                 installation, so it stays Released. To make it available again, label it \
+                 {RELEASER_LABEL}={id}; delete it if its data is not needed"
             );
             (ORPHANED, ORPHANED, note)
         }

@@ -180,7 +180,8 @@ impl Reconcile for PvReleaserReconciler {
             (Decision::Associate, _) => self.associate(name, &volume).await,
             (Decision::Release, Some(detached)) => self.release(name, &volume, detached).await,
             (Decision::Leave(left), _) => {
-                tracing::debug!(component = NAME, object = %name, reason = left.name(), "no action");
+                let reason = left.name();
+                tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.publish(name, &volume, left);
                 Ok(())
             }

@@ -21,11 +21,13 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
             "claim \"{claim}\" has another controller, so the retention policy is not applied to it"
         ),
         Fate::PodBlockedByClaim => format!(
-            "pod \"{pod}\" cannot be created until claim \"{claim}\", which is being deleted, is gone"
+            "pod \"{pod}\" cannot be created until claim \"{claim}\", which is being \
+             deleted, is gone"
         ),
         Fate::ScaledDownUnmarked => format!(
-            "claim \"{claim}\" is out of range after a scale-down and has no pod, but is kept: it has no marker that whenScaled was \
-             Delete while it was in range. Delete it manually if it is not needed"
+            "claim \"{claim}\" is out of range after a scale-down and has no pod, but is kept: it \
+             has no marker that whenScaled was Delete while it was in range. Delete it \
+             manually if it is not needed"
         ),
         Fate::Retained
         | Fate::DeletedWithSet

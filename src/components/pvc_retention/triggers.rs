@@ -95,7 +95,8 @@ fn say_once_if_dropped(change: &Change<'_, StatefulSet>, said: &AtomicBool) {
     if dropped && !said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             set = %change.name,
-            "the API server drops spec.persistentVolumeClaimRetentionPolicy, so pvc-retention does nothing for sets without it"
+            "the API server drops spec.persistentVolumeClaimRetentionPolicy, so \
+             pvc-retention does nothing for sets without it"
         );
     }
 }

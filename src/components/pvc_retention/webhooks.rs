@@ -145,7 +145,8 @@ impl ClaimWebhook {
             }
             Ok(_) if !made_by_it(request) => Answer::Allow,
             Ok(_) => Answer::deny(format!(
-                "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: nothing would delete it",
+                "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: \
+                 nothing would delete it",
                 found.reading.set
             )),
             Err(error) if self.sets.read().get(&set).is_some() => {
@@ -156,8 +157,8 @@ impl ClaimWebhook {
             // The set is deleted by the watch: without a stamp the claim would be leaked, and with
             // one a new set of that name would lose its claim. The controller retries.
             Err(error) => Answer::deny(format!(
-                "statefulset \"{}\" is gone by the watch, and could not be read: {error}. Its claim \"{name}\" is not created \
-                 until a read succeeds",
+                "statefulset \"{}\" is gone by the watch, and could not be read: {error}. Its \
+                 claim \"{name}\" is not created until a read succeeds",
                 found.reading.set
             )),
         }

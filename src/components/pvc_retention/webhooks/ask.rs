@@ -56,7 +56,8 @@ impl ClaimWebhook {
         let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
         if found.is_empty() && made_by_it(request) && !keeps {
             return Answer::deny(format!(
-                "no statefulset creates the claim \"{name}\", so it is not created: nothing would delete it"
+                "no statefulset creates the claim \"{name}\", so it is not created: nothing would \
+                 delete it"
             ));
         }
         let found = resolve_set(name, claim, found, |_| false);
