@@ -9,7 +9,7 @@ use super::{
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_released_once() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     assert!(scene.look().await);
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
@@ -20,7 +20,7 @@ async fn a_volume_is_released_once() {
     assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
     assert!(scene.look().await, "before the watch shows it");
     for version in ["6", "7", "8"] {
-        scene.told_of_volume(version, json!({"spec": {"claimRef": null}}));
+        scene.watch_volume(version, json!({"spec": {"claimRef": null}}));
         assert!(scene.look().await);
     }
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
@@ -32,7 +32,7 @@ async fn a_volume_is_released_once() {
 async fn an_attached_volume_is_left_until_it_is_detached() {
     let scene = Scene::new(Options::default());
     scene.server.attached.lock().expect("lock").push("pv");
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     assert!(
         !scene.look().await,
         "the watch has not shown it, so nothing would enqueue the volume"
@@ -56,7 +56,7 @@ async fn an_attached_volume_is_left_until_it_is_detached() {
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_changed_meanwhile_is_no_error() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     scene
         .server
         .answers
@@ -70,7 +70,7 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
         &mut rebound,
         &json!({"status": {"phase": "Bound"}, "spec": {"claimRef": {"uid": "2"}}}),
     );
-    scene.told_of_volume("6", rebound);
+    scene.watch_volume("6", rebound);
     assert!(scene.look().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
 }
@@ -79,7 +79,7 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_is_reported_and_retried() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     scene
         .server
         .answers
@@ -104,7 +104,7 @@ async fn a_volume_is_labelled_once_it_is_bound() {
         ("6", "Available", 0),
         ("7", "Bound", 1),
     ] {
-        scene.told_of_volume(version, json!({"status": {"phase": phase}}));
+        scene.watch_volume(version, json!({"status": {"phase": phase}}));
         assert!(scene.look().await);
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, patches, "{phase}");

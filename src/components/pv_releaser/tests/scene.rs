@@ -181,11 +181,11 @@ impl Scene {
         feed.hear(serde_json::from_value(wire).expect("readable"), false);
     }
 
-    pub(super) fn told_of_volume(&self, version: &str, changes: Value) {
+    pub(super) fn watch_volume(&self, version: &str, changes: Value) {
         self.hear(&self.releaser.caches.volumes, volume(version, changes));
     }
 
-    pub(super) fn told_of_no_volume(&self, version: &str) {
+    pub(super) fn watch_no_volume(&self, version: &str) {
         self.lose(&self.releaser.caches.volumes, volume(version, json!({})));
     }
 

@@ -11,7 +11,7 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     let scene = Scene::new(Options::default());
     let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", json!(null)));
-    scene.told_of_volume("5", json!({"status": {"phase": "Bound"}}));
+    scene.watch_volume("5", json!({"status": {"phase": "Bound"}}));
     assert!(scene.look().await && scene.woken().await);
     assert_eq!(
         scene.server.sent("PATCH persistentvolumes"),
@@ -23,7 +23,7 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     assert!(!scene.woken().await, "nothing that counts has changed");
     scene.lose(claims, claim("1", claimed()));
     assert!(scene.woken().await, "gone");
-    scene.told_of_volume("6", json!({}));
+    scene.watch_volume("6", json!({}));
     assert!(scene.look().await);
     assert!(scene.look().await, "before the watch shows it");
     let expected = json!([
@@ -32,7 +32,7 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
         {"op": "add", "path": "/metadata/labels", "value": {RELEASER_LABEL: Options::default().id.as_str()}},
     ]);
     assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
-    scene.told_of_volume("7", labelled());
+    scene.watch_volume("7", labelled());
     assert!(scene.look().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
     assert_eq!(scene.server.reasons(), ["Associated", "Released"]);
@@ -45,7 +45,7 @@ async fn a_claim_that_was_replaced_is_remembered_too() {
     let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", claimed()));
     scene.hear(claims, claim("2", json!(null)));
-    scene.told_of_volume("5", json!({}));
+    scene.watch_volume("5", json!({}));
     assert!(scene.look().await);
     assert_eq!(scene.server.reasons(), ["Associated"]);
 }
@@ -59,7 +59,7 @@ async fn a_class_enqueues_its_released_volumes() {
     });
     let classes = &scene.releaser.caches.classes;
     let class = |id: &str| json!({"metadata": {"name": "fast", "annotations": {"reclaimable-pv-releaser.kubernetes.io/controller-id": id}}});
-    scene.told_of_volume("5", json!({}));
+    scene.watch_volume("5", json!({}));
     assert!(scene.look().await && scene.woken().await);
     scene.hear(classes, class("other"));
     assert!(scene.look().await && scene.woken().await);
@@ -67,7 +67,7 @@ async fn a_class_enqueues_its_released_volumes() {
     assert!(scene.woken().await);
     assert!(scene.look().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
-    scene.told_of_volume("6", json!({"metadata": {"uid": "another"}}));
+    scene.watch_volume("6", json!({"metadata": {"uid": "another"}}));
     scene.lose(classes, class(Options::default().id.as_str()));
     assert!(scene.look().await && scene.woken().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
