@@ -1,4 +1,4 @@
-//! The component as a value.
+//! Assembly of the component.
 
 use super::{NAME, PvProtectionReconciler, deletions_hook, hooks, protect};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 
-/// See the module [`super`].
+/// The pv-protection component.
 pub struct PvProtection;
 
 impl Component for PvProtection {
@@ -37,7 +37,7 @@ fn parts(shared: &Shared) -> Parts {
     let mut parts = Parts::watching(&[Kind::PersistentVolume, Kind::PersistentVolumeClaim]);
     parts.webhooks = hooks(&feeds.claims, &live_claims, shared.namespace.as_deref());
     parts.webhooks.push(deletions_hook());
-    // New volumes are sent to pv-releaser only, where it is enabled.
+    // Where pv-releaser is enabled, the API server sends new volumes only to its webhook.
     let review = Review::from_memory(protect);
     parts.joined_reviews.push(("/pv-releaser/volumes", review));
     let reconciler = PvProtectionReconciler {

@@ -1,4 +1,4 @@
-//! Metrics: volumes that are being deleted and still exist, by what holds them.
+//! Metrics: volumes that are being deleted but still exist, by cause.
 
 use crate::{
     causes::{Code, volume_code},
@@ -11,11 +11,11 @@ use std::{collections::HashMap, sync::Arc};
 /// Every code that [`volume_code`] returns. A code without a volume is reported as zero.
 const CAUSES: [Code; 3] = [Code::Bound, Code::NotBound, Code::ForeignFinalizer];
 
-/// Registers the metrics, which are counted before each scrape.
+/// Registers the metrics, which are computed before each scrape.
 pub fn register(metrics: &Metrics, volumes: Arc<Feed<Volume>>) {
     let held = HeldMetrics::default();
     metrics.register(|registry| {
-        let help = "Volumes that are being deleted and still there, by what holds them";
+        let help = "Volumes that are being deleted but still exist, by cause";
         held.register("volumes_held", help, registry);
     });
     metrics.before_scrape(move |_| count(&volumes, &held));
@@ -50,15 +50,15 @@ mod tests {
     }
 
     #[test]
-    fn held_volumes_are_told_apart() {
-        const OURS: &str = "kubernetes.io/pv-protection";
+    fn held_volumes_are_counted_by_cause() {
+        const PROTECTION: &str = "kubernetes.io/pv-protection";
         let metrics = Metrics::new();
         let volumes = Feed::filled(vec![
-            volume("living", false, &[OURS], "Bound"),
+            volume("living", false, &[PROTECTION], "Bound"),
             volume("unprotected", false, &[], "Bound"),
-            volume("bound", true, &[OURS], "Bound"),
-            volume("bound-too", true, &[OURS, "other"], "Bound"),
-            volume("free", true, &[OURS], "Available"),
+            volume("bound", true, &[PROTECTION], "Bound"),
+            volume("bound-too", true, &[PROTECTION, "other"], "Bound"),
+            volume("free", true, &[PROTECTION], "Available"),
             volume("foreign", true, &["other"], "Released"),
             volume("going", true, &[], "Released"),
         ]);

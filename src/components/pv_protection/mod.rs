@@ -1,12 +1,13 @@
-//! `pv-protection`: a volume that is bound to a claim is not deleted under it.
+//! `pv-protection`: a volume is not deleted while it is bound to a claim.
 //!
-//! **Rule.** A volume carries the finalizer `kubernetes.io/pv-protection` from its creation. Once the volume is being deleted, the
-//! finalizer is removed when `status.phase` is not Bound. The decision rests on the volume alone, so a test of its
-//! `resourceVersion` is all the confirmation it takes: the binder writes the phase on the same object.
+//! **Rule.** A volume carries the finalizer `kubernetes.io/pv-protection` from its creation. Once
+//! the volume is being deleted, the finalizer is removed when `status.phase` is not Bound. The
+//! decision rests on the volume alone, and the binder writes the phase on the same object.
+//! Therefore a test of its `resourceVersion` is sufficient confirmation.
 //!
-//! **Source.** `pkg/controller/volume/pvprotection/pv_protection_controller.go` of Kubernetes 1.34. What differs: a volume that is
-//! being deleted is not bound anew, as the PV-protection proposal asks; Kubernetes still completes a binding that was prepared on
-//! both sides.
+//! **Source.** `pkg/controller/volume/pvprotection/pv_protection_controller.go` of Kubernetes 1.34.
+//! Difference: a volume that is being deleted is not bound to a new claim, as the PV-protection
+//! proposal requires; Kubernetes still completes a binding that was prepared on both sides.
 
 mod assemble;
 mod metrics;
@@ -28,12 +29,12 @@ pub use rule::{Decision, decide};
 pub use warn::deletions_hook;
 pub use webhooks::{hooks, protect};
 
-/// The component's name, in the CLI and everywhere.
+/// Name of the component in flags, logs and metrics.
 pub const NAME: &str = "pv-protection";
 
-/// Why something was done or left: event reason, log field and metric label alike.
+/// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// A living volume lacked its finalizer.
+    /// The volume is not being deleted and lacks its finalizer.
     pub const FINALIZER_MISSING: &str = "FinalizerMissing";
     /// The volume is Bound.
     pub const BOUND: &str = "Bound";

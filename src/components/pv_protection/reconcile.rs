@@ -1,4 +1,4 @@
-//! The reconciler: what wakes a volume, and what happens then.
+//! The reconciler: what enqueues a volume, and how it is processed.
 
 use super::{
     NAME, metrics,
@@ -11,16 +11,17 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What the reconciler works with.
+/// The reconciler of pv-protection.
 pub struct PvProtectionReconciler {
-    /// All volumes, as last told.
+    /// Watch of all volumes.
     pub volumes: Arc<Feed<Volume>>,
-    /// The writer.
+    /// Writes to the API server.
     pub apply: Arc<Apply>,
 }
 
 impl PvProtectionReconciler {
-    /// Puts a volume in line whenever it may need work. A Bound one is woken by the binder changing its phase.
+    /// Enqueues a volume on every change after which it may need work. A Bound volume is enqueued
+    /// when the binder changes its phase.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
         self.volumes.listen(move |change| {
@@ -54,7 +55,7 @@ impl Reconcile for PvProtectionReconciler {
         let (action, reason) = match decide(&volume) {
             Decision::Act(action, reason) => (action, reason),
             Decision::Leave(reason) => {
-                tracing::debug!(component = NAME, object = %name, reason, "left");
+                tracing::debug!(component = NAME, object = %name, reason, "no action");
                 return Ok(());
             }
         };

@@ -10,16 +10,16 @@ use crate::{
     },
 };
 
-/// What the rule answers.
+/// Decision of the rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Nothing is to be done; the reason is given where there is one to tell.
+    /// No action, for this reason if there is one to report.
     Leave(Option<&'static str>),
-    /// Do this, for this reason.
+    /// Perform the action, for this reason.
     Act(Action, &'static str),
 }
 
-/// What to do with the volume.
+/// Decides what to do with the volume.
 pub fn decide(volume: &Volume) -> Decision {
     match volume.finalizer_state() {
         FinalizerState::Settled => Decision::Leave(None),

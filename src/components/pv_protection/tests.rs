@@ -1,4 +1,4 @@
-//! The rows of upstream's table test, and the phases it leaves out.
+//! The rows of upstream's table test, and the phases missing there.
 
 use super::{
     reasons::{BOUND, FINALIZER_MISSING, NOT_BOUND},
@@ -28,7 +28,7 @@ fn volume(deleting: bool, finalizers: &[&str], phase: Option<&str>) -> Volume {
 }
 
 #[test]
-fn the_table() {
+fn the_finalizer_is_removed_unless_bound() {
     for (row, volume, expected) in [
         (
             "PV-01 living, no finalizer",

@@ -1,4 +1,4 @@
-//! The warning to whoever deletes a volume that will be held.
+//! The admission warning on deletion of a volume that finalizers will hold.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -7,7 +7,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook that says who holds the volume. It never refuses anything, and needs no watch: the volume itself says who has it.
+/// The webhook that warns which finalizers will hold the volume. The webhook refuses nothing and
+/// needs no watch: the holders can be read from the volume itself.
 pub fn deletions_hook() -> Hook {
     Hook {
         path: "/pv-protection/deletions",

@@ -1,4 +1,4 @@
-//! What whoever deletes a volume is warned of.
+//! Warnings on the deletion of a volume.
 
 use super::deletions_hook;
 use crate::{
@@ -33,7 +33,7 @@ fn deleted(phase: &str, finalizers: &[&str]) -> Answer {
 }
 
 #[test]
-fn the_warning_names_who_holds_the_volume() {
+fn the_warning_names_the_holder_of_the_volume() {
     for (phase, finalizers, holder) in [
         (
             "Bound",
@@ -60,7 +60,7 @@ fn the_warning_names_who_holds_the_volume() {
 }
 
 #[test]
-fn nobody_is_warned_of_a_volume_that_goes() {
+fn a_volume_without_holders_gets_no_warning() {
     for (phase, finalizers) in [
         ("Released", &[PV_PROTECTION][..]),
         ("Available", &[PV_PROTECTION]),
@@ -71,7 +71,7 @@ fn nobody_is_warned_of_a_volume_that_goes() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_refusal() {
+fn an_unreadable_request_is_not_refused() {
     for object in [json!(null), json!("text"), json!({"metadata": 3})] {
         let answer = asked(&object);
         assert!(answer.is_err(), "{answer:?}");

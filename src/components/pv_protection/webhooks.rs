@@ -1,4 +1,5 @@
-//! The doors at admission: the finalizer at birth, and the guard against a new binding of a deleting volume.
+//! The webhooks: add the finalizer to a new volume, and refuse to bind a volume that is being
+//! deleted.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
@@ -11,7 +12,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The webhooks of this component. `namespace` is the only one whose claims are known, where there is one.
+/// The webhooks of this component. With `namespace`, only claims of that namespace are watched.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
     live: &Arc<LiveGet<Claim>>,
@@ -68,7 +69,10 @@ pub fn hooks(
     ]
 }
 
-/// A new volume carries the finalizer from birth.
+/// Adds the finalizer to a new volume.
+///
+/// # Errors
+/// When the object of the request cannot be parsed.
 pub fn protect(request: &Request) -> Reviewed {
     let volume = Volume::from(request.object::<VolumeWire>()?);
     let state = volume.finalizer_state();
@@ -81,9 +85,10 @@ pub fn protect(request: &Request) -> Reviewed {
 
 /// Refuses to bind a volume that is being deleted.
 ///
-/// The claim tells a new binding from the repair of an old one: a claim that names this volume and whose binding was completed
-/// would lose its data if the binder could not write the volume's side again. So nothing is refused on the word of a watch, which may
-/// be late, nor because the claim could not be read.
+/// The claim distinguishes a new binding from the repair of an old one: a claim that names this
+/// volume and whose binding was completed would lose its data if the binder could not write the
+/// volume's side again. Therefore a refusal requires a live read: a watch may be late, and a
+/// failed read proves nothing.
 struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
@@ -116,7 +121,7 @@ impl Guard {
             .as_ref()
             .is_some_and(|namespace| *namespace != claim_ref.namespace)
         {
-            // Nothing is known of that claim, and a refusal could cost it its data.
+            // The claim is not watched, and a refusal could cause the loss of its data.
             return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() {
@@ -126,8 +131,8 @@ impl Guard {
         }
         let name = ObjectName::new(claim_ref.namespace.as_str(), claim_ref.name.as_str());
         let was_bound = |claim: &Claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(volume);
-        let told = self.claims.read().get(&name);
-        if told.is_some_and(|claim| was_bound(&claim)) {
+        let cached = self.claims.read().get(&name);
+        if cached.is_some_and(|claim| was_bound(&claim)) {
             return Ok(Answer::Allow);
         }
         let live = self.live.get(&name, call_budget).await;
@@ -135,13 +140,15 @@ impl Guard {
             return Ok(Answer::Allow);
         }
         Ok(Answer::deny(format!(
-            "persistentvolume \"{volume}\" is being deleted, so it is not bound to the claim {name}. Let the claim use another volume, \
-             or wait until this one is gone and has been created anew."
+            "persistentvolume \"{volume}\" is being deleted, so it is not bound to the \
+             claim {name}. Let the claim use another volume, or wait until this \
+             volume is deleted and recreated."
         )))
     }
 }
 
-/// Whether the update is a binding: a claim's uid appears in `claimRef`, or the phase becomes Bound.
+/// Returns whether the update is a binding: a claim's uid appears in `claimRef`, or the phase
+/// becomes Bound.
 fn binds(before: &VolumeWire, after: &VolumeWire) -> bool {
     let claimed = !after.claim_uid().is_empty() && after.claim_uid() != before.claim_uid();
     claimed || (after.is_bound() && !before.is_bound())

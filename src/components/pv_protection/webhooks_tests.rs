@@ -1,4 +1,4 @@
-//! What the doors at admission answer to reviews as the API server sends them.
+//! Answers of the webhooks to reviews as the API server sends them.
 
 use super::hooks;
 use crate::{
@@ -45,7 +45,7 @@ fn claims() -> Arc<Feed<Claim>> {
     Feed::filled(existing().into_iter().map(read).collect())
 }
 
-/// An API server that has these claims, or that answers nothing but errors.
+/// An API server that has these claims, or that returns only errors.
 fn api(claims: Option<Vec<Value>>) -> Client {
     let answer = move |path: &str| {
         let Some(claims) = &claims else {
@@ -98,22 +98,22 @@ fn review(operation: &str, sub_resource: &str, object: Value, old_object: Value)
     }))
 }
 
-/// What the one hook that the webhook configuration would call answers, where the watch is right.
+/// Answer of the hook that the webhook configuration calls, with a current watch.
 fn asked(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
     asked_within(claims, None, request)
 }
 
-/// The same where only one namespace is looked after.
+/// The same where only one namespace is watched.
 fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Request) -> Answer {
     asked_before(claims, Some(existing()), namespace, request)
 }
 
-/// The same, also where there is no answer.
+/// The same, with the error if there is no answer.
 fn reviewed(claims: &Arc<Feed<Claim>>, request: &Request) -> Reviewed {
     reviewed_before(claims, Some(existing()), None, request)
 }
 
-/// The same before an API server that has these claims.
+/// The same with an API server that has these claims.
 fn asked_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
@@ -179,7 +179,7 @@ fn refused(answer: &Answer, claim: &str) {
 }
 
 #[test]
-fn a_deleting_volume_is_not_bound_anew() {
+fn a_deleting_volume_is_not_bound_again() {
     let free = json!(null);
     for claim in ["fresh", "prepared", "bound-elsewhere", "unknown"] {
         refused(&rebound(true, &free, &to(claim)), claim);
@@ -207,7 +207,7 @@ fn a_binding_that_was_complete_may_be_repaired() {
     assert_eq!(answer, Answer::Allow);
 }
 
-/// A watch that is late, and an API server that does not answer, keep no binding from being repaired.
+/// A late watch or a failed read must not prevent the repair of a binding.
 #[test]
 fn only_what_a_live_read_confirms_is_refused() {
     let before = volume(true, &json!(null), "Available");
@@ -216,13 +216,13 @@ fn only_what_a_live_read_confirms_is_refused() {
     let answer = |live| asked_before(&claims(), live, None, &request);
     refused(&answer(Some(existing())), "fresh");
     refused(&answer(Some(Vec::new())), "fresh");
-    assert_eq!(answer(None), Answer::Allow, "nobody knows");
+    assert_eq!(answer(None), Answer::Allow, "the read fails");
     let bound = vec![claim("fresh", "volume", true)];
     assert_eq!(answer(Some(bound)), Answer::Allow, "the binder was first");
 }
 
 #[test]
-fn what_is_no_binding_is_allowed() {
+fn other_updates_are_allowed() {
     let (free, fresh) = (json!(null), to("fresh"));
     for (row, answer) in [
         ("not deleting", rebound(false, &free, &fresh)),
@@ -249,7 +249,7 @@ fn labels_of_a_deleting_volume_may_be_edited() {
 }
 
 #[test]
-fn before_the_claims_are_listed_only_bindings_have_to_wait() {
+fn before_the_claims_are_listed_only_bindings_fail() {
     let unlisted = Feed::<Claim>::new(Arc::new(Metrics::new()));
     let update = |deleting| {
         let free = volume(deleting, &json!(null), "Available");
@@ -261,7 +261,7 @@ fn before_the_claims_are_listed_only_bindings_have_to_wait() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_refusal() {
+fn an_unreadable_request_is_not_refused() {
     let good = || volume(true, &to("fresh"), "Available");
     for bad in [json!(null), json!("text"), json!({"metadata": 3})] {
         for request in [
@@ -276,7 +276,7 @@ fn what_cannot_be_read_is_no_refusal() {
     }
 }
 
-/// A claim in a namespace that is not looked after may well be bound: nothing is refused for it.
+/// A claim in a namespace that is not watched may be bound, so nothing is refused for it.
 #[test]
 fn claims_of_other_namespaces_are_not_judged() {
     let (before, after) = (
@@ -308,7 +308,7 @@ fn protected(finalizers: &Value, deletion: &Value) -> Value {
 }
 
 #[test]
-fn a_volume_is_born_with_the_finalizer() {
+fn a_new_volume_gets_the_finalizer() {
     for (before, deletion, after) in [
         (json!(null), json!(null), json!([PV_PROTECTION])),
         (json!([]), json!(null), json!([PV_PROTECTION])),

@@ -1,4 +1,4 @@
-//! The component as a value.
+//! Assembly of the component.
 
 use super::{Caches, NAME, Options, PvReleaserReconciler, hook};
 use crate::{
@@ -10,7 +10,7 @@ use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-/// See the module [`super`].
+/// The pv-releaser component.
 pub struct PvReleaser;
 
 impl Component for PvReleaser {
@@ -40,8 +40,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     if let Some(namespace) = namespace {
         tracing::warn!(
             namespace,
-            "volumes have no namespace, so pv-releaser releases all that are labelled; only claims of this namespace get their \
-             volumes labelled"
+            "volumes have no namespace, so pv-releaser releases all labelled volumes; it \
+             labels only the volumes of claims in this namespace"
         );
     }
     let options = Options {

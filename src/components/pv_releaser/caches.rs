@@ -1,4 +1,4 @@
-//! What the watches told of volumes, their claims, their classes and who has them attached.
+//! The watches of volumes, claims, StorageClasses and VolumeAttachments, and views for the rule.
 
 use super::{
     Options,
@@ -13,10 +13,11 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The labels of a claim that is gone count for so long: its volume may be told of later than its end.
+/// How long the labels of a deleted claim count: the watch of volumes may be later than that of
+/// claims.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// See the module. No two of the feeds are ever locked at once.
+/// The watches that pv-releaser reads. No two of the feeds are ever locked at once.
 #[derive(Clone)]
 pub struct Caches {
     /// All volumes.
@@ -27,14 +28,14 @@ pub struct Caches {
     pub classes: Arc<Feed<StorageClass>>,
     /// All attachments.
     pub attachments: Arc<Feed<VolumeAttachment>>,
-    /// How to release.
+    /// Options of pv-releaser.
     pub options: Arc<Options>,
     recently_deleted: Arc<RecentlyDeleted<Box<str>, Arc<ManagedBy>>>,
     namespace: Option<Arc<str>>,
 }
 
 impl Caches {
-    /// What these feeds tell. `namespace` is the only one whose claims are known, where there is one.
+    /// Creates views of these feeds. With `namespace`, only claims of that namespace are watched.
     pub fn new(feeds: &Feeds, namespace: Option<&str>, options: Options) -> Self {
         let caches = Self {
             volumes: feeds.volumes.clone(),
@@ -49,7 +50,8 @@ impl Caches {
         caches
     }
 
-    /// Before anything else listens to claims: whoever is woken by the end of one finds its labels here.
+    /// Registered before any other listener of claims, so that a listener that handles a deletion
+    /// finds the labels here.
     fn remember_claims(&self) {
         let recently_deleted = self.recently_deleted.clone();
         self.claims.listen(move |change| {
@@ -63,7 +65,7 @@ impl Caches {
         });
     }
 
-    /// What to do with the volume, by the watches.
+    /// Decides what to do with the volume by the watches.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision {
         let attached = !self.attachments.read().names_referring_to(name).is_empty();
         let attachment = match attached {
@@ -73,7 +75,7 @@ impl Caches {
         self.judge_with(volume, attachment)
     }
 
-    /// What to do with the volume, where that is known of its attachments.
+    /// Decides what to do with the volume, given what is known of its attachments.
     pub fn judge_with(&self, volume: &Volume, attachment: Attachment) -> Decision {
         let claim_ref = volume.claimed_by();
         let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
@@ -96,18 +98,19 @@ impl Caches {
         only.is_none_or(|only| *only == claim.name.namespace)
     }
 
-    /// Whether nothing says whose the volume is, and it is Released for good.
+    /// Returns whether the volume is an orphan.
     pub fn is_orphan(&self, name: &ObjectName, volume: &Volume) -> bool {
         self.judge(name, volume) == Decision::Leave(Left::Orphaned)
     }
 
-    /// The same of a volume that was an orphan a while ago.
+    /// Returns whether the volume still exists and is an orphan.
     pub fn is_orphan_still(&self, name: &ObjectName) -> bool {
         let volume = self.volumes.read().get(name);
         volume.is_some_and(|volume| self.is_orphan(name, &volume))
     }
 
-    /// A volume appeared that has our label because its claim does: it got it at admission, where it could not be told of yet.
+    /// Returns whether a new volume got its label at admission, because of its claim. No Event can
+    /// be published there, because the volume does not exist yet.
     pub fn is_labelled_from_birth(&self, change: &Change<'_, Volume>) -> bool {
         let born = change
             .new

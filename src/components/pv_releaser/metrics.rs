@@ -1,4 +1,4 @@
-//! Metrics: Released volumes, by what becomes of them.
+//! Metrics: Released volumes, by fate.
 
 use super::{
     caches::Caches,
@@ -14,9 +14,9 @@ use crate::{
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use std::collections::HashMap;
 
-/// It is labelled or released next.
+/// The volume is labelled or released next.
 const DUE: &str = "Due";
-/// Why the others stay Released.
+/// Why the other volumes stay Released.
 const STAY: [Left; 7] = [
     Left::Unlabeled,
     Left::OtherInstallation,
@@ -37,18 +37,18 @@ impl ReleaseMetrics {
     fn register(&self, registry: &mut Registry) {
         registry.register(
             "orphaned_volumes",
-            "Released volumes that nobody is known to make available again",
+            "Released volumes that no label or class assigns to an installation",
             self.orphaned.clone(),
         );
         registry.register(
             "released_volumes",
-            "Released volumes by what becomes of them",
+            "Released volumes by fate: why they stay Released, or Due",
             self.released.clone(),
         );
     }
 }
 
-/// Registers the metrics, which are counted before each scrape.
+/// Registers the metrics, which are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches) {
     let own = ReleaseMetrics::default();
     metrics.register(|registry| own.register(registry));

@@ -1,22 +1,27 @@
-//! `pv-releaser`: a volume that outlives its claim is made available again, with what is on it, for the next claim.
+//! `pv-releaser`: makes a volume that outlives its claim available again, with its data.
 //!
-//! **Rule.** A volume is ours by the label `reclaimable-pv-releaser.kubernetes.io/managed-by` with our controller id. It gets the label
-//! when its claim, by name and uid, says by every label it has that it is ours; a claim that went
-//! not long ago still counts. It gets it at its creation or once it is Bound: in between the
-//! binder writes it, and would fail. Where it
-//! is allowed, a volume without that label is also ours by its StorageClass. A volume that is labelled for somebody else is never
-//! touched.
+//! **Rule.** An installation manages the volumes whose label
+//! `reclaimable-pv-releaser.kubernetes.io/managed-by` is its controller id. A volume gets the
+//! label when every managed-by label of its claim, found by name and uid, is the controller id; a
+//! recently deleted claim still counts. The label is added at the volume's creation or once the
+//! volume is Bound: in between the binder writes the volume, and its write would fail. Where this
+//! is enabled, a volume without that label is also managed by its StorageClass. A volume with the
+//! label of another installation is never changed.
 //!
-//! A volume of ours is released when its phase is Released, its policy is Retain, it is not being deleted and no VolumeAttachment names
-//! it. A cached attachment can prove that a node still has the volume; that none has takes a LIST that began after the volume was
-//! seen. To release is one patch: `spec.claimRef` goes (or only what ties it to the claim that is gone), and with it the label and the
-//! binder's own mark.
+//! A managed volume is released when its phase is Released, its policy is Retain, it is not being
+//! deleted and no VolumeAttachment names it. A cached attachment can prove that a node still has
+//! the volume. Proof that no node has it requires a LIST that began after the volume was seen. A
+//! release is one patch: it removes `spec.claimRef` (or only the fields that bind it to the
+//! deleted claim), the label, and the binder's own annotation.
 //!
-//! A volume that is Released for good, because nothing says whose it is, is an orphan: it is told of once, and counted.
+//! An orphan is a volume that stays Released because no label assigns it to an installation. An
+//! orphan is reported once, and counted.
 //!
-//! **Source.** plumber-cd's reclaimable-pv-releaser v0.1.1, and for StorageClasses v0.2. What differs: claims are watched, so a claim of
-//! two seconds is not missed; uids are compared; a volume whose policy is not Retain, that is being deleted or still attached is left
-//! alone; the label is the one that the original documents, not the one that it wrote, which is understood too.
+//! **Source.** plumber-cd's reclaimable-pv-releaser v0.1.1, and for StorageClasses v0.2.
+//! Differences: claims are watched, so that a claim that exists for two seconds is not missed;
+//! uids are compared; a volume whose policy is not Retain, that is being deleted or is still
+//! attached is left unchanged; the label is the one that the original documents, and the one that
+//! it wrote is read too.
 
 mod assemble;
 mod caches;
@@ -41,17 +46,17 @@ pub use reconcile::PvReleaserReconciler;
 pub use rule::{Attachment, Decision, Left, View, decide};
 pub use webhooks::hook;
 
-/// The component's name, in the CLI and everywhere.
+/// Name of the component in flags, logs and metrics.
 pub const NAME: &str = "pv-releaser";
 
-/// Why something was done, and what users are told of: event reason, log field and metric label alike.
+/// Reasons: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// A volume was labelled, because its claim is ours.
+    /// A volume was labelled, because this installation manages its claim.
     pub const ASSOCIATED: &str = "Associated";
-    /// A volume was freed of its claim, which is gone.
+    /// A volume was released from its deleted claim.
     pub const RELEASED: &str = "Released";
-    /// A volume is ours, but cannot be released.
+    /// A volume is managed, but cannot be released.
     pub const CANNOT_RELEASE: &str = "ErrReleasePV";
-    /// A volume is Released, and nothing says whose it is.
+    /// A volume is Released, and no label assigns it to an installation.
     pub const ORPHANED: &str = "Orphaned";
 }

@@ -1,4 +1,4 @@
-//! What users are told of a volume.
+//! Events on a volume.
 
 use super::{
     Mode, Options,
@@ -11,44 +11,48 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// The volume is ours from now on.
+/// Event: the volume was labelled.
 pub fn associated(volume: &Volume) -> Announcement {
     let note = format!(
-        "its claim {} is looked after, so it is made available again when that is gone",
+        "its claim {} is managed, so the volume is made available again when the claim is deleted",
         claim_name(volume)
     );
     announcement(volume, ASSOCIATED, "Associate", false, note)
 }
 
-/// The volume is free of its claim.
+/// Event: the volume was released from its claim.
 pub fn released(volume: &Volume, mode: Mode) -> Announcement {
     let claim = claim_name(volume);
     let note = match mode {
-        Mode::Full => format!("its claim {claim} is gone; any claim may have the volume now"),
+        Mode::Full => format!("its claim {claim} is deleted; any claim can bind the volume now"),
         Mode::Soft => {
-            format!("its claim {claim} is gone; only a new claim of that name may have the volume")
+            format!(
+                "its claim {claim} is deleted; only a new claim of that name can bind the volume"
+            )
         }
     };
     announcement(volume, RELEASED, "Release", false, note)
 }
 
-/// What users should know of a volume that is left as it is, if anything.
+/// Event on a volume that is left unchanged, if its user should know why.
 pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announcement> {
     let (reason, action, note) = match left {
         Left::NotRetained => {
-            let note = "it is labelled to be made available again, but its reclaim policy is not Retain, so it is left alone: what is \
-                        on it may be on its way out";
+            let note = "it is labelled to be made available again, but its reclaim policy is not \
+                        Retain, so it is left unchanged: its data may be about to be deleted";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
         Left::Deleting => {
-            let note = "it is labelled to be made available again, but is being deleted, so it is left alone";
+            let note = "it is labelled to be made available again, but is being deleted, so it \
+                        is left unchanged";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
         Left::Orphaned => {
             let (claim, id) = (claim_name(volume), &options.id);
             let note = format!(
-                "its claim {claim} is gone, and nothing says whose the volume is, so it stays Released. To have it made available \
-                 again, label it {RELEASER_LABEL}={id}; delete it if what is on it is not needed"
+                "its claim {claim} is deleted, and no label assigns the volume to an \
+                 installation, so it stays Released. To make it available again, label it \
+                 {RELEASER_LABEL}={id}; delete it if its data is not needed"
             );
             (ORPHANED, ORPHANED, note)
         }

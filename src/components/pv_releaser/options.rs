@@ -43,7 +43,7 @@ pub enum Mode {
 }
 
 impl Options {
-    /// Which installation the volume belongs to, by its labels.
+    /// Returns which installation the volume belongs to, by its labels.
     pub fn whose(&self, volume: &Volume) -> Ownership {
         let labels = volume.managed_by.as_ref();
         labels.map_or(Ownership::Unlabeled, |labels| {

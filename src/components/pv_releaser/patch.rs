@@ -1,4 +1,4 @@
-//! What the rule wants of a volume, as JSON patch operations.
+//! The rule's changes of a volume, as JSON patch operations.
 
 use super::{Mode, Options};
 use crate::objects::{
@@ -12,7 +12,7 @@ use serde_json::json;
 
 const CLAIM_REF: [&str; 2] = ["spec", "claimRef"];
 
-/// The operations that label the volume as ours. They hold for the volume as it was seen, which has no such label.
+/// The operations that label the volume as managed. The volume must not have the label yet.
 pub fn association(volume: &Volume, id: &ControllerId) -> Vec<PatchOperation> {
     vec![if volume.labelled {
         add(&["labels", RELEASER_LABEL], json!(id.as_str()))
@@ -21,7 +21,7 @@ pub fn association(volume: &Volume, id: &ControllerId) -> Vec<PatchOperation> {
     }]
 }
 
-/// The operations that free the volume of its claim. They hold for the volume as it was seen, which was bound to one.
+/// The operations that release the volume from its claim. The volume must have a `claimRef`.
 pub fn release(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
     let mut operations = freed(volume, options.release_mode);
     if !options.disable_automatic_association {

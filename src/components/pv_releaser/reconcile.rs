@@ -1,4 +1,4 @@
-//! The reconciler: what happens to a volume that may need work.
+//! The reconciler: labels and releases volumes, and reports orphans.
 
 use super::{
     NAME,
@@ -20,26 +20,26 @@ use crate::{
 use json_patch::PatchOperation;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-/// An orphan is told of so long after it was found: the watch of claims may be a little behind that of volumes.
+/// Delay before an orphan is reported: the watch of claims may lag behind that of volumes.
 const SURE: Duration = Duration::from_secs(5);
 
-/// Maximum age of a LIST of attachments for a volume to be released by it.
+/// Maximum age of the LIST of attachments that a release rests on.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// What the reconciler works with.
+/// The reconciler of pv-releaser.
 pub struct PvReleaserReconciler {
-    /// What the watches told.
+    /// The watches, and views for the rule.
     pub caches: Caches,
-    /// VolumeAttachments, live.
+    /// Live LISTs of VolumeAttachments.
     pub live_attachments: Arc<SharedList<VolumeAttachment>>,
-    /// The writer.
+    /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// What users have been told.
+    /// Causes already reported by Events.
     pub events: Arc<EventDeduplicator<ObjectName, Left>>,
 }
 
 impl PvReleaserReconciler {
-    /// Puts a volume in line whenever something happened that may change what becomes of it.
+    /// Enqueues a volume on every change that may affect the decision about it.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         triggers::listen(&self.caches, queue);
         let (caches, apply) = (self.caches.clone(), self.apply.clone());
@@ -56,7 +56,7 @@ impl PvReleaserReconciler {
         metrics::register(metrics, self.caches.clone());
     }
 
-    /// Decides by the attachments that the API server has right now, which prove the decision.
+    /// Decides by a live LIST of attachments. The LIST is the proof of the decision.
     async fn confirm(
         &self,
         name: &ObjectName,
@@ -66,9 +66,9 @@ impl PvReleaserReconciler {
         let live =
             live.map_err(|error| Retry::new(format!("attachments could not be listed: {error}")))?;
         if !live.value.names_referring_to(name).is_empty() {
-            // It may be gone before the watch, which is behind, ever tells of it; then nothing would wake the volume.
+            // The late watch may never show the attachment. Then nothing would enqueue the volume.
             return Err(Retry::new(
-                "it is attached, which the watch has not told of",
+                "the volume is attached, which the watch has not shown yet",
             ));
         }
         let decision = self.caches.judge_with(volume, Attachment::Absent);
@@ -93,7 +93,7 @@ impl PvReleaserReconciler {
         applied.settled()
     }
 
-    /// `detached` proves that nothing is attached.
+    /// `detached` proves that no attachment names the volume.
     async fn release(
         &self,
         name: &ObjectName,
@@ -118,8 +118,8 @@ impl PvReleaserReconciler {
         applied.settled()
     }
 
-    /// Tells what is news.
-    fn tell(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
+    /// Publishes an Event for a cause that has not been reported.
+    fn publish(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
         let options = &self.caches.options;
         let announcement = notices::left(volume, left, options);
         let causes: HashSet<_> = announcement.iter().map(|_| left).collect();
@@ -165,7 +165,7 @@ impl Reconcile for PvReleaserReconciler {
             return Ok(());
         };
         let (decision, detached) = match self.caches.judge(name, &volume) {
-            // The volume is known already, so a LIST that begins from here on is younger than it.
+            // The volume has been seen, so a LIST that begins now is newer.
             Decision::Confirm => {
                 let (decision, proof) = self.confirm(name, &volume).await?;
                 (decision, Some(proof))
@@ -180,8 +180,9 @@ impl Reconcile for PvReleaserReconciler {
             (Decision::Associate, _) => self.associate(name, &volume).await,
             (Decision::Release, Some(detached)) => self.release(name, &volume, detached).await,
             (Decision::Leave(left), _) => {
-                tracing::debug!(component = NAME, object = %name, reason = left.name(), "left");
-                self.tell(name, &volume, left);
+                let reason = left.name();
+                tracing::debug!(component = NAME, object = %name, reason, "no action");
+                self.publish(name, &volume, left);
                 Ok(())
             }
             (Decision::Confirm | Decision::Release, _) => Ok(()),
@@ -204,7 +205,7 @@ fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
     }
 }
 
-/// Users hear of outages too, as from plumber-cd's releaser.
+/// Outages are reported by Events too, as plumber-cd's releaser does.
 fn action(
     name: &'static str,
     on_refusal: OnRefusal,
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn volumes_have_a_lane_of_their_own_and_users_hear_of_outages() {
+    fn releases_use_their_own_lane_and_report_outages() {
         let refusal = OnRefusal::new("ErrReleasePV");
         let action = action("Release", refusal, Vec::new(), Basis::Object);
         assert_eq!(

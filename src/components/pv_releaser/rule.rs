@@ -8,49 +8,50 @@ use crate::objects::{
 };
 use strum::IntoStaticStr;
 
-/// What the rule looks at.
+/// Input of the rule.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The volume.
     pub volume: &'a Volume,
-    /// Claims of the namespace of its claim are watched. Otherwise nothing is known of that claim.
+    /// Whether the namespace of its claim is watched. If not, the claim is unknown.
     pub watched: bool,
-    /// The claim of the name that the volume says, whatever its uid.
+    /// The claim with the name in `claimRef`, with any uid.
     pub claim: Option<&'a Claim>,
-    /// The last labels of the claim of the uid that the volume says, if it had any and went not long ago.
+    /// The last labels of the claim with the uid in `claimRef`, if it was deleted recently.
     pub recently_deleted: Option<&'a ManagedBy>,
-    /// Which installation the StorageClass of the volume names, where classes count.
+    /// The installation that the StorageClass of the volume names, where classes count.
     pub class: Option<&'a str>,
-    /// Whether a node has the volume.
+    /// Whether the volume is attached to a node.
     pub attachment: Attachment,
 }
 
 /// What is known of VolumeAttachments that name the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// There is one.
+    /// The watch knows one.
     Caches,
-    /// The watch knows none, which proves nothing.
+    /// The watch knows none, which does not prove that there is none.
     NotKnown,
     /// A LIST that began after the volume was seen had none.
     Absent,
 }
 
-/// What the rule answers.
+/// Decision of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing is to be done.
+    /// No action.
     Leave(Left),
-    /// Label it as ours. One that is stored already, only once it is [`Decision::is_in_time`].
+    /// Label the volume as managed. A stored volume is labelled only when
+    /// [`Decision::is_in_time`].
     Associate,
     /// Release it if a LIST shows no attachment.
     Confirm,
-    /// Free it of its claim.
+    /// Release the volume from its claim.
     Release,
 }
 
 impl Decision {
-    /// Whether a stored volume in this phase may be written now.
+    /// Returns whether a stored volume in this phase may be written now.
     ///
     /// Bound is the last write of kube-controller-manager's binder to a volume, after the
     /// claimRef. A write of another client in between makes the binder's fail with a conflict, and
@@ -61,35 +62,36 @@ impl Decision {
     }
 }
 
-/// Why a volume is left as it is.
+/// Why a volume is left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 pub enum Left {
-    /// Nothing says that it is ours.
+    /// No label or class assigns the volume to this installation.
     Unlabeled,
-    /// It is labelled for somebody else.
+    /// The volume has the label of another installation.
     OtherInstallation,
-    /// It is ours and not Released.
+    /// The volume is managed and not Released.
     InUse,
-    /// It is ours and has been freed of its claim; the phase follows.
+    /// The volume is managed and has been released from its claim; its phase changes next.
     Freed,
-    /// It is ours and Released, but whoever provisioned it is about to delete what is on it.
+    /// The volume is managed and Released, but its reclaim policy is not Retain: the provisioner
+    /// may delete its data.
     NotRetained,
-    /// It is ours and Released, but is being deleted.
+    /// The volume is managed and Released, but is being deleted.
     Deleting,
-    /// It is ours and Released, but a node may still write to it.
+    /// The volume is managed and Released, but a node may still write to it.
     Attached,
-    /// It is Released for good: its claim is gone, and nothing says whose it is.
+    /// The volume stays Released: its claim is deleted, and no label or class assigns it.
     Orphaned,
 }
 
 impl Left {
-    /// For the log.
+    /// Name in logs and metrics.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What to do with the volume.
+/// Decides what to do with the volume.
 pub fn decide(view: &View<'_>, options: &Options) -> Decision {
     match options.whose(view.volume) {
         Ownership::Foreign => Decision::Leave(Left::OtherInstallation),
@@ -116,7 +118,8 @@ impl View<'_> {
         Decision::Leave(left)
     }
 
-    /// Its claim, by uid, says that it is ours. In any phase: the claim may be gone by the time that somebody looks.
+    /// Returns whether this installation manages the volume's claim, found by uid. The phase does
+    /// not matter: the claim may be deleted before the volume is processed.
     pub(super) fn is_to_be_associated(&self, options: &Options) -> bool {
         let labels = self
             .volume
@@ -127,23 +130,23 @@ impl View<'_> {
             && labels.is_some_and(|each| options.is_own_claim(each))
     }
 
-    /// A class whose volumes go with their claims says nothing to us: that is how most classes are.
+    /// A class counts only for volumes that are kept after their claims. The policy of most
+    /// classes is Delete.
     fn is_ours_by_class(&self, options: &Options) -> bool {
-        let ours = self.class == Some(options.id.as_str());
-        options.associate_by_storage_class && ours && self.stays()
+        let own = self.class == Some(options.id.as_str());
+        options.associate_by_storage_class && own && self.stays()
     }
 
     fn is_orphaned(&self, options: &Options) -> bool {
         let claim = self.volume.claimed_by();
         let claim_is_gone = claim.is_some_and(|claim| self.watched && self.living(claim).is_none());
         let released = self.volume.phase == Phase::Released && self.stays();
-        // Its claim was another installation's, and then so is the volume.
+        // If another installation managed the claim, it manages the volume too.
         let foreign = |labels: &ManagedBy| !options.is_own_claim(labels);
         let anothers = self.class.is_some() || self.recently_deleted.is_some_and(foreign);
         released && claim_is_gone && !anothers
     }
 
-    /// It outlives its claim.
     fn stays(&self) -> bool {
         self.volume.retain && !self.volume.deleting
     }

@@ -1,4 +1,4 @@
-//! What wakes a volume: whatever may change what becomes of it.
+//! The changes that enqueue a volume.
 
 use super::caches::Caches;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Puts a volume in line whenever something happened to it, to its claim, to its class, or to who has it attached.
+/// Enqueues a volume when it, its claim, its class or its attachments change.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let line = queue.clone();
     caches
@@ -35,13 +35,13 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
 }
 
-/// The claim came, went, became another, or was labelled.
+/// The claim was created, deleted, recreated or labelled.
 fn concerns_us(change: &Change<'_, Claim>) -> bool {
     let looked_at = |claim: &Arc<Claim>| (claim.uid.clone(), claim.managed_by.clone());
     change.old.map(looked_at) != change.new.map(looked_at)
 }
 
-/// The volume that an attachment was of.
+/// The volume that an attachment no longer names.
 fn left(change: &Change<'_, VolumeAttachment>) -> Option<ObjectName> {
     let before = change.old.map(|attachment| &attachment.volume)?;
     let now = change.new.map(|attachment| &attachment.volume);

@@ -1,5 +1,5 @@
-//! The door at admission: a volume that is made for a claim of ours is ours from birth, so that a claim of two seconds leaves no
-//! volume behind that nobody knows.
+//! The webhook: labels a volume that is created for a managed claim. Thus a claim that exists for
+//! two seconds leaves no unlabelled volume.
 
 use super::{
     caches::Caches,
@@ -27,7 +27,7 @@ pub fn hook(caches: &Caches) -> Hook {
     }
 }
 
-/// Nothing is refused, and nothing waits for a watch: the reconciler labels what was missed here.
+/// Refuses nothing and waits for no watch: the reconciler labels the volumes missed here.
 fn review(caches: &Caches, request: &Request) -> Reviewed {
     let volume = Volume::from(request.object::<VolumeWire>()?);
     Ok(match caches.judge_with(&volume, Attachment::NotKnown) {

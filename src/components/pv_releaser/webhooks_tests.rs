@@ -1,4 +1,4 @@
-//! What the door at admission answers to reviews as the API server sends them.
+//! Answers of the webhook to reviews as the API server sends them.
 
 use super::*;
 use crate::{
@@ -14,7 +14,7 @@ fn us() -> String {
     Options::default().id.to_string()
 }
 
-/// What is known where a claim with these labels lives, and no other.
+/// Caches with one claim, which has these labels.
 fn caches(labels: Value) -> Caches {
     let claim =
         json!({"metadata": {"namespace": "ns", "name": "data", "uid": "1", "labels": labels}});
@@ -46,7 +46,7 @@ fn asked(caches: &Caches, request: &Request) -> Answer {
 }
 
 #[test]
-fn a_volume_for_a_claim_of_ours_is_labelled_from_birth() {
+fn a_volume_for_a_managed_claim_is_labelled_at_creation() {
     let caches = caches(json!({PROVISIONER_LABEL: us()}));
     let Answer::Patch { operations, what } = asked(&caches, &created(json!({}))) else {
         panic!("it is labelled");
@@ -58,8 +58,8 @@ fn a_volume_for_a_claim_of_ours_is_labelled_from_birth() {
 }
 
 #[test]
-fn everything_else_is_let_through_as_it_is() {
-    let ours = json!({PROVISIONER_LABEL: us()});
+fn all_other_volumes_are_allowed_unchanged() {
+    let own = json!({PROVISIONER_LABEL: us()});
     for (row, caches, volume) in [
         (
             "not our claim",
@@ -68,32 +68,32 @@ fn everything_else_is_let_through_as_it_is() {
         ),
         (
             "another claim of that name",
-            caches(ours.clone()),
+            caches(own.clone()),
             json!({"spec": {"claimRef": {"uid": "2"}}}),
         ),
         (
             "another claim",
-            caches(ours.clone()),
+            caches(own.clone()),
             json!({"spec": {"claimRef": {"name": "other"}}}),
         ),
         (
             "no claim",
-            caches(ours.clone()),
+            caches(own.clone()),
             json!({"spec": {"claimRef": null}}),
         ),
         (
-            "it goes with its claim",
-            caches(ours.clone()),
+            "deleted with its claim",
+            caches(own.clone()),
             json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
         ),
         (
             "labelled already",
-            caches(ours.clone()),
+            caches(own.clone()),
             json!({"metadata": {"labels": {RELEASER_LABEL: us()}}}),
         ),
         (
-            "somebody else's",
-            caches(ours),
+            "labelled for another installation",
+            caches(own),
             json!({"metadata": {"labels": {LEGACY_LABEL: "you"}}}),
         ),
     ] {
@@ -102,7 +102,7 @@ fn everything_else_is_let_through_as_it_is() {
 }
 
 #[test]
-fn a_watch_that_has_told_nothing_refuses_nothing() {
+fn an_empty_watch_refuses_nothing() {
     let feeds = Feeds::new(&Arc::new(Metrics::new()));
     let caches = Caches::new(&feeds, None, Options::default());
     assert_eq!(asked(&caches, &created(json!({}))), Answer::Allow);

@@ -1,4 +1,4 @@
-//! The component as a value.
+//! Assembly of the component.
 
 use super::{
     HeldClaimReporter, NAME, PvcProtectionReconciler, deletions_hook, hooks, options::Options,
@@ -14,7 +14,7 @@ use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-/// See the module [`super`].
+/// The pvc-protection component.
 pub struct PvcProtection;
 
 impl Component for PvcProtection {
@@ -48,7 +48,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts
         .webhooks
         .push(deletions_hook(&feeds.pods, finished_pods));
-    // Claims of StatefulSets are sent to pvc-retention only.
+    // The API server sends claims of StatefulSets only to the webhook of pvc-retention.
     let review = Review::from_memory(protect);
     parts.joined_reviews.push(("/pvc-retention/claims", review));
     let reporter = HeldClaimReporter {

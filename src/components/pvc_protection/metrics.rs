@@ -1,4 +1,4 @@
-//! Metrics: claims that are being deleted and still exist, by what holds them.
+//! Metrics: claims that are being deleted but still exist, by cause.
 
 use crate::{
     causes::{Code, FinishedPods, claim_code},
@@ -16,7 +16,7 @@ const CAUSES: [Code; 4] = [
     Code::ForeignFinalizer,
 ];
 
-/// Registers the metrics, which are counted before each scrape.
+/// Registers the metrics, which are computed before each scrape.
 pub fn register(
     metrics: &Metrics,
     claims: Arc<Feed<Claim>>,
@@ -25,7 +25,7 @@ pub fn register(
 ) {
     let held = HeldMetrics::default();
     metrics.register(|registry| {
-        let help = "Claims that are being deleted and still there, by what holds them";
+        let help = "Claims that are being deleted but still exist, by cause";
         held.register("claims_held", help, registry);
     });
     metrics.before_scrape(move |_| count(&claims, &pods, mode, &held));

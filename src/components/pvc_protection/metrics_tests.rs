@@ -1,4 +1,4 @@
-//! Tests of what holds a claim that is being deleted.
+//! Metrics of claims that are held while being deleted.
 
 use super::metrics::register;
 use crate::{
@@ -26,14 +26,15 @@ fn pod(claim: &str, phase: &str) -> PodWire {
 }
 
 fn text(mode: FinishedPods) -> String {
-    const OURS: &str = "kubernetes.io/pvc-protection";
-    let living = json!({"metadata": {"name": "living", "namespace": "ns", "finalizers": [OURS]}});
+    const PROTECTION: &str = "kubernetes.io/pvc-protection";
+    let living =
+        json!({"metadata": {"name": "living", "namespace": "ns", "finalizers": [PROTECTION]}});
     let claims = vec![
         serde_json::from_value(living).expect("a claim"),
-        claim("used", 7200, &[OURS]),
-        claim("used-too", 60, &[OURS, "other"]),
-        claim("finished", 600, &[OURS]),
-        claim("unused", 0, &[OURS]),
+        claim("used", 7200, &[PROTECTION]),
+        claim("used-too", 60, &[PROTECTION, "other"]),
+        claim("finished", 600, &[PROTECTION]),
+        claim("unused", 0, &[PROTECTION]),
         claim("foreign", 90_000, &["other"]),
         claim("going", 90_000, &[]),
     ];
@@ -61,7 +62,7 @@ fn value(text: &str, series: &str) -> i64 {
 }
 
 #[test]
-fn held_claims_are_told_apart() {
+fn held_claims_are_counted_by_cause() {
     let text = text(FinishedPods::Hold);
     let reasons = ["InUse", "FinishedPod", "NotInUse", "ForeignFinalizer"];
     assert_eq!(reasons.map(|reason| number(&text, reason)), [2, 1, 1, 1]);
@@ -90,7 +91,7 @@ fn the_oldest_has_the_time_of_its_deletion() {
 }
 
 #[test]
-fn a_finished_pod_that_lets_go_holds_nothing() {
+fn a_finished_pod_that_is_ignored_holds_nothing() {
     let text = text(FinishedPods::Release);
     assert_eq!(
         (number(&text, "FinishedPod"), number(&text, "NotInUse")),

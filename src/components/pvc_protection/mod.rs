@@ -1,17 +1,20 @@
-//! `pvc-protection`: a claim that a pod uses is not deleted under it.
+//! `pvc-protection`: a claim is not deleted while a pod uses it.
 //!
-//! **Rule.** A claim carries the finalizer `kubernetes.io/pvc-protection` from its creation. Once the claim is being deleted, the
-//! finalizer is removed when no pod uses it. A pod uses a claim when it has a node and names the claim, in whatever phase it is;
-//! or when the claim was made for one of its ephemeral volumes, is owned by it, and the pod is not shut down.
+//! **Rule.** A claim carries the finalizer `kubernetes.io/pvc-protection` from its creation. Once
+//! the claim is being deleted, the finalizer is removed when no pod uses the claim. A pod uses a
+//! claim when the pod has a node and names the claim, in any phase; or when the claim was created
+//! for one of the pod's ephemeral volumes, is owned by the pod, and the pod is not shut down.
 //!
-//! A cached pod can prove use. Disuse takes a LIST of the namespace's pods that began after the deletion was seen: writing the
-//! claim gives no lock against a pod that is being created or scheduled.
+//! A cached pod can prove that the claim is in use. Proof that no pod uses it requires a LIST of
+//! the namespace's pods that began after the deletion was seen: a write of the claim gives no lock
+//! against a pod that is being created or scheduled.
 //!
 //! **Source.** `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` and
-//! `plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go` of Kubernetes 1.34. What differs: finished pods may
-//! be told to let go ([`crate::causes::FinishedPods`]), a shut-down pod wakes its claims even while its container statuses still say running,
-//! a live list never serves a claim whose deletion was seen after the list began, and a pod made for a node by hand is refused
-//! while its claim is being deleted.
+//! `plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go` of Kubernetes 1.34.
+//! Differences: finished pods can be configured not to hold claims
+//! ([`crate::causes::FinishedPods`]); a shut-down pod enqueues its claims even while its container
+//! statuses still say running; a live LIST never serves a claim whose deletion was seen after the
+//! LIST began; a pod that names its node is refused while its claim is being deleted.
 
 mod assemble;
 mod metrics;
@@ -40,17 +43,17 @@ pub use rule::{Cached, Step, View, decide, decide_live};
 pub use warn::deletions_hook;
 pub use webhooks::{hooks, protect};
 
-/// The component's name, in the CLI and everywhere.
+/// Name of the component in flags, logs and metrics.
 pub const NAME: &str = "pvc-protection";
 
-/// Why something was done or left: event reason, log field and metric label alike.
+/// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// A living claim lacked its finalizer.
+    /// The claim is not being deleted and lacks its finalizer.
     pub const FINALIZER_MISSING: &str = "FinalizerMissing";
-    /// A claim that is being deleted is held by somebody.
+    /// The claim is being deleted, and something holds it.
     pub const CLAIM_HELD: &str = "ClaimHeld";
     /// A pod uses the claim.
     pub const IN_USE: &str = "InUse";
-    /// No pod uses the claim: where it is acted on, by a live read.
+    /// No pod uses the claim. An action for this reason rests on a live read.
     pub const NOT_IN_USE: &str = "NotInUse";
 }

@@ -1,4 +1,4 @@
-//! What users are told of a claim that does not go: who holds it, once for each cause.
+//! Events on claims that are held while being deleted: the holder, once per cause.
 
 use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
@@ -10,33 +10,35 @@ use crate::{
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// How often it is looked who holds what.
+/// Interval between two evaluations of all held claims.
 const PERIOD: Duration = Duration::from_secs(5);
-/// A claim that goes with its pod is nobody's news.
+/// Time in seconds before a held claim is reported: a claim that is deleted soon after its pod
+/// needs no Event.
 const PATIENCE_SECONDS: i64 = 10;
-/// More are not told of at one look: ten thousand claims that are held at once are told of by and by.
+/// Maximum number of Events per evaluation: if ten thousand claims are held, the others follow
+/// later.
 const AT_ONCE: usize = 50;
 
-/// Tells of claims that are held, from the watches alone.
+/// Publishes Events on held claims, by the watches alone.
 pub struct HeldClaimReporter {
-    /// All claims, as last told.
+    /// Watch of all claims.
     pub claims: Arc<Feed<Claim>>,
-    /// All pods with claims, as last told.
+    /// Watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
-    /// The writer.
+    /// Publishes the Events.
     pub apply: Arc<Apply>,
-    /// Whether to tell.
+    /// Only the leader publishes.
     pub leadership: Leadership,
-    /// For how long a claim has been terminating.
+    /// Measures for how long a claim has been terminating.
     pub clock: Clock,
-    /// Whether finished pods count.
+    /// Whether finished pods hold claims.
     pub finished_pods: FinishedPods,
-    /// By which cause users were told that a claim is held.
+    /// Causes already reported by Events.
     pub events: Arc<EventDeduplicator<ObjectName, Code>>,
 }
 
 impl HeldClaimReporter {
-    /// Looks again and again, until `stop`.
+    /// Evaluates the held claims periodically, until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -46,7 +48,8 @@ impl HeldClaimReporter {
         }
     }
 
-    /// One look, at that time in seconds since 1970. A half-filled index would take a used claim for an unused one.
+    /// One evaluation at `now`, in seconds since 1970. An incomplete index would show a claim that
+    /// is in use as unused.
     pub(super) fn look(&self, now: i64) {
         let synced = self.claims.is_synced() && self.pods.is_synced();
         if !synced || !self.leadership.holds() {
@@ -61,11 +64,11 @@ impl HeldClaimReporter {
             Some((name, claim, code))
         });
         for (name, claim, code) in news.take(AT_ONCE) {
-            self.tell(name, claim, code);
+            self.publish(name, claim, code);
         }
     }
 
-    /// What holds the claim, unless that was told.
+    /// Returns what holds the claim, unless already reported.
     fn news(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
         let pods = self.pods.read();
         let users = pods.referrers(name).map(|pod| &**pod);
@@ -76,12 +79,12 @@ impl HeldClaimReporter {
         news.into_iter().next()
     }
 
-    fn tell(&self, name: &ObjectName, claim: &Claim, code: Code) {
+    fn publish(&self, name: &ObjectName, claim: &Claim, code: Code) {
         let users = users(&self.pods, name);
         let named: Vec<NamedPod<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
         let holders = causes::claim_holders(&name.name, claim, &named, self.finished_pods);
         let (events, forgotten) = (self.events.clone(), name.clone());
-        // The pods may have changed since, by a hair. Then the next look tells.
+        // The pods may have changed meanwhile. Then the next evaluation reports the cause.
         let Some(holder) = holders.first().filter(|holder| holder.code() == code) else {
             return events.forget(name);
         };

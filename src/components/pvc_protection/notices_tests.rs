@@ -1,4 +1,4 @@
-//! What users are told of claims that do not go.
+//! Events on claims that are held while being deleted.
 
 use super::HeldClaimReporter;
 use crate::{
@@ -93,13 +93,13 @@ impl Scene {
         self
     }
 
-    /// The notes of the Events that come of one look at that time.
+    /// The notes of the Events of one evaluation at that time.
     async fn look(&self, now: i64) -> Vec<String> {
         self.reporter.look(now);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let told = std::mem::take(&mut *self.events.lock().expect("lock"));
+        let published = std::mem::take(&mut *self.events.lock().expect("lock"));
         let note = |event: &Value| event["note"].as_str().unwrap_or_default().to_owned();
-        told.iter().map(note).collect()
+        published.iter().map(note).collect()
     }
 }
 
@@ -107,13 +107,13 @@ const USED: &str = "The claim is kept because pod ns/web uses it. What to do, on
                     needed: the claim goes with its last pod, and with the policy Delete its storage: kubectl delete pod web -n ns";
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_a_claim_is_told_once() {
+async fn the_holder_of_a_claim_is_reported_once() {
     let scene = Scene::new().used();
     scene.reporter.look(LATER);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let told = scene.events.lock().expect("lock").clone();
-    let [event] = &told[..] else {
-        panic!("{told:?}");
+    let published = scene.events.lock().expect("lock").clone();
+    let [event] = &published[..] else {
+        panic!("{published:?}");
     };
     assert_eq!(
         (&event["note"], &event["type"]),
@@ -128,14 +128,14 @@ async fn who_holds_a_claim_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_goes_with_its_pod_is_no_news() {
+async fn a_claim_deleted_soon_after_its_pod_is_not_reported() {
     let scene = Scene::new().used();
     assert!(scene.look(DELETED + 9).await.is_empty());
     assert_eq!(scene.look(DELETED + 10).await, [USED]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_cause_is_news() {
+async fn another_cause_is_reported() {
     let scene = Scene::new().used();
     assert_eq!(scene.look(LATER).await.len(), 1);
     scene.reporter.pods.hear(pod("data", "Succeeded"), true);
@@ -148,7 +148,7 @@ async fn another_cause_is_news() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_about_to_go_is_no_news() {
+async fn a_claim_about_to_be_deleted_is_not_reported() {
     let scene = Scene::new();
     scene.hear(claim("data", "1", &[PVC_PROTECTION, "other"]));
     scene.hear(claim("gone", "2", &[]));
@@ -156,7 +156,7 @@ async fn a_claim_that_is_about_to_go_is_no_news() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_forgotten() {
+async fn deleted_claims_are_forgotten() {
     let scene = Scene::new().used();
     assert_eq!(scene.look(LATER).await.len(), 1);
     scene.reporter.claims.list(Vec::new());
@@ -169,7 +169,7 @@ async fn what_is_gone_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_leader_tells() {
+async fn only_the_leader_publishes() {
     let scene = Scene::new().used();
     scene.leads(false);
     scene.reporter.look(LATER);
@@ -183,7 +183,7 @@ async fn only_the_leader_tells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_before_both_watches_are_complete() {
+async fn no_event_before_both_watches_are_complete() {
     let mut scene = Scene::new().used();
     let complete = scene.reporter.pods.clone();
     scene.reporter.pods = Feed::new(Arc::new(Metrics::new()));
@@ -193,17 +193,17 @@ async fn nothing_is_told_before_both_watches_are_complete() {
     assert_eq!(scene.look(LATER).await.len(), 1);
 }
 
-/// They are told of by and by, and none is left out.
+/// The Events follow later, and no claim is left out.
 #[tokio::test(start_paused = true)]
-async fn many_are_not_told_of_at_once() {
+async fn events_for_many_claims_are_spread() {
     let scene = Scene::new();
     let names: Vec<_> = (0..120).map(|number| number.to_string()).collect();
     for name in &names {
         scene.hear(claim(name, name, &["other"]));
     }
-    let mut told = Vec::new();
+    let mut published = Vec::new();
     for _ in 0..4 {
-        told.push(scene.look(LATER).await.len());
+        published.push(scene.look(LATER).await.len());
     }
-    assert_eq!(told, [50, 50, 20, 0]);
+    assert_eq!(published, [50, 50, 20, 0]);
 }

@@ -1,4 +1,4 @@
-//! The reconciler: what wakes a claim, and what happens then.
+//! The reconciler: what enqueues a claim, and how it is processed.
 
 use super::{
     NAME, metrics,
@@ -19,26 +19,26 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Maximum age of a LIST of pods for a finalizer to be removed by it. Thousands of claims share one LIST, and their writes wait for
-/// each other.
+/// Maximum age of the LIST of pods that the removal of a finalizer rests on. Thousands of claims
+/// share one LIST, and their writes wait for each other.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// What the reconciler works with.
+/// The reconciler of pvc-protection.
 pub struct PvcProtectionReconciler {
-    /// All claims, as last told.
+    /// Watch of all claims.
     pub claims: Arc<Feed<Claim>>,
-    /// All pods with claims, as last told.
+    /// Watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
-    /// Pods, live.
+    /// Live LISTs of pods.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// The writer.
+    /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// Whether finished pods count.
+    /// Whether finished pods hold claims.
     pub finished_pods: FinishedPods,
 }
 
 impl PvcProtectionReconciler {
-    /// Puts a claim in line whenever something happened that may change its fate.
+    /// Enqueues a claim on every change that may affect the decision about it.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
         self.claims.listen(
@@ -81,7 +81,7 @@ impl PvcProtectionReconciler {
 
     async fn protect(&self, name: &ObjectName, claim: &Arc<Claim>) -> Result<(), Retry> {
         let target = Target {
-            // The finalizer is added to the list as it was seen, so the list must still be that.
+            // The finalizer is added to the list that was read, so the list must be unchanged.
             resource_version: Some(&claim.resource_version),
             ..target(name, claim)
         };
@@ -89,7 +89,7 @@ impl PvcProtectionReconciler {
         self.write(&target, claim, action, FINALIZER_MISSING).await
     }
 
-    /// The removal rests on the pods. The binder may write the claim's status meanwhile.
+    /// The removal rests on the pods, so the binder may write the claim's status meanwhile.
     async fn unprotect(
         &self,
         name: &ObjectName,
@@ -115,7 +115,7 @@ impl PvcProtectionReconciler {
         applied.settled()
     }
 
-    /// Reads the pods live and decides by them. The claim's deletion is known already, so the LIST is younger than it.
+    /// Decides by a live LIST of pods. The claim's deletion was seen before, so the LIST is newer.
     async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Result<(), Retry> {
         let pods = self.live_pods.list(&name.namespace).await;
         let pods =
@@ -123,7 +123,8 @@ impl PvcProtectionReconciler {
         match self.judge(name, claim, &pods.value, decide_live) {
             Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
             Step::Protect => self.protect(name, claim).await,
-            // The pod may be deleted before the watch, which is behind, shows it; then nothing would wake the claim.
+            // The pod may be deleted before the late watch shows it. Then nothing would enqueue
+            // the claim.
             Step::Leave(Some(IN_USE)) => {
                 Err(Retry::new("a pod uses it that the watch has not shown yet"))
             }
@@ -164,10 +165,10 @@ impl Reconcile for PvcProtectionReconciler {
     }
 }
 
-/// The claims that a change of a pod may set free, or that need another look because of it.
+/// The claims that a change of a pod may release, or that must be evaluated again.
 ///
-/// A pod that merely goes on running wakes nothing. One that is replaced by a namesake within one event wakes what the first
-/// one used.
+/// A pod that keeps running enqueues nothing. If one event replaces a pod by another of the same
+/// name, the claims of the first pod are enqueued.
 pub(super) fn woken_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
     let replaced = |old: &Pod| change.new.is_none_or(|new| new.uid != old.uid);
     let left = change.old.filter(|old| replaced(old) || !old.scheduled);

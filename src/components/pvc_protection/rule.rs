@@ -1,4 +1,4 @@
-//! The rule: what to do with one claim, given the pods that name it.
+//! The rule: decides what to do with one claim, given the pods that name it.
 
 use super::reasons;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     objects::{Claim, Pod, finalizers::FinalizerState},
 };
 
-/// What the rule looks at.
+/// Input of the rule.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     /// Name of the claim.
@@ -19,7 +19,7 @@ pub struct View<'a> {
     pub finished_pods: FinishedPods,
 }
 
-/// What has to be done with a claim.
+/// Decision about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing, for this reason if there is one to report.
@@ -30,13 +30,13 @@ pub enum Step {
     Unprotect,
 }
 
-/// What the caches allow to decide.
+/// Decision that the caches allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
-    /// Do this.
+    /// The caches suffice for this decision.
     Do(Step),
-    /// The cache knows no user, which proves nothing: decide by a LIST of pods that began after the
-    /// claim's deletion was seen.
+    /// The cache knows no user, which proves nothing: decide by a LIST of pods that began after
+    /// the claim's deletion was seen.
     Confirm,
 }
 

@@ -1,4 +1,5 @@
-//! The rows of upstream's table tests, by their number in Kubernetes' own order, and what they leave out.
+//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases
+//! missing there.
 
 use super::{reasons::IN_USE, reconcile::woken_by, *};
 use crate::{
@@ -223,28 +224,28 @@ fn a_late_cache_only_leads_to_a_live_read() {
 
 #[test]
 fn claims_of_ephemeral_volumes() {
-    let ours = owned_by("pod-uid", deleted());
+    let own = owned_by("pod-uid", deleted());
     for (row, claim, pod, expected) in [
-        ("owned and running", &ours, ephemeral(json!({})), KEEP),
+        ("owned and running", &own, ephemeral(json!({})), KEEP),
         (
             "owned and finished",
-            &ours,
+            &own,
             ephemeral(phase("Succeeded")),
             KEEP,
         ),
         (
             "owned and terminating",
-            &ours,
+            &own,
             ephemeral(terminating()),
             KEEP,
         ),
         (
             "owned and shut down: the pod may be waiting for the claim",
-            &ours,
+            &own,
             ephemeral(shut_down()),
             REMOVE,
         ),
-        ("owned, no node", &ours, ephemeral(unscheduled()), REMOVE),
+        ("owned, no node", &own, ephemeral(unscheduled()), REMOVE),
         (
             "a claim that only has the name",
             &deleted(),
@@ -264,7 +265,7 @@ fn claims_of_ephemeral_volumes() {
 }
 
 #[test]
-fn finished_pods_may_be_told_to_let_go() {
+fn finished_pods_can_be_ignored() {
     for (row, pod, expected) in [
         ("succeeded", explicit(phase("Succeeded")), REMOVE),
         ("failed", explicit(phase("Failed")), REMOVE),
@@ -294,7 +295,7 @@ fn wakes(old: Option<Pod>, new: Option<Pod>) -> bool {
 }
 
 #[test]
-fn what_wakes_a_claim() {
+fn changes_of_pods_enqueue_claims() {
     let running = || Some(explicit(json!({})));
     let changed = |changes: Value| Some(explicit(changes));
     let stopped = json!({"metadata": terminating()["metadata"], "status": {"containerStatuses": [{"state": {"terminated": {}}}]}});

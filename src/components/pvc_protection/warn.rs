@@ -1,4 +1,4 @@
-//! The warning to whoever deletes a claim that will be held.
+//! The admission warning on deletion of a claim that will be held.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The webhook that says who holds the claim. It never refuses anything.
+/// The webhook that warns what will hold the claim. The webhook refuses nothing.
 pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
     let pods = pods.clone();
     Hook {
@@ -25,7 +25,7 @@ pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
 
 fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Reviewed {
     let claim = Claim::from(request.old_object::<ClaimWire>()?);
-    // The warning is a courtesy. That there is none is no failed call, which the API server would count and tell administrators of.
+    // A missing warning is not a failed call: the API server would count and report a failure.
     if !pods.is_synced() {
         return Ok(Answer::Allow);
     }
@@ -37,7 +37,7 @@ fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Reviewed 
     Ok(Answer::warned(causes::warning(&object, &holders)))
 }
 
-/// The pods that name the claim, by now without the lock on all of them.
+/// The pods that name the claim, copied so that the lock on all pods is released.
 pub(super) fn users(pods: &Feed<Pod>, claim: &ObjectName) -> Vec<(ObjectName, Arc<Pod>)> {
     let pods = pods.read();
     let users = pods.named_referrers(claim);

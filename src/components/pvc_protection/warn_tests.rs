@@ -1,4 +1,4 @@
-//! What whoever deletes a claim is warned of.
+//! Warnings on the deletion of a claim.
 
 use super::deletions_hook;
 use crate::causes::FinishedPods;
@@ -60,29 +60,32 @@ fn sentence(mode: FinishedPods, name: &str, finalizers: &[&str]) -> String {
 }
 
 #[test]
-fn the_warning_names_who_holds_the_claim() {
-    let told = |name, finalizers: &[&str]| sentence(FinishedPods::Hold, name, finalizers);
+fn the_warning_names_the_holder_of_the_claim() {
+    let warned = |name, finalizers: &[&str]| sentence(FinishedPods::Hold, name, finalizers);
     assert_eq!(
-        told("used", &[PVC_PROTECTION, "other"]),
+        warned("used", &[PVC_PROTECTION, "other"]),
         "The claim is kept because pod ns/web uses it."
     );
-    let finished = told("finished", &[PVC_PROTECTION]);
+    let finished = warned("finished", &[PVC_PROTECTION]);
     assert!(finished.contains("pod ns/job uses it. What ran there has finished"));
-    let popular = told("popular", &[PVC_PROTECTION]);
+    let popular = warned("popular", &[PVC_PROTECTION]);
     assert_eq!(popular, "The claim is kept because pod ns/b, a use it.");
 }
 
-/// We let go of it at once, and they do not.
+/// Volume Warden removes its finalizer at once; the foreign finalizer remains.
 #[test]
 fn the_warning_names_the_finalizer_of_others() {
     for finalizers in [&["other"][..], &[PVC_PROTECTION, "other"]] {
-        let told = sentence(FinishedPods::Hold, "unused", finalizers);
-        assert!(told.starts_with("The finalizer other holds it"), "{told}");
+        let warned = sentence(FinishedPods::Hold, "unused", finalizers);
+        assert!(
+            warned.starts_with("The finalizer other holds it"),
+            "{warned}"
+        );
     }
 }
 
 #[test]
-fn nobody_is_warned_of_a_claim_that_goes() {
+fn a_claim_without_holders_gets_no_warning() {
     let held = FinishedPods::Hold;
     for (name, mode, finalizers) in [
         ("unused", held, &[PVC_PROTECTION][..]),
@@ -95,7 +98,7 @@ fn nobody_is_warned_of_a_claim_that_goes() {
     }
 }
 
-/// It is a courtesy: nothing waits, and nothing fails, because the pods are not listed yet.
+/// A warning is optional: the webhook neither waits nor fails before the pods are listed.
 #[test]
 fn before_the_pods_are_listed_there_is_no_warning() {
     let unlisted = Feed::<Pod>::new(Arc::new(Metrics::new()));
@@ -105,7 +108,7 @@ fn before_the_pods_are_listed_there_is_no_warning() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_refusal() {
+fn an_unreadable_request_is_not_refused() {
     for object in [json!(null), json!("text"), json!({"metadata": 3})] {
         let answer = asked(&pods(), FinishedPods::Hold, &review("used", &object));
         assert!(answer.is_err(), "{answer:?}");

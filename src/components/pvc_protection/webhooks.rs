@@ -1,4 +1,5 @@
-//! The doors at admission: the finalizer at birth, and the guards against late users.
+//! The webhooks: add the finalizer to a new claim, and refuse pods that would start to use a claim
+//! that is being deleted.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
@@ -9,7 +10,7 @@ use crate::{
 use futures::future::join_all;
 use std::{sync::Arc, time::Duration};
 
-/// The webhooks of this component. `exempt` namespaces are never refused anything.
+/// The webhooks of this component. Nothing is refused in `exempt` namespaces.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
     live: &Arc<LiveGet<Claim>>,
@@ -49,7 +50,8 @@ pub fn hooks(
         },
         Hook {
             path: "/pvc-protection/bindings",
-            // The legacy resource `bindings` does the same as `pods/binding`, and would be a way around.
+            // The legacy resource `bindings` does the same as `pods/binding` and would bypass the
+            // guard.
             rules: &[
                 Rule {
                     operation: "CREATE",
@@ -71,7 +73,7 @@ pub fn hooks(
     ]
 }
 
-/// A new claim carries the finalizer from birth.
+/// Adds the finalizer to a new claim.
 pub fn protect(request: &Request) -> Reviewed {
     let claim = Claim::from(request.object::<ClaimWire>()?);
     let state = claim.finalizer_state();
@@ -82,8 +84,9 @@ pub fn protect(request: &Request) -> Reviewed {
     ))
 }
 
-/// Refuses what would start to use a claim that is on its way out. Best effort: it looks at what the watches told, and refuses only
-/// what a live read confirms. A watch that is late must not keep a pod from the claim that came after.
+/// Refuses pods that would start to use a claim that is being deleted. Best effort: the guard
+/// selects suspects by the watches, and a live read must confirm each refusal. A late watch must
+/// not keep a pod from a recreated claim.
 struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
@@ -92,7 +95,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// A pod that names its node passes by the scheduler, which would have refused it.
+    /// A pod that names its node bypasses the scheduler, which would have refused it.
     async fn created_pod(&self, request: &Request) -> Reviewed {
         let pod = request.object::<PodWire>()?;
         if !pod.is_scheduled() || pod.is_mirror() || self.is_exempt(request) {
@@ -103,7 +106,8 @@ impl Guard {
                 "the watch of claims has no complete list yet",
             ));
         }
-        // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees to.
+        // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees
+        // to.
         Ok(self.refuse_deleting_claims(request, &Pod::from(pod)).await)
     }
 
@@ -121,12 +125,12 @@ impl Guard {
             request.namespace.as_str(),
             binding.metadata.name.unwrap_or_default(),
         );
-        // The lock on the pods is not held while the claims are looked at.
+        // The lock on the pods is released before the claims are read.
         let pod = self.pods.read().get(&name);
         let Some(pod) = pod else {
             return Ok(Answer::Allow);
         };
-        // About to be scheduled is as good as scheduled.
+        // A pod that is being bound counts as scheduled.
         let pod = Pod {
             scheduled: true,
             ..Pod::clone(&pod)
@@ -136,9 +140,9 @@ impl Guard {
 
     async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod) -> Answer {
         let suspects = self.suspects(&request.namespace, pod);
-        // All at once, for there is only so much time.
+        // Concurrent reads, because the call budget is limited.
         let looks = suspects.iter().map(async |claim| {
-            // What could not be read is not refused either.
+            // A failed read does not refuse.
             let live = self
                 .live
                 .get(claim, request.call_budget)
@@ -153,13 +157,13 @@ impl Guard {
             return Answer::Allow;
         };
         Answer::deny(format!(
-            "persistentvolumeclaim \"{}\" is being deleted. Create the pod again once the claim is gone and has been created \
-             anew, or let the pod use another claim.",
+            "persistentvolumeclaim \"{}\" is being deleted. Recreate the pod after the claim is \
+             deleted and recreated, or let the pod use another claim.",
             claim.name
         ))
     }
 
-    /// The claims of the pod that are being deleted, as far as the watch told.
+    /// The claims of the pod that are being deleted, by the watch.
     fn suspects(&self, namespace: &str, pod: &Pod) -> Vec<ObjectName> {
         let claims = self.claims.read();
         let names = pod
@@ -181,7 +185,7 @@ fn is_in_the_way(claim: &Claim, pod: &Pod, name: &str) -> bool {
     claim.deleting && uses(pod, name, claim, FinishedPods::Hold)
 }
 
-/// The part of a `v1` Binding that is read.
+/// The fields of a `v1` Binding that are read.
 #[derive(serde::Deserialize)]
 struct BindingWire {
     metadata: kube::api::ObjectMeta,

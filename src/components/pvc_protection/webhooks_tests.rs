@@ -1,4 +1,4 @@
-//! What the doors at admission answer to reviews as the API server sends them.
+//! Answers of the webhooks to reviews as the API server sends them.
 
 use super::hooks;
 use crate::{
@@ -40,13 +40,13 @@ fn made_for(pod: &str) -> Value {
     merged(deleted(), json!({"metadata": {"ownerReferences": [owner]}}))
 }
 
-/// The claims there are.
+/// All claims.
 fn existing() -> Vec<Value> {
     let mut claims = vec![
         claim("ns", "live", json!({})),
         claim("ns", "gone", deleted()),
         claim("ns", "pod-scratch", made_for("pod-uid")),
-        claim("ns", "other-scratch", made_for("somebody-else")),
+        claim("ns", "other-scratch", made_for("other-uid")),
         claim("elsewhere", "live", deleted()),
         claim("down", "pod-scratch", made_for("pod-uid")),
     ];
@@ -58,7 +58,7 @@ fn claims() -> Arc<Feed<Claim>> {
     Feed::filled(existing().into_iter().map(read).collect())
 }
 
-/// An API server that has these claims, or that answers nothing but errors.
+/// An API server that has these claims, or that returns only errors.
 fn api(claims: Option<Vec<Value>>) -> Client {
     let answer = move |path: &str| {
         let Some(claims) = &claims else {
@@ -118,17 +118,17 @@ fn review(resource: &str, sub_resource: &str, namespace: &str, object: Value) ->
     }))
 }
 
-/// What the one hook that the webhook configuration would call answers, where the watches are right.
+/// Answer of the hook that the webhook configuration calls, with current watches.
 fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
     reviewed(claims, pods, request).expect("an answer")
 }
 
-/// The same, also where there is no answer.
+/// The same, with the error if there is no answer.
 fn reviewed(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Reviewed {
     reviewed_before(claims, Some(existing()), pods, request)
 }
 
-/// The same before an API server that has these claims.
+/// The same with an API server that has these claims.
 fn asked_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
@@ -181,9 +181,9 @@ fn created(namespace: &str, pod: Value) -> Answer {
     asked(&claims(), &Feed::filled(Vec::new()), &request)
 }
 
-/// However many claims there are to look at.
+/// The wait does not depend on the number of claims.
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_silent_is_waited_for_once() {
+async fn a_silent_api_server_costs_one_timeout() {
     let silent = tower::service_fn(|_: http::Request<Body>| {
         std::future::pending::<std::io::Result<http::Response<Body>>>()
     });
@@ -197,7 +197,7 @@ async fn an_api_server_that_is_silent_is_waited_for_once() {
 }
 
 #[test]
-fn a_pod_made_for_a_node_is_refused_a_deleting_claim() {
+fn a_pod_created_for_a_node_is_refused_a_deleting_claim() {
     let without_uid = merged(
         on_a_node(),
         json!({"metadata": {"uid": null, "name": null}}),
@@ -211,7 +211,7 @@ fn a_pod_made_for_a_node_is_refused_a_deleting_claim() {
             on_a_node(),
         ),
         (
-            "somebody's ephemeral claim, but named",
+            "another pod's ephemeral claim, but named",
             "other-scratch",
             vec![explicit("other-scratch")],
             on_a_node(),
@@ -299,7 +299,7 @@ fn known_pods() -> Arc<Feed<Pod>> {
     Feed::filled(pods.into_iter().map(read).collect())
 }
 
-/// The answer to a binding, which must be the same by either way.
+/// The answer to a binding, which must be the same for both resources.
 fn bound(namespace: &str, pod: &str) -> Answer {
     let binding = || {
         let metadata = json!({"namespace": namespace, "name": pod, "uid": format!("{pod}-uid")});
@@ -323,7 +323,7 @@ fn a_pod_is_not_bound_while_its_claim_is_being_deleted() {
     refused_for("gone", &bound("ns", "finished"), "finished");
 }
 
-/// A watch that is late, and an API server that does not answer, keep nobody from a claim.
+/// A late watch or a failed read keeps no pod from a claim.
 #[test]
 fn only_what_a_live_read_confirms_is_refused() {
     let on_node = review(
@@ -341,7 +341,7 @@ fn only_what_a_live_read_confirms_is_refused() {
         for (row, live) in [
             ("it came back", Some(successor.clone())),
             ("it is gone", Some(Vec::new())),
-            ("nobody knows", None),
+            ("the read fails", None),
         ] {
             assert_eq!(answer(live), Answer::Allow, "{row}");
         }
@@ -353,7 +353,7 @@ fn other_bindings_are_allowed() {
     for (row, namespace, pod) in [
         ("living claim", "ns", "healthy"),
         ("another's ephemeral claim", "ns", "other"),
-        ("unknown pod", "ns", "nobody"),
+        ("unknown pod", "ns", "unknown"),
         ("pod of that name elsewhere", "elsewhere", "explicit"),
         ("shut down, so it waits for the claim", "down", "pod"),
         ("system namespace", SYSTEM, "explicit"),
@@ -388,7 +388,7 @@ fn before_the_lists_are_complete_only_what_needs_none_is_answered() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_refusal() {
+fn an_unreadable_request_is_not_refused() {
     for (resource, sub_resource) in [
         ("pods", ""),
         ("pods", "binding"),
@@ -419,7 +419,7 @@ fn protected(finalizers: &Value, deletion: &Value) -> Value {
 }
 
 #[test]
-fn a_claim_is_born_with_the_finalizer() {
+fn a_new_claim_gets_the_finalizer() {
     for (before, deletion, after) in [
         (json!(null), json!(null), json!([PVC_PROTECTION])),
         (json!([]), json!(null), json!([PVC_PROTECTION])),

@@ -1,4 +1,4 @@
-//! The component as a value.
+//! Assembly of the component.
 
 use super::{Caches, NAME, PvcRetentionReconciler, hook, strip_marker_hook};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 
-/// See the module [`super`].
+/// The pvc-retention component.
 pub struct PvcRetention;
 
 impl Component for PvcRetention {

@@ -1,4 +1,4 @@
-//! What the watches told of sets, their claims and their pods.
+//! The watches of StatefulSets, their claims and their pods.
 
 use super::{
     resolve_set::{Candidate, resolve_set},
@@ -13,10 +13,11 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// See the module. Where several of them are locked, it is in this order, so that nobody waits in a circle.
+/// The watches that pvc-retention reads. To prevent a deadlock, they are always locked in this
+/// order.
 #[derive(Clone)]
 pub struct Caches {
-    /// All sets that make claims.
+    /// All sets with claim templates.
     pub sets: Arc<Feed<StatefulSet>>,
     /// All claims.
     pub claims: Arc<Feed<Claim>>,
@@ -39,16 +40,16 @@ impl From<&Feeds> for Caches {
 pub struct Member {
     /// Its name.
     pub name: ObjectName,
-    /// The claim, as last told.
+    /// The claim, by the watch.
     pub claim: Arc<Claim>,
-    /// Which of the set's pods it is for.
+    /// Ordinal of the pod that the claim is for.
     pub ordinal: u32,
-    /// A write of ours has made this copy history, so nothing is to be written on it.
+    /// Volume Warden has written the claim since, so this copy must not be the base of a write.
     pub stale: bool,
 }
 
 impl Member {
-    /// For a write or an Event.
+    /// The target of a write or an Event.
     pub fn target(&self) -> Target<'_> {
         Target {
             kind: Kind::PersistentVolumeClaim,
@@ -68,7 +69,7 @@ impl Caches {
         all.map(|(name, set)| (name.clone(), set.clone())).collect()
     }
 
-    /// The pod that the claim is for is there, whichever way its name is read.
+    /// Returns whether the pod that the claim is for exists, for any reading of the claim's name.
     pub fn has_pod(&self, member: &Member) -> bool {
         let pods = self.pods.read();
         let mut possible = readings(&member.name.name).map(|reading| {
@@ -78,7 +79,7 @@ impl Caches {
         possible.any(|pod| pods.get(&pod).is_some())
     }
 
-    /// Every claim with our mark, whether its set exists or not.
+    /// Every claim with Volume Warden's marker, whether its set exists or not.
     pub fn marked(&self) -> Vec<Member> {
         let claims = self.claims.read();
         let marked = claims
@@ -162,7 +163,7 @@ pub fn pod_name(set: &str, ordinal: u32) -> String {
     format!("{set}-{ordinal}")
 }
 
-/// What becomes of each claim, given these pods.
+/// The fate of each claim, given these pods.
 pub fn judge(
     name: &ObjectName,
     set: &StatefulSet,

@@ -1,5 +1,5 @@
-//! What is to be taken back of what this component wrote, which KEP-1847 calls equal to Retain: no claim goes with its set or pod
-//! any more.
+//! The writes of this component that `drain` reverts. The result equals Retain in KEP-1847: no
+//! claim is deleted with its set or pod.
 
 use super::{
     caches::{Caches, Member, judge},
@@ -8,8 +8,8 @@ use super::{
 use crate::objects::{ObjectName, StatefulSet, stateful_set::Retention};
 use std::collections::HashMap;
 
-/// The claims to change, and how. Where `in_tree`, the owner references of claims whose pod is there are left: Kubernetes' own
-/// controller looks after them, and after no others.
+/// The claims to change, and how. With `in_tree`, owner references of claims whose pod exists are
+/// left: Kubernetes' own controller manages only those.
 pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Update> {
     let sets = caches.all_sets();
     let living = sets.iter().filter(|(_, set)| !set.deleting);
@@ -18,7 +18,7 @@ pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Updat
         .filter_map(|(member, update)| needed(caches, in_tree, member, update))
         .collect();
     for member in caches.marked() {
-        // Of sets that are gone or going, and on claims that are nobody's.
+        // Claims of sets that are deleted or being deleted, and claims without a set.
         updates.entry(member.name).or_insert_with(|| Update {
             owners: member.claim.owners.to_vec(),
             mark: Mark::Remove,
@@ -27,7 +27,7 @@ pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Updat
     updates
 }
 
-/// As if the set retained everything.
+/// The set with the policy Retain for both cases.
 fn updates_of(caches: &Caches, name: &ObjectName, set: &StatefulSet) -> Vec<(Member, Update)> {
     let members = caches.members(name);
     let retained = Retention::default();

@@ -1,4 +1,4 @@
-//! A set as it was read, and what is to be done for its claims.
+//! A set as it was read, and the decisions about its claims.
 
 use super::{
     caches::{Member, judge},
@@ -9,10 +9,10 @@ use crate::{
     objects::{ObjectName, Pod, StatefulSet, stateful_set::Retention},
 };
 
-/// A claim on which something is to be written, and what.
+/// A claim and the change to write.
 pub type Work<'a> = (&'a Member, &'a Verdict);
 
-/// A set as it was judged, and what becomes of each of its claims.
+/// A set as it was read, and the fate of each of its claims.
 pub struct Judged {
     /// The set.
     pub set: StatefulSet,
@@ -20,7 +20,7 @@ pub struct Judged {
     pub members: Vec<Member>,
     /// One for each claim, in their order.
     pub verdicts: Vec<Verdict>,
-    /// That the set was read live, if it was.
+    /// Proof that the set was read live, if it was.
     pub proof: Option<Proof>,
 }
 
@@ -30,13 +30,13 @@ impl Judged {
         all.filter(|(member, verdict)| !member.stale && verdict.step != Step::Leave)
     }
 
-    /// What is to be written to keep a claim.
+    /// The changes that keep claims.
     pub fn rescues(&self) -> impl Iterator<Item = Work<'_>> {
         let work = self.work();
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_some())
     }
 
-    /// Everything else that is to be written.
+    /// All other changes.
     pub fn others(&self) -> impl Iterator<Item = Work<'_>> {
         let work = self.work();
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_none())
@@ -52,7 +52,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// What becomes of each claim, given these pods.
+    /// The fate of each claim, given these pods.
     pub fn judge(self, name: &ObjectName, members: Vec<Member>, pods: &Store<Pod>) -> Judged {
         Judged {
             verdicts: judge(name, &self.set, self.retention, &members, pods),
@@ -63,7 +63,8 @@ impl Read {
     }
 }
 
-/// A set that is being deleted has its claims seen to by the garbage collector; one without a policy is nobody's.
+/// The set, unless it is not managed: the garbage collector handles the claims of a set that is
+/// being deleted, and a set without a policy is not managed.
 pub fn managed(set: StatefulSet, proof: Option<Proof>) -> Option<Read> {
     let retention = set.retention.filter(|_| !set.deleting)?;
     Some(Read {

@@ -1,7 +1,8 @@
-//! The other webhook at admission: nobody brings our mark along.
+//! The webhook that removes Volume Warden's marker from new claims of users.
 //!
-//! A claim that somebody makes from another one's manifest, or from a backup, has been in range of no set yet, so it must not say
-//! so: put there for later, it would be deleted at once.
+//! A claim that a user creates from the manifest of another claim, or from a backup, has not been
+//! in range of a set, so it must not carry the marker: a claim created for later use would be
+//! deleted at once.
 
 use super::webhooks::{CREATE_CLAIM, is_made_for_a_set};
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook for marked claims that people create.
+/// The webhook for claims with the marker that users create.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",
@@ -51,7 +52,7 @@ mod tests {
         assert_eq!(answer(controller, marked.clone()), Answer::Allow);
         assert_eq!(answer("jane", json!({"other": "stays"})), Answer::Allow);
         let Answer::Patch { operations, .. } = answer("jane", marked.clone()) else {
-            unreachable!("the mark goes");
+            unreachable!("the marker is removed");
         };
         let mut claim = json!({"metadata": {"annotations": marked}});
         json_patch::patch(&mut claim, &operations).expect("applies");

@@ -1,4 +1,4 @@
-//! Metrics: StatefulSets by policy, and their claims by what becomes of them.
+//! Metrics: StatefulSets by policy, and their claims by fate.
 
 use super::{
     caches::{Caches, judge},
@@ -36,13 +36,13 @@ impl RetentionMetrics {
         );
         registry.register(
             "statefulset_claims",
-            "Claims of StatefulSets by what becomes of them",
+            "Claims of StatefulSets by fate: what keeps or deletes them",
             self.claims.clone(),
         );
     }
 }
 
-/// Registers the metrics, which are counted before each scrape.
+/// Registers the metrics, which are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches) {
     let own = RetentionMetrics::default();
     metrics.register(|registry| own.register(registry));

@@ -1,24 +1,30 @@
-//! `pvc-retention`: the claims of a StatefulSet go with the set, or with the pod that was scaled away, where its policy says so.
+//! `pvc-retention`: claims of a StatefulSet are deleted with the set, or with a pod that was
+//! scaled down, where the set's policy says so.
 //!
-//! **Rule.** `spec.persistentVolumeClaimRetentionPolicy` of a set says what becomes of its claims, `<template>-<set>-<ordinal>`. A claim
-//! that is to go has an owner reference to what it goes with, and the garbage collector does the deleting: to the set where
-//! `whenDeleted` is Delete; to the pod, instead, while a pod is condemned (its ordinal out of range) and `whenScaled` is Delete. All
-//! other references stay as they are. Somebody else's controller on a claim, or a reference to an earlier incarnation: hands off.
+//! **Rule.** `spec.persistentVolumeClaimRetentionPolicy` of a set decides about its claims,
+//! `<template>-<set>-<ordinal>`. A claim that is to be deleted has an owner reference, and the
+//! garbage collector deletes the claim after its owner. The owner is the set where `whenDeleted`
+//! is Delete; it is the pod instead while the pod is condemned (its ordinal is out of range) and
+//! `whenScaled` is Delete. All other references stay unchanged. A claim that has another
+//! controller, or a reference to an earlier set or pod of the same name, is left unchanged.
 //!
-//! A claim whose ordinal is in range while `whenScaled` is Delete carries a mark with the set's uid. If its ordinal is found out of
-//! range with the pod already gone, there is nobody left to own it; then, and only with that mark, we delete it ourselves.
+//! A claim whose ordinal is in range while `whenScaled` is Delete carries a marker with the set's
+//! uid. If its ordinal is out of range and the pod is already deleted, no owner is left. Then, and
+//! only with that marker, Volume Warden deletes the claim.
 //!
-//! What keeps a claim is written first and apart: a set that is scaled up again does not wait until what was begun for its
-//! scale-down is done.
+//! Writes that keep a claim are done first and separately: a set that is scaled up again does not
+//! wait for the writes of its scale-down.
 //!
-//! In the background nothing is written before the set was read live, and nothing that rests on a pod before the pods were. Where
-//! the name of a claim can be read in several ways, nothing is written, at admission neither, before every set that it may mean
-//! was read live.
+//! The reconciler writes nothing before it has read the set live, and nothing that rests on a pod
+//! before it has read the pods live. Where the name of a claim has several readings, neither the
+//! reconciler nor the webhook writes before every set that the name may mean was read live.
 //!
-//! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34. What differs: a claim is stamped
-//! when it is created, so that a set deleted early leaks none; the claims of ordinals without a pod follow the policy too; an
-//! ordinal that is in range again takes the reference to its old pod back, for both pod management policies; a claim controlled by
-//! somebody else is always told of; a reference with a wrong apiVersion is repaired once instead of being written for ever.
+//! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34.
+//! Differences: the owner is set when the claim is created, so that a set deleted early leaks no
+//! claim; claims of ordinals without a pod follow the policy too; when an ordinal is in range
+//! again, the reference to its old pod is removed, for both pod management policies; a claim with
+//! another controller is always reported; a reference with a wrong apiVersion is repaired once
+//! instead of being written forever.
 
 mod assemble;
 mod caches;
@@ -54,8 +60,8 @@ pub use rule::{Fate, Mark, PodSlot, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
 pub use webhooks::hook;
 
-/// Longest wait for the live read of one set.
+/// Timeout of the live read of one set.
 const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// The component's name, in the CLI and everywhere.
+/// Name of the component in flags, logs and metrics.
 pub const NAME: &str = "pvc-retention";

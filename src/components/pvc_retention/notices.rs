@@ -1,4 +1,4 @@
-//! What users are told of the claims of a set.
+//! Events on a set about its claims.
 
 use super::{
     caches::{Member, pod_name},
@@ -10,22 +10,24 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What was told of each set's claims, by claim and reason.
+/// Events already published for each set, by claim and reason.
 pub type EventDeduplicator = cluster::EventDeduplicator<ObjectName, (Arc<str>, &'static str)>;
 
-/// What users are told of a claim with this fate, regarding its set, if anything.
+/// The Event on the set about a claim with this fate, if the fate needs one.
 pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Announcement> {
     let (claim, pod) = (&member.name.name, pod_name(&set.name, member.ordinal));
     let note = match fate {
         Fate::ConflictingController => format!(
-            "claim \"{claim}\" is controlled by somebody else, so the retention policy is not applied to it"
+            "claim \"{claim}\" has another controller, so the retention policy is not applied to it"
         ),
         Fate::PodBlockedByClaim => format!(
-            "pod \"{pod}\" cannot be created before claim \"{claim}\", which is being deleted, is gone"
+            "pod \"{pod}\" cannot be created until claim \"{claim}\", which is being \
+             deleted, is gone"
         ),
         Fate::ScaledDownUnmarked => format!(
-            "claim \"{claim}\" was scaled away and has no pod, but is kept: nothing says that whenScaled was Delete while it was in \
-             range. Delete it by hand if it is not for later"
+            "claim \"{claim}\" is out of range after a scale-down and has no pod, but is kept: it \
+             has no marker that whenScaled was Delete while it was in range. Delete it \
+             manually if it is not needed"
         ),
         Fate::Retained
         | Fate::DeletedWithSet

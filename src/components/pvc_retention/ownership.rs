@@ -1,9 +1,12 @@
-//! Who owns a claim: the owner references that the policy wants, as a pure function of the claim, the set and the pod.
+//! The owner references that the policy requires, as a pure function of the claim, the set and the
+//! pod.
 //!
-//! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes (`isClaimOwnerUpToDate`,
-//! `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`, `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the
-//! questions matters and is theirs. What differs: a reference with the right uid but another apiVersion is one of ours that is to be
-//! repaired (Kubernetes finds it by uid, removes by name, and so writes the claim for ever), and a pod need not exist.
+//! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes
+//! (`isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`,
+//! `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the tests matters and is that of
+//! Kubernetes. Differences: a reference with the right uid but another apiVersion is repaired
+//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), and a pod need
+//! not exist.
 
 use crate::objects::stateful_set::{Policy, Retention};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -17,7 +20,7 @@ pub struct Owner<'a> {
     pub kind: &'static str,
     /// Its name, whether it exists or not.
     pub name: &'a str,
-    /// Empty where it does not exist (any more, or yet): no reference can be right then.
+    /// Empty if the object does not exist: then no reference matches.
     pub uid: &'a str,
 }
 
@@ -42,25 +45,27 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// The reference is to an object of this name, whichever incarnation.
+    /// Returns whether the reference names this object, with any uid.
     pub fn is_named_by(self, reference: &OwnerReference) -> bool {
         reference.api_version == self.api_version
             && reference.kind == self.kind
             && reference.name == self.name
     }
 
-    /// The reference is to this very object.
+    /// Returns whether the reference is to this object, by uid.
     pub fn matches_uid(self, reference: &OwnerReference) -> bool {
         !self.uid.is_empty() && reference.uid == self.uid
     }
 
-    /// The first reference by name is to another incarnation: the claim is the garbage collector's business.
+    /// Returns whether the first reference by name has another uid: the garbage collector handles
+    /// the claim.
     pub fn is_stale_in(self, references: &[OwnerReference]) -> bool {
         let named = references.iter().find(|each| self.is_named_by(each));
         named.is_some_and(|reference| !self.matches_uid(reference))
     }
 
-    /// The reference is as we write it. `blockOwnerDeletion` is not compared, as in Kubernetes: whoever wrote it may differ.
+    /// Returns whether the reference is as Volume Warden writes it. As in Kubernetes,
+    /// `blockOwnerDeletion` is not compared: other writers may set it differently.
     fn is_canonical(self, reference: &OwnerReference) -> bool {
         self.is_named_by(reference)
             && self.matches_uid(reference)
@@ -79,7 +84,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// The two that may own a claim of a set.
+/// The possible owners of a claim of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Owners<'a> {
     /// The set.
@@ -89,12 +94,13 @@ pub struct Owners<'a> {
 }
 
 impl<'a> Owners<'a> {
-    /// A reference by name is to another incarnation of either.
+    /// Returns whether a reference by name has another uid than the set or the pod.
     pub fn are_stale_in(self, references: &[OwnerReference]) -> bool {
         self.set.is_stale_in(references) || self.pod.is_stale_in(references)
     }
 
-    /// Somebody else controls the claim. Where everything is retained that is nobody's concern.
+    /// Returns whether another controller controls the claim. Where everything is retained, that
+    /// does not matter.
     pub fn face_another_controller(
         self,
         retention: Retention,
@@ -106,7 +112,8 @@ impl<'a> Owners<'a> {
         retention != Retention::default() && references.iter().any(foreign)
     }
 
-    /// The references that the policy wants, made from those there are: others' stay, in their order; ours follow.
+    /// The references that the policy requires: foreign references first, in their order, then
+    /// those to the set or the pod.
     pub fn desired_references(
         self,
         retention: Retention,
@@ -124,8 +131,8 @@ impl<'a> Owners<'a> {
         after
     }
 
-    /// The one of the two that the policy wants to own the claim. A condemned claim whose pod is gone falls back to the set's fate:
-    /// if `whenDeleted` says so, it goes with the set at last.
+    /// The owner that the policy requires. A condemned claim whose pod is gone is owned by the set
+    /// if `whenDeleted` is Delete.
     fn wanted(self, retention: Retention, in_range: bool) -> Option<Owner<'a>> {
         let condemned = retention.when_scaled == Policy::Delete && !in_range;
         if condemned && !self.pod.uid.is_empty() {
@@ -134,7 +141,7 @@ impl<'a> Owners<'a> {
         (retention.when_deleted == Policy::Delete).then_some(self.set)
     }
 
-    /// The reference is to this very set or pod.
+    /// Returns whether the reference is to this set or pod, by uid.
     pub fn own(self, reference: &OwnerReference) -> bool {
         self.set.matches_uid(reference) || self.pod.matches_uid(reference)
     }

@@ -1,4 +1,4 @@
-//! What the rule wants of a claim, as JSON patch operations.
+//! The rule's changes of a claim, as JSON patch operations.
 
 use super::rule::{Mark, Update, Verdict};
 use crate::{
@@ -20,13 +20,13 @@ pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: P
     if verdict.rescue(claim).is_none() {
         return Action::own(fresh, basis);
     }
-    // The reference to the set is added later where the decision is too old for it: the set may be gone, and the garbage collector
-    // deletes what an absent set owns.
+    // If the decision is too old, the reference to the set is added later: the set may be gone,
+    // and the garbage collector deletes claims whose owner does not exist.
     let late = changes(claim, &update.removals(claim));
     Action::disown(fresh, late, basis)
 }
 
-/// The operations that make the claim what it should be. They hold for the claim as it was seen.
+/// The operations of the update, for the claim as it was read.
 pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
     let mut operations = owner_references::rewrite(&claim.owners, &update.owners);
     operations.extend(match &update.mark {
@@ -38,7 +38,7 @@ pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
     operations
 }
 
-/// For a claim that has one.
+/// The claim must have the marker.
 pub fn without_mark() -> PatchOperation {
     remove(&["annotations", SCALED_WITH])
 }

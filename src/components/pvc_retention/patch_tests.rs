@@ -18,7 +18,7 @@ fn claim(owners: &[&str]) -> Claim {
     wire.into()
 }
 
-/// The kinds of the owners after these operations, and whether the mark is still there.
+/// The kinds of the owners after these operations, and whether the marker is still present.
 fn applied(before: &[&str], operations: Vec<PatchOperation>) -> String {
     let owners: Vec<_> = before.iter().map(|kind| owner(kind)).collect();
     let mut claim =
@@ -32,8 +32,8 @@ fn applied(before: &[&str], operations: Vec<PatchOperation>) -> String {
     kinds.chain(mark).collect::<Vec<_>>().join(" ")
 }
 
-/// What is done to turn the owners `before` into `after`: `own` with what it makes of the claim, or `disown` with what it makes of
-/// it in time, and late.
+/// The action that turns the owners `before` into `after`: `own` with the resulting claim, or
+/// `disown` with the resulting claim if the action is in time, and if it is late.
 fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
     let update = Update {
         owners: claim(after).owners.to_vec(),
@@ -56,7 +56,7 @@ fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
 }
 
 #[test]
-fn what_keeps_a_claim_is_told_apart_from_what_ties_it() {
+fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
     let (pod, set) = (&["Pod"][..], &["StatefulSet"][..]);
     for (before, after, mark, fate, expected) in [
         // Scaled up again.

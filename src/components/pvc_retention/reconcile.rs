@@ -1,4 +1,4 @@
-//! The reconciler: a set is looked at as a whole, so that its claims share one live read of it, however many they are.
+//! The reconciler: processes a set as a whole, so that all its claims share one live read.
 
 use super::{
     NAME, READ_LIMIT,
@@ -20,26 +20,26 @@ use crate::{
 use futures::future::join_all;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-/// Maximum age of the read of a set for its claims to be written by it. The set may be scaled or
+/// Maximum age of the read of a set that a write of its claims rests on. The set may be scaled or
 /// deleted meanwhile.
 const MAX_AGE: Duration = Duration::from_secs(2);
 
-/// What the reconciler works with.
+/// The reconciler of pvc-retention.
 pub struct PvcRetentionReconciler {
-    /// What the watches told.
+    /// The watches, and views for the rule.
     pub caches: Caches,
-    /// One set, live.
+    /// Live reads of one set.
     pub live_sets: Arc<LiveGet<StatefulSet>>,
-    /// Pods, live.
+    /// Live LISTs of pods.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// The writer.
+    /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// What users have been told.
+    /// Events already published.
     pub events: Arc<EventDeduplicator>,
 }
 
 impl PvcRetentionReconciler {
-    /// Puts a set in line whenever something happened that may change the fate of its claims.
+    /// Enqueues a set on every change that may affect the fate of its claims.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
         triggers::listen(&self.caches, queue);
     }
@@ -49,10 +49,11 @@ impl PvcRetentionReconciler {
         metrics::register(metrics, self.caches.clone());
     }
 
-    /// As the API server knows pods and sets right now, where `cached` is what the watches make one think.
+    /// The decisions by live reads of pods and sets. `cached` are the decisions by the watches.
     ///
-    /// The set is read last: a claim is deleted because the set does not want it, so nothing that takes long may lie in between. If
-    /// a pod is created after the pods were read, its ordinal is wanted again, and the set read afterwards says so.
+    /// The set is read last: a claim is deleted because of the set's policy, so no slow call may
+    /// lie between that read and the deletion. If a pod is created after the pods were read, the
+    /// set read afterwards has its ordinal in range.
     async fn confirm(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Judged>, Retry> {
         let members = &cached.members;
         let rivals = Rivals::read(&self.live_sets, name, members).await?;
@@ -81,7 +82,8 @@ impl PvcRetentionReconciler {
         }
     }
 
-    /// The set as the API server knows it right now. If it is gone, going or another one, the watch will tell.
+    /// Reads the set live. If the set is deleted, being deleted or recreated, the watch enqueues
+    /// it.
     async fn live(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Read>, Retry> {
         let set = self.live_sets.read(name, READ_LIMIT).await;
         let set = set.map_err(|error| Retry::new(format!("the set could not be read: {error}")))?;
@@ -96,7 +98,7 @@ impl PvcRetentionReconciler {
         Ok(live?.value)
     }
 
-    /// Does what is wanted of these claims.
+    /// Performs the changes of these claims.
     async fn act<'a>(
         &self,
         judged: &Judged,
@@ -108,7 +110,7 @@ impl PvcRetentionReconciler {
 
     async fn act_on(&self, judged: &Judged, (member, verdict): Work<'_>) -> Result<(), Retry> {
         let (claim, name) = (&member.claim, &member.name);
-        // Nothing is written by what only the watches show.
+        // The watches alone justify no write.
         let Some(proof) = judged.proof else {
             return Ok(());
         };
@@ -127,8 +129,8 @@ impl PvcRetentionReconciler {
         applied.settled()
     }
 
-    /// Tells what is news.
-    fn tell(&self, name: &ObjectName, judged: &Judged) {
+    /// Publishes Events that have not been published.
+    fn publish(&self, name: &ObjectName, judged: &Judged) {
         let verdicts = judged.members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
             let announcement = announcement(name, member, verdict.fate)?;
@@ -152,11 +154,11 @@ impl PvcRetentionReconciler {
     }
 }
 
-/// Why a claim is deleted by us: log field and metric label.
+/// Reason of a deletion by Volume Warden: log field and metric label.
 const SCALED_AWAY: &str = "ScaledAway";
 
 impl PvcRetentionReconciler {
-    /// The set's claims, and what becomes of each by the watches. Nothing where the set is not managed.
+    /// The set's claims and their fates by the watches. `None` if the set is not managed.
     fn look(&self, name: &ObjectName) -> Option<Judged> {
         let set = self.caches.sets.read().get(name)?;
         let cached = managed(StatefulSet::clone(&set), None)?;
@@ -164,7 +166,7 @@ impl PvcRetentionReconciler {
         Some(cached.judge(name, members, &self.caches.pods.read()))
     }
 
-    /// Neither the cached pods nor their absence can have a claim deleted here, so they are not read live.
+    /// Pods are not read live: here neither cached pods nor their absence can lead to a deletion.
     async fn rescue(&self, name: &ObjectName) -> Result<(), Retry> {
         let Some(cached) = self.look(name) else {
             return Ok(());
@@ -198,7 +200,7 @@ impl PvcRetentionReconciler {
             judged = confirmed;
         }
         let acted = self.act(&judged, judged.others()).await;
-        self.tell(name, &judged);
+        self.publish(name, &judged);
         acted
     }
 }

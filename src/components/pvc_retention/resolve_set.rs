@@ -1,4 +1,5 @@
-//! Which set a claim is of: its name may be read in several ways, and when in doubt the claim is nobody's.
+//! Resolves the set of a claim. The claim's name may have several readings; if the set is not
+//! certain, the claim belongs to none.
 //!
 //! **Source.** `getPersistentVolumeClaims` in `pkg/controller/statefulset/stateful_set_utils.go` of
 //! Kubernetes 1.34: every claim that the StatefulSet controller creates has all `matchLabels` of
@@ -10,10 +11,11 @@ use crate::objects::{
     stateful_set::{Label, Reading, readings},
 };
 
-/// A claim whose name can be read in more ways is no set's: each reading costs a live read.
+/// Maximum number of readings of a claim's name: each costs a live read. A claim with more belongs
+/// to no set.
 pub const READINGS: usize = 32;
 
-/// A set that exists and makes claims of this name.
+/// A set that exists and creates claims of this name.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a, T> {
     /// How the claim's name is read.
@@ -22,7 +24,7 @@ pub struct Candidate<'a, T> {
     pub set: T,
 }
 
-/// Whether the name can be read in several ways, so that it alone does not say which set the claim is of.
+/// Returns whether the name has several readings, so that it alone does not identify the set.
 pub fn is_ambiguous(claim: &str) -> bool {
     readings(claim).nth(1).is_some()
 }
@@ -32,11 +34,11 @@ pub fn is_ambiguous(claim: &str) -> bool {
 ///
 /// A name with one reading decides, as in Kubernetes. An ambiguous name needs evidence: a pod that
 /// mounts the claim; else labels of the claim that include all `matchLabels` of the set; else an
-/// owner reference to the set, or its mark. Labels are no evidence for a set without `matchLabels`.
-/// Two pods that mount the claim decide nothing; where the labels fit several sets, the owner
-/// decides.
+/// owner reference to the set, or its mark. Labels are no evidence for a set without
+/// `matchLabels`. Two pods that mount the claim decide nothing; where the labels fit several sets,
+/// the owner decides.
 ///
-/// The answer is only as good as `candidates`: a set that a cache does not know yet, or that could
+/// The result is only as good as `candidates`: a set that a cache does not know yet, or that could
 /// not be read, may be the right one.
 pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
     name: &str,
@@ -68,7 +70,7 @@ fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
     !wanted.is_empty() && wanted.iter().all(|label| labels.contains(label))
 }
 
-/// The set was found to be the claim's before, by Volume Warden or by Kubernetes.
+/// Returns whether Volume Warden or Kubernetes assigned the claim to the set before.
 fn owns(set: &StatefulSet, claim: &Claim) -> bool {
     let refers = claim.owners.iter().any(|owner| *owner.uid == *set.uid);
     refers || claim.scaled_with.as_ref() == Some(&set.uid)

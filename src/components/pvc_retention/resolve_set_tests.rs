@@ -1,4 +1,4 @@
-//! What decides which set a claim is of.
+//! Tests of how the set of a claim is resolved.
 
 use super::*;
 use crate::objects::{claim::ClaimWire, stateful_set::StatefulSetWire};
@@ -36,7 +36,8 @@ fn claim(name: &str, has: &str) -> Claim {
     wire.into()
 }
 
-/// The uid of the set that is chosen. `sets` are `uid: matchLabels`; the pods of `mounting` mount the claim.
+/// The uid of the set that is chosen. `sets` are `uid: matchLabels`; the pods of `mounting` mount
+/// the claim.
 fn chosen(name: &str, sets: &[(&str, &str)], has: &str, mounting: &[&str]) -> Option<String> {
     let candidates = sets.iter().map(|(uid, labels)| Candidate {
         reading: readings(name).next().expect("a reading"),
@@ -47,7 +48,8 @@ fn chosen(name: &str, sets: &[(&str, &str)], has: &str, mounting: &[&str]) -> Op
     found.map(|each| each.set.uid.to_string())
 }
 
-/// In-tree goes by the name, whatever the labels: claims that were restored or created by hand are adopted.
+/// In-tree decides by the name, whatever the labels: claims that were restored or created by hand
+/// are adopted.
 #[test]
 fn a_name_with_one_reading_decides() {
     for (labels, has) in [
@@ -68,14 +70,14 @@ fn an_ambiguous_name_needs_evidence() {
     let (expressions, both) = (("e", ""), ("b", "app=x tier=db"));
     for (sets, has, mounting, expected) in [
         (vec![], "app=x", vec![], None),
-        // The labels of one set, which is there alone.
+        // The labels of the only set.
         (vec![x], "app=x", vec![], Some("x")),
         (vec![x], "", vec![], None),
         (vec![x], "app=other", vec![], None),
         (vec![x], "tier=db", vec![], None),
         (vec![both], "app=x", vec![], None),
         (vec![both], "app=x tier=db", vec![], Some("b")),
-        // A pod says more than labels.
+        // A pod takes precedence over labels.
         (vec![x], "", vec!["x"], Some("x")),
         (vec![x], "app=other", vec!["x"], Some("x")),
         (vec![x, y], "app=y", vec!["x"], Some("x")),
@@ -85,12 +87,12 @@ fn an_ambiguous_name_needs_evidence() {
         (vec![x, y], "app=y", vec![], Some("y")),
         (vec![x, y], "app=z", vec![], None),
         (vec![x, both], "app=x tier=db", vec![], None),
-        // Labels do not speak for a set that has none, nor against it.
+        // Labels are no evidence for or against a set without `matchLabels`.
         (vec![expressions], "app=x", vec![], None),
         (vec![expressions], "", vec![], None),
         (vec![expressions], "", vec!["e"], Some("e")),
         (vec![expressions, y], "app=y", vec![], Some("y")),
-        // What was decided before stays decided, so that the policy can be taken back.
+        // An earlier decision remains, so that its writes can be reverted.
         (vec![x], "owner:x", vec![], Some("x")),
         (vec![x], "mark:x", vec![], Some("x")),
         (vec![x, y], "owner:x", vec![], Some("x")),
@@ -109,7 +111,7 @@ fn an_ambiguous_name_needs_evidence() {
 
 /// Such a claim would cost too many reads.
 #[test]
-fn a_name_with_too_many_readings_is_no_sets() {
+fn a_name_with_too_many_readings_belongs_to_no_set() {
     let name = |readings: usize| format!("{}c-0", "a-".repeat(readings));
     assert_eq!(readings(&name(READINGS)).count(), READINGS);
     let chosen = |name: &str| chosen(name, &[("x", "app=x")], "app=x", &["x"]);

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-/// The sets other than the one in hand that the names of its claims may mean, as far as they exist.
+/// The existing sets, other than the one being processed, that the names of its claims may mean.
 pub(super) struct Rivals(HashMap<ObjectName, Arc<StatefulSet>>);
 
 impl Rivals {
@@ -43,7 +43,7 @@ impl Rivals {
         Ok(Self(read.into_iter().flatten().collect()))
     }
 
-    /// Whether one of them creates claims of this name too.
+    /// Returns whether one of these sets creates claims of this name too.
     pub(super) fn contest(&self, member: &Member) -> bool {
         readings(&member.name.name).any(|reading| {
             let set = ObjectName::new(member.name.namespace.clone(), reading.set);
@@ -52,7 +52,7 @@ impl Rivals {
         })
     }
 
-    /// Those of `members` that are the claims of `set` although these sets exist.
+    /// The `members` that belong to `set` although these sets exist.
     pub(super) fn leave(
         &self,
         name: &ObjectName,

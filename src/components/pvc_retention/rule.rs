@@ -1,4 +1,4 @@
-//! The rule: what becomes of one claim of a StatefulSet.
+//! The rule: decides the fate of one claim of a StatefulSet.
 
 use super::ownership::{Owner, Owners};
 use crate::objects::{
@@ -8,18 +8,18 @@ use crate::objects::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use strum::{IntoStaticStr, VariantArray};
 
-/// What the rule looks at.
+/// Input of the rule.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// Name of the set that makes claims of this name.
+    /// Name of the set that creates claims of this name.
     pub set_name: &'a str,
     /// That set.
     pub set: &'a StatefulSet,
     /// `<set>-<ordinal>`
     pub pod_name: &'a str,
-    /// What is to become of its claims.
+    /// The set's retention policy.
     pub retention: Retention,
     /// The claim's ordinal.
     pub ordinal: u32,
@@ -27,87 +27,88 @@ pub struct View<'a> {
     pub place: PodSlot<'a>,
 }
 
-/// Where the pod `<set>-<ordinal>` is to be.
+/// The pod `<set>-<ordinal>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodSlot<'a> {
-    /// There is none.
+    /// No such pod exists.
     Vacant,
-    /// There is one, but the set does not control it (yet).
+    /// The pod exists, but the set does not control it (yet).
     NotOwned,
-    /// The set's, by its uid.
+    /// The set controls the pod, whose uid is given.
     Owned(&'a str),
 }
 
-/// What becomes of a claim as things are. The names are event reasons, log fields and metric labels.
+/// Fate of a claim. The names are Event reasons, log fields and metric labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Fate {
-    /// It outlives set and pod.
+    /// The claim is kept when the set or the pod is deleted.
     Retained,
-    /// The garbage collector deletes it after the set.
+    /// The garbage collector deletes the claim after the set.
     DeletedWithSet,
-    /// The garbage collector deletes it after its condemned pod.
+    /// The garbage collector deletes the claim after its condemned pod.
     DeletedWithPod,
-    /// It belongs to an earlier set or pod of that name: hands off, the garbage collector knows what to do.
+    /// The claim is owned by an earlier set or pod of that name. It is left to the garbage
+    /// collector.
     StaleOwner,
-    /// Somebody else controls it: hands off.
+    /// Another controller controls the claim, so it is left unchanged.
     ConflictingController,
-    /// Scaled away, without a pod and without our mark: it may have been put there for later, or be of days when the policy was
-    /// Retain. Nobody deletes it.
+    /// The claim is out of range, without a pod and without the marker, so it is kept: it may have
+    /// been created for later use, or while the policy was Retain.
     ScaledDownUnmarked,
-    /// It is being deleted, and no pod can be created before it is gone.
+    /// The claim is being deleted, and no pod can be created before it is gone.
     PodBlockedByClaim,
-    /// It is being deleted.
+    /// The claim is being deleted.
     Terminating,
 }
 
 impl Fate {
-    /// For events, the log and the metrics.
+    /// Name in Events, logs and metrics.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What the rule answers.
+/// Decision of the rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What becomes of the claim once the step is done.
+    /// Fate of the claim once the step is done.
     pub fate: Fate,
-    /// What is to be done for it.
+    /// The required step.
     pub step: Step,
 }
 
-/// What is to be done with a claim.
+/// Step on a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing.
+    /// No action.
     Leave,
-    /// Change what it says of itself.
+    /// Update the claim's metadata.
     Update(Update),
-    /// Delete it: it was scaled away and its pod was gone before it could be told to go with it.
+    /// Delete the claim: its pod was scaled down and deleted before it could become the owner.
     Delete,
 }
 
-/// The claim as it should be.
+/// Desired metadata of the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// All owner references.
     pub owners: Vec<OwnerReference>,
-    /// Our mark.
+    /// Volume Warden's marker.
     pub mark: Mark,
 }
 
-/// What to do with the mark that says that the claim may be deleted once it is scaled away.
+/// Change of the marker that permits the deletion of the claim once it is out of range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// As it is.
+    /// Unchanged.
     Leave,
-    /// With this uid, the set's.
+    /// Present, with this uid of the set.
     Put(Box<str>),
-    /// Not there.
+    /// Absent.
     Remove,
 }
 
-/// What becomes of the claim, and what to do for it.
+/// Decides the fate of the claim and the step to take.
 pub fn decide(view: &View<'_>) -> Verdict {
     let claim = view.claim;
     let owners = view.owners();
@@ -152,7 +153,7 @@ fn leave(fate: Fate) -> Verdict {
 }
 
 impl Update {
-    /// The part of the update that only removes: nothing by which the claim could be deleted is added.
+    /// The part of the update that only removes: it adds nothing that could delete the claim.
     pub fn removals(&self, claim: &Claim) -> Self {
         let stays = |owner: &&OwnerReference| self.owners.contains(owner);
         Self {
@@ -166,8 +167,9 @@ impl Update {
 }
 
 impl Verdict {
-    /// The update that keeps a claim which the garbage collector, or Volume Warden by its mark, would delete otherwise: a reference
-    /// or the mark has to be removed, and the claim is not to follow its pod.
+    /// The update that keeps a claim which the garbage collector, or Volume Warden by its marker,
+    /// would delete otherwise: a reference or the marker is removed, and the claim is not to be
+    /// deleted with its pod.
     pub fn rescue(&self, claim: &Claim) -> Option<&Update> {
         let Step::Update(update) = &self.step else {
             return None;
@@ -177,7 +179,8 @@ impl Verdict {
         (removes && self.fate != Fate::DeletedWithPod).then_some(update)
     }
 
-    /// Whether it rests on whether a pod exists, so that the pods have to be read live before it is carried out.
+    /// Returns whether the step depends on the existence of a pod, so that it requires a live read
+    /// of the pods.
     pub fn rests_on_pods(&self) -> bool {
         self.fate == Fate::DeletedWithPod && self.step != Step::Leave
     }
@@ -204,14 +207,15 @@ impl<'a> View<'a> {
             .face_another_controller(self.retention, &self.claim.owners)
     }
 
-    /// Its pod was scaled away under a policy that deletes, and is gone.
+    /// The claim's pod was scaled down with `whenScaled: Delete`, and is gone.
     fn is_left_behind(&self) -> bool {
         self.retention.when_scaled == Policy::Delete
             && !self.in_range()
             && self.place == PodSlot::Vacant
     }
 
-    /// By our mark, and because nobody but the set owns it: the garbage collector too would keep it for any other owner.
+    /// Permitted by the marker, and because only the set owns the claim: the garbage collector too
+    /// keeps a claim that has another owner.
     fn may_be_deleted(&self) -> bool {
         let owners = self.owners();
         self.is_marked()

@@ -1,17 +1,17 @@
-//! What the reconciler looks at.
+//! Keys of the work queue.
 
 use crate::{cluster::WorkQueue, objects::ObjectName};
 use std::fmt;
 
-/// A set, in two parts, each with a key of its own in the queue.
+/// A set has two parts, each with its own key in the queue.
 ///
-/// The policy of a set may have to wait, for a LIST of pods and for a turn among other writes. If the set is scaled up again
-/// meanwhile, its condemned claims must not wait for that.
+/// The policy part may have to wait for a LIST of pods and for other writes. If the set is scaled
+/// up again meanwhile, its condemned claims must not wait for that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Claims of this set that have to be kept: references and marks removed. It takes one read of the set.
+    /// Keeps claims of this set: removes references and markers. Requires one read of the set.
     Rescue(ObjectName),
-    /// Everything else that the policy of this set wants.
+    /// All other changes that the policy of this set requires.
     Policy(ObjectName),
 }
 
@@ -23,7 +23,7 @@ impl Subject {
 }
 
 impl WorkQueue<Subject> {
-    /// Puts both parts of this set in line.
+    /// Enqueues both parts of this set.
     pub fn add_set(&self, set: &ObjectName) {
         self.add_urgent(Subject::Rescue(set.clone()));
         self.add(Subject::Policy(set.clone()));

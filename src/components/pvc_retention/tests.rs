@@ -1,8 +1,10 @@
-//! The rows of upstream's table tests, by their number in Kubernetes' own order, and what they leave out.
+//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases
+//! missing there.
 //!
-//! A reference is written as whose it is, and how it differs from one of ours: `set` is the set's, `pod` the pod's, `cm` a ConfigMap's,
-//! `peer` another set's. `~` has no controller flag, `-` has `controller: false`, `+` has `controller: true` where that is not usual,
-//! `?` has another uid, `!` an empty one, `@` another apiVersion.
+//! A reference is written as its owner, and how it differs from one that Volume Warden writes:
+//! `set` is the set, `pod` the pod, `cm` a ConfigMap, `peer` another set. `~` has no controller
+//! flag, `-` has `controller: false`, `+` has `controller: true` where that is not usual, `?` has
+//! another uid, `!` an empty one, `@` another apiVersion.
 
 use super::{
     caches::mounts,
@@ -56,7 +58,7 @@ fn reference(text: &str) -> OwnerReference {
         "namesake" => ("v1", "ConfigMap", "web", "namesake-uid", false),
         other => unreachable!("no such owner: {other}"),
     };
-    let ours = controls.then_some(true);
+    let controller = controls.then_some(true);
     OwnerReference {
         api_version: if marks.contains('@') {
             "apps/v1beta1"
@@ -75,9 +77,9 @@ fn reference(text: &str) -> OwnerReference {
             () if marks.contains('~') => None,
             () if marks.contains('-') => Some(false),
             () if marks.contains('+') => Some(true),
-            () => ours,
+            () => controller,
         },
-        block_owner_deletion: ours,
+        block_owner_deletion: controller,
     }
 }
 
@@ -135,7 +137,8 @@ impl Case {
 
 const MEMBER: PodSlot<'static> = PodSlot::Owned("pod-uid");
 
-/// What is written on a claim with these owners while its pod is there; nothing where it is as it should be. The mark is left out.
+/// The update of a claim with these owners while its pod exists, without the marker; nothing if
+/// the claim is up to date.
 fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<OwnerReference>> {
     let changes = if in_range {
         marked("set-uid")
@@ -169,7 +172,7 @@ fn leaves(letters: &'static str, in_range: bool, owners: &str) -> bool {
 
 /// STS-15, 16, 17, 19, 28, 30.
 #[test]
-fn a_claim_matches_its_policy_or_is_made_to() {
+fn a_claim_is_updated_to_its_policy() {
     assert!(leaves("rr", true, ""), "STS-15");
     assert_eq!(
         written("rd", true, ""),
@@ -180,7 +183,8 @@ fn a_claim_matches_its_policy_or_is_made_to() {
     assert_eq!(written("rr", true, "set"), Some(references("")), "STS-28");
 }
 
-/// STS-20..27: what in-tree calls a stale claim is one that is left to the garbage collector here. No claim, none that is stale.
+/// STS-20..27: a claim that in-tree calls stale is left to the garbage collector. A missing claim
+/// is not stale.
 #[test]
 fn claims_of_another_pod_are_stale() {
     let unborn = Owner { uid: "", ..POD };
@@ -208,7 +212,7 @@ fn an_object_is_named_by_kind_and_name() {
 
 /// STS-61..66: of eight combinations exactly one is right.
 #[test]
-fn of_all_combinations_one_is_as_it_should_be() {
+fn exactly_one_combination_is_up_to_date() {
     for (letters, in_range, right, row) in [
         ("rr", true, "", "STS-61"),
         ("rr", false, "", "STS-61"),
@@ -234,8 +238,8 @@ fn of_all_combinations_one_is_as_it_should_be() {
 
 /// STS-67..74.
 #[test]
-fn odd_references_are_seen_for_what_they_are() {
-    for (letters, in_range, owners, as_it_should_be, row) in [
+fn unusual_references_are_recognized() {
+    for (letters, in_range, owners, up_to_date, row) in [
         ("dd", false, "pod", true, "STS-67"),
         ("dd", false, "pod~", false, "STS-68"),
         ("dd", false, "pod?", true, "STS-69"),
@@ -245,11 +249,11 @@ fn odd_references_are_seen_for_what_they_are() {
         ("rd", true, "set?", true, "STS-73"),
         ("rd", true, "set peer", false, "STS-74"),
     ] {
-        assert_eq!(leaves(letters, in_range, owners), as_it_should_be, "{row}");
+        assert_eq!(leaves(letters, in_range, owners), up_to_date, "{row}");
     }
 }
 
-/// STS-72 and observation E4: what in-tree writes for ever is repaired once.
+/// STS-72 and observation E4: a reference that in-tree writes forever is repaired once.
 #[test]
 fn a_reference_with_another_api_version_is_repaired() {
     for owners in ["set@", "set@~", "set@ set"] {
@@ -259,9 +263,10 @@ fn a_reference_with_another_api_version_is_repaired() {
     assert_eq!(written("rr", true, "set@"), Some(references("")));
 }
 
-/// STS-75..80: from every combination to the one of the table, others' references first and in their order.
+/// STS-75..80: from every combination to the one of the table, foreign references first, in their
+/// order.
 #[test]
-fn every_combination_is_put_right() {
+fn every_combination_is_repaired() {
     for (letters, in_range, own_after, row) in [
         ("rr", true, "", "STS-75"),
         ("rd", true, "set", "STS-76"),
@@ -285,7 +290,7 @@ fn every_combination_is_put_right() {
 
 /// STS-81..87.
 #[test]
-fn others_are_left_alone_and_ours_repaired() {
+fn foreign_references_are_kept_and_own_ones_repaired() {
     for (letters, in_range, before, after, row) in [
         ("dd", false, "pod set cm+", "cm+", "STS-81"),
         ("dd", true, "set cm", "set cm", "STS-82"),
@@ -301,7 +306,7 @@ fn others_are_left_alone_and_ours_repaired() {
 
 /// STS-88.
 #[test]
-fn a_uid_means_an_object_whatever_else_is_said() {
+fn a_uid_identifies_an_object() {
     for (owner, meant) in [
         ("set", true),
         ("set~", true),
@@ -311,13 +316,13 @@ fn a_uid_means_an_object_whatever_else_is_said() {
     ] {
         assert_eq!(SET.matches_uid(&reference(owner)), meant, "{owner}");
     }
-    let nobody = Owner { uid: "", ..SET };
-    assert!(!nobody.matches_uid(&reference("set!")));
+    let absent = Owner { uid: "", ..SET };
+    assert!(!absent.matches_uid(&reference("set!")));
 }
 
 /// STS-89..99.
 #[test]
-fn another_controller_is_told_from_others() {
+fn another_controller_is_distinguished_from_other_owners() {
     let rows = [
         ("cm+", true),
         ("cm-", false),
@@ -339,15 +344,15 @@ fn another_controller_is_told_from_others() {
         }
         assert!(
             !contested("rr"),
-            "STS-{}: where all is retained it is nobody's concern",
+            "STS-{}: ignored where everything is retained",
             row + 89
         );
     }
 }
 
-/// STS-100..109: a reference of ours that does not control is not good enough, whichever policy wants it.
+/// STS-100..109: a reference to the set or the pod must be a controller, under every policy.
 #[test]
-fn our_own_references_control() {
+fn own_references_are_controllers() {
     for (row, (letters, in_range, owners, repaired)) in [
         ("dd", false, "set pod", "pod"),
         ("dd", false, "set pod~", "pod"),
@@ -407,7 +412,8 @@ fn a_pod_that_mounts_the_claim_is_known() {
     }
 }
 
-/// The claims of ordinals without a pod follow `whenDeleted`, and those that point to a pod that is gone are the garbage collector's.
+/// The claims of ordinals without a pod follow `whenDeleted`, and those that refer to a deleted
+/// pod are left to the garbage collector.
 #[test]
 fn ordinals_without_a_pod_follow_the_policy_too() {
     for (letters, in_range, owners, fate, after) in [
@@ -457,9 +463,9 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
     }
 }
 
-/// The mark comes and goes with the policy, and says nothing once the ordinal is out of range.
+/// The marker follows the policy, and does not change once the ordinal is out of range.
 #[test]
-fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
+fn the_marker_is_set_in_range_under_a_policy_that_deletes() {
     let unmarked = json!({});
     for (letters, in_range, owners, changes, mark) in [
         (
@@ -502,7 +508,8 @@ fn the_mark_is_of_days_in_range_under_a_policy_that_deletes() {
     }
 }
 
-/// Deleted by us: only scaled away under a policy that deletes, with the pod gone, with this very set's mark, with no other owner.
+/// Volume Warden deletes a claim only if it was scaled down under a policy that deletes, with the
+/// pod gone, with this set's marker, with no other owner.
 #[test]
 fn only_a_marked_claim_without_pod_and_range_is_deleted() {
     let base = || ("dd", false, PodSlot::Vacant, "set", marked("set-uid"));
@@ -545,7 +552,7 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
             ("dd", false, MEMBER, "set", marked("set-uid")),
         ),
         (
-            "somebody's pod is there",
+            "a pod without the set exists",
             ("dd", false, PodSlot::NotOwned, "set", marked("set-uid")),
         ),
         ("no mark", ("dd", false, PodSlot::Vacant, "set", json!({}))),

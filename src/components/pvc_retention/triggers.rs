@@ -1,4 +1,4 @@
-//! What wakes a set: whatever may change the fate of one of its claims.
+//! The changes that enqueue a set.
 
 use super::{
     caches::{Caches, named_by},
@@ -16,7 +16,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Puts a set in line whenever something happened to it, to a pod of it or to a claim of it.
+/// Enqueues a set when it, one of its pods or one of its claims changes.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     let (line, others) = (queue.clone(), caches.clone());
     let said = AtomicBool::new(false);
@@ -46,7 +46,8 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
 }
 
 impl Caches {
-    /// Sets that make claims of the same names: whose those are may have changed with one of them.
+    /// Sets that create claims of the same names: a change of one set may change the owner of
+    /// claims.
     fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> Vec<ObjectName> {
         let claims = self.claims.read();
         let shared = named_by(name, set, &claims).flat_map(sets_named_by);
@@ -58,8 +59,9 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
     readings(&claim.name).map(|reading| ObjectName::new(claim.namespace.clone(), reading.set))
 }
 
-/// The set that a pod's name says, when the pod came, went, or became another. What it does meanwhile decides nothing. Also when it is
-/// not the set's (any more): as long as it is there, the claim of its ordinal is not scaled away for good.
+/// The set in a pod's name, when the pod was created, deleted or recreated, or its owner changed.
+/// Other changes of a pod do not matter. The set is returned even if it does not control the pod:
+/// as long as the pod exists, the claim of its ordinal is kept.
 fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);
@@ -67,8 +69,8 @@ fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
     Some(ObjectName::new(change.name.namespace.clone(), set))
 }
 
-/// The binder's writes, for instance, do not. A finalizer's are ours too, and while the watch has not told of one, the claim was left
-/// alone: so it is looked at when the watch does.
+/// Writes of the binder, for example, do not. Volume Warden writes finalizers too, and leaves the
+/// claim unchanged until the watch shows that write. Therefore a change of finalizers counts.
 fn concerns_us(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
@@ -86,13 +88,15 @@ fn concerns_us(change: &Change<'_, Claim>) -> bool {
     looked_at(old) != looked_at(new)
 }
 
-/// An API server that does not know the policy drops it from every set, without a word to whoever wrote it.
+/// Logs once that the API server does not know the policy: such a server silently drops the field
+/// from every set.
 fn say_once_if_dropped(change: &Change<'_, StatefulSet>, said: &AtomicBool) {
     let dropped = change.new.is_some_and(|set| set.retention.is_none());
     if dropped && !said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             set = %change.name,
-            "the API server drops spec.persistentVolumeClaimRetentionPolicy, so pvc-retention does nothing for sets without it"
+            "the API server drops spec.persistentVolumeClaimRetentionPolicy, so \
+             pvc-retention does nothing for sets without it"
         );
     }
 }

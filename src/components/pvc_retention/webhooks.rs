@@ -1,8 +1,8 @@
-//! The webhook at admission: a claim that the StatefulSet controller creates has its owner from birth, and is not created at all for a
-//! set that is gone.
+//! The webhook: sets the owner of a claim that the StatefulSet controller creates, and refuses a
+//! claim of a deleted set.
 //!
-//! A claim without an owner would be leaked by a set that is deleted before the reconciler comes by; and the controller, working from
-//! what it last heard, creates claims even after their set is gone.
+//! A set that is deleted before the reconciler processes it would leak a claim without an owner.
+//! The controller, working from a stale cache, creates claims even after their set is deleted.
 
 mod ask;
 
@@ -23,13 +23,14 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Who creates the claims of sets: the controller's own service account, or that of all controllers where kube-controller-manager
-/// runs without one for each.
+/// Users that create the claims of sets: the controller's own service account, or that of all
+/// controllers where kube-controller-manager runs without one for each.
 const MAKERS: [&str; 2] = [
     "system:serviceaccount:kube-system:statefulset-controller",
     "system:kube-controller-manager",
 ];
-/// The StatefulSet controller may still create claims for a set that went so long ago, having not heard the end of it.
+/// How long a deleted set is remembered: the StatefulSet controller may still create claims for it
+/// from a stale cache.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 pub(super) const CREATE_CLAIM: &[Rule] = &[Rule {
@@ -38,13 +39,14 @@ pub(super) const CREATE_CLAIM: &[Rule] = &[Rule {
     subresource: "",
 }];
 
-/// By the StatefulSet controller, or by some controller in the name of all of them.
+/// Returns whether the request is from the StatefulSet controller, or from a controller with the
+/// identity of all controllers.
 pub(super) fn is_made_for_a_set(request: &Request) -> bool {
     MAKERS.contains(&&*request.user_info.username)
 }
 
-/// The webhook for claims that the StatefulSet controller creates. `namespace` is the only one that is looked after, where there is
-/// one.
+/// The webhook for claims that the StatefulSet controller creates. With `namespace`, only claims
+/// of that namespace are managed.
 pub fn hook(
     sets: &Arc<Feed<StatefulSet>>,
     live: &Arc<LiveGet<StatefulSet>>,
@@ -97,24 +99,25 @@ impl ClaimWebhook {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);
         if claim.controller().is_some() {
-            // Another controller's, which acts in the name of kube-controller-manager: an ephemeral volume's, for instance.
+            // Created by another controller of kube-controller-manager, for example for an
+            // ephemeral volume.
             return Ok(Answer::Allow);
         }
         let readings: Vec<_> = readings(&name).collect();
         if readings.is_empty() || readings.len() > READINGS {
             return Ok(Answer::Allow);
         }
-        let caches = self.told(&request.namespace, &readings);
+        let caches = self.cached_sets(&request.namespace, &readings);
         Ok(
             match resolve_set(&name, &claim, caches.clone(), |_| false) {
-                // Nothing can be leaked, so nobody has to be asked.
-                Some(told) if readings.len() == 1 && !deletes_with_set(&told.set) => {
-                    stamp(&told, &claim)
+                // Nothing can be leaked, so no live read is needed.
+                Some(found) if readings.len() == 1 && !deletes_with_set(&found.set) => {
+                    stamp(&found, &claim)
                 }
                 // Nothing is written, so it does not matter whether the claim is another set's.
-                Some(told) if retains_all(&told.set) => Answer::Allow,
-                Some(told) if readings.len() == 1 => {
-                    self.confirm(request, &name, &claim, told).await
+                Some(found) if retains_all(&found.set) => Answer::Allow,
+                Some(found) if readings.len() == 1 => {
+                    self.confirm(request, &name, &claim, found).await
                 }
                 _ => self.ask(request, &name, &claim, &caches).await,
             },
@@ -126,42 +129,43 @@ impl ClaimWebhook {
         only.is_some_and(|only| *only != request.namespace)
     }
 
-    /// As the API server knows the set right now.
+    /// Answers by a live read of the set.
     async fn confirm(
         &self,
         request: &Request,
         name: &str,
         claim: &Claim,
-        told: Found<'_>,
+        found: Found<'_>,
     ) -> Answer {
-        let set = ObjectName::new(request.namespace.as_str(), told.reading.set);
+        let set = ObjectName::new(request.namespace.as_str(), found.reading.set);
         match self.live.get(&set, request.call_budget).await {
-            Ok(Some(live)) if live.makes(told.reading.template) => {
+            Ok(Some(live)) if live.makes(found.reading.template) => {
                 let set = live.into();
-                stamp(&Found { set, ..told }, claim)
+                stamp(&Found { set, ..found }, claim)
             }
             Ok(_) if !made_by_it(request) => Answer::Allow,
             Ok(_) => Answer::deny(format!(
-                "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: nothing would delete it",
-                told.reading.set
+                "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: \
+                 nothing would delete it",
+                found.reading.set
             )),
             Err(error) if self.sets.read().get(&set).is_some() => {
-                tracing::warn!(%set, %error, "not read live; the claim is stamped as the watch told");
-                stamp(&told, claim)
+                tracing::warn!(%set, %error, "not read live; the claim is stamped by the watch");
+                stamp(&found, claim)
             }
             Err(_) if !made_by_it(request) => Answer::Allow,
-            // Gone, as far as is known: without a stamp it would be leaked, and if a set of that name is new, it would lose its claim
-            // by that stamp. The controller tries again.
+            // The set is deleted by the watch: without a stamp the claim would be leaked, and with
+            // one a new set of that name would lose its claim. The controller retries.
             Err(error) => Answer::deny(format!(
-                "statefulset \"{}\" is gone as far as is known, and could not be read: {error}. Its claim \"{name}\" is not created \
-                 before that is known for sure",
-                told.reading.set
+                "statefulset \"{}\" is gone by the watch, and could not be read: {error}. Its \
+                 claim \"{name}\" is not created until a read succeeds",
+                found.reading.set
             )),
         }
     }
 
-    /// The sets that make claims of this name, by the watch or by what went less than a minute ago.
-    fn told<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
+    /// The sets that create claims of this name, by the watch or deleted less than a minute ago.
+    fn cached_sets<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
         let set = |name| {
             let caches = self.sets.read().get(&name);
             caches.or_else(|| self.recently_deleted.get(&name))
@@ -174,7 +178,7 @@ impl ClaimWebhook {
     }
 }
 
-/// By the StatefulSet controller, and by nobody else of kube-controller-manager.
+/// Returns whether the request is from the StatefulSet controller itself.
 fn made_by_it(request: &Request) -> bool {
     request.user_info.username == MAKERS[0]
 }
@@ -184,18 +188,18 @@ fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<Found<'_>> {
         .then_some(Candidate { reading, set })
 }
 
-/// A claim without a stamp would be leaked by it.
+/// Returns whether the set would leak a claim without a stamp.
 fn deletes_with_set(set: &StatefulSet) -> bool {
     let retention = set.retention.filter(|_| !set.orphaning);
     retention.is_some_and(|retention| retention.when_deleted == Policy::Delete)
 }
 
-/// Nothing is written on its claims.
+/// Returns whether the policy requires no write on the set's claims.
 fn retains_all(set: &StatefulSet) -> bool {
     set.orphaning || set.retention.unwrap_or_default() == Retention::default()
 }
 
-/// What the reconciler would write, from birth. The pod is created after its claims.
+/// Writes at creation what the reconciler would write. The pod is created after its claims.
 fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
     let (reading, set) = (found.reading, &found.set);
     let Some(retention) = set.retention.filter(|_| !set.orphaning) else {

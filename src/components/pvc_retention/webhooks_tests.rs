@@ -1,4 +1,4 @@
-//! What the webhook answers when the API server does not, and to whom.
+//! Answers of the webhook when a live read fails, by user.
 
 use super::*;
 use crate::{objects::stateful_set::StatefulSetWire, telemetry::Metrics};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const CONTROLLER: &str = MAKERS[0];
 const ALL_CONTROLLERS: &str = MAKERS[1];
 
-/// Deletes its claims with it.
+/// A set that deletes its claims.
 fn set() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "ns", "name": "web", "uid": "set-uid"},
@@ -24,14 +24,14 @@ fn wire() -> StatefulSetWire {
 }
 
 /// A webhook before an API server that answers every GET with this.
-fn webhook(told: Vec<StatefulSetWire>, code: u16, answer: &Value) -> ClaimWebhook {
+fn webhook(cached: Vec<StatefulSetWire>, code: u16, answer: &Value) -> ClaimWebhook {
     let answer = answer.clone();
-    door_before(told, move |_| (code, answer.clone()))
+    door_before(cached, move |_| (code, answer.clone()))
 }
 
 /// A webhook before an API server that answers the GET of each set, by its name, like this.
 fn door_before(
-    told: Vec<StatefulSetWire>,
+    cached: Vec<StatefulSetWire>,
     answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
 ) -> ClaimWebhook {
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -44,7 +44,7 @@ fn door_before(
     let client = Client::new(service, "default");
     let metrics = Arc::new(Metrics::new());
     ClaimWebhook {
-        sets: Feed::filled(told),
+        sets: Feed::filled(cached),
         live: LiveGet::namespaced(metrics, &client),
         recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
         namespace: None,
@@ -90,9 +90,9 @@ async fn review(webhook: &ClaimWebhook, user: &str, metadata: Value) -> Reviewed
 }
 
 #[tokio::test]
-async fn what_is_known_and_who_asks_decide() {
+async fn the_watch_the_live_read_and_the_user_decide() {
     let (gone, broken) = (status(404, "NotFound"), status(500, "InternalError"));
-    for (told, went, (code, body), [by_it, by_any]) in [
+    for (cached, deleted, (code, body), [by_it, by_any]) in [
         (true, false, (200, set()), ["stamped", "stamped"]),
         (true, false, (404, gone.clone()), ["refused", "allowed"]),
         (true, false, (500, broken.clone()), ["stamped", "stamped"]),
@@ -102,14 +102,14 @@ async fn what_is_known_and_who_asks_decide() {
         (false, false, (404, gone), ["refused", "allowed"]),
         (false, false, (500, broken), ["allowed", "allowed"]),
     ] {
-        let told_of = if told { vec![wire()] } else { vec![] };
-        let webhook = webhook(told_of, code, &body);
-        let webhook = if went {
+        let cached_sets = if cached { vec![wire()] } else { vec![] };
+        let webhook = webhook(cached_sets, code, &body);
+        let webhook = if deleted {
             recently_deleted(webhook)
         } else {
             webhook
         };
-        let case = format!("told {told}, went {went}, GET {code}");
+        let case = format!("cached {cached}, deleted {deleted}, GET {code}");
         let none = json!(null);
         assert_eq!(
             answer(&webhook, CONTROLLER, none.clone()).await,
@@ -127,7 +127,7 @@ async fn what_is_known_and_who_asks_decide() {
 
 /// The claim of an ephemeral volume may have a name that a set's claim could have.
 #[tokio::test]
-async fn a_claim_that_has_a_controller_is_its_business() {
+async fn a_claim_with_a_controller_is_left_unchanged() {
     let webhook = recently_deleted(webhook(vec![], 404, &status(404, "NotFound")));
     let pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "data", "uid": "p", "controller": true}]);
     for user in [CONTROLLER, ALL_CONTROLLERS] {
@@ -176,7 +176,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
     let broken = || (500, status(500, "InternalError"));
     let there = |name: &str, template: &str| (200, named(name, template, delete));
     let (set_c, set_bc) = (|| there("c", "a-b"), || there("b-c", "a"));
-    for (told, live_c, live_bc, label, expected) in [
+    for (cached, live_c, live_bc, label, expected) in [
         // The watch knows only `c`, and the claim is the first one of `b-c`.
         (vec![("c", "a-b", delete)], set_c(), set_bc(), "b-c", b_c),
         (vec![("c", "a-b", mark)], set_c(), set_bc(), "b-c", b_c),
@@ -189,7 +189,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
             "allowed",
         ),
         (vec![("c", "a-b", delete)], set_c(), set_bc(), "c", c),
-        // Without the labels of `c` the claim is not its, though no other set exists.
+        // Without the labels of `c` the claim does not belong to it, though no other set exists.
         (
             vec![("c", "a-b", delete)],
             set_c(),
@@ -206,7 +206,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
             "c",
             c,
         ),
-        // What cannot be read may be the set in question.
+        // A set that cannot be read may be the set of the claim.
         (
             vec![("c", "a-b", delete)],
             set_c(),
@@ -229,11 +229,11 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
         (vec![("c", "a-b", keep)], gone(), gone(), "b-c", "allowed"),
         (vec![], gone(), gone(), "c", "refused"),
     ] {
-        let case = format!("{told:?} {live_c:?} {live_bc:?} {label}");
-        let told = told.into_iter().map(|(name, template, policy)| {
+        let case = format!("{cached:?} {live_c:?} {live_bc:?} {label}");
+        let cached = cached.into_iter().map(|(name, template, policy)| {
             serde_json::from_value(named(name, template, policy)).expect("a set")
         });
-        let webhook = door_before(told.collect(), move |set| match set {
+        let webhook = door_before(cached.collect(), move |set| match set {
             "c" => live_c.clone(),
             "b-c" => live_bc.clone(),
             other => unreachable!("no reading has the set {other}"),
@@ -245,15 +245,15 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
 /// The default policy writes nothing, so the claims of such sets cost no reads.
 #[tokio::test]
 async fn nothing_is_read_for_a_set_that_retains_all() {
-    let told = named("c", "a-b", ("Retain", "Retain"));
-    let told = serde_json::from_value(told).expect("a set");
-    let webhook = door_before(vec![told], |set| unreachable!("{set} is read"));
+    let cached = named("c", "a-b", ("Retain", "Retain"));
+    let cached = serde_json::from_value(cached).expect("a set");
+    let webhook = door_before(vec![cached], |set| unreachable!("{set} is read"));
     assert_eq!(born(&webhook, "c").await, "allowed");
 }
 
-/// What went less than a minute ago, and cannot be asked for, is refused as for other names.
+/// If the set was deleted less than a minute ago and cannot be read, the claim is refused.
 #[tokio::test]
-async fn a_claim_of_sets_that_are_gone_as_far_as_is_known_is_refused() {
+async fn a_claim_of_sets_that_the_watch_shows_as_deleted_is_refused() {
     for (policy, expected) in [("Delete", "refused"), ("Retain", "allowed")] {
         let webhook = webhook(vec![], 500, &status(500, "InternalError"));
         let set = named("c", "a-b", (policy, "Delete"));

@@ -1,4 +1,4 @@
-//! What is written, and what becomes of a write.
+//! Writes of the reconciler, and their results.
 
 use super::{
     scene::{Scene, attachment, claim, claimed, labelled},
@@ -9,7 +9,7 @@ use super::{
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_released_once() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     assert!(scene.look().await);
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
@@ -18,9 +18,9 @@ async fn a_volume_is_released_once() {
         {"op": "remove", "path": "/metadata/labels/reclaimable-pv-releaser.kubernetes.io~1managed-by"},
     ]);
     assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
-    assert!(scene.look().await, "before the watch tells");
+    assert!(scene.look().await, "before the watch shows it");
     for version in ["6", "7", "8"] {
-        scene.told_of_volume(version, json!({"spec": {"claimRef": null}}));
+        scene.watch_volume(version, json!({"spec": {"claimRef": null}}));
         assert!(scene.look().await);
     }
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
@@ -29,13 +29,13 @@ async fn a_volume_is_released_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attached_volume_is_left_until_it_is_not() {
+async fn an_attached_volume_is_left_until_it_is_detached() {
     let scene = Scene::new(Options::default());
     scene.server.attached.lock().expect("lock").push("pv");
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     assert!(
         !scene.look().await,
-        "the watch has not told of it, so nothing would wake the volume"
+        "the watch has not shown it, so nothing would enqueue the volume"
     );
     let attachments = &scene.releaser.caches.attachments;
     scene.hear(attachments, attachment("pv"));
@@ -52,11 +52,11 @@ async fn an_attached_volume_is_left_until_it_is_not() {
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
 }
 
-/// PR-14 and PR-15: whatever has become of it is looked at anew.
+/// PR-14 and PR-15: the changed volume is evaluated again.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_changed_meanwhile_is_no_error() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     scene
         .server
         .answers
@@ -70,16 +70,16 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
         &mut rebound,
         &json!({"status": {"phase": "Bound"}, "spec": {"claimRef": {"uid": "2"}}}),
     );
-    scene.told_of_volume("6", rebound);
+    scene.watch_volume("6", rebound);
     assert!(scene.look().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
 }
 
 /// PR-24
 #[tokio::test(start_paused = true)]
-async fn a_server_that_fails_is_told_of_and_asked_again() {
+async fn a_failed_write_is_reported_and_retried() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     scene
         .server
         .answers
@@ -94,7 +94,7 @@ async fn a_server_that_fails_is_told_of_and_asked_again() {
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
 }
 
-/// Until then the binder writes it, and would fail.
+/// Until then the binder writes the volume, and its write would fail.
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_labelled_once_it_is_bound() {
     let scene = Scene::new(Options::default());
@@ -104,7 +104,7 @@ async fn a_volume_is_labelled_once_it_is_bound() {
         ("6", "Available", 0),
         ("7", "Bound", 1),
     ] {
-        scene.told_of_volume(version, json!({"status": {"phase": phase}}));
+        scene.watch_volume(version, json!({"status": {"phase": phase}}));
         assert!(scene.look().await);
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, patches, "{phase}");

@@ -43,7 +43,7 @@ fn volume(changes: Value) -> Volume {
     read(wire(changes))
 }
 
-/// The same without our label.
+/// The same without the label.
 fn unlabelled(changes: Value) -> Volume {
     let unlabelled = wire(json!({"metadata": {"labels": {RELEASER_LABEL: null}}}));
     read(changed(unlabelled, changes))
@@ -72,7 +72,7 @@ fn claim(uid: &str, labels: Value) -> Claim {
     wire.into()
 }
 
-/// What is known, beside the volume.
+/// Known objects other than the volume.
 #[derive(Clone)]
 struct Else {
     claim: Option<Claim>,
@@ -82,7 +82,7 @@ struct Else {
     attachment: Attachment,
 }
 
-/// Nothing is, and no attachment there is.
+/// No other object is known, and no attachment exists.
 const NOTHING: Else = Else {
     claim: None,
     recently_deleted: None,
@@ -91,7 +91,7 @@ const NOTHING: Else = Else {
     attachment: Attachment::Absent,
 };
 
-/// A claim of the name that the volume says.
+/// A claim with the name in `claimRef`.
 fn known(uid: &str, labels: Value) -> Else {
     Else {
         claim: Some(claim(uid, labels)),
@@ -99,7 +99,7 @@ fn known(uid: &str, labels: Value) -> Else {
     }
 }
 
-/// The claim that the volume says had these labels.
+/// The deleted claim of the volume had these labels.
 fn gone(labels: Value) -> Else {
     let labels = claim("1", labels).managed_by;
     Else {
@@ -143,7 +143,7 @@ fn decided(volume: &Volume, other: &Else, options: &Options) -> Decision {
     decide(&view, options)
 }
 
-/// What is decided on a volume where that is known beside it, row by row.
+/// Decisions on a volume and its surroundings, row by row.
 macro_rules! table {
     ($options:expr; $($row:literal: $volume:expr, $other:expr => $expected:expr;)+) => {
         $(assert_eq!(decided(&$volume, &$other, &$options), $expected, $row);)+

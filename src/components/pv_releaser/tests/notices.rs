@@ -1,4 +1,4 @@
-//! What users are told, and how often.
+//! Events, and how often they are published.
 
 use super::{
     scene::{Scene, claim, claimed, labelled},
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// PR-13
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_released_is_told_once() {
+async fn a_volume_that_cannot_be_released_is_reported_once() {
     let scene = Scene::new(Options::default());
     let mut deleted = labelled();
     json_patch::merge(
@@ -17,7 +17,7 @@ async fn what_cannot_be_released_is_told_once() {
         &json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
     );
     for version in ["5", "6", "7"] {
-        scene.told_of_volume(version, deleted.clone());
+        scene.watch_volume(version, deleted.clone());
         assert!(scene.look().await);
     }
     assert_eq!(scene.server.reasons(), ["ErrReleasePV"]);
@@ -25,17 +25,17 @@ async fn what_cannot_be_released_is_told_once() {
         scene.server.sent("PATCH persistentvolumes"),
         [] as [Value; 0]
     );
-    scene.told_of_volume("8", labelled());
+    scene.watch_volume("8", labelled());
     assert!(scene.look().await);
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
 }
 
 /// PR-19
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_told_once_and_counted() {
+async fn an_orphan_is_reported_once_and_counted() {
     let scene = Scene::new(Options::default());
     for version in ["5", "6"] {
-        scene.told_of_volume(version, json!({}));
+        scene.watch_volume(version, json!({}));
         assert!(scene.look().await);
     }
     let events = scene.server.events();
@@ -52,7 +52,7 @@ async fn an_orphan_is_told_once_and_counted() {
             .contains(&format!("volume_warden_orphaned_volumes {count}\n"))
     };
     assert!(counted(1), "{}", scene.metrics.text());
-    scene.told_of_volume("7", labelled());
+    scene.watch_volume("7", labelled());
     assert!(counted(0), "{}", scene.metrics.text());
 }
 
@@ -60,23 +60,23 @@ async fn an_orphan_is_told_once_and_counted() {
 #[tokio::test(start_paused = true)]
 async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
     let scene = Scene::within(Some("other"), Options::default());
-    scene.told_of_volume("5", json!({}));
+    scene.watch_volume("5", json!({}));
     assert!(scene.look().await);
     assert_eq!(scene.server.events(), []);
-    scene.told_of_volume("6", labelled());
+    scene.watch_volume("6", labelled());
     assert!(scene.look().await);
     assert_eq!(scene.server.reasons(), ["Released"]);
     let scene = Scene::within(Some("ns"), Options::default());
-    scene.told_of_volume("5", json!({}));
+    scene.watch_volume("5", json!({}));
     assert!(scene.look().await);
     assert_eq!(scene.server.reasons(), ["Orphaned"]);
 }
 
-/// The watch of claims may be a little behind that of volumes.
+/// The watch of claims may lag behind that of volumes.
 #[tokio::test(start_paused = true)]
 async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", json!({}));
+    scene.watch_volume("5", json!({}));
     let name = ObjectName::new("", "pv");
     scene.releaser.reconcile(&name).await.expect("settled");
     scene.hear(&scene.releaser.caches.claims, claim("1", json!(null)));
@@ -84,15 +84,15 @@ async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     assert_eq!(scene.server.events(), []);
 }
 
-/// PR-01 at admission: the volume could not be told of before it was there.
+/// PR-01 at admission: no Event can be published before the volume exists.
 #[tokio::test(start_paused = true)]
-async fn a_label_from_birth_is_told_once() {
+async fn a_label_added_at_admission_is_reported_once() {
     let scene = Scene::new(Options::default());
     scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
     let mut bound = labelled();
     json_patch::merge(&mut bound, &json!({"status": {"phase": "Bound"}}));
     for version in ["5", "6"] {
-        scene.told_of_volume(version, bound.clone());
+        scene.watch_volume(version, bound.clone());
         assert!(scene.look().await);
     }
     assert_eq!(scene.server.reasons(), ["Associated"]);
@@ -102,23 +102,23 @@ async fn a_label_from_birth_is_told_once() {
     );
 }
 
-/// Hands, too, may label a volume from its birth, and are not told of it.
+/// A user may create a volume with the label. No Event is published then.
 #[tokio::test(start_paused = true)]
-async fn a_label_by_hand_is_not_told() {
+async fn a_manual_label_is_not_reported() {
     let scene = Scene::new(Options::default());
-    scene.told_of_volume("5", labelled());
+    scene.watch_volume("5", labelled());
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(scene.server.events(), []);
 }
 
-/// What was told of a volume is not remembered for ever.
+/// Published causes of a deleted volume are forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_gone_is_forgotten() {
     let scene = Scene::new(Options::default());
     for version in ["5", "6"] {
-        scene.told_of_volume(version, json!({}));
+        scene.watch_volume(version, json!({}));
         assert!(scene.look().await);
-        scene.told_of_no_volume(version);
+        scene.watch_no_volume(version);
         assert!(scene.woken().await && scene.look().await);
     }
     assert_eq!(scene.server.reasons(), ["Orphaned", "Orphaned"]);

@@ -1,4 +1,4 @@
-//! What a volume looks like afterwards.
+//! Volumes after the patches.
 
 use super::{
     patch::{association, release},
@@ -34,7 +34,7 @@ fn association_adds_one_label_and_nothing_else() {
 
 /// PR-09, PR-22 and PR-23
 #[test]
-fn a_release_takes_what_ties_the_volume_and_nothing_else() {
+fn a_release_removes_only_what_binds_the_volume() {
     let binder = "pv.kubernetes.io/bound-by-controller";
     let binders_mark = json!({"metadata": {"annotations": {binder: null}}});
     let tied = json!({"metadata": {"labels": {RELEASER_LABEL: null}}, "spec": {"claimRef": null}});
@@ -44,9 +44,9 @@ fn a_release_takes_what_ties_the_volume_and_nothing_else() {
     }
 }
 
-/// PR-19: there is no label to take.
+/// PR-19: there is no label to remove.
 #[test]
-fn a_volume_that_is_ours_by_its_class_keeps_its_labels() {
+fn a_volume_managed_by_its_class_keeps_its_labels() {
     let unlabelled = json!({"metadata": {"labels": {RELEASER_LABEL: null}}});
     let options = Options {
         associate_by_storage_class: true,
@@ -59,7 +59,7 @@ fn a_volume_that_is_ours_by_its_class_keeps_its_labels() {
 
 /// PR-25
 #[test]
-fn the_legacy_label_goes_where_it_counts() {
+fn the_legacy_label_is_removed_where_it_counts() {
     let legacy = label(LEGACY_LABEL, &US);
     let all = freed(legacy.clone(), &Options::default());
     assert_eq!(all["metadata"]["labels"], json!({"app": "x"}));
@@ -73,7 +73,7 @@ fn the_legacy_label_goes_where_it_counts() {
 
 /// PR-10
 #[test]
-fn labels_put_by_hand_stay() {
+fn manual_labels_are_kept() {
     let by_hand = Options {
         disable_automatic_association: true,
         ..Options::default()

@@ -14,7 +14,7 @@ fn claim_ref(changes: Value) -> Value {
 }
 
 #[test]
-fn volumes_of_ours_are_released_once_they_are_free() {
+fn managed_volumes_are_released_once_they_are_free() {
     let no_uid = || claim_ref(json!({"uid": null}));
     let no_policy = json!({"spec": {"persistentVolumeReclaimPolicy": null}});
     table! { Options::default();
@@ -27,7 +27,7 @@ fn volumes_of_ours_are_released_once_they_are_free() {
         "PR-27 whatever is not known of its claim": volume(json!({})), unwatched() => Release;
         "PR-30 freed softly": volume(no_uid()), NOTHING => Leave(Freed);
         "attached": volume(json!({})), attached(Caches) => Leave(Attached);
-        "not attached, as far as the watch told": volume(json!({})), attached(NotKnown) => Confirm;
+        "not attached, by the watch": volume(json!({})), attached(NotKnown) => Confirm;
     }
 }
 
@@ -42,22 +42,22 @@ fn volumes_that_are_not_released_are_in_use() {
 
 /// PR-19
 #[test]
-fn orphans_are_told_from_volumes_that_somebody_may_still_want() {
+fn orphans_are_distinguished_from_volumes_in_use() {
     table! { Options::default();
         "its claim is gone": unlabelled(json!({})), NOTHING => Leave(Orphaned);
         "its claim is there": unlabelled(json!({})), known("1", json!(null)) => Leave(Unlabeled);
         "PR-27 its claim may be there": unlabelled(json!({})), unwatched() => Leave(Unlabeled);
-        "in no phase of ours": unlabelled(phase("Failed")), NOTHING => Leave(Unlabeled);
+        "in another phase": unlabelled(phase("Failed")), NOTHING => Leave(Unlabeled);
         "policy Delete": unlabelled(policy("Delete")), NOTHING => Leave(Unlabeled);
         "being deleted": unlabelled(deleted()), NOTHING => Leave(Unlabeled);
-        "freed by somebody": unlabelled(claim_ref(json!(null))), NOTHING => Leave(Unlabeled);
+        "released manually": unlabelled(claim_ref(json!(null))), NOTHING => Leave(Unlabeled);
         "another installation's by class": unlabelled(json!({})), class("you") => Leave(Unlabeled);
     }
 }
 
-/// PR-19 and PR-31: what is Released is judged by the class as it is now.
+/// PR-19 and PR-31: a Released volume is evaluated by the current class.
 #[test]
-fn a_class_says_whose_its_volumes_are_where_it_may() {
+fn a_class_assigns_its_volumes_where_enabled() {
     let may = Options {
         associate_by_storage_class: true,
         ..Options::default()
@@ -71,10 +71,10 @@ fn a_class_says_whose_its_volumes_are_where_it_may() {
         ..class(&US)
     };
     table! { may;
-        "ours": unlabelled(json!({})), class(&US) => Release;
+        "own class": unlabelled(json!({})), class(&US) => Release;
         "another installation's": unlabelled(json!({})), class("you") => Leave(Unlabeled);
-        "nobody's any more": unlabelled(json!({})), NOTHING => Leave(Orphaned);
-        "labelled for somebody else": volume(label(RELEASER_LABEL, "you")), class(&US) => Leave(OtherInstallation);
+        "no class with an id": unlabelled(json!({})), NOTHING => Leave(Orphaned);
+        "labelled for another installation": volume(label(RELEASER_LABEL, "you")), class(&US) => Leave(OtherInstallation);
         "labelled for us, and another's by class": volume(json!({})), class("you") => Release;
         "Bound": unlabelled(phase("Bound")), class(&US) => Leave(InUse);
         "policy Delete, as of most classes": unlabelled(policy("Delete")), class(&US) => Leave(Unlabeled);

@@ -1,4 +1,4 @@
-//! A releaser before an API server whose answers are made up.
+//! A releaser with a simulated API server.
 
 use super::super::*;
 use crate::{
@@ -19,14 +19,14 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// Method and resource of a call, and what was sent.
+/// Method, resource and body of a call.
 type Call = (String, Value);
 
-/// What the API server does and was asked.
+/// State and recorded calls of the API server.
 #[derive(Default)]
 pub(super) struct Server {
     calls: Mutex<Vec<Call>>,
-    /// For the next patches of volumes; 200 when there are no more.
+    /// Codes for the next patches of volumes; then 200.
     pub(super) answers: Mutex<VecDeque<(u16, &'static str)>>,
     /// Names of volumes that are attached.
     pub(super) attached: Mutex<Vec<&'static str>>,
@@ -74,7 +74,7 @@ impl Server {
         }
     }
 
-    /// What was sent by calls of this sort.
+    /// Bodies of calls of this kind.
     pub(super) fn sent(&self, call: &str) -> Vec<Value> {
         let calls = self.calls.lock().expect("lock");
         let sent = calls.iter().filter(|(name, _)| name == call);
@@ -181,15 +181,15 @@ impl Scene {
         feed.hear(serde_json::from_value(wire).expect("readable"), false);
     }
 
-    pub(super) fn told_of_volume(&self, version: &str, changes: Value) {
+    pub(super) fn watch_volume(&self, version: &str, changes: Value) {
         self.hear(&self.releaser.caches.volumes, volume(version, changes));
     }
 
-    pub(super) fn told_of_no_volume(&self, version: &str) {
+    pub(super) fn watch_no_volume(&self, version: &str) {
         self.lose(&self.releaser.caches.volumes, volume(version, json!({})));
     }
 
-    /// Whether the volume was put in line since the last time.
+    /// Whether the volume was enqueued since the last call.
     pub(super) async fn woken(&self) -> bool {
         let woken = !self.queue.is_empty();
         while !self.queue.is_empty() {
@@ -199,8 +199,8 @@ impl Scene {
         woken
     }
 
-    /// Looks at the volume, until everything that comes of it has been said, for less than a minute: then what was written is looked
-    /// at again. Says whether it is settled.
+    /// Reconciles the volume and waits for its Events, less than a minute: then the written volume
+    /// would be evaluated again. Returns whether the volume is settled.
     pub(super) async fn look(&self) -> bool {
         let outcome = self.releaser.reconcile(&ObjectName::new("", "pv")).await;
         tokio::time::sleep(Duration::from_secs(30)).await;

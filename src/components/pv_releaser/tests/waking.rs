@@ -1,4 +1,4 @@
-//! What wakes a volume.
+//! The changes that enqueue a volume.
 
 use super::{
     scene::{Scene, claim, claimed, labelled},
@@ -7,11 +7,11 @@ use super::{
 
 /// PR-05 and PR-20
 #[tokio::test(start_paused = true)]
-async fn a_claim_gets_its_volume_labelled_even_after_its_end() {
+async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     let scene = Scene::new(Options::default());
     let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", json!(null)));
-    scene.told_of_volume("5", json!({"status": {"phase": "Bound"}}));
+    scene.watch_volume("5", json!({"status": {"phase": "Bound"}}));
     assert!(scene.look().await && scene.woken().await);
     assert_eq!(
         scene.server.sent("PATCH persistentvolumes"),
@@ -23,43 +23,43 @@ async fn a_claim_gets_its_volume_labelled_even_after_its_end() {
     assert!(!scene.woken().await, "nothing that counts has changed");
     scene.lose(claims, claim("1", claimed()));
     assert!(scene.woken().await, "gone");
-    scene.told_of_volume("6", json!({}));
+    scene.watch_volume("6", json!({}));
     assert!(scene.look().await);
-    assert!(scene.look().await, "before the watch tells");
+    assert!(scene.look().await, "before the watch shows it");
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
         {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
         {"op": "add", "path": "/metadata/labels", "value": {RELEASER_LABEL: Options::default().id.as_str()}},
     ]);
     assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
-    scene.told_of_volume("7", labelled());
+    scene.watch_volume("7", labelled());
     assert!(scene.look().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
     assert_eq!(scene.server.reasons(), ["Associated", "Released"]);
 }
 
-/// A claim whose successor of the same name is all that the watch tells of.
+/// The watch shows only the recreated claim of the same name, not the deletion.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_replaced_is_remembered_too() {
     let scene = Scene::new(Options::default());
     let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", claimed()));
     scene.hear(claims, claim("2", json!(null)));
-    scene.told_of_volume("5", json!({}));
+    scene.watch_volume("5", json!({}));
     assert!(scene.look().await);
     assert_eq!(scene.server.reasons(), ["Associated"]);
 }
 
-/// PR-31, and classes that stop saying so.
+/// PR-31, and classes whose annotation is removed.
 #[tokio::test(start_paused = true)]
-async fn a_class_wakes_its_released_volumes() {
+async fn a_class_enqueues_its_released_volumes() {
     let scene = Scene::new(Options {
         associate_by_storage_class: true,
         ..Options::default()
     });
     let classes = &scene.releaser.caches.classes;
     let class = |id: &str| json!({"metadata": {"name": "fast", "annotations": {"reclaimable-pv-releaser.kubernetes.io/controller-id": id}}});
-    scene.told_of_volume("5", json!({}));
+    scene.watch_volume("5", json!({}));
     assert!(scene.look().await && scene.woken().await);
     scene.hear(classes, class("other"));
     assert!(scene.look().await && scene.woken().await);
@@ -67,7 +67,7 @@ async fn a_class_wakes_its_released_volumes() {
     assert!(scene.woken().await);
     assert!(scene.look().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
-    scene.told_of_volume("6", json!({"metadata": {"uid": "another"}}));
+    scene.watch_volume("6", json!({"metadata": {"uid": "another"}}));
     scene.lose(classes, class(Options::default().id.as_str()));
     assert!(scene.look().await && scene.woken().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);

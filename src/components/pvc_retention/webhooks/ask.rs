@@ -1,4 +1,5 @@
-//! Claims whose set the watch alone cannot tell: every set that the name may mean is read live.
+//! Claims whose set the watch alone cannot identify: every set that the name may mean is read
+//! live.
 
 use super::{ClaimWebhook, Found, candidate, deletes_with_set, made_by_it, stamp};
 use crate::{
@@ -34,15 +35,15 @@ impl ClaimWebhook {
             Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
             Err(_) if made_by_it(request) && self.are_gone(request, caches) => {
                 Answer::deny(format!(
-                    "the statefulset of the claim \"{name}\" is gone as far as is known, and could \
-                     not be read. The claim is not created before that is known for sure"
+                    "the statefulset of the claim \"{name}\" is gone by the watch, and could \
+                     not be read. The claim is not created until a read succeeds"
                 ))
             }
             Err(_) => Answer::Allow,
         }
     }
 
-    /// Where `found` are all sets that exist and make claims of this name.
+    /// Answers where `found` are all existing sets that create claims of this name.
     fn among<'a>(
         &self,
         request: &Request,
@@ -55,7 +56,8 @@ impl ClaimWebhook {
         let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
         if found.is_empty() && made_by_it(request) && !keeps {
             return Answer::deny(format!(
-                "there is no statefulset that makes a claim \"{name}\" (any more), so it is not created: nothing would delete it"
+                "no statefulset creates the claim \"{name}\", so it is not created: nothing would \
+                 delete it"
             ));
         }
         let found = resolve_set(name, claim, found, |_| false);
