@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
 
-/// Later than that no clock of ours can tell.
+/// Maximum duration: the clocks that Volume Warden uses cannot represent later times.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// What is done again and again must not keep others busy.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    // Other notations are told from this one by their first character.
+    // The first character distinguishes this notation from others.
     let begins_well = text.starts_with(|first: char| first.is_ascii_digit());
     let read = text.parse::<SignedDuration>().ok();
     let read = read.filter(|_| begins_well);

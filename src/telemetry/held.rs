@@ -26,7 +26,7 @@ impl HeldMetrics {
     pub fn set(&self, reason: &'static str, deleted: &[i64], now: i64) {
         let number = deleted.len().try_into().unwrap_or(i64::MAX);
         let first = deleted.iter().min();
-        // The API server's clock may be ahead of ours.
+        // The API server's clock may be ahead of the local clock.
         let oldest = first.map_or(0, |first| (now - first).max(0));
         let reason = Reason { reason };
         self.number.get_or_create(&reason).set(number);

@@ -9,7 +9,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// For as long as that is told to last.
+    /// Leadership that lasts until the instant in the channel.
     pub(crate) fn until(until: watch::Receiver<Option<Instant>>) -> Self {
         Self { until }
     }
@@ -33,8 +33,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until this replica no longer leads: it was told so, or the renewal is late. Late for a moment is late too: what was
-    /// not written in that moment has to be looked at again.
+    /// Waits until this replica no longer leads: it lost the Lease, or the renewal is late. A
+    /// short delay counts too: writes skipped during it have to be evaluated again.
     pub async fn lost(&self) {
         let mut receiver = self.until.clone();
         loop {

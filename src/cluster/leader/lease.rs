@@ -30,7 +30,8 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Between two renewals.
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
-/// Between two looks at somebody else's Lease: with the read and the write, less than 2 s after it was let go another leads.
+/// Interval between reads of a Lease that another replica holds. With the read and the write,
+/// another replica leads less than 2 s after a release.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 /// For one call.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
@@ -61,7 +62,7 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// An elector that has not begun, and what others are told of it.
+    /// Creates an elector that has not started, and the [`Leadership`] that it controls.
     pub fn new(api: Api<Lease>, lease: LeaseName, metrics: Arc<Metrics>) -> (Self, Leadership) {
         let (until, receiver) = watch::channel(None);
         (
@@ -134,16 +135,17 @@ impl Elector {
         }
     }
 
-    /// True if the Lease is ours by a write that was accepted.
+    /// Returns true if this replica holds the Lease by a write that the API server accepted.
     async fn attempt(&mut self) -> kube::Result<bool> {
         if !self.stale
-            && let Some((ours, _)) = self
+            && let Some((held, _)) = self
                 .seen
                 .clone()
                 .filter(|(lease, _)| holder(lease) == self.lease.identity)
-            && self.write(ours).await?
+            && self.write(held).await?
         {
-            // The holder needs no read. If somebody else wrote, perhaps only a label, the compare-and-swap failed: see below.
+            // The holder needs no read. If another client wrote, perhaps only a label, the
+            // compare-and-swap failed: see below.
             return Ok(true);
         }
         let read = within(CALL_LIMIT, self.api.get(&self.lease.name)).await;
@@ -151,8 +153,8 @@ impl Elector {
             None => self.create().await,
             Some(lease) => {
                 self.remember(lease.clone());
-                let ours = holder(&lease) == self.lease.identity;
-                if ours || holder(&lease).is_empty() || self.expired() {
+                let is_holder = holder(&lease) == self.lease.identity;
+                if is_holder || holder(&lease).is_empty() || self.expired() {
                     self.write(lease).await
                 } else {
                     Ok(false)
@@ -208,7 +210,7 @@ impl Elector {
     }
 
     fn written(&mut self, written: kube::Result<Lease>) -> kube::Result<bool> {
-        // Unless it succeeds, whether it was written is not known; only a read can tell.
+        // If the write fails, only a read can show whether it was applied.
         self.stale = true;
         match written {
             Ok(lease) => {
@@ -226,19 +228,19 @@ impl Elector {
     /// Our spec after `before`: a change of holder counts as a transition.
     fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
-        let ours = before.holder_identity.as_deref() == Some(&self.lease.identity);
+        let is_holder = before.holder_identity.as_deref() == Some(&self.lease.identity);
         let transitions = before.lease_transitions.unwrap_or(0);
         let first = before.holder_identity.is_none() && before.lease_transitions.is_none();
         LeaseSpec {
             holder_identity: Some(self.lease.identity.clone()),
             lease_duration_seconds: Some(DURATION.as_secs().try_into().unwrap_or(i32::MAX)),
-            acquire_time: if ours {
+            acquire_time: if is_holder {
                 before.acquire_time.clone()
             } else {
                 Some(now.clone())
             },
             renew_time: Some(now),
-            lease_transitions: Some(if ours || first {
+            lease_transitions: Some(if is_holder || first {
                 transitions
             } else {
                 transitions + 1
@@ -267,7 +269,7 @@ impl Elector {
         )
         .await
         {
-            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires by itself");
+            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires");
         }
     }
 }
@@ -302,6 +304,6 @@ mod tests {
         tokio::time::sleep(seconds(2)).await;
         lead.send_replace(Some(Instant::now() + seconds(10)));
         assert!(leadership.holds());
-        lost.await.expect("told of the loss, short as it was");
+        lost.await.expect("reports even a short loss");
     }
 }

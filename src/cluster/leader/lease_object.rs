@@ -1,4 +1,5 @@
-//! Our Lease as what Events are about: the one object of ours that lasts as long as the work.
+//! The Lease of Volume Warden as the object of Events: its only object that lasts as long as the
+//! work.
 
 use super::lease::LeaseName;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};

@@ -1,4 +1,4 @@
-//! Asks the API server what somebody may do.
+//! Asks the API server what a user may do.
 
 use crate::cluster::api::within;
 use crate::telemetry::Metrics;

@@ -16,7 +16,7 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Reads one object as it is, not as a watch told.
+/// Reads one object from the API server, not from a watch cache.
 pub struct LiveGet<T: Tracked> {
     api: ApiOf<T>,
     metrics: Arc<Metrics>,

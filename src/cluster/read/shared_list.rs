@@ -24,7 +24,8 @@ use tokio::{
     time::Instant,
 };
 
-/// A LIST begins when nobody has asked for so long: a burst of deletions then shares one.
+/// A LIST begins when no new caller has arrived for this time, so that a burst of deletions shares
+/// one.
 const QUIET: Duration = Duration::from_millis(20);
 /// But it begins, however many go on asking.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -44,7 +45,8 @@ type Asker<T> = oneshot::Sender<Answer<T>>;
 /// the answer. At most one LIST per namespace is under way. A failed LIST fails everybody who shared it and is not kept.
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
-    /// Namespaces that somebody reads, with those who ask for the next LIST. Who shares the present one is not among them.
+    /// Namespaces that are being read, with the callers that wait for the next LIST. Callers that
+    /// share the present LIST are not included.
     asking: Mutex<HashMap<Arc<str>, Vec<Asker<T>>>>,
     in_flight: Semaphore,
     metrics: Arc<Metrics>,
@@ -104,7 +106,7 @@ impl<T: Tracked> SharedList<T> {
             namespace: namespace.clone(),
             ended: false,
         };
-        // A task of its own: a LIST goes on for those who still wait, whoever of them leaves.
+        // A separate task: a LIST continues for the remaining callers when one of them leaves.
         tokio::spawn(async move { reader.run().await });
     }
 
@@ -140,11 +142,11 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
     }
 }
 
-/// Reads one namespace for as long as somebody asks.
+/// Reads one namespace for as long as there are callers.
 struct Reader<T: Tracked> {
     lists: Arc<SharedList<T>>,
     namespace: Arc<str>,
-    /// The namespace is nobody's, or already somebody else's.
+    /// This reader no longer has the namespace; another one may already have it.
     ended: bool,
 }
 
@@ -162,7 +164,7 @@ impl<T: Tracked> Reader<T> {
             let answer = answer.map(|store| Evidence::new(Arc::new(store), began));
             let answer = answer.map_err(Arc::new);
             for asker in askers {
-                // Whoever has left needs no answer.
+                // A caller that has left needs no answer.
                 let _ = asker.send(answer.clone());
             }
         }
@@ -178,7 +180,8 @@ impl<T: Tracked> Reader<T> {
         }
     }
 
-    /// Those who ask, or the end: then the namespace is nobody's, and the next to ask begins anew.
+    /// Returns the waiting callers. Without any, this reader releases the namespace, and the next
+    /// caller starts a new reader.
     fn take(&mut self) -> Option<Vec<Asker<T>>> {
         let mut asking = self.lists.lock();
         let mut askers = std::mem::take(asking.get_mut(&self.namespace)?);
@@ -192,7 +195,7 @@ impl<T: Tracked> Reader<T> {
     }
 }
 
-/// Ended by a panic, nobody is left waiting for a reader that is gone.
+/// After a panic, no caller waits for a reader that has ended.
 impl<T: Tracked> Drop for Reader<T> {
     fn drop(&mut self) {
         if !self.ended {
@@ -260,7 +263,7 @@ mod tests {
     async fn a_burst_shares_a_list_but_does_not_put_it_off_for_ever() {
         let (lists, count) = lists();
         let ns: Arc<str> = "ns".into();
-        // Somebody asks every 10 ms, for six seconds.
+        // One caller every 10 ms, for six seconds.
         let askers: Vec<_> = (0..600)
             .map(|index| {
                 let (lists, ns) = (lists.clone(), ns.clone());

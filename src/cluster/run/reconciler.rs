@@ -51,7 +51,8 @@ impl Retry {
         }
     }
 
-    /// After `delay` unless something happens: something went wrong, and whoever tries has a schedule of its own.
+    /// Retries after `delay` unless an event arrives first: an action failed that has its own
+    /// schedule.
     pub fn on_schedule(delay: Duration, why: impl Into<String>) -> Self {
         Self {
             exact: true,

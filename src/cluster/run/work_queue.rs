@@ -1,7 +1,9 @@
-//! A queue of names to look at: each at most once in line, never in two hands, later again after a failure.
+//! A work queue of keys: each key is queued at most once, is processed by one worker at a time,
+//! and is retried after a failure.
 //!
-//! kube's `Controller` has none of per-key backoff, a visible depth and independence from a `Store` of API types, and a panic
-//! in one of its reconciles ends all of them; hence our own. The semantics are those of client-go's workqueue.
+//! kube's `Controller` lacks per-key backoff, a visible depth and independence from a `Store` of
+//! API types, and a panic in one of its reconciles ends all of them; hence this queue. The
+//! semantics are those of client-go's workqueue.
 
 use crate::cluster::api::doubling;
 use std::{
@@ -25,7 +27,7 @@ struct State<K> {
     ready: VecDeque<K>,
     /// The same keys as `ready`.
     queued: HashSet<K>,
-    /// In somebody's hands; the flag says whether to look again afterwards.
+    /// Keys being processed; the flag says whether to queue the key again afterwards.
     processing: HashMap<K, bool>,
     later: BTreeSet<(Instant, K)>,
     /// The one time at which each key of `later` is due.
@@ -53,13 +55,15 @@ impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
-    /// Puts the key in line, unless it is there. A key in somebody's hands is put in line again when it comes back.
+    /// Queues the key, unless it is queued. A key that is being processed is queued again when it
+    /// is done.
     pub fn add(&self, key: K) {
         self.lock().add(key);
         self.notify.notify_one();
     }
 
-    /// Takes the next key, waiting for one. Whoever takes a key gives it back by [`WorkQueue::done`] or [`WorkQueue::failed`].
+    /// Waits for the next key and takes it. The caller returns the key by [`WorkQueue::done`] or
+    /// [`WorkQueue::failed`].
     pub async fn take(&self) -> K {
         loop {
             let due = {
@@ -125,8 +129,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.lock().closed = false;
     }
 
-    /// Forgets everything, also what is in somebody's hands, which were cut off; and takes nothing until it is opened. A queue that
-    /// nobody works off would remember the name of every object there ever was.
+    /// Drops all keys, also those being processed, whose workers were aborted, and accepts none
+    /// until it is opened. A queue without workers would keep the name of every object that ever
+    /// existed.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -211,7 +216,7 @@ mod tests {
         queue.add("a");
         assert_eq!(queue.take().await, "a");
         queue.add("a");
-        assert!(nothing_to_take(&queue).await, "taken by somebody");
+        assert!(nothing_to_take(&queue).await, "taken by another worker");
         queue.done(&"a");
         assert_eq!(
             queue.take().await,

@@ -23,15 +23,15 @@ pub(crate) struct WatchActivity {
 }
 
 impl WatchActivity {
-    /// Counts from now on, and tells at every scrape.
-    pub(crate) fn told(kind: Kind, metrics: &Metrics) -> Self {
+    /// Starts counting now, and reports the age at every scrape.
+    pub(crate) fn observed(kind: Kind, metrics: &Metrics) -> Self {
         let heard = Self {
             began: Instant::now(),
             last: Arc::default(),
         };
-        let told = heard.clone();
+        let observed = heard.clone();
         metrics.feeds.begun(kind);
-        metrics.before_scrape(move |metrics| metrics.feeds.age(kind, told.age()));
+        metrics.before_scrape(move |metrics| metrics.feeds.age(kind, observed.age()));
         heard
     }
 
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn beginnings_and_bookmarks_are_signs_of_life() {
         let metrics = Metrics::new();
-        let client = WatchActivity::told(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
+        let client = WatchActivity::observed(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
         tokio::time::sleep(Duration::from_secs(100)).await;
         assert_eq!(age(&metrics), 100, "nothing was heard yet");
         let api: Api<Pod> = Api::all(client);
@@ -139,7 +139,7 @@ mod tests {
     async fn a_refusal_is_none() {
         let metrics = Metrics::new();
         let refusing = quiet_server(StatusCode::GONE);
-        let client = WatchActivity::told(Kind::Pod, &metrics).client(&refusing);
+        let client = WatchActivity::observed(Kind::Pod, &metrics).client(&refusing);
         tokio::time::sleep(Duration::from_secs(10)).await;
         let request = Request::get("/api/v1/pods?watch=1").body(Body::empty());
         let answer = client.send(request.expect("a request")).await;

@@ -1,4 +1,4 @@
-//! What is gone, remembered for a while: others act late on what they have not heard the end of.
+//! Recently deleted objects, kept briefly because other controllers may still act on stale caches.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// does no harm: each tests that the object is still the one that was seen.
 const HIDDEN: Duration = Duration::from_secs(60);
 
-/// All objects of one kind that somebody cares for.
+/// All tracked objects of one kind.
 #[derive(Debug)]
 pub struct Store<T> {
     objects: HashMap<ObjectName, Entry<T>>,
@@ -50,7 +50,8 @@ impl<T: Tracked> Store<T> {
         (!self.stale.get(name).is_some_and(hidden)).then(|| entry.object.clone())
     }
 
-    /// The object of that name as the API server last told, even if a write of Volume Warden has made it stale since.
+    /// The object of that name as the API server last reported it, even if a write of Volume
+    /// Warden has made it stale since.
     pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
         self.objects.get(name).map(|entry| entry.object.clone())
     }
@@ -80,7 +81,7 @@ impl<T: Tracked> Store<T> {
             .unwrap_or_default()
     }
 
-    /// Every object, as last told.
+    /// Every object, as last reported.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
         let entries = self.objects.iter();
         entries.map(|(name, entry)| (name, &entry.object))

@@ -21,7 +21,7 @@ pub struct Action {
     pub lane: Lane,
     /// What the decision rests on.
     pub basis: Basis,
-    /// What users are told when the API server does not take it.
+    /// What is reported to users when the API server refuses the action.
     pub on_refusal: OnRefusal,
 }
 

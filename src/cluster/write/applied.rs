@@ -52,8 +52,9 @@ impl Applied {
 /// An object that does not exist is as wanted: it needs no finalizer, owner or deletion any more. Any other 404 leaves open whether
 /// the write arrived, so it is tried again.
 ///
-/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
-/// somebody's validation, unless the object began to be deleted before our finalizer came.
+/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with
+/// 409. A 422 with causes is a validation error, unless the deletion of the object began before
+/// the finalizer was added.
 pub(crate) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,

@@ -183,8 +183,9 @@ impl Apply {
         }
     }
 
-    /// Tells users about an object, where this replica leads and this is no dry run; beside the caller, who must not wait for an API
-    /// server that takes writes but no events. Calls `otherwise` if nobody was told.
+    /// Publishes an Event about an object if this replica leads and this is not a dry run. Does so
+    /// in a task, because the caller must not wait for an API server that accepts writes but no
+    /// Events. Calls `otherwise` if no Event was published.
     pub fn announce(
         self: &Arc<Self>,
         regarding: Regarding,
@@ -193,7 +194,7 @@ impl Apply {
     ) {
         let Regarding { kind, name, uid } = &regarding;
         let (reason, note) = (announcement.reason, &announcement.note);
-        tracing::info!(kind = kind.plural(), object = %name, reason, note, "told");
+        tracing::info!(kind = kind.plural(), object = %name, reason, note, "event published");
         let regarded = Target::new(*kind, name, uid).reference();
         self.publish(regarded, announcement, otherwise);
     }
@@ -211,8 +212,8 @@ impl Apply {
                 return;
             }
             let publish = apply.events.publish(&regarded, &announcement);
-            let told = apply.leadership.holds() && publish.await;
-            if !told {
+            let published = apply.leadership.holds() && publish.await;
+            if !published {
                 otherwise();
             }
         });

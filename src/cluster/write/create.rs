@@ -38,9 +38,9 @@ const ACTION: &str = "Create";
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
-    /// Creates it, or not, and says so. [`Applied::Stale`] means that something of that name exists, or, in the
-    /// background, that it is to be tried again. What the API server refuses is the
-    /// caller's to tell users, on the object that wants it.
+    /// Creates the object, and returns the outcome. [`Applied::Stale`] means that an object of
+    /// that name exists, or, in the background, that the caller should retry. The caller reports a
+    /// refusal by the API server to users, on the object that requested the creation.
     pub async fn create(
         &self,
         component: &'static str,
