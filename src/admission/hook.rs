@@ -12,7 +12,8 @@ use std::{sync::Arc, time::Duration};
 pub struct Hook {
     /// Where the API server sends its reviews.
     pub path: &'static str,
-    /// What may be sent there. Anything else is a webhook configuration gone wrong, and is said to be.
+    /// The requests that the webhook accepts. Any other request is reported as a wrong webhook
+    /// configuration.
     pub rules: &'static [Rule],
     /// `timeoutSeconds` of its webhook in `manifests/`. No review takes longer, whatever the client
     /// announces.
@@ -24,7 +25,7 @@ pub struct Hook {
 /// How a request becomes an answer.
 #[derive(Clone)]
 pub enum Review {
-    /// From what is in memory, calling nobody.
+    /// Answers from memory, without a call to the API server.
     FromMemory(Arc<dyn Fn(&Request) -> Reviewed + Send + Sync>),
     /// After asking the API server, which waits for us meanwhile: within the request's patience, and by as few calls as can be.
     Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
@@ -44,7 +45,7 @@ impl Review {
         }
     }
 
-    /// The answer of a review that asks nobody.
+    /// Returns the answer of a review that makes no calls.
     #[cfg(test)]
     pub(crate) fn remembered(&self, request: &Request) -> Reviewed {
         match self {

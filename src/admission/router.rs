@@ -200,7 +200,7 @@ async fn answer(
         path: hook.path,
         unavailable: &route.unavailable,
     };
-    log.tell(&request, &reviewed, verdict, started.elapsed());
+    log.report(&request, &reviewed, verdict, started.elapsed());
     let answer = match reviewed {
         Ok(answer) => answer,
         Err(why) => {

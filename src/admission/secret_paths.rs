@@ -54,7 +54,7 @@ impl PathSecret {
     /// Takes the same time wherever a guess differs.
     fn matches(&self, guess: &str) -> bool {
         let pairs = self.0.bytes().zip(guess.bytes());
-        let difference = pairs.fold(0, |all, (ours, other)| all | (ours ^ other));
+        let difference = pairs.fold(0, |all, (secret, given)| all | (secret ^ given));
         guess.len() == LENGTH && difference == 0
     }
 }

@@ -100,7 +100,7 @@ impl Failure {
         Self::Unauthorized(Denial::Rights, Sentence::new(why))
     }
 
-    /// An error that the backend tells, or an answer that cannot be understood.
+    /// An error that the backend reports, or a response that cannot be parsed.
     pub fn server(why: impl AsRef<str>) -> Self {
         Self::Unavailable(Outage::Server, Sentence::new(why))
     }
@@ -126,7 +126,7 @@ impl Failure {
         }
     }
 
-    /// What to tell of it.
+    /// The cause of the failure, for logs and Events.
     pub fn why(&self) -> &Sentence {
         match self {
             Self::Unauthorized(_, why) | Self::Unavailable(_, why) => why,

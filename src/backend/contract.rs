@@ -10,9 +10,9 @@ pub trait Stage {
     async fn create(&self, name: &str);
     /// Puts something into it.
     async fn fill(&self, name: &str);
-    /// Takes away what is in it.
+    /// Deletes the content of the namespace.
     async fn empty(&self, name: &str);
-    /// Takes away the namespace, which is empty.
+    /// Deletes the empty namespace.
     async fn remove(&self, name: &str);
     /// Whether it is there.
     async fn has(&self, name: &str) -> bool;

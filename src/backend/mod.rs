@@ -1,7 +1,8 @@
-//! Storage that keeps namespaces of its own, one for each namespace of Kubernetes, and never lets go of them by itself.
+//! Storage systems with namespaces of their own, one for each Kubernetes namespace, which they
+//! never delete.
 //!
-//! A [`Backend`] tells which namespaces it has and deletes one that is empty. That is all that is asked of it; whether a
-//! namespace may go is decided elsewhere.
+//! A [`Backend`] lists its namespaces and deletes an empty one. `namespace_gc` decides whether a
+//! namespace may be deleted.
 //!
 //! # A third backend
 //! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags. What it has to keep:
@@ -39,10 +40,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// As the command line and the log call it.
     fn name(&self) -> &'static str;
 
-    /// All namespaces that there are right now.
+    /// Lists all existing namespaces.
     ///
-    /// # Errors
-    /// When it cannot tell all of them.
+    /// # Errors When the list would be incomplete.
     fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>>;
 
     /// Deletes a namespace, if it is empty and still what it was when it was listed.
@@ -56,7 +56,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
         true
     }
 
-    /// What it has to do by itself, until `stop`; to be run once. Everything works without it, if more slowly.
+    /// Runs the background work of the backend until `stop`; to be called once. Everything works
+    /// without it, but more slowly.
     fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
         Box::pin(async move { stop.cancelled().await })
     }
@@ -67,7 +68,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
 pub struct Listing {
     /// In the backend's own order.
     pub namespaces: Vec<Listed>,
-    /// Entries of which it cannot be told what they are: they have no id or no name, or one that no namespace has.
+    /// Number of entries that cannot be identified: they have no id or no name, or an invalid one.
     pub skipped: usize,
 }
 
@@ -78,8 +79,9 @@ pub struct Listed {
     pub id: String,
     /// That of the namespace in Kubernetes. Never empty.
     pub name: String,
-    /// Tells it from what it becomes when it is written, and from a later one of the same name. Opaque.
+    /// Opaque version: differs after each write, and from a later namespace of the same name.
     pub version: String,
-    /// When it was made or last changed, by the clock of the backend and where it tells. It may lie in the future.
+    /// Time of creation or last change by the clock of the backend, if known. May lie in the
+    /// future.
     pub since: Option<SystemTime>,
 }

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 /// For how long a new CA is published, in seconds, before anything is signed with it; less in a life of minutes.
 const ANNOUNCED: i64 = 60;
 
-/// What is told from outside before a step.
+/// Inputs of a rotation step.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     /// The DNS names of the Service.
@@ -36,7 +36,8 @@ pub(super) struct Material {
 }
 
 impl Material {
-    /// All of it new. What is published already stays trusted: somebody may be serving with it.
+    /// Generates a new CA and leaf. Published CAs stay trusted: another replica may serve with
+    /// them.
     pub(super) fn generate(published: &str, scene: Scene<'_>) -> anyhow::Result<Self> {
         let authority = Authority::generate(scene.lifetimes.authority, scene.now)?;
         Self {
@@ -57,7 +58,8 @@ impl Material {
         let mut material = self.clone();
         material.previous = unexpired(&self.previous, scene.now);
         if !is_valid(&self.authority.certificate, scene.now) {
-            // Nobody trusts it any more, so there is nothing to wait for. By a clock that is ahead of ours it may only just be valid.
+            // No client trusts it any more, so there is no reason to wait. By a clock that is
+            // ahead of the local one it may only just be valid.
             let known = format!("{}{}", self.previous, self.authority.certificate);
             material.previous = unexpired(&known, scene.now);
             material.authority = match material.next.take() {

@@ -1,4 +1,5 @@
-//! A certificate in files, as cert-manager and every Secret mount provide it, and a caBundle that somebody else fills in.
+//! A certificate in files, as cert-manager and every Secret mount provide it, and a caBundle that
+//! another program fills in.
 
 use super::{
     Service, Warnings,

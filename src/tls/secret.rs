@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_damaged() {
-        let (ours, other) = (generate(), generate());
+        let (own, other) = (generate(), generate());
         let of = |authority: &Authority| Material {
             authority: authority.clone(),
-            ..ours.clone()
+            ..own.clone()
         };
         let mixed = Authority {
-            certificate: ours.authority.certificate.clone(),
+            certificate: own.authority.certificate.clone(),
             key: other.authority.key.clone(),
         };
         let read = |made: &Material, names: &[String]| material(&secret(made), names).is_some();
@@ -156,11 +156,11 @@ mod tests {
             "a leaf of another CA"
         );
         assert!(!read(&of(&mixed), &names()), "a key of another CA");
-        assert!(!read(&ours, &["c.d.svc".to_owned()]), "for another Service");
+        assert!(!read(&own, &["c.d.svc".to_owned()]), "for another Service");
         let next = Some(mixed);
         let half = Material {
             next,
-            ..ours.clone()
+            ..own.clone()
         };
         let read = material(&secret(&half), &names()).expect("usable");
         assert!(read.next.is_none(), "a CA that cannot sign is none");

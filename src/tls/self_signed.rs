@@ -1,8 +1,10 @@
-//! A CA and a leaf in a Secret that all replicas share, and the CA published in our webhook configurations.
+//! A CA and a leaf in a Secret that all replicas share, and the CA published in the webhook
+//! configurations of Volume Warden.
 //!
-//! The first replica to create the Secret wins, the others serve what they find. Every write is a compare-and-swap. A round reads
-//! the configurations first, then the Secret, and only then writes to the configurations: so whoever publishes what has become old
-//! meanwhile finds a configuration changed, and fails.
+//! The first replica to create the Secret wins, the others serve what they find. Every write is a
+//! compare-and-swap. A round reads the configurations first, then the Secret, and only then writes
+//! to the configurations: so a replica that publishes an outdated CA finds a changed
+//! configuration, and its write fails.
 
 use super::{
     Lifetimes, Service, Warnings,
@@ -17,8 +19,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied: within a minute, the writing included.
-/// Each round reads every configuration and the Secret, in each replica, so it is most of what an idle follower asks.
+/// Interval at which a replica reads what another replica wrote, and repairs an emptied caBundle:
+/// within a minute, including the write. Each round reads every configuration and the Secret, in
+/// each replica, so it accounts for most requests of an idle follower.
 const ROUND: Duration = Duration::from_secs(50);
 /// How often the wall clock is asked: a timer knows nothing of the time that its machine was suspended.
 const TICK: Duration = Duration::from_secs(1);
@@ -44,7 +47,7 @@ pub struct SelfSigned {
     dns_names: Vec<String>,
     lifetimes: Lifetimes,
     service: Service,
-    /// What the Secret held last, whoever deletes or damages it.
+    /// The last valid content of the Secret, kept in case the Secret is deleted or damaged.
     known: Option<Material>,
     /// What is in service.
     served: Option<Material>,
@@ -97,7 +100,8 @@ impl SelfSigned {
         self.known.as_ref().map(Material::next_step)
     }
 
-    /// Whether a step is due that could not be taken, as where somebody else writes a caBundle again and again.
+    /// Whether a step is due but blocked, for example because another program keeps overwriting a
+    /// caBundle.
     fn is_overdue(&self) -> bool {
         let now = self.service.clock.now().unix_timestamp();
         self.next_step().is_some_and(|step| step <= now)
@@ -117,10 +121,10 @@ impl SelfSigned {
         }
     }
 
-    /// Looks at everything once, and does what is to be done.
+    /// Reads the configurations and the Secret once, and performs the steps that are due.
     ///
-    /// # Errors
-    /// When the API server did not answer or did not take a write, or somebody else was first. Another round may do.
+    /// # Errors When the API server did not answer or refused a write, or another replica wrote
+    /// first. A later round may succeed.
     pub async fn round(&mut self) -> anyhow::Result<()> {
         let mut found = self.configurations.read().await?;
         let done = self.renew(&mut found).await;
@@ -136,8 +140,9 @@ impl SelfSigned {
         Ok(published?)
     }
 
-    /// What the replicas share: as found, or renewed. A Secret that is missing or damaged gets what it held before, so that nobody
-    /// has to learn to trust anything new; only a replica that does not know that makes everything anew.
+    /// Returns the shared material: as found, or renewed. A Secret that is missing or damaged gets
+    /// its previous content, so that no client has to trust a new CA; only a replica that does not
+    /// know that content generates new material.
     async fn share(&mut self, found: &[Found]) -> anyhow::Result<Material> {
         let secret = self.shared.read().await?;
         let shared = secret

@@ -1,4 +1,5 @@
-//! The certificate in service: what the server shows, what the probes and metrics tell of it.
+//! The certificate in service: what the server presents, and what probes and metrics report about
+//! it.
 
 use super::{
     Clock,
@@ -40,8 +41,8 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Whether nobody would call with it. One configuration that is wrong is no reason to take the webhooks of the others out of
-    /// service, in all replicas.
+    /// Whether no webhook configuration trusts the certificate. One wrong configuration is no
+    /// reason to make the webhooks of the others unavailable in all replicas.
     fn is_useless(&self) -> bool {
         self.webhooks > 0 && self.doubts.len() == self.webhooks
     }

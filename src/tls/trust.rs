@@ -113,7 +113,7 @@ fn verdict(error: Error) -> Trust {
         )
     );
     // With the time of the look in them, the words would be others at each look.
-    let told = match error {
+    let message = match error {
         Error::InvalidCertificate(E::ExpiredContext { .. }) => "the certificate has expired".into(),
         Error::InvalidCertificate(E::NotValidYetContext { .. }) => {
             "the certificate is not valid yet".into()
@@ -121,9 +121,9 @@ fn verdict(error: Error) -> Trust {
         error => error.to_string(),
     };
     if refused {
-        Trust::Refused(told)
+        Trust::Refused(message)
     } else {
-        Trust::Unknown(told)
+        Trust::Unknown(message)
     }
 }
 
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn a_leaf_is_trusted_by_its_ca_whatever_else_is_in_the_bundle() {
         let now = OffsetDateTime::now_utc();
-        let (ours, other) = (authority(now), authority(now));
-        let leaf = leaf(&ours, now);
+        let (own, other) = (authority(now), authority(now));
+        let leaf = leaf(&own, now);
         let ask = |bundle: &str, host| trust(&leaf, bundle, Some(host), now);
-        let until = Validity::of(&ours.certificate).expect("validity");
-        let both = format!("{}{}", other.certificate, ours.certificate);
+        let until = Validity::of(&own.certificate).expect("validity");
+        let both = format!("{}{}", other.certificate, own.certificate);
         assert_eq!(ask(&both, HOST), Trust::Until(until));
         assert!(refused(&ask(&other.certificate, HOST)), "another CA");
         assert!(refused(&ask(&both, "c.d.svc")), "another name");
@@ -179,12 +179,12 @@ mod tests {
     #[test]
     fn time_ends_trust() {
         let now = OffsetDateTime::now_utc();
-        let ours = authority(now);
+        let own = authority(now);
         let ask = |leaf: &str, days| {
             let now = now + Duration::days(days);
-            trust(leaf, &ours.certificate, Some(HOST), now)
+            trust(leaf, &own.certificate, Some(HOST), now)
         };
-        let early = leaf(&ours, now);
+        let early = leaf(&own, now);
         assert!(!refused(&ask(&early, 49)));
         let expired = Trust::Refused("the certificate has expired".to_owned());
         assert_eq!(

@@ -1,4 +1,5 @@
-//! Users are told of a certificate that nobody renews: once at each threshold, by an Event and in the log.
+//! Warns users about a certificate that is not renewed: once at each threshold, by an Event and in
+//! the log.
 
 use super::{
     expiry::threshold,
@@ -13,13 +14,13 @@ use time::OffsetDateTime;
 
 const ACTION: &str = "RenewCertificate";
 
-/// What users are told of, as the reason of Events.
+/// Reasons of the Events about certificates.
 pub mod reasons {
-    /// A certificate nears its end, and nobody renews it.
+    /// A certificate is about to expire, and has not been renewed.
     pub const NOT_RENEWED: &str = "CertificateNotRenewed";
 }
 
-/// What was said of a certificate last: the threshold, and whether the Event is out.
+/// The last report about a certificate: the threshold, and whether the Event was published.
 type Said = BTreeMap<(Watched, i64), (i64, bool)>;
 
 /// See the module.
@@ -33,7 +34,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// Tells about the certificate of that source through that writer, on the Lease, where this replica leads.
+    /// Reports the certificate of that source by Events on the Lease, if this replica leads.
     pub fn new(apply: Arc<Apply>, lease: LeaseObject, source: &str) -> Self {
         Self {
             apply,
@@ -61,7 +62,11 @@ impl Warnings {
         }
         let note = self.note(certificate, now);
         if said.is_none_or(|(before, _)| before != days) {
-            tracing::warn!(reason = reasons::NOT_RENEWED, note, "told");
+            tracing::warn!(
+                reason = reasons::NOT_RENEWED,
+                note,
+                "certificate not renewed"
+            );
         }
         self.lock().insert(certificate, (days, true));
         let warnings = self.clone();

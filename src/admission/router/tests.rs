@@ -122,7 +122,7 @@ async fn a_panic_is_a_failed_call() {
     assert!(why.contains("panicked in /hook"), "{why}");
 }
 
-/// Also one that began after it was waiting for somebody.
+/// Also a review that began after the server began to wait for it.
 #[tokio::test]
 async fn a_panic_of_a_review_that_asks_is_one_too() {
     let mut asking = hook(|_| Answer::Allow);

@@ -16,7 +16,8 @@ use std::{
 pub(super) struct Root(OwnedFd);
 
 impl Root {
-    /// The way to the root may lead over links: whoever configured it chose it. The marker may not be one.
+    /// Opens the root. The path to the root may contain symbolic links, because the administrator
+    /// configured it. The marker may not be one.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let shown = path.display();
@@ -118,8 +119,8 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Inode numbers are used again at once, so they do not tell a directory from a later one; with the time of its last change they
-/// do. That changes with every entry that comes or goes, too.
+/// Inode numbers are reused at once, so they identify a directory only together with the time of
+/// its last change. That time also changes with every entry that is added or removed.
 fn version(stat: &Stat) -> String {
     format!(
         "{}-{}-{}.{:09}",

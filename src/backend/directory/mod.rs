@@ -56,7 +56,8 @@ impl Directory {
         Self { root, limit, hands }
     }
 
-    /// Does something with the root, and after `limit` no longer waits for it. The work can ask whether somebody still does.
+    /// Runs `work` on the root, and stops waiting after `limit`. The work can check whether the
+    /// caller still waits.
     ///
     /// On a thread of its own: the runtime waits for its blocking threads before it ends, and this one may hang.
     async fn on_disk<T: Send + 'static>(
@@ -72,7 +73,7 @@ impl Directory {
                 let _hand = hand;
                 let in_time = || Instant::now() < until && !answer.is_closed();
                 let done = Root::open(&root).and_then(|root| work(&root, &in_time));
-                // Whoever asked may have gone; then nobody is told.
+                // The caller may have stopped waiting; then the result is dropped.
                 let _ = answer.send(done);
             };
             let thread = thread::Builder::new().name("directory".to_owned());

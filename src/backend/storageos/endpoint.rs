@@ -71,7 +71,7 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// Whether what is said there can be read on the way.
+    /// Whether the traffic is unencrypted.
     pub fn is_plain(&self) -> bool {
         self.0.scheme() == "http"
     }

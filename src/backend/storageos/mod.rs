@@ -39,9 +39,9 @@ pub struct Options {
     pub secrets: PathBuf,
     /// Whom to trust, and who we are to a server that asks for a certificate.
     pub tls: TlsFiles,
-    /// How long a token is used before it is refreshed, where the server does not tell its life.
+    /// Interval between token refreshes if the server does not report the lifetime of a token.
     pub refresh_interval: Duration,
-    /// Between one login and the next, whoever needs it.
+    /// Minimum interval between logins.
     pub login_interval: Duration,
     /// For one request.
     pub request_limit: Duration,

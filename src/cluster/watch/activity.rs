@@ -121,7 +121,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn beginnings_and_bookmarks_are_signs_of_life() {
         let metrics = Metrics::new();
-        let client = WatchActivity::observed(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
+        let client =
+            WatchActivity::observed(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
         tokio::time::sleep(Duration::from_secs(100)).await;
         assert_eq!(age(&metrics), 100, "nothing was heard yet");
         let api: Api<Pod> = Api::all(client);

@@ -60,7 +60,10 @@ mod tests {
         let events: EventDeduplicator<&str, &str> = EventDeduplicator::default();
         let causes = |causes: &[&'static str]| causes.iter().copied().collect::<HashSet<_>>();
         assert_eq!(events.news(&"web", "1", causes(&["a"])), causes(&["a"]));
-        assert_eq!(events.news(&"web", "1", causes(&["a", "b"])), causes(&["b"]));
+        assert_eq!(
+            events.news(&"web", "1", causes(&["a", "b"])),
+            causes(&["b"])
+        );
         assert_eq!(events.news(&"web", "1", causes(&["b"])), causes(&[]));
         assert_eq!(
             events.news(&"web", "1", causes(&["a"])),

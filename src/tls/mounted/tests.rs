@@ -90,7 +90,7 @@ async fn a_missing_file_is_told_by_name() {
     assert!(format!("{error:#}").contains("/nowhere/tls.crt"));
 }
 
-/// Between the start, which reads it, and the first look after it.
+/// A change between the read at the start and the first check for changes.
 #[tokio::test(start_paused = true)]
 async fn a_swap_right_after_the_start_is_followed() {
     let root = tempfile::tempdir().expect("directory");
