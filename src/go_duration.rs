@@ -24,8 +24,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     read.and_then(|read| Duration::try_from(read).ok())
         .filter(|read| *read <= LONGEST)
         .ok_or_else(|| {
-            "a duration of at most a hundred years is wanted, such as 20s, 5m, 1h30m or 0"
-                .to_owned()
+            "expected a duration of at most 100 years, such as 20s, 5m, 1h30m or 0".to_owned()
         })
 }
 
@@ -37,7 +36,7 @@ pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
     let read = parse(text)?;
     let long = read >= SHORTEST_PAUSE;
     long.then_some(read)
-        .ok_or_else(|| "at least 1s is wanted".to_owned())
+        .ok_or_else(|| "the duration must be at least 1s".to_owned())
 }
 
 /// The same, or 0, which stands for never.

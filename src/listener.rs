@@ -1,4 +1,4 @@
-//! A TCP listener whose clients have yet to show that they are not strangers.
+//! A TCP listener for clients that have not authenticated yet.
 //!
 //! It never stops accepting: when its places are full, an older connection is closed. See [`places`].
 

@@ -1,4 +1,4 @@
-//! What it is answered.
+//! Answers of webhooks.
 
 use crate::objects::{
     finalizers::{self, FinalizerState},

@@ -1,7 +1,7 @@
 //! The review around a request and its answer, written once.
 //!
-//! Own types rather than kube's: those buffer the whole body to flatten it, build every object before anybody asks, and write a
-//! patch as an array of numbers instead of base64.
+//! Own types rather than kube's: those buffer the whole body to flatten it, build every object in
+//! advance, and write a patch as an array of numbers instead of base64.
 
 use super::{answer::Answer, request::Request};
 use json_patch::Patch;

@@ -27,7 +27,8 @@ pub struct Hook {
 pub enum Review {
     /// Answers from memory, without a call to the API server.
     FromMemory(Arc<dyn Fn(&Request) -> Reviewed + Send + Sync>),
-    /// After asking the API server, which waits for us meanwhile: within the request's patience, and by as few calls as can be.
+    /// Answers after calls to the API server, which waits meanwhile: within the call budget of the
+    /// request, and with as few calls as possible.
     Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
 }
 

@@ -1,4 +1,4 @@
-//! What the API server asks.
+//! Requests of admission reviews.
 
 use super::{answer::Unavailable, call_budget};
 use serde::{Deserialize, de::DeserializeOwned};

@@ -1,4 +1,4 @@
-//! What a backend answers.
+//! Results of calls to a backend.
 
 use super::Sentence;
 use std::fmt;
@@ -63,22 +63,22 @@ impl Deletion {
 /// Why there is no answer that could be worked with. The sentence is for humans and holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The backend does not let us.
+    /// The backend refuses access.
     Unauthorized(Denial, Sentence),
-    /// The backend does not do its work.
+    /// The backend failed.
     Unavailable(Outage, Sentence),
 }
 
-/// Why a backend does not let us.
+/// Why a backend refuses access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// It does not take our credentials, or we have none.
+    /// The credentials are missing or not accepted.
     Credentials,
     /// Those whose credentials these are may not do that.
     Rights,
 }
 
-/// How a backend does not do its work.
+/// How a backend failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
     /// It says so, or what it says makes no sense.

@@ -42,7 +42,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Lists all existing namespaces.
     ///
-    /// # Errors When the list would be incomplete.
+    /// # Errors
+    /// When the list would be incomplete.
     fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>>;
 
     /// Deletes a namespace, if it is empty and still what it was when it was listed.

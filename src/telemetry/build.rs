@@ -5,5 +5,5 @@ use prometheus_client::{metrics::info::Info, registry::Registry};
 
 pub(super) fn register(registry: &mut Registry) {
     let info = Info::new([("version", VERSION), ("commit", COMMIT)]);
-    registry.register("build", "The version and the commit that runs", info);
+    registry.register("build", "Version and commit of the running binary", info);
 }

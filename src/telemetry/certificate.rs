@@ -19,7 +19,7 @@ impl CertificateMetrics {
         let help = "Seconds until the served certificate, and the CA it is trusted by, expire";
         let expiry = self.expiry.clone();
         registry.register_with_unit("certificate_expiry", help, Unit::Seconds, expiry);
-        let help = "Seconds that they last from their first to their last";
+        let help = "Lifetime of the certificates in seconds";
         let lifetime = self.lifetime.clone();
         registry.register_with_unit("certificate_lifetime", help, Unit::Seconds, lifetime);
         let help =

@@ -16,7 +16,7 @@ impl HeldMetrics {
         registry.register(name, help, self.number.clone());
         let (name, help) = (
             format!("{name}_oldest"),
-            "How long ago the first of them was deleted",
+            "Seconds since the deletion of the oldest of them",
         );
         registry.register_with_unit(name, help, Unit::Seconds, self.oldest.clone());
     }

@@ -40,7 +40,7 @@ impl WorkMetrics {
         registry.register_with_unit("reconcile_duration", help, Unit::Seconds, reconciles);
         registry.register(
             "queue_depth",
-            "Objects waiting for or under reconciliation",
+            "Objects that are queued or being reconciled",
             self.queue_depth.clone(),
         );
         registry.register(

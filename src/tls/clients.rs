@@ -30,7 +30,7 @@ use x509_parser::parse_x509_certificate;
 pub struct Clients {
     /// PEM.
     pub authorities: PathBuf,
-    /// The common names that will do; any where this is empty.
+    /// The accepted common names; any if empty.
     pub names: Vec<String>,
 }
 

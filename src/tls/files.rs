@@ -72,7 +72,7 @@ impl<S: Source> Loaded<S> {
                 Err(error) => {
                     let error = format!("{error:#}");
                     if reported.as_ref() != Some(&error) {
-                        tracing::error!(file, what, error, "the old content stays in service");
+                        tracing::error!(file, what, error, "the previous content stays in service");
                     }
                     reported = Some(error);
                 }
@@ -87,7 +87,7 @@ impl<S: Source> Loaded<S> {
             return Ok(None);
         }
         let put = self.source.put(&content, service);
-        put.context("the new content does not do")?;
+        put.context("the new content cannot be used")?;
         Ok(Some(content))
     }
 }

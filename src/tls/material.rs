@@ -1,4 +1,5 @@
-//! What the replicas share, and how it is renewed: pure functions of it and the time.
+//! The CA and leaf that the replicas share, and their renewal: pure functions of them and the
+//! time.
 //!
 //! A CA is replaced in two steps. The next one is made and published beside the one in use; only when every configuration is known
 //! to have it, and API servers have had the time to hear of it, is a certificate signed with it. The old one stays published

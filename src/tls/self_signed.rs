@@ -23,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 /// within a minute, including the write. Each round reads every configuration and the Secret, in
 /// each replica, so it accounts for most requests of an idle follower.
 const ROUND: Duration = Duration::from_secs(50);
-/// How often the wall clock is asked: a timer knows nothing of the time that its machine was suspended.
+/// Interval at which the wall clock is read: a timer does not count the time during which its
+/// machine was suspended.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Where the Secret is, for whom the certificate is, and who is to trust it.
@@ -83,7 +84,7 @@ impl SelfSigned {
             let done = self.round().await;
             if let Err(error) = &done {
                 let (error, secret) = (format!("{error:#}"), &self.shared.name);
-                tracing::warn!(error, secret, "the certificate is not in order yet");
+                tracing::warn!(error, secret, "the certificate is not ready yet");
             }
             if self.known != before {
                 // A step was taken, and the next may be due.
@@ -123,7 +124,8 @@ impl SelfSigned {
 
     /// Reads the configurations and the Secret once, and performs the steps that are due.
     ///
-    /// # Errors When the API server did not answer or refused a write, or another replica wrote
+    /// # Errors
+    /// When the API server did not answer or refused a write, or another replica wrote
     /// first. A later round may succeed.
     pub async fn round(&mut self) -> anyhow::Result<()> {
         let mut found = self.configurations.read().await?;

@@ -10,7 +10,7 @@ use crate::{cluster::Found, listener::Certificate, telemetry::Metrics};
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// See the module. One per process; clones share everything.
+/// The certificate in service. One per process; clones share their state.
 #[derive(Clone)]
 pub struct Service {
     /// For the server.

@@ -13,7 +13,7 @@ use rustls::{
 };
 use time::OffsetDateTime;
 
-/// What is known of it.
+/// Whether a certificate is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// It is accepted, by a CA of this validity.
@@ -24,7 +24,8 @@ pub(super) enum Trust {
     Unknown(String),
 }
 
-/// See the module. `host` is the name that the client asks for, if that is known.
+/// Judges a certificate against a bundle. `host` is the name that the client asks for, if that is
+/// known.
 pub(super) fn trust(
     certificate: &str,
     bundle: &str,
@@ -112,7 +113,7 @@ fn verdict(error: Error) -> Trust {
                 | E::InvalidPurposeContext { .. }
         )
     );
-    // With the time of the look in them, the words would be others at each look.
+    // The library's messages contain the current time, so they would differ at each check.
     let message = match error {
         Error::InvalidCertificate(E::ExpiredContext { .. }) => "the certificate has expired".into(),
         Error::InvalidCertificate(E::NotValidYetContext { .. }) => {

@@ -97,7 +97,7 @@ impl Warnings {
     fn note(&self, (which, until): (Watched, i64), now: OffsetDateTime) -> String {
         let name = match which {
             Watched::Served => "the certificate of the webhooks",
-            Watched::Authority => "the CA that the API server trusts the webhooks by",
+            Watched::Authority => "the CA of the webhooks that the API server trusts",
         };
         let end = OffsetDateTime::from_unix_timestamp(until).map_or_else(
             |_| until.to_string(),
@@ -110,7 +110,7 @@ impl Warnings {
             format!("expired {end}")
         };
         format!(
-            "{name} {when} and was not renewed; it comes from {}. Once it has expired, the API server goes on without the webhooks",
+            "{name} {when} and was not renewed; its source is {}. After its expiry, the API server skips the webhooks",
             self.source
         )
     }

@@ -26,7 +26,7 @@ impl Root {
         let marked = match statat(&root, MARKER, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => kind(&stat) == FileType::RegularFile,
             Err(Errno::NOENT) => false,
-            Err(error) => return Err(failure(&format!("{MARKER} cannot be looked at"), error)),
+            Err(error) => return Err(failure(&format!("{MARKER} cannot be examined"), error)),
         };
         marked.then_some(Self(root)).ok_or_else(|| {
             Failure::server(format!(
@@ -51,7 +51,7 @@ impl Root {
                 Ok(Some(namespace)) => listing.namespaces.push(namespace),
                 Ok(None) => listing.skipped += 1,
                 Err(Errno::NOENT) => {}
-                Err(error) => return Err(failure("a directory cannot be looked at", error)),
+                Err(error) => return Err(failure("a directory cannot be examined", error)),
             }
         }
         Ok(listing)
@@ -67,7 +67,7 @@ impl Root {
         let current = match self.listed(name) {
             Ok(current) => current,
             Err(Errno::NOENT) => None,
-            Err(error) => return Some(Err(failure("the directory cannot be looked at", error))),
+            Err(error) => return Some(Err(failure("the directory cannot be examined", error))),
         };
         let answer = match current {
             None => Deletion::NotFound,

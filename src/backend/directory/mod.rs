@@ -79,7 +79,7 @@ impl Directory {
             let thread = thread::Builder::new().name("directory".to_owned());
             let started = thread.spawn(job);
             started.map_err(|error| Failure::server(format!("no thread: {error}")))?;
-            let lost = |_| Failure::server("the thread that was to look ended without an answer");
+            let lost = |_| Failure::server("the thread that reads the root ended without a result");
             answered.await.map_err(lost)?
         };
         tokio::time::timeout_at(until, done)

@@ -16,7 +16,7 @@ pub struct Endpoint(Url);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// It is no host and no URL.
-    #[error("the endpoint is no host, host:port or URL: {0}")]
+    #[error("the endpoint is not a host, host:port or URL: {0}")]
     NotAUrl(String),
     /// It is a URL of something else.
     #[error("the endpoint has to begin with https:// or http://, not {0}://")]

@@ -37,7 +37,7 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// Directory of the files `username` and `password`.
     pub secrets: PathBuf,
-    /// Whom to trust, and who we are to a server that asks for a certificate.
+    /// The trusted CAs, and the client certificate for a server that requests one.
     pub tls: TlsFiles,
     /// Interval between token refreshes if the server does not report the lifetime of a token.
     pub refresh_interval: Duration,

@@ -151,7 +151,7 @@ impl Session {
         let credentials = Credentials::read(&self.secrets).await?;
         self.wire.reload().await?;
         // Recorded before it is sent: the caller may stop waiting.
-        let then = Failure::timeout("the last login was given up a moment ago");
+        let then = Failure::timeout("the last login was abandoned a moment ago");
         *last = Some(Login {
             at: Instant::now(),
             then,

@@ -19,7 +19,7 @@ use std::{
 pub struct TlsFiles {
     /// The only authorities to trust; without it those of the system.
     pub authority: Option<PathBuf>,
-    /// Our certificate and its key.
+    /// The client certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 

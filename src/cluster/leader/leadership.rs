@@ -1,4 +1,4 @@
-//! What an election means for everybody else in the process.
+//! The result of leader election, for the other parts of the process.
 
 use tokio::{sync::watch, time::Instant};
 
@@ -14,7 +14,8 @@ impl Leadership {
         Self { until }
     }
 
-    /// Right now. A process that was paused finds out at its first question, before the election does.
+    /// Whether this replica leads right now. After a pause of the process, this check notices the
+    /// lost Lease before the election does.
     pub fn holds(&self) -> bool {
         self.until
             .borrow()

@@ -1,10 +1,11 @@
 //! Leader election by client-go's Lease protocol.
 //!
-//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a compare-and-swap on
-//! `resourceVersion`; another holder's lease counts as expired when *our* monotonic clock has seen no change of it for its whole
-//! duration, so wall clocks need not agree. Own code because no crate steps down in time when it loses the API server.
+//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a
+//! compare-and-swap on `resourceVersion`; another holder's lease counts as expired when the
+//! *local* monotonic clock has seen no change of it for its whole duration, so wall clocks need
+//! not agree. Own code because no crate steps down in time when it loses the API server.
 //!
-//! A lease is no fence: whatever is destroyed carries preconditions besides.
+//! A lease is not a fence: destructive writes also carry preconditions.
 
 use super::leadership::Leadership;
 use crate::cluster::api::existing;
@@ -24,9 +25,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Others wait this long after our last renewal.
+/// Lease duration: other replicas wait this long after the last renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// We stop writing this long after our last renewal *began*; others may start later by more than a write may take.
+/// Renew deadline: this replica stops writing this long after its last renewal *began*. Another
+/// replica starts later than that by more than the duration of a write.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Between two renewals.
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
@@ -36,7 +38,7 @@ const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 /// For one call.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Where the Lease is and who we are.
+/// The Lease, and the identity of this replica.
 #[derive(Clone, Debug)]
 pub struct LeaseName {
     /// Namespace of the Lease.
@@ -78,14 +80,15 @@ impl Elector {
         )
     }
 
-    /// A leadership that a test gives and takes.
+    /// A leadership that a test grants and revokes.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (watch::Sender<Option<Instant>>, Leadership) {
         let (sender, until) = watch::channel(None);
         (sender, Leadership::until(until))
     }
 
-    /// Competes until `stop`, then lets go of the Lease so that another replica need not wait for it to expire.
+    /// Competes for the Lease until `stop`, then releases it so that another replica need not wait
+    /// for its expiry.
     pub async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             self.step_down_if_late();
@@ -199,7 +202,7 @@ impl Elector {
         lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
         let labels = lease.metadata.labels.get_or_insert_default();
         labels.extend(self.lease.labels.clone());
-        // metadata.resourceVersion travels along: this is the compare-and-swap.
+        // metadata.resourceVersion is sent too: this is the compare-and-swap.
         let written = within(
             CALL_LIMIT,
             self.api
@@ -225,7 +228,7 @@ impl Elector {
         }
     }
 
-    /// Our spec after `before`: a change of holder counts as a transition.
+    /// The spec that follows `before`: a change of holder counts as a transition.
     fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let is_holder = before.holder_identity.as_deref() == Some(&self.lease.identity);

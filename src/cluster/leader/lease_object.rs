@@ -9,7 +9,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 const LOOK: Duration = Duration::from_secs(4);
 
-/// See the module.
+/// The Lease of Volume Warden, as the object of Events.
 #[derive(Clone)]
 pub struct LeaseObject {
     leases: Api<Lease>,

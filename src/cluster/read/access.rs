@@ -6,7 +6,7 @@ use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessRevi
 use kube::{Api, Client, api::PostParams};
 use std::{sync::Arc, time::Duration};
 
-/// See the module.
+/// Sends SubjectAccessReviews.
 pub struct Access {
     client: Client,
     metrics: Arc<Metrics>,

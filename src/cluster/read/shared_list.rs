@@ -32,17 +32,19 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// For each page.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
-/// LISTs under way in all namespaces together: they cost the API server more than anything else we do, and us memory.
+/// LISTs under way in all namespaces together: they are the most expensive calls for the API
+/// server, and they use memory here.
 const LISTS_IN_FLIGHT: usize = 8;
 
 type Answer<T> = Result<Evidence<Arc<Store<T>>>, Arc<kube::Error>>;
 type Asker<T> = oneshot::Sender<Answer<T>>;
 
-/// Lists one namespace live and consistently, once for everybody who asked before the LIST began.
+/// Lists one namespace live and consistently, once for all callers that asked before the LIST
+/// began.
 ///
-/// # Guarantees
-/// The answer of [`SharedList::list`] was read entirely after the call: whatever its caller knew before calling is older than
-/// the answer. At most one LIST per namespace is under way. A failed LIST fails everybody who shared it and is not kept.
+/// # Guarantees The answer of [`SharedList::list`] was read entirely after the call: whatever its
+/// caller knew before calling is older than the answer. At most one LIST per namespace is under
+/// way. A failed LIST fails all callers that shared it and is not kept.
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
     /// Namespaces that are being read, with the callers that wait for the next LIST. Callers that
@@ -88,7 +90,7 @@ impl<T: Tracked> SharedList<T> {
         self.ask(namespace, asker);
         let gone = |_| {
             Err(Arc::new(kube::Error::Service(
-                "the LIST was given up".into(),
+                "the LIST was abandoned".into(),
             )))
         };
         answer.await.unwrap_or_else(gone)
@@ -157,7 +159,7 @@ impl<T: Tracked> Reader<T> {
             self.gather().await;
             // The semaphore is never closed.
             let _permit = lists.in_flight.acquire().await;
-            // The LIST is about to begin: who asks from now on may know more than it will show.
+            // The LIST is about to begin: a later caller may know more than it will show.
             let Some(askers) = self.take() else { return };
             let began = Instant::now();
             let answer = lists.read(&self.namespace).await;

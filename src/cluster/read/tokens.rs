@@ -84,7 +84,7 @@ impl Shared {
         match within(LIMIT, self.review(token)).await {
             Ok(judgement) => judgement,
             Err(error) => {
-                tracing::warn!(%error, "cannot ask who may read the metrics");
+                tracing::warn!(%error, "cannot check who may read the metrics");
                 Judgement::Unavailable
             }
         }

@@ -8,7 +8,7 @@ pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(2);
 /// A round may fail for ever, and must not load the API server.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// Backoff of a periodic task.
 pub(crate) struct Pace {
     /// Pause after a round that succeeded.
     usual: Duration,

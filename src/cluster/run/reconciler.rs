@@ -15,7 +15,7 @@ use tracing::Instrument;
 /// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every half day.
 const FULL_PASS: Duration = Duration::from_secs(600);
 
-/// Why an object has to be looked at again, in words for the log.
+/// Why an object has to be reconciled again, as a sentence for the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Retry {
@@ -61,7 +61,7 @@ impl Retry {
     }
 }
 
-/// One component's way of putting one object right.
+/// The reconciler of one component.
 pub trait Reconcile: Send + Sync + 'static {
     /// The component's name, as in the CLI.
     const COMPONENT: &'static str;
@@ -72,14 +72,14 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Everything that may need work now, judged by what is known without asking.
     fn candidates(&self) -> Vec<Self::Key>;
 
-    /// Looks at one object and does what its rule says.
+    /// Reconciles one object by its rule.
     ///
     /// # Errors
     /// When the object has to be looked at again although nothing may happen to it.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<(), Retry>> + Send;
 }
 
-/// See the module.
+/// Runs the reconciles of one component.
 pub struct Reconciler<R: Reconcile> {
     /// What to do with an object.
     pub reconcile: Arc<R>,

@@ -17,7 +17,7 @@ use tokio::{sync::Notify, time::Instant};
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 
-/// See the module.
+/// A work queue of keys.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     notify: Notify,
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(
             queue.take().await,
             "a",
-            "what happened meanwhile is looked at"
+            "what happened meanwhile is processed"
         );
         queue.done(&"a");
         assert!(nothing_to_take(&queue).await);

@@ -46,7 +46,8 @@ impl WatchActivity {
             .store(now.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The same client, listened to. An answer that says no is no sign of life of the watch.
+    /// Returns the client with its responses observed. An error response does not count as watch
+    /// activity.
     pub(crate) fn client(&self, client: &Client) -> Client {
         let (inner, heard) = (client.clone(), self.clone());
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -24,7 +24,7 @@ use tokio::{sync::watch, time::Instant};
 
 /// Some load balancers drop a connection that was idle for four minutes.
 const WATCH_SECONDS: u32 = 200;
-/// A list now and then, against an API server whose store was set back behind our back.
+/// A list now and then, against an API server whose store was restored from a backup.
 const RELIST: Duration = Duration::from_secs(6 * 3600);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ pub struct Change<'a, T> {
     pub name: &'a ObjectName,
     /// What was known before.
     pub old: Option<&'a Arc<T>>,
-    /// What is known now; nothing when the object is gone or no rule cares for it any more.
+    /// What is known now; `None` when the object is deleted or no longer tracked.
     pub new: Option<&'a Arc<T>>,
     /// The deletion was missed: a new list no longer contains the object.
     pub tombstone: bool,

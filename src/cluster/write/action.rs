@@ -62,7 +62,7 @@ impl OnRefusal {
         Self {
             reason,
             outages: false,
-            next: "and will be asked again",
+            next: "and the write is retried",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the API server made of a write.
+//! The outcome of a write.
 
 use crate::cluster::api::is_absent;
 use crate::cluster::run::Retry;
@@ -28,12 +28,12 @@ impl Applied {
         match self {
             Self::Done | Self::Withheld => Ok(()),
             Self::NotLeading => Err(Retry::new("this replica does not lead")),
-            Self::Stale => Err(Retry::new("it changed meanwhile")),
+            Self::Stale => Err(Retry::new("the object changed meanwhile")),
             Self::Failed(error) => Err(Retry::new(error.to_string())),
         }
     }
 
-    /// The API server took it, so whatever is cached of the object is history.
+    /// Whether the API server accepted the write, so that the cached object is stale.
     pub fn written(&self) -> bool {
         matches!(self, Self::Done)
     }

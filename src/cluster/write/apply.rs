@@ -1,4 +1,5 @@
-//! The only writer. What a rule wants is data; this turns it into a guarded patch and says what became of it.
+//! The only writer. A rule returns an action as data; the writer turns it into a guarded patch and
+//! returns the outcome.
 
 use super::action::Action;
 use super::action::Mutation;
@@ -23,10 +24,11 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// Shorter than the time between our last write as a leader and another replica's first, see `lease`.
+/// Shorter than the time between the last write of this replica as leader and the first of another
+/// one, see `lease`.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(4);
 
-/// See the module.
+/// The only writer.
 pub struct Apply {
     pub(crate) client: Client,
     events: Events,
@@ -71,7 +73,7 @@ impl Apply {
         }
     }
 
-    /// Does it, or not, and says so. `reason` is why the rule wants it.
+    /// Carries out an action and returns the outcome. `reason` is why the rule requests it.
     pub async fn perform(
         &self,
         component: &'static str,
@@ -90,7 +92,7 @@ impl Apply {
         applied
     }
 
-    /// One line for each action: what was done to what by whom, why, and what became of it.
+    /// Logs one line for each action: component, object, action, reason and outcome.
     pub(crate) fn log(
         &self,
         component: &'static str,
@@ -111,7 +113,7 @@ impl Apply {
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         if !target.guards(action) {
-            tracing::error!(object = %target.name, action = action.name, "not sent: no resourceVersion guards it");
+            tracing::error!(object = %target.name, action = action.name, "not sent: the action has no resourceVersion to test");
             return Applied::Stale;
         }
         let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };

@@ -115,7 +115,7 @@ async fn a_refusal_says_who_asks_again() {
     let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
     let status: Status = serde_json::from_value(status).expect("a status");
     let note = |action| refusal(&action, &status).note;
-    let again = "The API server refused it, and will be asked again: no";
+    let again = "The API server refused it, and the write is retried: no";
     assert_eq!(note(Action::delete(proof())), again);
     let by_hand = OnRefusal {
         next: "so run the command again",

@@ -1,4 +1,4 @@
-//! New objects: the other thing that the only writer does.
+//! Creation of objects by the only writer.
 
 use super::action::Target;
 use super::applied::Applied;

@@ -36,7 +36,7 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
         news
     }
 
-    /// The object is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, name: &K) {
         self.lock().remove(name);
     }

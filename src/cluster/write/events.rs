@@ -10,9 +10,9 @@ use kube::{
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// An Event is worth no longer wait.
+/// Timeout of an Event write.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
-/// The API server takes no longer note.
+/// Maximum length of a note that the API server accepts.
 const NOTE_LIMIT: usize = 1000;
 /// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
 /// writes.
@@ -44,7 +44,7 @@ pub struct Regarding {
     pub uid: Box<str>,
 }
 
-/// Publishes events under our name.
+/// Publishes Events with Volume Warden as the reporting controller.
 pub(crate) struct Events {
     client: Client,
     reporter: Reporter,
