@@ -85,7 +85,8 @@ impl Answer {
         }
     }
 
-    /// Both answers in one: refused if either refuses, both changes otherwise. The changes must not touch the same fields.
+    /// Both answers in one: refused if either refuses, both changes otherwise. The changes must
+    /// not touch the same fields.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {

@@ -1,4 +1,5 @@
-//! What a component offers to admission: a path, what may be sent there, and a function from a request to an answer.
+//! What a component offers to admission: a path, what may be sent there, and a function from a
+//! request to an answer.
 
 use super::{
     answer::{Reviewed, both},
@@ -15,8 +16,8 @@ pub struct Hook {
     /// The requests that the webhook accepts. Any other request is reported as a wrong webhook
     /// configuration.
     pub rules: &'static [Rule],
-    /// `timeoutSeconds` of its webhook in `manifests/`. No review takes longer, whatever the client
-    /// announces.
+    /// `timeoutSeconds` of its webhook in `manifests/`. No review takes longer, whatever the
+    /// client announces.
     pub timeout: Duration,
     /// The review.
     pub review: Review,
@@ -55,7 +56,8 @@ impl Review {
         }
     }
 
-    /// This review, and `also` what another one wants of the same object: so that the API server has to call once only.
+    /// This review, and `also` what another one wants of the same object: so that the API server
+    /// has to call once only.
     pub fn and(self, also: Self) -> Self {
         Self::Asking(Arc::new(move |request| {
             let (first, also) = (self.clone(), also.clone());

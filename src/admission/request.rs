@@ -30,7 +30,8 @@ pub struct Request {
     /// Who asks.
     #[serde(default)]
     pub user_info: UserInfo,
-    /// For everything that is asked of the API server about this: less than it waits for the answer.
+    /// For everything that is asked of the API server about this: less than it waits for the
+    /// answer.
     #[serde(skip, default = "default_budget")]
     pub call_budget: Duration,
     #[serde(default)]

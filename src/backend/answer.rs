@@ -41,8 +41,8 @@ pub enum Deletion {
     Deleted,
     /// It was gone before.
     NotFound,
-    /// It holds something and is still there; what the backend says about it. List again before the next attempt: a backend may
-    /// mistake one that is stale for one in use.
+    /// It holds something and is still there; what the backend says about it. List again before
+    /// the next attempt: a backend may mistake one that is stale for one in use.
     NotEmpty(Sentence),
     /// It is not what was listed. List again.
     Stale,
@@ -60,7 +60,8 @@ impl Deletion {
     }
 }
 
-/// Why there is no answer that could be worked with. The sentence is for humans and holds no secret.
+/// Why there is no answer that could be worked with. The sentence is for humans and holds no
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The backend refuses access.

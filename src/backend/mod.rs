@@ -5,7 +5,8 @@
 //! namespace may be deleted.
 //!
 //! # A third backend
-//! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags. What it has to keep:
+//! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags.
+//! What it has to keep:
 //!
 //! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the same step as the deletion.
 //! * Only what was listed is deleted. If the namespace was replaced or written since, the answer is [`Deletion::Stale`], or
@@ -15,8 +16,8 @@
 //! * Every call ends after a bounded time, whatever the storage does, and nothing panics.
 //! * A call whose future is dropped may have happened or not. The same holds for one that ended in a [`Failure`].
 //!
-//! `contract.rs` says the same as tests: describe in an implementation of its `Stage` how a namespace is made, filled and
-//! replaced in the new storage, and hand it to `contract!`.
+//! `contract.rs` says the same as tests: describe in an implementation of its `Stage` how a
+//! namespace is made, filled and replaced in the new storage, and hand it to `contract!`.
 
 mod answer;
 #[cfg(test)]
@@ -52,7 +53,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// When it is not known what became of the request; it may have been carried out.
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>>;
 
-    /// Whether it can be worked with, as far as it knows. One that needs no preparation always can.
+    /// Whether it can be worked with, as far as it knows. One that needs no preparation always
+    /// can.
     fn is_ready(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Which Volume Warden is scraped.
+//! Version and commit of the scraped process.
 
 use crate::version::{COMMIT, VERSION};
 use prometheus_client::{metrics::info::Info, registry::Registry};

@@ -111,7 +111,8 @@ fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
     let check = move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
         let judge = judge.clone();
         async move {
-            // Prometheus asks again from the same address: floods of connections must not keep it out.
+            // Prometheus asks again from the same address: floods of connections must not keep it
+            // out.
             match refusal(judge, request.headers()).await {
                 None => {
                     place.recognize();

@@ -1,4 +1,4 @@
-//! Lines of the log that others can cause by the thousand: one a minute of each cause.
+//! Limits log lines that clients can cause in thousands to one a minute per cause.
 
 use std::{
     sync::{Mutex, PoisonError},

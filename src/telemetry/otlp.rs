@@ -1,5 +1,6 @@
-//! Traces, by OTLP over HTTP: a span for each review and each reconcile. Only with the cargo feature `otlp`, and only where the
-//! environment says where to send them, by OpenTelemetry's own variables.
+//! Traces, by OTLP over HTTP: a span for each review and each reconcile. Only with the cargo
+//! feature `otlp`, and only where the environment says where to send them, by OpenTelemetry's own
+//! variables.
 
 use super::logs::{self, Format};
 use anyhow::Context;
@@ -63,7 +64,8 @@ pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
     Ok(Traces(Some(provider)))
 }
 
-/// Whether the environment says where to. OpenTelemetry takes a variable that is empty as one that is not set.
+/// Whether the environment says where to. OpenTelemetry takes a variable that is empty as one that
+/// is not set.
 fn wanted(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     let mut values = VARIABLES.into_iter().filter_map(variable);
     values.any(|value| !value.is_empty())
@@ -90,8 +92,8 @@ where
         .with_filter(own_spans)
 }
 
-/// The HTTP client that is here anyway, with the one TLS of the process. The exporter works in a thread of its own, which has no
-/// runtime.
+/// The HTTP client that is here anyway, with the one TLS of the process. The exporter works in a
+/// thread of its own, which has no runtime.
 #[derive(Debug)]
 struct Client {
     client: reqwest::Client,

@@ -1,10 +1,10 @@
-//! The wall clock that certificates are judged by. It is handed in, so that a test may move it.
+//! The wall clock for the validity of certificates. It is a parameter, so that tests can set it.
 
 use rustls::{pki_types::UnixTime, time_provider::TimeProvider};
 use std::{fmt, sync::Arc, time::Duration};
 use time::OffsetDateTime;
 
-/// See the module.
+/// A wall clock that tests can replace.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> OffsetDateTime + Send + Sync>);
 

@@ -6,10 +6,11 @@ use anyhow::Context;
 use std::{path::Path, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Polled, because an inotify watch on a mounted file goes deaf after the kubelet's first swap.
+/// Polled, because an inotify watch on a mounted file gets no more events after the kubelet first
+/// replaces the files.
 pub(super) const POLL: Duration = Duration::from_secs(10);
 
-/// What is read from where, and how it gets into service.
+/// A kind of mounted file, and how its content is put into service.
 pub trait Source: Send + Sync + Sized {
     /// As it is in the files.
     type Content: PartialEq + Send + Sync;
@@ -25,8 +26,7 @@ pub trait Source: Send + Sync + Sized {
 
     /// Puts it into service.
     ///
-    /// # Errors
-    /// When it does not do. What was in service stays.
+    /// # Errors When the content cannot be used. The previous content stays in service.
     fn put(&self, content: &Self::Content, service: &Service) -> anyhow::Result<()>;
 
     /// Puts the present content into service, so that a wrong mount is reported at the start and
@@ -43,7 +43,8 @@ pub trait Source: Send + Sync + Sized {
     }
 }
 
-/// Files whose content is in service. Only that content is followed by other: a swap right after it was read is one, too.
+/// Files whose content is in service. Only that content is followed by other: a swap right after
+/// it was read is one, too.
 pub struct Loaded<S: Source> {
     source: S,
     served: S::Content,

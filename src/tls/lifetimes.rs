@@ -2,11 +2,11 @@
 
 use time::Duration;
 
-/// Under this a renewal has no time to be late.
+/// Minimum lifetime: a shorter one leaves no time for a late renewal.
 const SHORTEST: Duration = Duration::seconds(10);
 const LONGEST: Duration = Duration::days(3650);
 
-/// See the module.
+/// Lifetimes of the CA and the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Of the CA.

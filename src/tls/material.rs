@@ -1,9 +1,9 @@
 //! The CA and leaf that the replicas share, and their renewal: pure functions of them and the
 //! time.
 //!
-//! A CA is replaced in two steps. The next one is made and published beside the one in use; only when every configuration is known
-//! to have it, and API servers have had the time to hear of it, is a certificate signed with it. The old one stays published
-//! until it expires, for a replica that is late.
+//! A CA is replaced in two steps. The next CA is created and published beside the one in use. It
+//! signs a certificate only when every configuration has it and API servers have had time to
+//! observe it. The old one stays published until it expires, for a replica that is late.
 
 use super::{
     config::{Pair, Validity},
@@ -12,7 +12,8 @@ use super::{
 };
 use time::OffsetDateTime;
 
-/// For how long a new CA is published, in seconds, before anything is signed with it; less in a life of minutes.
+/// For how long a new CA is published, in seconds, before anything is signed with it; less in a
+/// life of minutes.
 const ANNOUNCED: i64 = 60;
 
 /// Inputs of a rotation step.
@@ -24,7 +25,7 @@ pub(super) struct Scene<'a> {
     pub(super) now: OffsetDateTime,
 }
 
-/// See the module.
+/// The CA and leaf that the replicas share.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Material {
     /// The CA in use.
@@ -53,8 +54,8 @@ impl Material {
         .with_new_leaf(scene)
     }
 
-    /// The same while it is young; else the next step. `published` says that the caBundle of every configuration has been this
-    /// material's for as long as is known.
+    /// The same while it is young; else the next step. `published` says that the caBundle of every
+    /// configuration has been this material's for as long as is known.
     pub(super) fn renewed(&self, published: bool, scene: Scene<'_>) -> anyhow::Result<Self> {
         let mut material = self.clone();
         material.previous = unexpired(&self.previous, scene.now);
@@ -116,7 +117,8 @@ impl Material {
     }
 }
 
-/// Whether two thirds of a certificate's life are over. One that is not valid yet, or cannot be read, is due too.
+/// Whether two thirds of a certificate's life are over. One that is not valid yet, or cannot be
+/// read, is due too.
 fn is_due(certificate: &str, now: OffsetDateTime) -> bool {
     Validity::of(certificate).map_or(true, |validity| {
         !validity.covers(now) || now.unix_timestamp() >= validity.due()

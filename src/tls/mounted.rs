@@ -48,7 +48,8 @@ impl Source for Mounted {
     }
 }
 
-/// Judges until `stop` whether the published caBundles fit what is served. If they cannot be read, the last judgement stays.
+/// Judges until `stop` whether the published caBundles fit what is served. If they cannot be read,
+/// the last judgement stays.
 pub async fn judge(
     service: Service,
     mut configurations: Configurations,

@@ -14,7 +14,7 @@ use kube::{
 };
 use std::collections::BTreeMap;
 
-/// See the module.
+/// The Secret with the CA and the leaf.
 pub(super) struct Shared {
     pub(super) api: Api<Secret>,
     pub(super) name: String,
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// What the Secret holds, if it is all there, fits together and is for these names.
+/// Returns the content of the Secret if it is complete, consistent and valid for these names.
 pub(super) fn material(secret: &Secret, names: &[String]) -> Option<Material> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| {

@@ -27,7 +27,7 @@ const ROUND: Duration = Duration::from_secs(50);
 /// machine was suspended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Where the Secret is, for whom the certificate is, and who is to trust it.
+/// The Secret, the Service of the certificate, and the configurations that trust it.
 pub struct Settings {
     /// The client.
     pub client: Client,
@@ -41,7 +41,7 @@ pub struct Settings {
     pub lifetimes: Lifetimes,
 }
 
-/// See the module.
+/// Keeps a self-signed certificate in service.
 pub struct SelfSigned {
     shared: Shared,
     configurations: Configurations,
@@ -108,7 +108,8 @@ impl SelfSigned {
         self.next_step().is_some_and(|step| step <= now)
     }
 
-    /// Waits so long, but no longer than until the next step is due by the wall clock, if it is not `overdue`.
+    /// Waits so long, but no longer than until the next step is due by the wall clock, if it is
+    /// not `overdue`.
     async fn due(&self, pause: Duration, overdue: bool) {
         let (began, now) = (Instant::now(), self.service.clock.now());
         let step = self.next_step();
@@ -171,7 +172,8 @@ impl SelfSigned {
         Ok(material)
     }
 
-    /// A certificate that is trusted is never exchanged for one that is less so: a caBundle may not be written yet.
+    /// A certificate that is trusted is never exchanged for one that is less so: a caBundle may
+    /// not be written yet.
     fn serve(&mut self, material: Material, found: &[Found]) -> anyhow::Result<()> {
         if let Some(served) = &self.served {
             if served.pair == material.pair {

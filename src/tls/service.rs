@@ -90,8 +90,7 @@ impl Service {
 
     /// Puts the pair into service.
     ///
-    /// # Errors
-    /// When it does not do. What was in service stays.
+    /// # Errors When the pair cannot be used. The previous pair stays in service.
     pub(super) fn put(&self, pair: &Pair) -> anyhow::Result<()> {
         let mut state = self.lock();
         let served = Validity::of(&pair.certificate)?;
@@ -104,7 +103,7 @@ impl Service {
         Ok(())
     }
 
-    /// Talks from now on to those clients only.
+    /// Accepts only these clients from now on.
     pub(super) fn only_to(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<()> {
         let mut state = self.lock();
         if let Some(pair) = &state.pair {
@@ -115,8 +114,8 @@ impl Service {
         Ok(())
     }
 
-    /// Which webhooks of what was found would not trust this certificate; and of the CAs by which the others do the one that ends
-    /// first.
+    /// Which webhooks of what was found would not trust this certificate; and of the CAs by which
+    /// the others do the one that ends first.
     pub(super) fn doubts(
         &self,
         certificate: &str,
@@ -146,7 +145,8 @@ impl Service {
         (judgement, authority)
     }
 
-    /// Judges what is in service by what was found, for the probes. Returns whether all is well.
+    /// Judges the certificate in service against the configurations found, for the probes. Returns
+    /// whether all webhooks trust it.
     pub(super) fn judge(&self, found: &[Found]) -> bool {
         let Some(pair) = self.lock().pair.clone() else {
             return false;

@@ -21,7 +21,7 @@ pub(super) fn service_name() -> ServiceName {
     }
 }
 
-/// See the module.
+/// An API server with one Secret and one webhook configuration.
 #[derive(Clone, Default)]
 pub(super) struct Fake {
     /// It answers nothing but errors.

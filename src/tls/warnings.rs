@@ -23,7 +23,7 @@ pub mod reasons {
 /// The last report about a certificate: the threshold, and whether the Event was published.
 type Said = BTreeMap<(Watched, i64), (i64, bool)>;
 
-/// See the module.
+/// Reports certificates that were not renewed.
 #[derive(Clone)]
 pub struct Warnings {
     apply: Arc<Apply>,
@@ -44,7 +44,7 @@ impl Warnings {
         }
     }
 
-    /// Looks at the certificates in service.
+    /// Checks the certificates in service.
     pub(super) fn look(&self, service: &Service) {
         let now = service.clock.now();
         for (which, validity) in service.watched() {
@@ -79,7 +79,7 @@ impl Warnings {
                 related: None,
             };
             let (lease, apply) = (warnings.lease.reference().await, warnings.apply.clone());
-            // By the leader, then, or at the next look.
+            // Reported by the leader then, or at the next check.
             let otherwise = move || {
                 warnings.lock().insert(certificate, (days, false));
             };

@@ -261,7 +261,8 @@ impl Paths {
     }
 }
 
-/// Reviews that hold all places of one path, by bodies that do not arrive, cost another path nothing.
+/// Reviews that hold all places of one path, by bodies that do not arrive, cost another path
+/// nothing.
 #[tokio::test(start_paused = true)]
 async fn a_swamped_path_leaves_the_others_alone() {
     let paths = Paths::new(["/hook", "/other"]);

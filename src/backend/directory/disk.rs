@@ -1,4 +1,4 @@
-//! What is done to the file system. Everything here blocks.
+//! File system operations. Everything here blocks.
 
 use super::MARKER;
 use crate::backend::{Deletion, Failure, Listed, Listing, Sentence, name::may_be_namespace};
@@ -73,13 +73,15 @@ impl Root {
             None => Deletion::NotFound,
             Some(current) if current.version != namespace.version => Deletion::Stale,
             Some(_) if !in_time() => return None,
-            // What becomes a link or a file from here on makes this fail, and what is filled as well.
+            // What becomes a link or a file from here on makes this fail, and what is filled as
+            // well.
             Some(_) => return Some(removed(unlinkat(&self.0, name, AtFlags::REMOVEDIR))),
         };
         Some(Ok(answer))
     }
 
-    /// Nothing, if that is not the directory of a namespace. A name that may be one cannot lead out of the root.
+    /// Nothing, if that is not the directory of a namespace. A name that may be one cannot lead
+    /// out of the root.
     fn listed(&self, name: &str) -> IoResult<Option<Listed>> {
         if !may_be_namespace(name) {
             return Ok(None);

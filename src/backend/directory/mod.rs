@@ -1,13 +1,13 @@
-//! Storage with one directory for each namespace: that of a provisioner whose paths begin with the namespace, or of static
-//! `hostPath` volumes at `<root>/<namespace>/<volume>`.
+//! Storage with one directory for each namespace: that of a provisioner whose paths begin with the
+//! namespace, or of static `hostPath` volumes at `<root>/<namespace>/<volume>`.
 //!
-//! The root has to hold a file [`MARKER`]. Without it nothing is listed and nothing is deleted: a root where nothing is mounted
-//! looks empty too. A namespace is a real directory, not a link, with a name that a namespace can have; it goes when it is
-//! empty, by `rmdir`.
+//! The root has to hold a file [`MARKER`]. Without it nothing is listed and nothing is deleted: a
+//! root where nothing is mounted looks empty too. A namespace is a real directory, not a link,
+//! with a name that a namespace can have; it goes when it is empty, by `rmdir`.
 //!
-//! Everything happens relative to one open descriptor of the root, so the marker is looked for in the same directory in which
-//! something is then removed, even if another is mounted over it meanwhile. `std` has no such calls; rustix has them, safe, and
-//! is part of the program anyway.
+//! Everything happens relative to one open descriptor of the root, so the marker is looked for in
+//! the same directory in which something is then removed, even if another is mounted over it
+//! meanwhile. `std` has no such calls; rustix has them, safe, and is part of the program anyway.
 
 mod disk;
 #[cfg(test)]
@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Calls that are under way at once; one that hangs keeps its place.
 const HANDS: usize = 4;
 
-/// See the [module](self).
+/// A backend with one directory for each namespace.
 #[derive(Clone, Debug)]
 pub struct Directory {
     root: PathBuf,
@@ -59,7 +59,8 @@ impl Directory {
     /// Runs `work` on the root, and stops waiting after `limit`. The work can check whether the
     /// caller still waits.
     ///
-    /// On a thread of its own: the runtime waits for its blocking threads before it ends, and this one may hang.
+    /// On a thread of its own: the runtime waits for its blocking threads before it ends, and this
+    /// one may hang.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Root, &dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,

@@ -248,7 +248,8 @@ async fn threads_that_hang_are_few() {
         hanging.await.expect_err("late");
     }
     drop((release, sender));
-    // It ends with the last thread that was ever made: on a busy machine one may not have begun yet.
+    // It ends with the last thread that was ever made: on a busy machine one may not have begun
+    // yet.
     let started = tokio::task::spawn_blocking(move || receiver.iter().count());
     assert_eq!(started.await.expect("ends"), super::HANDS);
 }

@@ -34,8 +34,8 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Reads an endpoint. Without a scheme it is `https`, or `http` where that is allowed, as the original had it. Without a port it
-    /// is 5705, whatever the scheme.
+    /// Reads an endpoint. Without a scheme it is `https`, or `http` where that is allowed, as the
+    /// original had it. Without a port it is 5705, whatever the scheme.
     ///
     /// # Errors
     /// When it is none, or is plain HTTP and that is not allowed.

@@ -64,7 +64,8 @@ impl Options {
     }
 }
 
-/// A StorageOS cluster. Making one asks nothing of it: it may still be down, and the files still missing.
+/// A StorageOS cluster. Making one asks nothing of it: it may still be down, and the files still
+/// missing.
 pub struct StorageOs {
     session: Session,
     call_limit: Duration,
@@ -89,7 +90,8 @@ impl StorageOs {
             .unwrap_or_else(|_| Err(late(limit)))
     }
 
-    /// The answer, whatever its status. One that refuses the token is asked for once more, with a new one.
+    /// The answer, whatever its status. One that refuses the token is asked for once more, with a
+    /// new one.
     async fn answer(&self, request: &Request<'_>) -> Result<Response, Failure> {
         let token = self.session.token().await?;
         let response = self.session.wire().send(request, Some(&token)).await?;

@@ -68,12 +68,13 @@ impl Session {
         }
     }
 
-    /// Another one than that, which was refused.
+    /// Returns another token than the given one, which was refused.
     pub(super) async fn replace(&self, refused: &Token) -> Result<Token, Failure> {
         self.renewed(Some(refused)).await
     }
 
-    /// Renews the token whenever half of its life is over, and gets one if there is none. Never ends.
+    /// Renews the token whenever half of its life is over, and gets one if there is none. Never
+    /// ends.
     pub(super) async fn keep_fresh(&self) {
         let mut changes = self.token.subscribe();
         let mut failing = false;

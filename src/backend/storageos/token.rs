@@ -94,7 +94,8 @@ fn bearer(text: &str) -> Option<HeaderValue> {
     Some(header)
 }
 
-/// The specification calls it a duration and types it as an integer: `300` and `300s` are the same.
+/// The specification calls it a duration and types it as an integer: `300` and `300s` are the
+/// same.
 fn seconds(value: &HeaderValue) -> Option<u64> {
     let text = value.to_str().ok()?.trim();
     text.strip_suffix('s').unwrap_or(text).parse().ok()

@@ -2,14 +2,15 @@
 
 /// Whether the API server itself says that the object does not exist.
 ///
-/// A 404 alone does not: a proxy, or a load balancer without backends, answers "404 page not found" for objects that exist. Only the
-/// API server gives the reason `NotFound` in a `Status`. kube's `is_not_found` takes any 404 whose reason it does not know, and so
-/// do its `get_opt` and `get_metadata_opt`.
+/// A 404 alone does not: a proxy, or a load balancer without backends, answers "404 page not
+/// found" for objects that exist. Only the API server gives the reason `NotFound` in a `Status`.
+/// kube's `is_not_found` takes any 404 whose reason it does not know, and so do its `get_opt` and
+/// `get_metadata_opt`.
 pub fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
 }
 
-/// What was read; nothing where the API server says that there is none.
+/// The object; `None` if the API server says that it does not exist.
 ///
 /// # Errors
 /// When it could not be read. Nothing may be concluded then.

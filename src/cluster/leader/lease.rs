@@ -293,7 +293,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// A renewal that comes a second late goes from one deadline to the next without a word in between.
+    /// A renewal that comes a second late goes from one deadline to the next without a word in
+    /// between.
     #[tokio::test(start_paused = true)]
     async fn a_late_renewal_is_a_loss() {
         let (lead, leadership) = Elector::by_hand();

@@ -27,7 +27,8 @@ impl LeaseObject {
         }
     }
 
-    /// With its uid, by which `kubectl describe` finds the Events. None while the Lease does not exist yet or cannot be read.
+    /// With its uid, by which `kubectl describe` finds the Events. None while the Lease does not
+    /// exist yet or cannot be read.
     pub async fn reference(&self) -> Option<ObjectReference> {
         let uid = self.uid.get_or_try_init(|| self.read_uid()).await.ok()?;
         Some(ObjectReference {

@@ -44,7 +44,8 @@ impl<T: Tracked> LiveGet<T> {
         Self::new(metrics, scope::whole::<T>(client))
     }
 
-    /// The object, read entirely after this call; nothing where there is none, or none that is tracked.
+    /// The object, read entirely after this call; nothing where there is none, or none that is
+    /// tracked.
     ///
     /// # Errors
     /// When it could not be read within `limit`. Nothing may be concluded then.

@@ -127,7 +127,8 @@ impl<T: Tracked> SharedList<T> {
 /// # Errors
 /// When any page could not be read. Nothing may be concluded then.
 pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> {
-    // No resourceVersion: the API server answers with the newest state, and pages come from one snapshot of it.
+    // No resourceVersion: the API server answers with the newest state, and pages come from one
+    // snapshot of it.
     let mut page = ListParams::default().limit(PAGE_SIZE);
     let mut store = Store::default();
     loop {
@@ -250,7 +251,8 @@ mod tests {
                 lists.list(&ns).await.expect("lists").value.len()
             })
         };
-        // Two within the gathering time; two while the first LIST is under way; one while the second is.
+        // Two within the gathering time; two while the first LIST is under way; one while the
+        // second is.
         let askers = [ask(0), ask(10), ask(500), ask(900), ask(1500)];
         let mut seen = Vec::new();
         for asker in askers {

@@ -1,4 +1,5 @@
-//! Runs a component's reconciles: only while this replica leads, each object in one task, nothing lost to a panic.
+//! Runs a component's reconciles: only while this replica leads, each object in one task, nothing
+//! lost to a panic.
 
 use super::work_queue::WorkQueue;
 use crate::cluster::leader::Leadership;
@@ -12,7 +13,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every half day.
+/// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every
+/// half day.
 const FULL_PASS: Duration = Duration::from_secs(600);
 
 /// Why an object has to be reconciled again, as a sentence for the log.
@@ -33,7 +35,8 @@ impl Retry {
         Self::after(Duration::ZERO, why)
     }
 
-    /// The same, and not before `at_least` has passed unless something happens: looking earlier would see nothing new.
+    /// The same, and not before `at_least` has passed unless something happens: looking earlier
+    /// would see nothing new.
     pub fn after(at_least: Duration, why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
@@ -43,7 +46,8 @@ impl Retry {
         }
     }
 
-    /// Not before `delay` has passed unless something happens: nothing went wrong, it is only too early.
+    /// Not before `delay` has passed unless something happens: nothing went wrong, it is only too
+    /// early.
     pub fn later(delay: Duration, why: impl Into<String>) -> Self {
         Self {
             planned: true,
@@ -69,13 +73,12 @@ pub trait Reconcile: Send + Sync + 'static {
     /// What is looked at, mostly the name of an object.
     type Key: Clone + Eq + Hash + Ord + Display + Send + Sync + 'static;
 
-    /// Everything that may need work now, judged by what is known without asking.
+    /// All keys that may need work now, according to the caches.
     fn candidates(&self) -> Vec<Self::Key>;
 
     /// Reconciles one object by its rule.
     ///
-    /// # Errors
-    /// When the object has to be looked at again although nothing may happen to it.
+    /// # Errors When the object has to be reconciled again even without a new event.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<(), Retry>> + Send;
 }
 
@@ -101,7 +104,8 @@ impl<R: Reconcile> Reconciler<R> {
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
-            // From here on every event counts, and whatever happened before is among the candidates.
+            // From here on every event counts, and whatever happened before is among the
+            // candidates.
             self.queue.open();
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -111,8 +115,9 @@ impl<R: Reconcile> Reconciler<R> {
         }
     }
 
-    /// One task per object: those that wait for the same live read must all be able to wait at once. The number of tasks is
-    /// bounded by the number of objects that need work, and what they may do at once by [`super::Apply`].
+    /// One task per object: those that wait for the same live read must all be able to wait at
+    /// once. The number of tasks is bounded by the number of objects that need work, and what they
+    /// may do at once by [`super::Apply`].
     async fn work(&self) {
         let mut tasks = JoinSet::new();
         let mut pass = tokio::time::interval(FULL_PASS);

@@ -83,7 +83,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// The key was looked at with success: its failures are forgotten.
+    /// The key was processed successfully: its failures are forgotten.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -93,8 +93,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// The key is to be looked at again after a while that doubles with each failure and is no shorter than `at_least`, or at once
-    /// if something happened to it meanwhile. Returns that while.
+    /// Queues the key again after a delay that doubles with each failure and is no shorter than
+    /// `at_least`, or at once if the key was added meanwhile. Returns the delay.
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_default();
@@ -105,7 +105,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         delay
     }
 
-    /// The key is to be looked at again after `delay`, or at once if something happened to it meanwhile. Its failures are forgotten.
+    /// Queues the key again after `delay`, or at once if the key was added meanwhile. Its failures
+    /// are forgotten.
     pub fn later(&self, key: &K, delay: Duration) {
         let mut state = self.lock();
         state.failures.remove(key);

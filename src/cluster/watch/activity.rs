@@ -1,5 +1,5 @@
-//! When the API server was last heard on a watch. kube's watcher keeps bookmarks and silent reconnections to itself, so this
-//! listens below it, to the bytes of the answers.
+//! When the API server was last heard on a watch. kube's watcher keeps bookmarks and silent
+//! reconnections to itself, so this listens below it, to the bytes of the answers.
 
 use crate::{objects::Kind, telemetry::Metrics};
 use http::{Request, Response};

@@ -31,7 +31,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// A watch that succeeded for this time resets its backoff. If this were shorter, an API server
 /// that answers every watch with 410 would be listed once a second.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
-/// kube's watcher does not list again when an HTTP 410 meets it at the start of a watch; a new one does.
+/// kube's watcher does not list again when an HTTP 410 meets it at the start of a watch; a new one
+/// does.
 const FAILURES_PER_WATCHER: u32 = 5;
 
 /// What became of one object.

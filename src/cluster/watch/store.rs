@@ -8,16 +8,18 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long an object stays hidden after a write of Volume Warden, see [`Store::get`]. A watch is never that late while it works. If
-/// no event comes by then, the write changed nothing or the event was lost, and the object has to be looked at again. A second write
-/// does no harm: each tests that the object is still the one that was seen.
+/// How long an object stays hidden after a write of Volume Warden, see [`Store::get`]. A watch is
+/// never that late while it works. If no event comes by then, the write changed nothing or the
+/// event was lost, and the object has to be reconciled again. A second write does no harm: each
+/// tests that the object is still the one that was seen.
 const HIDDEN: Duration = Duration::from_secs(60);
 
 /// All tracked objects of one kind.
 #[derive(Debug)]
 pub struct Store<T> {
     objects: HashMap<ObjectName, Entry<T>>,
-    /// Objects that a write of Volume Warden has changed since, and when. Kept apart because they are few.
+    /// Objects that a write of Volume Warden has changed since, and when. Kept apart because they
+    /// are few.
     stale: HashMap<ObjectName, Instant>,
     referrers: HashMap<ObjectName, Vec<ObjectName>>,
     namespaces: HashSet<Arc<str>>,
@@ -43,7 +45,8 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Tracked> Store<T> {
-    /// The object of that name, unless a write of Volume Warden made it stale less than a minute ago.
+    /// The object of that name, unless a write of Volume Warden made it stale less than a minute
+    /// ago.
     pub fn get_fresh(&self, name: &ObjectName) -> Option<Arc<T>> {
         let hidden = |since: &Instant| since.elapsed() < HIDDEN;
         let entry = self.objects.get(name)?;
@@ -106,7 +109,7 @@ impl<T: Tracked> Store<T> {
         self.objects.is_empty()
     }
 
-    /// Takes the newest form of an object, or its disappearance, and returns what was known before.
+    /// Stores the newest state of an object, or its deletion, and returns the previous state.
     pub fn put(&mut self, name: ObjectName, object: Option<Arc<T>>) -> Option<Arc<T>> {
         let name = ObjectName::new(self.intern(name.namespace), name.name);
         self.stale.remove(&name);
@@ -135,7 +138,8 @@ impl<T: Tracked> Store<T> {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Removes and returns every object that was not put since [`Store::begin_round`]: a complete list did not have it.
+    /// Removes and returns every object that was not put since [`Store::begin_round`]: a complete
+    /// list did not have it.
     pub fn sweep(&mut self) -> Vec<(ObjectName, Arc<T>)> {
         let absent = self
             .objects
@@ -152,8 +156,8 @@ impl<T: Tracked> Store<T> {
         gone
     }
 
-    /// A write of Volume Warden changed this very object, so what is known of it is history. [`Store::get`] has nothing until the
-    /// watch has newer news, or for a minute.
+    /// Marks this object as stale after a write of Volume Warden. [`Store::get`] returns `None`
+    /// until the watch delivers a newer version, or for a minute.
     pub fn mark_stale(&mut self, name: &ObjectName, object: &Arc<T>) {
         let known = self.objects.get(name);
         if known.is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) {
@@ -170,7 +174,8 @@ impl<T: Tracked> Store<T> {
         namespace
     }
 
-    /// Two references are left when the last object of a namespace goes: the set's and the caller's.
+    /// Two references are left when the last object of a namespace goes: the set's and the
+    /// caller's.
     fn forget_namespace_if_unused(&mut self, namespace: &Arc<str>) {
         if self
             .namespaces
@@ -287,7 +292,8 @@ mod tests {
         );
     }
 
-    /// A write of which no event comes: it changed nothing, or its event was lost. The full pass looks at the object again.
+    /// A write of which no event comes: it changed nothing, or its event was lost. The full pass
+    /// looks at the object again.
     #[tokio::test(start_paused = true)]
     async fn an_outdated_object_is_hidden_for_a_minute_at_most() {
         let mut store = Store::default();

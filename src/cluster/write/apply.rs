@@ -54,8 +54,8 @@ impl Turn<'_> {
 }
 
 impl Apply {
-    /// A writer with at most `max_in_flight` bulk writes under way and no more in each of the other lanes, see [`Lanes::new`]. It
-    /// writes nothing at all where `dry_run`.
+    /// A writer with at most `max_in_flight` bulk writes under way and no more in each of the
+    /// other lanes, see [`Lanes::new`]. It writes nothing at all where `dry_run`.
     pub fn new(
         client: Client,
         leadership: Leadership,
@@ -125,8 +125,9 @@ impl Apply {
         self.in_turn(turn, write).await
     }
 
-    /// Writes in turn, unless this is a dry run or another replica leads. Waits no longer than until the deadline: what is too old by
-    /// then has to be decided again, and that need not wait for the writes in front of it.
+    /// Writes in turn, unless this is a dry run or another replica leads. Waits no longer than
+    /// until the deadline: what is too old by then has to be decided again, and that need not wait
+    /// for the writes in front of it.
     pub(crate) async fn in_turn(
         &self,
         turn: Turn<'_>,
@@ -140,7 +141,7 @@ impl Apply {
             Some(deadline) => timeout_at(deadline, permit).await.ok(),
             None => Some(permit.await),
         };
-        // Both are asked after waiting for the permit, as late as can be.
+        // Both are checked after waiting for the permit, as late as possible.
         if permit.is_none() || turn.is_too_late() {
             return Applied::Stale;
         }
@@ -171,7 +172,8 @@ impl Apply {
         }
     }
 
-    /// A refusal is the user's to know: missing rights, a policy, an admission webhook. So is an outage, for some actions.
+    /// Reports a refusal to users: missing rights, a policy, an admission webhook. For some
+    /// actions, also an outage.
     async fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
         let kube::Error::Api(status) = error else {
             return;

@@ -14,7 +14,8 @@ use tokio::{
 
 const CALL: Duration = Duration::from_millis(100);
 
-/// An API server that takes every write, each after [`CALL`], and the paths and bodies that it was sent.
+/// An API server that takes every write, each after [`CALL`], and the paths and bodies that it was
+/// sent.
 struct Server {
     apply: Apply,
     sent: Arc<Mutex<Vec<String>>>,
@@ -69,7 +70,8 @@ impl Server {
         Some((place, sent[place].clone()))
     }
 
-    /// A hundred removals of a finalizer, which take ten seconds one after another, and what waits behind them.
+    /// A hundred removals of a finalizer, which take ten seconds one after another, and what waits
+    /// behind them.
     async fn behind_bulk<T>(&self, waiting: impl Future<Output = T>) -> T {
         let bulk = (0..100).map(|index| {
             let claim = format!("bulk{index}");

@@ -27,9 +27,11 @@ pub struct Creation<'a> {
 /// What waits for the object.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
-    /// A reconciler: the leader alone creates objects in the background, in turn with other writes that a pod waits for.
+    /// A reconciler: the leader alone creates objects in the background, in turn with other writes
+    /// that a pod waits for.
     Reconciler,
-    /// An admission review, until then: every replica answers reviews, and no review waits for writes of the background.
+    /// An admission review, until then: every replica answers reviews, and no review waits for
+    /// writes of the background.
     Review(Instant),
 }
 
@@ -100,7 +102,8 @@ impl Apply {
     }
 }
 
-/// Nothing of that name exists: two requests disagreed about something else, as about what is left of a quota.
+/// Nothing of that name exists: two requests disagreed about something else, as about what is left
+/// of a quota.
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists")
 }

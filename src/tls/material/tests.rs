@@ -70,7 +70,8 @@ fn a_new_ca_is_published_before_it_signs_and_the_old_one_after() {
     assert_eq!(late.trusted(), next.certificate, "the old one has expired");
 }
 
-/// A replica that is one renewal late is trusted, and so is one that is early, at every moment of three years.
+/// A replica that is one renewal late is trusted, and so is one that is early, at every moment of
+/// three years.
 #[test]
 fn before_and_after_each_step_everybody_is_trusted() {
     let (mut before, mut authorities) = (generate(), 1);
