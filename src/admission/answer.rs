@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_review_knows_is_not_withheld() {
+    fn the_result_of_one_review_is_kept_if_the_other_is_unavailable() {
         let away = || Err(Unavailable::new("not yet"));
         for (first, second, expected) in [
             (away(), Ok(patch("a")), Ok(patch("a"))),

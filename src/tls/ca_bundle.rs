@@ -10,7 +10,8 @@ use serde_json::json;
 /// Makes every webhook that was found trust `bundle` (PEM), unless its configuration has been
 /// changed since it was read.
 ///
-/// # Errors When a configuration cannot be written or was changed meanwhile. The others are still
+/// # Errors
+/// When a configuration cannot be written or was changed meanwhile. The others are still
 /// written.
 pub(super) async fn publish(
     client: &Client,

@@ -22,7 +22,8 @@ pub struct Pair {
 
 /// A TLS server with that pair. With `clients`, only these clients are accepted.
 ///
-/// # Errors When the PEM does not parse, or the key does not match the certificate.
+/// # Errors
+/// When the PEM does not parse, or the key does not match the certificate.
 pub fn server_config(
     pair: &Pair,
     clients: Option<Arc<dyn ClientCertVerifier>>,

@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_at_each_threshold() {
+    fn one_report_at_each_threshold() {
         for (left, expected) in [
             (31 * DAY, None),
             (30 * DAY, Some(30)),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_before_its_renewal_is_late() {
+    fn no_report_before_the_renewal_is_late() {
         assert_eq!(reported(90, 30 * DAY), None, "it is being renewed");
         assert_eq!(reported(90, 30 * DAY - LATE), Some(30));
         assert_eq!(

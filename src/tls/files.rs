@@ -26,7 +26,8 @@ pub trait Source: Send + Sync + Sized {
 
     /// Puts it into service.
     ///
-    /// # Errors When the content cannot be used. The previous content stays in service.
+    /// # Errors
+    /// When the content cannot be used. The previous content stays in service.
     fn put(&self, content: &Self::Content, service: &Service) -> anyhow::Result<()>;
 
     /// Puts the present content into service, so that a wrong mount is reported at the start and

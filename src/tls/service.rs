@@ -90,7 +90,8 @@ impl Service {
 
     /// Puts the pair into service.
     ///
-    /// # Errors When the pair cannot be used. The previous pair stays in service.
+    /// # Errors
+    /// When the pair cannot be used. The previous pair stays in service.
     pub(super) fn put(&self, pair: &Pair) -> anyhow::Result<()> {
         let mut state = self.lock();
         let served = Validity::of(&pair.certificate)?;

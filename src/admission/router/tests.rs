@@ -169,7 +169,7 @@ async fn an_object_that_cannot_be_read_is_a_failed_call() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_a_bad_request() {
+async fn an_invalid_review_is_a_bad_request() {
     let mut without_uid = pod_review();
     without_uid["request"]["uid"] = json!("");
     let bodies: Vec<Vec<u8>> = vec![

@@ -49,7 +49,7 @@ async fn a_root_without_the_marker_is_refused() {
 }
 
 #[tokio::test]
-async fn without_the_marker_nothing_goes_any_more() {
+async fn without_the_marker_nothing_is_deleted() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let namespace = listed(&disk, "one").await;
@@ -152,7 +152,7 @@ async fn no_name_leads_out_of_the_root() {
 }
 
 #[tokio::test]
-async fn a_directory_tells_its_age() {
+async fn a_directory_reports_its_age() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let then = SystemTime::now() - Duration::from_secs(3600);
@@ -163,7 +163,7 @@ async fn a_directory_tells_its_age() {
 }
 
 #[test]
-fn what_the_system_answers_is_told_apart() {
+fn system_errors_are_distinguished() {
     let outcome = |answer| match removed(answer) {
         Ok(deletion) => deletion.outcome(),
         Err(failure) => failure.outcome(),
@@ -186,7 +186,7 @@ fn what_the_system_answers_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_disk_that_hangs_is_late_and_what_was_asked_does_not_happen_later() {
+async fn a_call_to_a_disk_that_hangs_times_out_and_does_not_happen_later() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let namespace = listed(&disk, "one").await;
@@ -211,7 +211,7 @@ async fn a_disk_that_hangs_is_late_and_what_was_asked_does_not_happen_later() {
 
 /// The caller lost the Lease, or the process is stopping: a removal must not happen later.
 #[tokio::test]
-async fn a_deletion_that_nobody_waits_for_any_more_does_not_happen() {
+async fn an_abandoned_deletion_does_not_happen() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let namespace = listed(&disk, "one").await;

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_life_that_is_told() {
+    fn a_token_is_due_at_half_of_its_reported_lifetime() {
         let second = Duration::from_secs(1);
         let body = r#"{"session": {"expiresInSeconds": 10}}"#;
         assert_eq!(
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_told() {
+    fn debug_output_omits_the_token() {
         let headers = headers(&[("authorization", "Bearer secret")]);
         let granted = Token::granted(&headers, b"", Instant::now(), INTERVAL).expect("granted");
         assert!(!format!("{granted:?}").contains("secret"));

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_api_server_can_say_that_there_is_none() {
+    async fn only_the_api_server_can_say_that_an_object_does_not_exist() {
         let status = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;
         assert!(matches!(answered(status).await, Ok(None)));
         let unexplained = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "", "message": "m"}"#;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_api_server_can_say_that_there_is_none() {
+    async fn only_the_api_server_can_say_that_an_object_does_not_exist() {
         let status = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;
         assert!(matches!(answered(status).await, Ok(None)));
         assert!(answered("404 page not found").await.is_err());

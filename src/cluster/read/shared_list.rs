@@ -42,7 +42,8 @@ type Asker<T> = oneshot::Sender<Answer<T>>;
 /// Lists one namespace live and consistently, once for all callers that asked before the LIST
 /// began.
 ///
-/// # Guarantees The answer of [`SharedList::list`] was read entirely after the call: whatever its
+/// # Guarantees
+/// The answer of [`SharedList::list`] was read entirely after the call: whatever its
 /// caller knew before calling is older than the answer. At most one LIST per namespace is under
 /// way. A failed LIST fails all callers that shared it and is not kept.
 pub struct SharedList<T: Tracked> {
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asked_before_the_list_began_shares_it_and_later_askers_do_not() {
+    async fn callers_before_the_list_began_share_it_and_later_callers_do_not() {
         let (lists, count) = lists();
         let ns: Arc<str> = "ns".into();
         let ask = |after: u64| {
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_whose_askers_all_left_holds_up_nobody() {
+    async fn a_list_whose_callers_all_left_delays_no_other() {
         let (lists, _) = lists();
         let ns: Arc<str> = "ns".into();
         let left = tokio::time::timeout(Duration::from_millis(500), lists.list(&ns)).await;

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_until_it_is_well_or_something_is_new() {
+    fn pauses_grow_until_success_or_a_change() {
         let mut pace = Pace::new(Duration::from_secs(60));
         let mut pauses = |looks: [bool; 6]| looks.map(|well| pace.after(well).as_secs());
         assert_eq!(

@@ -78,7 +78,8 @@ pub trait Reconcile: Send + Sync + 'static {
 
     /// Reconciles one object by its rule.
     ///
-    /// # Errors When the object has to be reconciled again even without a new event.
+    /// # Errors
+    /// When the object has to be reconciled again even without a new event.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<(), Retry>> + Send;
 }
 

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_stands_in_line_once_and_is_in_one_hand() {
+    async fn a_key_is_queued_once_and_processed_by_one_worker() {
         let queue = WorkQueue::default();
         queue.add("a");
         queue.add("a");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn news_do_not_wait_for_a_backoff() {
+    async fn new_events_do_not_wait_for_a_backoff() {
         let queue = WorkQueue::default();
         queue.add("a");
         for _ in 0..12 {

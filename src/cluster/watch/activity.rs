@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_is_none() {
+    async fn a_refusal_is_not_a_sign_of_life() {
         let metrics = Metrics::new();
         let refusing = quiet_server(StatusCode::GONE);
         let client = WatchActivity::observed(Kind::Pod, &metrics).client(&refusing);

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_told_with_what_was_before() {
+    fn every_change_is_reported_with_the_previous_object() {
         let seen = changes(vec![
             Event::Init,
             Event::InitApply(pod("a", "1", Some("x"))),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_replaced_by_one_without_claims_is_told_as_gone() {
+    fn a_pod_replaced_by_one_without_claims_is_reported_as_deleted() {
         let seen = changes(vec![
             Event::Apply(pod("a", "1", Some("x"))),
             Event::Apply(pod("a", "2", None)),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_missing_from_a_relist_is_told_as_gone() {
+    fn an_object_missing_from_a_relist_is_reported_as_deleted() {
         let seen = changes(vec![
             Event::Init,
             Event::InitApply(pod("a", "1", Some("x"))),

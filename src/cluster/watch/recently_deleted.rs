@@ -74,7 +74,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
-    async fn what_went_is_remembered_for_a_while() {
+    async fn a_deleted_object_is_remembered_for_a_while() {
         let departed = RecentlyDeleted::new(MINUTE);
         departed.remember("web", 1);
         tokio::time::advance(MINUTE / 2).await;

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outdated_object_is_hidden_until_newer_news() {
+    fn a_stale_object_is_hidden_until_a_newer_version() {
         let mut store = Store::default();
         let first = pod("1", &["x"]).expect("some");
         store.put(name("a"), Some(first.clone()));
@@ -295,7 +295,7 @@ mod tests {
     /// A write of which no event comes: it changed nothing, or its event was lost. The full pass
     /// looks at the object again.
     #[tokio::test(start_paused = true)]
-    async fn an_outdated_object_is_hidden_for_a_minute_at_most() {
+    async fn a_stale_object_is_hidden_for_a_minute_at_most() {
         let mut store = Store::default();
         let object = pod("1", &["x"]).expect("some");
         store.put(name("a"), Some(object.clone()));

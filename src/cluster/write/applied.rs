@@ -22,7 +22,8 @@ pub enum Applied {
 impl Applied {
     /// Converts the outcome for a reconcile: an error asks for a retry even without a new event.
     ///
-    /// # Errors When the action was not written, and a retry may succeed.
+    /// # Errors
+    /// When the action was not written, and a retry may succeed.
     pub fn settled(self) -> Result<(), Retry> {
         match self {
             Self::Done | Self::Withheld => Ok(()),
@@ -89,7 +90,7 @@ mod tests {
 
     /// As the API server answers, by its real responses.
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";
         for (answer, expected) in [
             (json!({"code": 404, "reason": "NotFound"}), "Done"),

@@ -113,7 +113,7 @@ fn release() -> Action {
 }
 
 #[tokio::test]
-async fn a_refusal_says_who_asks_again() {
+async fn a_refusal_says_what_happens_next() {
     let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
     let status: Status = serde_json::from_value(status).expect("a status");
     let note = |action| refusal(&action, &status).note;

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_news_once_for_as_long_as_it_holds() {
+    fn a_cause_is_reported_once_while_it_holds() {
         let events: EventDeduplicator<&str, &str> = EventDeduplicator::default();
         let causes = |causes: &[&'static str]| causes.iter().copied().collect::<HashSet<_>>();
         assert_eq!(events.news(&"web", "1", causes(&["a"])), causes(&["a"]));

@@ -73,7 +73,7 @@ fn a_new_ca_is_published_before_it_signs_and_the_old_one_after() {
 /// A replica that is one renewal late is trusted, and so is one that is early, at every moment of
 /// three years.
 #[test]
-fn before_and_after_each_step_everybody_is_trusted() {
+fn every_replica_is_trusted_before_and_after_each_step() {
     let (mut before, mut authorities) = (generate(), 1);
     for hours in (0..3 * 365 * 24).step_by(24) {
         let seconds = hours * 3600;

@@ -61,7 +61,7 @@ fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
 }
 
 #[test]
-fn a_certificate_that_nobody_trusts_is_not_ready() {
+fn a_certificate_that_no_webhook_trusts_is_not_ready() {
     crate::tls::install_crypto();
     let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
     let service = serving(&own, &metrics);

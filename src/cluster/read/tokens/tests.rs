@@ -96,7 +96,7 @@ async fn judgements_are_remembered_for_a_while() {
 /// Tokens that are not allowed cause few calls, and evict no other token. A caller that does not
 /// wait for the answer causes no further call.
 #[tokio::test(start_paused = true)]
-async fn strangers_have_few_questions_asked() {
+async fn invalid_tokens_cause_few_calls() {
     let fake = Fake::default();
     let tokens = fake.tokens();
     let allowed = "token-of-prometheus".to_owned();
