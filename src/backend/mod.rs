@@ -8,13 +8,16 @@
 //! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags.
 //! What it has to keep:
 //!
-//! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the same step as the deletion.
-//! * Only what was listed is deleted. If the namespace was replaced or written since, the answer is [`Deletion::Stale`], or
-//!   [`Deletion::NotFound`] where it is gone.
-//! * What cannot be read is an error, never an empty list: an empty list says that there is nothing to do.
+//! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the
+//!   same step as the deletion.
+//! * Only what was listed is deleted. If the namespace was replaced or written since, the answer
+//!   is [`Deletion::Stale`], or [`Deletion::NotFound`] where it is gone.
+//! * What cannot be read is an error, never an empty list: an empty list says that there is
+//!   nothing to do.
 //! * What lacks an id or a name is left out of the list and counted in [`Listing::skipped`].
 //! * Every call ends after a bounded time, whatever the storage does, and nothing panics.
-//! * A call whose future is dropped may have happened or not. The same holds for one that ended in a [`Failure`].
+//! * A call whose future is dropped may have happened or not. The same holds for one that ended in
+//!   a [`Failure`].
 //!
 //! `contract.rs` says the same as tests: describe in an implementation of its `Stage` how a
 //! namespace is made, filled and replaced in the new storage, and hand it to `contract!`.
