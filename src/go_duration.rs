@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
 
-/// Later than that no clock of ours can tell.
+/// Maximum duration: the clocks that Volume Warden uses cannot represent later times.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// What is done again and again must not keep others busy.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -17,15 +17,14 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    // Other notations are told from this one by their first character.
+    // The first character distinguishes this notation from others.
     let begins_well = text.starts_with(|first: char| first.is_ascii_digit());
     let read = text.parse::<SignedDuration>().ok();
     let read = read.filter(|_| begins_well);
     read.and_then(|read| Duration::try_from(read).ok())
         .filter(|read| *read <= LONGEST)
         .ok_or_else(|| {
-            "a duration of at most a hundred years is wanted, such as 20s, 5m, 1h30m or 0"
-                .to_owned()
+            "expected a duration of at most 100 years, such as 20s, 5m, 1h30m or 0".to_owned()
         })
 }
 
@@ -37,7 +36,7 @@ pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
     let read = parse(text)?;
     let long = read >= SHORTEST_PAUSE;
     long.then_some(read)
-        .ok_or_else(|| "at least 1s is wanted".to_owned())
+        .ok_or_else(|| "the duration must be at least 1s".to_owned())
 }
 
 /// The same, or 0, which stands for never.

@@ -1,4 +1,4 @@
-//! Volume Warden looks after Kubernetes volumes through their whole life.
+//! Volume Warden manages Kubernetes volumes through their whole life cycle.
 //!
 //! ```text
 //! watch feeds, one per kind ──► trimmed objects and indexes (cluster, objects)
@@ -8,9 +8,11 @@
 //!                               apply: the only writer (cluster)
 //! ```
 //!
-//! A component is a folder: its rule, which is a pure function, its webhooks, and its reconciler, which repairs what admission
-//! missed. Everything below the components knows none of them; [`components`] lists them, and [`assembly`] puts them together. The modules are layers, from [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture`
-//! holds them to that order.
+//! A component is a folder: its rule, which is a pure function, its webhooks, and its reconciler,
+//! which repairs what admission missed. Nothing below the components refers to them;
+//! [`components`] lists them, and [`assembly`] builds them. The modules are layers, from
+//! [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture` enforces
+//! that order.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,6 +1,7 @@
-//! A TCP listener whose clients have yet to show that they are not strangers.
+//! A TCP listener for clients that have not authenticated yet.
 //!
-//! It never stops accepting: when its places are full, an older connection is closed. See [`places`].
+//! It never stops accepting: when its places are full, an older connection is closed. See
+//! [`places`].
 
 mod places;
 
@@ -30,12 +31,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The present certificate; nothing until there is one. New connections see a new one at once.
 pub type Certificate = Arc<ArcSwapOption<ServerConfig>>;
 
-/// See the module.
+/// A TCP listener with a limited number of places.
 pub struct Listener {
     tcp: TcpListener,
     places: Arc<Places>,
-    /// One for each connection with a place and as many for those that were evicted and are
-    /// still being closed: sockets and memory are bounded even if closing is slower than accepting.
+    /// One for each connection with a place and as many for those that were evicted and are still
+    /// being closed: sockets and memory are bounded even if closing is slower than accepting.
     sockets: Arc<Semaphore>,
 }
 

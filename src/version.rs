@@ -1,4 +1,4 @@
-//! Which Volume Warden this is.
+//! Version and commit of Volume Warden.
 
 /// The version of its package.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

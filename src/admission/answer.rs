@@ -1,4 +1,4 @@
-//! What it is answered.
+//! Answers of webhooks.
 
 use crate::objects::{
     finalizers::{self, FinalizerState},
@@ -13,9 +13,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 pub enum Answer {
     /// As it is.
     Allow,
-    /// As it is, with sentences for whoever asked; `kubectl` prints them.
+    /// Allowed unchanged, with warnings for the client; `kubectl` prints them.
     Warn(Vec<String>),
-    /// Not at all, with a sentence for whoever asked and an HTTP status code.
+    /// Denied, with a message for the client and an HTTP status code.
     Deny {
         /// 403 where it is forbidden, 422 where it cannot be done.
         code: u16,
@@ -85,7 +85,8 @@ impl Answer {
         }
     }
 
-    /// Both answers in one: refused if either refuses, both changes otherwise. The changes must not touch the same fields.
+    /// Both answers in one: refused if either refuses, both changes otherwise. The changes must
+    /// not touch the same fields.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -126,8 +127,8 @@ impl Answer {
     }
 }
 
-/// Both reviews of one object in one. What one of them knows is not withheld because the other has
-/// no answer; without anything to do, nobody claims that all is well.
+/// Combines two reviews of one object. If one is unavailable, a patch, warning or denial of the
+/// other is still returned; if the other allows, the combined review is unavailable.
 pub(super) fn both(first: Reviewed, second: Reviewed) -> Reviewed {
     match (first, second) {
         (Ok(first), Ok(second)) => Ok(first.and(second)),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_review_knows_is_not_withheld() {
+    fn the_result_of_one_review_is_kept_if_the_other_is_unavailable() {
         let away = || Err(Unavailable::new("not yet"));
         for (first, second, expected) in [
             (away(), Ok(patch("a")), Ok(patch("a"))),

@@ -8,7 +8,7 @@ use crate::telemetry::LogLimiter;
 use std::{fmt, time::Duration};
 use tracing::Span;
 
-/// The span in which a review is answered: whatever is logged or traced in it is told by which review.
+/// The span of a review: it identifies the review in log lines and traces.
 pub(super) fn span(path: &'static str, request: &Request) -> Span {
     tracing::debug_span!(
         "review",
@@ -24,13 +24,14 @@ pub(super) fn span(path: &'static str, request: &Request) -> Span {
 /// The lines about one path.
 pub(super) struct Log<'a> {
     pub(super) path: &'static str,
-    /// What holds for every review until it ends is told of one in a minute.
+    /// Limits a log line that would be written for every review to one a minute.
     pub(super) unavailable: &'a LogLimiter,
 }
 
 impl Log<'_> {
-    /// A refusal is what somebody will ask about, and so is no answer; whatever else was answered is for those who ask for more lines.
-    pub(super) fn tell(
+    /// Logs the decision. A refusal and an unavailable review are logged by default, because users
+    /// ask about them; other answers only at a more detailed level.
+    pub(super) fn report(
         &self,
         request: &Request,
         reviewed: &Reviewed,

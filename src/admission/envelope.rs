@@ -1,7 +1,7 @@
 //! The review around a request and its answer, written once.
 //!
-//! Own types rather than kube's: those buffer the whole body to flatten it, build every object before anybody asks, and write a
-//! patch as an array of numbers instead of base64.
+//! Own types rather than kube's: those buffer the whole body to flatten it, build every object in
+//! advance, and write a patch as an array of numbers instead of base64.
 
 use super::{answer::Answer, request::Request};
 use json_patch::Patch;
@@ -14,7 +14,8 @@ const KIND: &str = "AdmissionReview";
 /// Reads the request out of a review.
 ///
 /// # Errors
-/// One sentence about what is wrong. Without a uid there is nothing to answer to, so these become an HTTP 400.
+/// One sentence about what is wrong. Without a uid there is nothing to answer to, so these become
+/// an HTTP 400.
 pub fn decode(body: &[u8]) -> Result<Request, String> {
     let review: Question = serde_json::from_slice(body)
         .map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
@@ -31,7 +32,8 @@ pub fn decode(body: &[u8]) -> Result<Request, String> {
     Ok(request)
 }
 
-/// The review that carries an answer. Where `dry_run`, what would be done is only said, as a warning.
+/// The review that carries an answer. Where `dry_run`, what would be done is only said, as a
+/// warning.
 pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
     let answer = if dry_run {
         said_only(answer)

@@ -1,4 +1,5 @@
-//! What a component offers to admission: a path, what may be sent there, and a function from a request to an answer.
+//! What a component offers to admission: a path, what may be sent there, and a function from a
+//! request to an answer.
 
 use super::{
     answer::{Reviewed, both},
@@ -12,10 +13,11 @@ use std::{sync::Arc, time::Duration};
 pub struct Hook {
     /// Where the API server sends its reviews.
     pub path: &'static str,
-    /// What may be sent there. Anything else is a webhook configuration gone wrong, and is said to be.
+    /// The requests that the webhook accepts. Any other request is reported as a wrong webhook
+    /// configuration.
     pub rules: &'static [Rule],
-    /// `timeoutSeconds` of its webhook in `manifests/`. No review takes longer, whatever the client
-    /// announces.
+    /// `timeoutSeconds` of its webhook in `manifests/`. No review takes longer, whatever the
+    /// client announces.
     pub timeout: Duration,
     /// The review.
     pub review: Review,
@@ -24,9 +26,10 @@ pub struct Hook {
 /// How a request becomes an answer.
 #[derive(Clone)]
 pub enum Review {
-    /// From what is in memory, calling nobody.
+    /// Answers from memory, without a call to the API server.
     FromMemory(Arc<dyn Fn(&Request) -> Reviewed + Send + Sync>),
-    /// After asking the API server, which waits for us meanwhile: within the request's patience, and by as few calls as can be.
+    /// Answers after calls to the API server, which waits meanwhile: within the call budget of the
+    /// request, and with as few calls as possible.
     Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
 }
 
@@ -44,7 +47,7 @@ impl Review {
         }
     }
 
-    /// The answer of a review that asks nobody.
+    /// Returns the answer of a review that makes no calls.
     #[cfg(test)]
     pub(crate) fn remembered(&self, request: &Request) -> Reviewed {
         match self {
@@ -53,7 +56,8 @@ impl Review {
         }
     }
 
-    /// This review, and `also` what another one wants of the same object: so that the API server has to call once only.
+    /// This review, and `also` what another one wants of the same object: so that the API server
+    /// has to call once only.
     pub fn and(self, also: Self) -> Self {
         Self::Asking(Arc::new(move |request| {
             let (first, also) = (self.clone(), also.clone());

@@ -37,7 +37,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
         if self.left == 0 {
-            let error = "no secret path within the bytes that a stranger may send";
+            let error = "no secret path within the bytes that an unauthenticated client may send";
             return Poll::Ready(Err(io::Error::other(error)));
         }
         let room = buffer.remaining().min(self.left);

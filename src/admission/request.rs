@@ -1,11 +1,11 @@
-//! What the API server asks.
+//! Requests of admission reviews.
 
 use super::{answer::Unavailable, call_budget};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The request of an admission review; the objects in it are not parsed before somebody asks for them.
+/// The request of an admission review; the objects in it are parsed on demand.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
@@ -30,8 +30,9 @@ pub struct Request {
     /// Who asks.
     #[serde(default)]
     pub user_info: UserInfo,
-    /// For everything that is asked of the API server about this: less than it waits for the answer.
-    #[serde(skip, default = "untold")]
+    /// For everything that is asked of the API server about this: less than it waits for the
+    /// answer.
+    #[serde(skip, default = "default_budget")]
     pub call_budget: Duration,
     #[serde(default)]
     object: Option<Box<RawValue>>,
@@ -85,11 +86,12 @@ impl Request {
     }
 }
 
-fn untold() -> Duration {
+fn default_budget() -> Duration {
     call_budget::DEFAULT_BUDGET
 }
 
-/// The API server has read the object before us: if we cannot, the fault is ours, and no user's to wait for.
+/// The API server has already parsed the object: if Volume Warden cannot, this is its own error,
+/// and no user can correct it.
 fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, Unavailable> {
     let raw = raw.ok_or_else(|| Unavailable::new(format!("the review has no {field}")))?;
     serde_json::from_str(raw.get())

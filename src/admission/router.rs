@@ -28,8 +28,9 @@ use tracing::Instrument;
 
 /// Two objects of the API server's limit of 3 MiB each, and some room.
 const BODY_LIMIT: usize = 8 << 20;
-/// Reviews under way at once on one path. A review from memory takes a fraction of a millisecond, so this bounds memory, not speed;
-/// one that asks the API server takes as long as that. A path that is swamped leaves the others alone.
+/// Reviews under way at once on one path. A review from memory takes a fraction of a millisecond,
+/// so this bounds memory, not speed; one that asks the API server takes as long as that. A path
+/// that is swamped leaves the others alone.
 const CONCURRENT_REVIEWS: usize = 64;
 
 /// How reviews are answered.
@@ -69,7 +70,7 @@ struct Route {
     options: Options,
     places: Semaphore,
     bodies: Share,
-    /// Lines about what anybody may send, or an API server that is cut off.
+    /// Limits log lines about bodies that are invalid or do not arrive.
     unreadable: LogLimiter,
     /// Lines about what holds for every review until it ends.
     unavailable: LogLimiter,
@@ -132,7 +133,8 @@ async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'
     }
 }
 
-/// The body, unless it is larger than `length`. Memory is only touched as far as something arrives.
+/// The body, unless it is larger than `length`. Memory is only touched as far as something
+/// arrives.
 async fn read(body: Body, length: usize) -> Result<Option<Vec<u8>>, axum::Error> {
     let (mut bytes, mut parts) = (Vec::with_capacity(length), body.into_data_stream());
     while let Some(part) = parts.try_next().await? {
@@ -197,7 +199,7 @@ async fn answer(
         path: hook.path,
         unavailable: &route.unavailable,
     };
-    log.tell(&request, &reviewed, verdict, started.elapsed());
+    log.report(&request, &reviewed, verdict, started.elapsed());
     let answer = match reviewed {
         Ok(answer) => answer,
         Err(why) => {
@@ -212,8 +214,9 @@ async fn answer(
     )
 }
 
-/// A hook that is asked what it does not know (the webhook configuration is a release ahead, or wrong), or that panics, has no answer:
-/// a call that failed. It is never a refusal, for no user can mend it.
+/// A hook that is asked what it does not know (the webhook configuration is a release ahead, or
+/// wrong), or that panics, has no answer: a call that failed. It is never a refusal, for no user
+/// can mend it.
 async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);

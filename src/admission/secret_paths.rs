@@ -1,7 +1,9 @@
-//! Reviews are authenticated by their address: the API server is the only client that knows the path `/<secret>/<hook>`.
+//! Reviews are authenticated by their address: the API server is the only client that knows the
+//! path `/<secret>/<hook>`.
 //!
-//! Client certificates for webhooks need flags of the API server that managed clusters do not offer. The path is
-//! published in the webhook configurations, which no default role lets users read.
+//! Client certificates for webhooks need flags of the API server that managed clusters do not
+//! offer. The path is published in the webhook configurations, which no default role lets users
+//! read.
 
 use arc_swap::ArcSwap;
 use rustls::crypto::ring;
@@ -28,8 +30,8 @@ impl PathSecret {
         Ok(Self(digits.into()))
     }
 
-    /// Reads 64 lower-case hex digits. The API server requires each segment of a webhook's path to be a DNS-1123
-    /// subdomain, which they are.
+    /// Reads 64 lower-case hex digits. The API server requires each segment of a webhook's path to
+    /// be a DNS-1123 subdomain, which they are.
     pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         (text.len() == LENGTH && text.bytes().all(is_digit)).then(|| Self(text.into()))
@@ -54,7 +56,7 @@ impl PathSecret {
     /// Takes the same time wherever a guess differs.
     fn matches(&self, guess: &str) -> bool {
         let pairs = self.0.bytes().zip(guess.bytes());
-        let difference = pairs.fold(0, |all, (ours, other)| all | (ours ^ other));
+        let difference = pairs.fold(0, |all, (secret, given)| all | (secret ^ given));
         guess.len() == LENGTH && difference == 0
     }
 }
@@ -84,7 +86,8 @@ struct Accepted {
 }
 
 impl SecretPaths {
-    /// Accepts exactly these secrets from now on; with `unprefixed` also the bare hook paths that version 0.1.0 published.
+    /// Accepts exactly these secrets from now on; with `unprefixed` also the bare hook paths that
+    /// version 0.1.0 published.
     pub fn accept(&self, secrets: Vec<PathSecret>, unprefixed: bool) {
         let accepted = Accepted {
             secrets,
@@ -93,8 +96,8 @@ impl SecretPaths {
         self.0.store(Arc::new(accepted));
     }
 
-    /// The hook that the path of a request addresses (`/pvc-protection/claims`), if the path proves that the client may
-    /// ask. It does not say that there is such a hook.
+    /// The hook that the path of a request addresses (`/pvc-protection/claims`), if the path
+    /// proves that the client may ask. It does not say that there is such a hook.
     pub fn authenticate<'a>(&self, path: &'a str) -> Option<&'a str> {
         let accepted = self.0.load();
         if let Some((guess, hook)) = segments(path) {

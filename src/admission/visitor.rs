@@ -80,7 +80,8 @@ impl Visitor {
         }
     }
 
-    /// Its request is answered with a refusal, after which the connection ends. Why, for the metrics.
+    /// Its request is answered with a refusal, after which the connection ends. Why, for the
+    /// metrics.
     pub(super) fn refuse(&self, why: &'static str) {
         let _ = self.refusal.set(why);
     }

@@ -1,4 +1,4 @@
-//! What a backend answers.
+//! Results of calls to a backend.
 
 use super::Sentence;
 use std::fmt;
@@ -41,8 +41,8 @@ pub enum Deletion {
     Deleted,
     /// It was gone before.
     NotFound,
-    /// It holds something and is still there; what the backend says about it. List again before the next attempt: a backend may
-    /// mistake one that is stale for one in use.
+    /// It holds something and is still there; what the backend says about it. List again before
+    /// the next attempt: a backend may mistake one that is stale for one in use.
     NotEmpty(Sentence),
     /// It is not what was listed. List again.
     Stale,
@@ -60,25 +60,26 @@ impl Deletion {
     }
 }
 
-/// Why there is no answer that could be worked with. The sentence is for humans and holds no secret.
+/// Why there is no answer that could be worked with. The sentence is for humans and holds no
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The backend does not let us.
+    /// The backend refuses access.
     Unauthorized(Denial, Sentence),
-    /// The backend does not do its work.
+    /// The backend failed.
     Unavailable(Outage, Sentence),
 }
 
-/// Why a backend does not let us.
+/// Why a backend refuses access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// It does not take our credentials, or we have none.
+    /// The credentials are missing or not accepted.
     Credentials,
     /// Those whose credentials these are may not do that.
     Rights,
 }
 
-/// How a backend does not do its work.
+/// How a backend failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
     /// It says so, or what it says makes no sense.
@@ -100,7 +101,7 @@ impl Failure {
         Self::Unauthorized(Denial::Rights, Sentence::new(why))
     }
 
-    /// An error that the backend tells, or an answer that cannot be understood.
+    /// An error that the backend reports, or a response that cannot be parsed.
     pub fn server(why: impl AsRef<str>) -> Self {
         Self::Unavailable(Outage::Server, Sentence::new(why))
     }
@@ -126,7 +127,7 @@ impl Failure {
         }
     }
 
-    /// What to tell of it.
+    /// The cause of the failure, for logs and Events.
     pub fn why(&self) -> &Sentence {
         match self {
             Self::Unauthorized(_, why) | Self::Unavailable(_, why) => why,

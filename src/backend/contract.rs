@@ -1,8 +1,9 @@
-//! What every backend has to keep, as tests. `contract!(a_stage)` in the tests of a backend runs all of it.
+//! The contract of every backend, as tests. `contract!(a_stage)` in the tests of a backend runs
+//! all of it.
 
 use super::{Backend, Deletion, Listed, Listing};
 
-/// A backend under test, and hands that reach its storage by another way.
+/// A backend under test, with direct access to its storage.
 pub trait Stage {
     /// What is tested.
     fn backend(&self) -> &dyn Backend;
@@ -10,9 +11,9 @@ pub trait Stage {
     async fn create(&self, name: &str);
     /// Puts something into it.
     async fn fill(&self, name: &str);
-    /// Takes away what is in it.
+    /// Deletes the content of the namespace.
     async fn empty(&self, name: &str);
-    /// Takes away the namespace, which is empty.
+    /// Deletes the empty namespace.
     async fn remove(&self, name: &str);
     /// Whether it is there.
     async fn has(&self, name: &str) -> bool;

@@ -1,21 +1,26 @@
-//! Storage that keeps namespaces of its own, one for each namespace of Kubernetes, and never lets go of them by itself.
+//! Storage systems with namespaces of their own, one for each Kubernetes namespace, which they
+//! never delete.
 //!
-//! A [`Backend`] tells which namespaces it has and deletes one that is empty. That is all that is asked of it; whether a
-//! namespace may go is decided elsewhere.
+//! A [`Backend`] lists its namespaces and deletes an empty one. `namespace_gc` decides whether a
+//! namespace may be deleted.
 //!
 //! # A third backend
-//! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags. What it has to keep:
+//! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags.
+//! What it has to keep:
 //!
-//! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the same step as the deletion.
-//! * Only what was listed is deleted. If the namespace was replaced or written since, the answer is [`Deletion::Stale`], or
-//!   [`Deletion::NotFound`] where it is gone.
-//! * What cannot be read is an error, never an empty list: an empty list says that there is nothing to do.
+//! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the
+//!   same step as the deletion.
+//! * Only what was listed is deleted. If the namespace was replaced or written since, the answer
+//!   is [`Deletion::Stale`], or [`Deletion::NotFound`] where it is gone.
+//! * What cannot be read is an error, never an empty list: an empty list says that there is
+//!   nothing to do.
 //! * What lacks an id or a name is left out of the list and counted in [`Listing::skipped`].
 //! * Every call ends after a bounded time, whatever the storage does, and nothing panics.
-//! * A call whose future is dropped may have happened or not. The same holds for one that ended in a [`Failure`].
+//! * A call whose future is dropped may have happened or not. The same holds for one that ended in
+//!   a [`Failure`].
 //!
-//! `contract.rs` says the same as tests: describe in an implementation of its `Stage` how a namespace is made, filled and
-//! replaced in the new storage, and hand it to `contract!`.
+//! `contract.rs` says the same as tests: describe in an implementation of its `Stage` how a
+//! namespace is made, filled and replaced in the new storage, and hand it to `contract!`.
 
 mod answer;
 #[cfg(test)]
@@ -39,10 +44,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// As the command line and the log call it.
     fn name(&self) -> &'static str;
 
-    /// All namespaces that there are right now.
+    /// Lists all existing namespaces.
     ///
     /// # Errors
-    /// When it cannot tell all of them.
+    /// When the list would be incomplete.
     fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>>;
 
     /// Deletes a namespace, if it is empty and still what it was when it was listed.
@@ -51,12 +56,14 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// When it is not known what became of the request; it may have been carried out.
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>>;
 
-    /// Whether it can be worked with, as far as it knows. One that needs no preparation always can.
+    /// Whether it can be worked with, as far as it knows. One that needs no preparation always
+    /// can.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// What it has to do by itself, until `stop`; to be run once. Everything works without it, if more slowly.
+    /// Runs the background work of the backend until `stop`; to be called once. Everything works
+    /// without it, but more slowly.
     fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
         Box::pin(async move { stop.cancelled().await })
     }
@@ -67,7 +74,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
 pub struct Listing {
     /// In the backend's own order.
     pub namespaces: Vec<Listed>,
-    /// Entries of which it cannot be told what they are: they have no id or no name, or one that no namespace has.
+    /// Number of entries that cannot be identified: they have no id or no name, or an invalid one.
     pub skipped: usize,
 }
 
@@ -78,8 +85,9 @@ pub struct Listed {
     pub id: String,
     /// That of the namespace in Kubernetes. Never empty.
     pub name: String,
-    /// Tells it from what it becomes when it is written, and from a later one of the same name. Opaque.
+    /// Opaque version: differs after each write, and from a later namespace of the same name.
     pub version: String,
-    /// When it was made or last changed, by the clock of the backend and where it tells. It may lie in the future.
+    /// Time of creation or last change by the clock of the backend, if known. May lie in the
+    /// future.
     pub since: Option<SystemTime>,
 }

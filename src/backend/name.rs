@@ -1,6 +1,7 @@
 //! Which names can be those of namespaces.
 
-/// A label of DNS, as every namespace of Kubernetes is named. Anything else has no namesake there, and would be taken for forsaken.
+/// A label of DNS, as every namespace of Kubernetes is named. Any other name cannot exist in
+/// Kubernetes, and would be mistaken for an orphan.
 pub(super) fn may_be_namespace(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();

@@ -1,4 +1,4 @@
-//! A few words from a stranger.
+//! Bounded text from outside.
 
 use std::fmt;
 

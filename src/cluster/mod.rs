@@ -1,6 +1,7 @@
-//! The API server's side: what is watched, what is read live, and the one place that writes.
+//! Access to the API server: watches, live reads, and the only writer.
 //!
-//! Nothing in here knows a component. A component registers what wakes it, asks for views, and hands actions to [`Apply`].
+//! Nothing here depends on a component. A component registers its triggers, asks for views, and
+//! hands actions to [`Apply`].
 
 mod api;
 mod leader;

@@ -1,4 +1,4 @@
-//! The places of connections that have shown nothing yet.
+//! The places of connections that have not authenticated yet.
 //!
 //! There are few of them, and a new connection always gets one. When all are taken, one connection
 //! loses its place, by these rules in order:
@@ -8,8 +8,8 @@
 //! 3. of its connections, one that has sent nothing useful goes before one that has;
 //! 4. the oldest goes first.
 //!
-//! So one address cannot keep another out, and many addresses together cannot keep out one that has
-//! been trusted before.
+//! So one address cannot keep another out, and many addresses together cannot keep out one that
+//! has been trusted before.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// Trusted addresses that are remembered: more than a cluster has API servers.
 const REMEMBERED: usize = 32;
 
-/// See the module.
+/// The places of connections that have not authenticated yet.
 pub(super) struct Places {
     capacity: usize,
     state: Mutex<State>,
@@ -109,7 +109,7 @@ impl State {
     }
 }
 
-/// The place of one connection, given up when dropped.
+/// The place of one connection, released when dropped.
 pub struct Place {
     places: Arc<Places>,
     number: u64,

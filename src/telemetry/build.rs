@@ -1,9 +1,9 @@
-//! Which Volume Warden is scraped.
+//! Version and commit of the scraped process.
 
 use crate::version::{COMMIT, VERSION};
 use prometheus_client::{metrics::info::Info, registry::Registry};
 
 pub(super) fn register(registry: &mut Registry) {
     let info = Info::new([("version", VERSION), ("commit", COMMIT)]);
-    registry.register("build", "The version and the commit that runs", info);
+    registry.register("build", "Version and commit of the running binary", info);
 }

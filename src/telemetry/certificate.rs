@@ -20,7 +20,7 @@ impl CertificateMetrics {
         let expiration = self.expiration.clone();
         let name = "certificate_expiration_timestamp";
         registry.register_with_unit(name, help, Unit::Seconds, expiration);
-        let help = "Seconds that they last from their first to their last";
+        let help = "Lifetime of the certificates in seconds";
         let lifetime = self.lifetime.clone();
         registry.register_with_unit("certificate_lifetime", help, Unit::Seconds, lifetime);
         let help =

@@ -26,27 +26,27 @@ impl FeedMetrics {
             "1 once the first complete list has arrived",
             self.synced.clone(),
         );
-        let help = "Time since the API server last said anything on the watch, be it a bookmark";
+        let help = "Time since the API server last sent data on the watch, bookmarks included";
         registry.register_with_unit("watch_idle", help, Unit::Seconds, self.age.clone());
         registry.register(
             "feed_lists",
-            "Complete lists that a watch began with",
+            "Complete lists at the beginning of a watch",
             self.lists.clone(),
         );
         registry.register("feed_errors", "Watches that failed", self.errors.clone());
         registry.register(
             "live_lists",
-            "Live lists read to confirm that something is unused",
+            "Live lists that confirm that an object is not in use",
             self.live_lists.clone(),
         );
         registry.register(
             "live_reads",
-            "Single objects read live before something is decided about others",
+            "Live reads of single objects before a decision about others",
             self.live_reads.clone(),
         );
         registry.register(
             "access_reviews",
-            "SubjectAccessReviews of those who create annotated pods",
+            "SubjectAccessReviews for users who create annotated pods",
             self.access_reviews.clone(),
         );
     }

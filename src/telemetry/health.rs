@@ -46,7 +46,7 @@ pub enum Judgement {
     Allowed,
     /// Not that.
     Forbidden,
-    /// It is nobody's token.
+    /// The token is not valid for any user.
     Unauthenticated,
     /// The API server could not be asked.
     Unavailable,
@@ -55,7 +55,7 @@ pub enum Judgement {
 /// Serves `/livez` and `/readyz` for ever: for the kubelet, which has them asked from within the
 /// container.
 ///
-/// `/livez` says that the process runs its tasks: it ends by itself when one of them does.
+/// `/livez` says that the process runs its tasks: the process exits when one of them ends.
 /// `/readyz` says that every watch has a complete list and that there is a certificate to serve;
 /// if not, what is missing.
 pub async fn serve_probes(listener: TcpListener, missing: Missing) {
@@ -111,7 +111,8 @@ fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
     let check = move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
         let judge = judge.clone();
         async move {
-            // Prometheus asks again from the same address: floods of connections must not keep it out.
+            // Prometheus asks again from the same address: floods of connections must not keep it
+            // out.
             match refusal(judge, request.headers()).await {
                 None => {
                     place.recognize();

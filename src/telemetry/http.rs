@@ -22,7 +22,7 @@ const WHOLE: Duration = Duration::from_secs(30);
 /// The longest head of a request. A token has a few KiB at most.
 const BUFFER: usize = 16 * 1024;
 
-/// How a server talks to its clients.
+/// Transport of a server.
 pub(super) enum Scheme {
     /// In clear text.
     Http,

@@ -1,4 +1,4 @@
-//! What the series of a metric are told apart by.
+//! Labels of metrics.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,

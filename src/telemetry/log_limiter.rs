@@ -1,4 +1,4 @@
-//! Lines of the log that others can cause by the thousand: one a minute of each cause.
+//! Limits log lines that clients can cause in thousands to one a minute per cause.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -19,7 +19,8 @@ struct Last {
 }
 
 impl LogLimiter {
-    /// Whether a line is to be written now, and how many were left out since the last. Whoever asks and is told so writes it.
+    /// Returns the number of lines suppressed since the last one if a line is to be written now;
+    /// the caller then writes it.
     pub fn check(&self) -> Option<u64> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.written.is_some_and(|at| at.elapsed() < MINUTE) {

@@ -15,8 +15,8 @@ pub enum Format {
     Text,
 }
 
-/// Starts logging. `RUST_LOG` chooses what, as usual; kube's own modules only warn unless told otherwise, because they log
-/// every request.
+/// Starts logging. `RUST_LOG` sets the levels. By default, kube's own modules only warn, because
+/// they log every request.
 pub fn init(format: Format) {
     // A second start, as tests do, leaves the first as it is.
     let _ = tracing_subscriber::registry()

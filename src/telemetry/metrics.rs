@@ -76,7 +76,8 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `observe` before each scrape: for levels that are cheaper to count when somebody asks than to keep.
+    /// Calls `observe` before each scrape, for gauges that are cheaper to compute on demand than
+    /// to maintain.
     pub fn before_scrape(&self, observe: impl Fn(&Self) + Send + Sync + 'static) {
         self.observers.lock().push(Box::new(observe));
     }

@@ -1,4 +1,4 @@
-//! What Volume Warden tells about itself: metrics, health, logs.
+//! Telemetry of Volume Warden: metrics, health, logs, traces.
 
 mod admission;
 mod build;

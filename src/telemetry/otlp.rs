@@ -1,5 +1,6 @@
-//! Traces, by OTLP over HTTP: a span for each review and each reconcile. Only with the cargo feature `otlp`, and only where the
-//! environment says where to send them, by OpenTelemetry's own variables.
+//! Traces, by OTLP over HTTP: a span for each review and each reconcile. Only with the cargo
+//! feature `otlp`, and only where the environment says where to send them, by OpenTelemetry's own
+//! variables.
 
 use super::logs::{self, Format};
 use anyhow::Context;
@@ -63,7 +64,8 @@ pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
     Ok(Traces(Some(provider)))
 }
 
-/// Whether the environment says where to. OpenTelemetry takes a variable that is empty as one that is not set.
+/// Whether the environment says where to. OpenTelemetry takes a variable that is empty as one that
+/// is not set.
 fn wanted(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     let mut values = VARIABLES.into_iter().filter_map(variable);
     values.any(|value| !value.is_empty())
@@ -77,20 +79,21 @@ fn provider(exporter: SpanExporter) -> SdkTracerProvider {
         .build()
 }
 
-/// All our spans, whatever the log is told to say; nobody else's, or those of sending would be sent, too.
+/// Exports all spans of Volume Warden, regardless of the log level, and no spans of libraries:
+/// those of the exporter itself would be exported, too.
 fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let ours = Targets::new().with_target("volume_warden", LevelFilter::DEBUG);
+    let own_spans = Targets::new().with_target("volume_warden", LevelFilter::DEBUG);
     let tracer = provider.tracer("volume-warden");
     tracing_opentelemetry::layer()
         .with_tracer(tracer)
-        .with_filter(ours)
+        .with_filter(own_spans)
 }
 
-/// The HTTP client that is here anyway, with the one TLS of the process. The exporter works in a thread of its own, which has no
-/// runtime.
+/// The HTTP client that is here anyway, with the one TLS of the process. The exporter works in a
+/// thread of its own, which has no runtime.
 #[derive(Debug)]
 struct Client {
     client: reqwest::Client,
@@ -182,7 +185,7 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             let span = tracing::debug_span!("review", uid = "a-uid", object = "ns/claim");
             span.in_scope(|| tracing::info!("said meanwhile"));
-            tracing::info_span!(target: "reqwest", "somebody else's");
+            tracing::info_span!(target: "reqwest", "a span of a library");
         });
         tokio::task::spawn_blocking(move || drop(Traces(Some(provider))))
             .await
@@ -199,6 +202,6 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "no {wanted} in {text}");
         }
-        assert!(!text.contains("somebody else's"), "{text}");
+        assert!(!text.contains("a span of a library"), "{text}");
     }
 }

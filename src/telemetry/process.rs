@@ -1,4 +1,5 @@
-//! Memory and start time of this process, under the names every dashboard knows. Linux only; elsewhere there is nothing.
+//! Memory and start time of this process, under the names every dashboard knows. Linux only;
+//! elsewhere there is nothing.
 
 use prometheus_client::{
     collector::Collector,

@@ -1,4 +1,4 @@
-//! The text of the metrics, for as many as ask for it.
+//! The text of the metrics, shared by concurrent scrapes.
 //!
 //! To render it, everything there is may have to be counted. So one text is rendered at a time, in
 //! at most a tenth of the time, and answers all that asked before it was begun. A text is never

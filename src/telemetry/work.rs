@@ -1,4 +1,4 @@
-//! What the reconcilers do.
+//! Metrics of the reconcilers.
 
 use super::labels::{Acted, Buckets, Component, Count, Durations, Level, Reconciled};
 use prometheus_client::{
@@ -40,7 +40,7 @@ impl WorkMetrics {
         registry.register_with_unit("reconcile_duration", help, Unit::Seconds, reconciles);
         registry.register(
             "queue_depth",
-            "Objects waiting for or under reconciliation",
+            "Objects that are queued or being reconciled",
             self.queue_depth.clone(),
         );
         registry.register(
@@ -57,7 +57,8 @@ impl WorkMetrics {
 }
 
 impl WorkMetrics {
-    /// A component's reconciler begins. Its series are there from now on, so that a rate knows of the first failure.
+    /// A component's reconciler begins. Its series are there from now on, so that a rate knows of
+    /// the first failure.
     pub fn reconciler_begun(&self, component: &'static str) {
         self.queue_depth(component, 0);
         for outcome in ["Settled", "Retry"] {

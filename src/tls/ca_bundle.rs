@@ -7,10 +7,12 @@ use k8s_openapi::ByteString;
 use kube::Client;
 use serde_json::json;
 
-/// Makes every webhook that was found trust `bundle` (PEM), unless its configuration has been changed since it was read.
+/// Makes every webhook that was found trust `bundle` (PEM), unless its configuration has been
+/// changed since it was read.
 ///
 /// # Errors
-/// When a configuration cannot be written or was changed meanwhile. The others are written all the same.
+/// When a configuration cannot be written or was changed meanwhile. The others are still
+/// written.
 pub(super) async fn publish(
     client: &Client,
     found: &mut [Found],
@@ -36,7 +38,8 @@ pub(super) fn is_published(found: &Found, bundle: &str) -> bool {
     found.webhooks().all(|webhook| webhook.bundle() == bundle)
 }
 
-/// A test that the configuration is unchanged, then one operation for each webhook with another caBundle.
+/// A test that the configuration is unchanged, then one operation for each webhook with another
+/// caBundle.
 fn operations(found: &Found, bundle: &str) -> Vec<PatchOperation> {
     let wanted = json!(ByteString(bundle.as_bytes().to_vec()));
     let differing = found

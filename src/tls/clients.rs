@@ -1,4 +1,5 @@
-//! Who may call the webhooks: anybody, unless the API server is told to show a certificate.
+//! Client certificates of the webhooks: any client may call them, unless the API server is
+//! configured to present a certificate.
 
 use super::{
     Service,
@@ -29,7 +30,7 @@ use x509_parser::parse_x509_certificate;
 pub struct Clients {
     /// PEM.
     pub authorities: PathBuf,
-    /// The common names that will do; any where this is empty.
+    /// The accepted common names; any if empty.
     pub names: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ impl Source for Clients {
         read(&self.authorities).await
     }
 
-    /// Nobody else is let in from now on.
+    /// From now on, only clients with a certificate of these authorities are accepted.
     fn put(&self, authorities: &String, service: &Service) -> anyhow::Result<()> {
         let verifier = self
             .verifier(authorities)
@@ -72,7 +73,7 @@ impl Clients {
     }
 }
 
-/// A certificate of the right CA may still be somebody else's.
+/// Also checks the name: a certificate of the right CA may belong to another client.
 #[derive(Debug)]
 struct Named {
     by_authority: Arc<dyn ClientCertVerifier>,

@@ -1,4 +1,4 @@
-//! A server configuration out of PEM.
+//! TLS server configurations from PEM.
 
 use crate::clock::Clock;
 use anyhow::Context;
@@ -20,10 +20,10 @@ pub struct Pair {
     pub key: String,
 }
 
-/// A TLS server with that pair. With `clients` it talks to those only.
+/// A TLS server with that pair. With `clients`, only these clients are accepted.
 ///
 /// # Errors
-/// When something does not parse, or the key is not the certificate's.
+/// When the PEM does not parse, or the key does not match the certificate.
 pub fn server_config(
     pair: &Pair,
     clients: Option<Arc<dyn ClientCertVerifier>>,
@@ -99,7 +99,8 @@ impl Validity {
         (self.from..=self.until).contains(&now.unix_timestamp())
     }
 
-    /// When one of our own was made: it is dated back by five minutes, or a tenth of its lifetime.
+    /// Time of creation of a self-signed certificate: its validity begins five minutes earlier, or
+    /// a tenth of its lifetime.
     pub fn made(self) -> i64 {
         self.from + ((self.until - self.from) / 11).min(300)
     }

@@ -1,4 +1,5 @@
-//! When the end of a certificate is worth a word. Renewal comes at two thirds of its life; only one that was not renewed is told of.
+//! When to warn about the expiry of a certificate. Renewal is due at two thirds of its life; only
+//! a certificate that was not renewed is reported.
 
 use super::config::Validity;
 use time::OffsetDateTime;
@@ -6,7 +7,7 @@ use time::OffsetDateTime;
 const DAY: i64 = 24 * 60 * 60;
 /// Days before the end, and the end.
 const THRESHOLDS: [i64; 4] = [0, 7, 14, 30];
-/// For whoever renews it to be late, in seconds; of a short life no more than a tenth.
+/// Tolerated delay of the renewal, in seconds; at most a tenth of a short life.
 const LATE: i64 = 60 * 60;
 
 /// The threshold, in days, under which a certificate has fallen that should have been renewed.
@@ -22,8 +23,8 @@ pub(super) fn threshold(validity: Validity, now: OffsetDateTime) -> Option<i64> 
 mod tests {
     use super::*;
 
-    /// What is told of a certificate, with this much of its life left.
-    fn told(life_days: i64, left: i64) -> Option<i64> {
+    /// Returns the threshold that is reported for a certificate with this many seconds left.
+    fn reported(life_days: i64, left: i64) -> Option<i64> {
         let until = 2_000_000_000;
         let from = until - life_days * DAY;
         let now = OffsetDateTime::from_unix_timestamp(until - left).expect("a time");
@@ -31,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_at_each_threshold() {
+    fn one_report_at_each_threshold() {
         for (left, expected) in [
             (31 * DAY, None),
             (30 * DAY, Some(30)),
@@ -43,21 +44,21 @@ mod tests {
             (0, Some(0)),
             (-DAY, Some(0)),
         ] {
-            assert_eq!(told(365, left), expected, "{left}");
+            assert_eq!(reported(365, left), expected, "{left}");
         }
     }
 
     #[test]
-    fn no_word_before_its_renewal_is_late() {
-        assert_eq!(told(90, 30 * DAY), None, "it is being renewed");
-        assert_eq!(told(90, 30 * DAY - LATE), Some(30));
+    fn no_report_before_the_renewal_is_late() {
+        assert_eq!(reported(90, 30 * DAY), None, "it is being renewed");
+        assert_eq!(reported(90, 30 * DAY - LATE), Some(30));
         assert_eq!(
-            told(12, 5 * DAY),
+            reported(12, 5 * DAY),
             None,
             "young, with less than a threshold to live"
         );
-        assert_eq!(told(12, 3 * DAY), Some(7));
-        assert_eq!(told(1, DAY / 2), None);
-        assert_eq!(told(1, DAY / 4), Some(7));
+        assert_eq!(reported(12, 3 * DAY), Some(7));
+        assert_eq!(reported(1, DAY / 2), None);
+        assert_eq!(reported(1, DAY / 4), Some(7));
     }
 }

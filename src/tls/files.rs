@@ -1,14 +1,16 @@
-//! Files that somebody else writes: what is in them goes into service, and what is written later does, too.
+//! Mounted files that are written outside Volume Warden: their content is put into service, and so
+//! is every later version.
 
 use super::Service;
 use anyhow::Context;
 use std::{path::Path, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Polled, because an inotify watch on a mounted file goes deaf after the kubelet's first swap.
+/// Polled, because an inotify watch on a mounted file gets no more events after the kubelet first
+/// replaces the files.
 pub(super) const POLL: Duration = Duration::from_secs(10);
 
-/// What is read from where, and how it gets into service.
+/// A kind of mounted file, and how its content is put into service.
 pub trait Source: Send + Sync + Sized {
     /// As it is in the files.
     type Content: PartialEq + Send + Sync;
@@ -25,10 +27,11 @@ pub trait Source: Send + Sync + Sized {
     /// Puts it into service.
     ///
     /// # Errors
-    /// When it does not do. What was in service stays.
+    /// When the content cannot be used. The previous content stays in service.
     fn put(&self, content: &Self::Content, service: &Service) -> anyhow::Result<()>;
 
-    /// Puts what is there into service, so that a wrong mount is told at the start and not at the first review.
+    /// Puts the present content into service, so that a wrong mount is reported at the start and
+    /// not at the first review.
     fn load(self, service: &Service) -> impl Future<Output = anyhow::Result<Loaded<Self>>> + Send {
         async {
             let served = self.read().await?;
@@ -41,7 +44,8 @@ pub trait Source: Send + Sync + Sized {
     }
 }
 
-/// Files whose content is in service. Only that content is followed by other: a swap right after it was read is one, too.
+/// Files whose content is in service. Only that content is followed by other: a swap right after
+/// it was read is one, too.
 pub struct Loaded<S: Source> {
     source: S,
     served: S::Content,
@@ -53,26 +57,26 @@ impl<S: Source> Loaded<S> {
         self.source.file()
     }
 
-    /// Looks for other content until `stop`. What cannot be read or does not do is told, once, and the old stays: the kubelet may
-    /// have been in the middle of a swap.
+    /// Checks for changed content until `stop`. An error is logged once, and the previous content
+    /// stays in service: the kubelet may have been replacing the files.
     pub async fn follow(mut self, service: Service, stop: CancellationToken) {
-        let (what, mut told) = (S::WHAT, None);
+        let (what, mut reported) = (S::WHAT, None);
         loop {
             tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(POLL) => {} }
             let file = self.file().display().to_string();
             match self.look(&service).await {
-                Ok(None) => told = None,
+                Ok(None) => reported = None,
                 Ok(Some(content)) => {
                     tracing::info!(file, what, "reloaded");
                     self.served = content;
-                    told = None;
+                    reported = None;
                 }
                 Err(error) => {
                     let error = format!("{error:#}");
-                    if told.as_ref() != Some(&error) {
-                        tracing::error!(file, what, error, "the old content stays in service");
+                    if reported.as_ref() != Some(&error) {
+                        tracing::error!(file, what, error, "the previous content stays in service");
                     }
-                    told = Some(error);
+                    reported = Some(error);
                 }
             }
         }
@@ -85,7 +89,7 @@ impl<S: Source> Loaded<S> {
             return Ok(None);
         }
         let put = self.source.put(&content, service);
-        put.context("the new content does not do")?;
+        put.context("the new content cannot be used")?;
         Ok(Some(content))
     }
 }

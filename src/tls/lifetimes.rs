@@ -1,12 +1,12 @@
-//! For how long certificates of our own are made.
+//! Lifetimes of the self-signed CA and leaf.
 
 use time::Duration;
 
-/// Under this a renewal has no time to be late.
+/// Minimum lifetime: a shorter one leaves no time for a late renewal.
 const SHORTEST: Duration = Duration::seconds(10);
 const LONGEST: Duration = Duration::days(3650);
 
-/// See the module.
+/// Lifetimes of the CA and the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Of the CA.
@@ -26,16 +26,16 @@ impl Lifetimes {
     ) -> Result<Self, &'static str> {
         let (Ok(authority), Ok(certificate)) = (authority.try_into(), certificate.try_into())
         else {
-            return Err("the CA may live for 87600h, which is ten years, at most");
+            return Err("the CA lifetime must be at most 87600h (ten years)");
         };
         if authority > LONGEST {
-            return Err("the CA may live for 87600h, which is ten years, at most");
+            return Err("the CA lifetime must be at most 87600h (ten years)");
         }
         if certificate < SHORTEST {
-            return Err("the certificate has to live for 10s at least");
+            return Err("the certificate lifetime must be at least 10s");
         }
         if certificate * 2 > authority {
-            return Err("the CA has to live for twice as long as the certificate at least");
+            return Err("the CA lifetime must be at least twice the certificate lifetime");
         }
         Ok(Self {
             authority,

@@ -1,8 +1,9 @@
-//! What the replicas share, and how it is renewed: pure functions of it and the time.
+//! The CA and leaf that the replicas share, and their renewal: pure functions of them and the
+//! time.
 //!
-//! A CA is replaced in two steps. The next one is made and published beside the one in use; only when every configuration is known
-//! to have it, and API servers have had the time to hear of it, is a certificate signed with it. The old one stays published
-//! until it expires, for a replica that is late.
+//! A CA is replaced in two steps. The next CA is created and published beside the one in use. It
+//! signs a certificate only when every configuration has it and API servers have had time to
+//! observe it. The old one stays published until it expires, for a replica that is late.
 
 use super::{
     config::{Pair, Validity},
@@ -11,10 +12,11 @@ use super::{
 };
 use time::OffsetDateTime;
 
-/// For how long a new CA is published, in seconds, before anything is signed with it; less in a life of minutes.
+/// For how long a new CA is published, in seconds, before anything is signed with it; less in a
+/// life of minutes.
 const ANNOUNCED: i64 = 60;
 
-/// What is told from outside before a step.
+/// Inputs of a rotation step.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     /// The DNS names of the Service.
@@ -23,7 +25,7 @@ pub(super) struct Scene<'a> {
     pub(super) now: OffsetDateTime,
 }
 
-/// See the module.
+/// The CA and leaf that the replicas share.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Material {
     /// The CA in use.
@@ -36,7 +38,8 @@ pub(super) struct Material {
 }
 
 impl Material {
-    /// All of it new. What is published already stays trusted: somebody may be serving with it.
+    /// Generates a new CA and leaf. Published CAs stay trusted: another replica may serve with
+    /// them.
     pub(super) fn generate(published: &str, scene: Scene<'_>) -> anyhow::Result<Self> {
         let authority = Authority::generate(scene.lifetimes.authority, scene.now)?;
         Self {
@@ -51,13 +54,14 @@ impl Material {
         .with_new_leaf(scene)
     }
 
-    /// The same while it is young; else the next step. `published` says that the caBundle of every configuration has been this
-    /// material's for as long as is known.
+    /// The same while it is young; else the next step. `published` says that the caBundle of every
+    /// configuration has been this material's for as long as is known.
     pub(super) fn renewed(&self, published: bool, scene: Scene<'_>) -> anyhow::Result<Self> {
         let mut material = self.clone();
         material.previous = unexpired(&self.previous, scene.now);
         if !is_valid(&self.authority.certificate, scene.now) {
-            // Nobody trusts it any more, so there is nothing to wait for. By a clock that is ahead of ours it may only just be valid.
+            // No client trusts it any more, so there is no reason to wait. By a clock that is
+            // ahead of the local one it may only just be valid.
             let known = format!("{}{}", self.previous, self.authority.certificate);
             material.previous = unexpired(&known, scene.now);
             material.authority = match material.next.take() {
@@ -113,7 +117,8 @@ impl Material {
     }
 }
 
-/// Whether two thirds of a certificate's life are over. One that is not valid yet, or cannot be read, is due too.
+/// Whether two thirds of a certificate's life are over. One that is not valid yet, or cannot be
+/// read, is due too.
 fn is_due(certificate: &str, now: OffsetDateTime) -> bool {
     Validity::of(certificate).map_or(true, |validity| {
         !validity.covers(now) || now.unix_timestamp() >= validity.due()

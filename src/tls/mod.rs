@@ -1,5 +1,5 @@
-//! Where the served certificate comes from: mounted files, or a CA of our own in a Secret that all replicas share. Whether the API
-//! server trusts it, when it ends, and who may call.
+//! Where the served certificate comes from: mounted files, or a self-signed CA in a Secret that
+//! all replicas share. Whether the API server trusts it, when it ends, and who may call.
 
 mod ca_bundle;
 mod clients;
@@ -26,7 +26,8 @@ pub use self_signed::{SelfSigned, Settings};
 pub use service::Service;
 pub use warnings::Warnings;
 
-/// Makes ring the process's crypto provider. Call it first: the client and the server both need one, and two would panic.
+/// Installs ring as the crypto provider of the process. Call it first: the client and the server
+/// both need one, and two would panic.
 pub fn install_crypto() {
     // An error says that one is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,4 +1,5 @@
-//! A certificate in files, as cert-manager and every Secret mount provide it, and a caBundle that somebody else fills in.
+//! A certificate in files, as cert-manager and every Secret mount provide it, and a caBundle that
+//! another program fills in.
 
 use super::{
     Service, Warnings,
@@ -47,7 +48,8 @@ impl Source for Mounted {
     }
 }
 
-/// Judges until `stop` whether the published caBundles fit what is served. If they cannot be read, the last judgement stays.
+/// Judges until `stop` whether the published caBundles fit what is served. If they cannot be read,
+/// the last judgement stays.
 pub async fn judge(
     service: Service,
     mut configurations: Configurations,

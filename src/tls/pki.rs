@@ -1,4 +1,4 @@
-//! A certificate authority of our own, for clusters without cert-manager.
+//! A self-signed certificate authority, for clusters without cert-manager.
 
 use super::config::{Pair, Validity};
 use rcgen::{

@@ -14,7 +14,7 @@ use kube::{
 };
 use std::collections::BTreeMap;
 
-/// See the module.
+/// The Secret with the CA and the leaf.
 pub(super) struct Shared {
     pub(super) api: Api<Secret>,
     pub(super) name: String,
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// What the Secret holds, if it is all there, fits together and is for these names.
+/// Returns the content of the Secret if it is complete, consistent and valid for these names.
 pub(super) fn material(secret: &Secret, names: &[String]) -> Option<Material> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| {
@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_damaged() {
-        let (ours, other) = (generate(), generate());
+        let (own, other) = (generate(), generate());
         let of = |authority: &Authority| Material {
             authority: authority.clone(),
-            ..ours.clone()
+            ..own.clone()
         };
         let mixed = Authority {
-            certificate: ours.authority.certificate.clone(),
+            certificate: own.authority.certificate.clone(),
             key: other.authority.key.clone(),
         };
         let read = |made: &Material, names: &[String]| material(&secret(made), names).is_some();
@@ -156,11 +156,11 @@ mod tests {
             "a leaf of another CA"
         );
         assert!(!read(&of(&mixed), &names()), "a key of another CA");
-        assert!(!read(&ours, &["c.d.svc".to_owned()]), "for another Service");
+        assert!(!read(&own, &["c.d.svc".to_owned()]), "for another Service");
         let next = Some(mixed);
         let half = Material {
             next,
-            ..ours.clone()
+            ..own.clone()
         };
         let read = material(&secret(&half), &names()).expect("usable");
         assert!(read.next.is_none(), "a CA that cannot sign is none");

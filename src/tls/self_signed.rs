@@ -1,8 +1,10 @@
-//! A CA and a leaf in a Secret that all replicas share, and the CA published in our webhook configurations.
+//! A CA and a leaf in a Secret that all replicas share, and the CA published in the webhook
+//! configurations of Volume Warden.
 //!
-//! The first replica to create the Secret wins, the others serve what they find. Every write is a compare-and-swap. A round reads
-//! the configurations first, then the Secret, and only then writes to the configurations: so whoever publishes what has become old
-//! meanwhile finds a configuration changed, and fails.
+//! The first replica to create the Secret wins, the others serve what they find. Every write is a
+//! compare-and-swap. A round reads the configurations first, then the Secret, and only then writes
+//! to the configurations: so a replica that publishes an outdated CA finds a changed
+//! configuration, and its write fails.
 
 use super::{
     Lifetimes, Service, Warnings,
@@ -17,13 +19,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How soon a replica sees what another wrote, and repairs a caBundle that somebody emptied: within a minute, the writing included.
-/// Each round reads every configuration and the Secret, in each replica, so it is most of what an idle follower asks.
+/// Interval at which a replica reads what another replica wrote, and repairs an emptied caBundle:
+/// within a minute, including the write. Each round reads every configuration and the Secret, in
+/// each replica, so it accounts for most requests of an idle follower.
 const ROUND: Duration = Duration::from_secs(50);
-/// How often the wall clock is asked: a timer knows nothing of the time that its machine was suspended.
+/// Interval at which the wall clock is read: a timer does not count the time during which its
+/// machine was suspended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Where the Secret is, for whom the certificate is, and who is to trust it.
+/// The Secret, the Service of the certificate, and the configurations that trust it.
 pub struct Settings {
     /// The client.
     pub client: Client,
@@ -37,14 +41,14 @@ pub struct Settings {
     pub lifetimes: Lifetimes,
 }
 
-/// See the module.
+/// Keeps a self-signed certificate in service.
 pub struct SelfSigned {
     shared: Shared,
     configurations: Configurations,
     dns_names: Vec<String>,
     lifetimes: Lifetimes,
     service: Service,
-    /// What the Secret held last, whoever deletes or damages it.
+    /// The last valid content of the Secret, kept in case the Secret is deleted or damaged.
     known: Option<Material>,
     /// What is in service.
     served: Option<Material>,
@@ -80,7 +84,7 @@ impl SelfSigned {
             let done = self.round().await;
             if let Err(error) = &done {
                 let (error, secret) = (format!("{error:#}"), &self.shared.name);
-                tracing::warn!(error, secret, "the certificate is not in order yet");
+                tracing::warn!(error, secret, "the certificate is not ready yet");
             }
             if self.known != before {
                 // A step was taken, and the next may be due.
@@ -97,13 +101,15 @@ impl SelfSigned {
         self.known.as_ref().map(Material::next_step)
     }
 
-    /// Whether a step is due that could not be taken, as where somebody else writes a caBundle again and again.
+    /// Whether a step is due but blocked, for example because another program keeps overwriting a
+    /// caBundle.
     fn is_overdue(&self) -> bool {
         let now = self.service.clock.now().unix_timestamp();
         self.next_step().is_some_and(|step| step <= now)
     }
 
-    /// Waits so long, but no longer than until the next step is due by the wall clock, if it is not `overdue`.
+    /// Waits so long, but no longer than until the next step is due by the wall clock, if it is
+    /// not `overdue`.
     async fn due(&self, pause: Duration, overdue: bool) {
         let (began, now) = (Instant::now(), self.service.clock.now());
         let step = self.next_step();
@@ -117,10 +123,11 @@ impl SelfSigned {
         }
     }
 
-    /// Looks at everything once, and does what is to be done.
+    /// Reads the configurations and the Secret once, and performs the steps that are due.
     ///
     /// # Errors
-    /// When the API server did not answer or did not take a write, or somebody else was first. Another round may do.
+    /// When the API server did not answer or refused a write, or another replica wrote
+    /// first. A later round may succeed.
     pub async fn round(&mut self) -> anyhow::Result<()> {
         let mut found = self.configurations.read().await?;
         let done = self.renew(&mut found).await;
@@ -136,8 +143,9 @@ impl SelfSigned {
         Ok(published?)
     }
 
-    /// What the replicas share: as found, or renewed. A Secret that is missing or damaged gets what it held before, so that nobody
-    /// has to learn to trust anything new; only a replica that does not know that makes everything anew.
+    /// Returns the shared material: as found, or renewed. A Secret that is missing or damaged gets
+    /// its previous content, so that no client has to trust a new CA; only a replica that does not
+    /// know that content generates new material.
     async fn share(&mut self, found: &[Found]) -> anyhow::Result<Material> {
         let secret = self.shared.read().await?;
         let shared = secret
@@ -164,7 +172,8 @@ impl SelfSigned {
         Ok(material)
     }
 
-    /// A certificate that is trusted is never exchanged for one that is less so: a caBundle may not be written yet.
+    /// A certificate that is trusted is never exchanged for one that is less so: a caBundle may
+    /// not be written yet.
     fn serve(&mut self, material: Material, found: &[Found]) -> anyhow::Result<()> {
         if let Some(served) = &self.served {
             if served.pair == material.pair {

@@ -1,4 +1,5 @@
-//! The certificate in service: what the server shows, what the probes and metrics tell of it.
+//! The certificate in service: what the server presents, and what probes and metrics report about
+//! it.
 
 use super::{
     config::{Pair, Validity, server_config},
@@ -9,7 +10,7 @@ use crate::{cluster::Found, listener::Certificate, telemetry::Metrics};
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// See the module. One per process; clones share everything.
+/// The certificate in service. One per process; clones share their state.
 #[derive(Clone)]
 pub struct Service {
     /// For the server.
@@ -40,8 +41,8 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Whether nobody would call with it. One configuration that is wrong is no reason to take the webhooks of the others out of
-    /// service, in all replicas.
+    /// Whether no webhook configuration trusts the certificate. One wrong configuration is no
+    /// reason to make the webhooks of the others unavailable in all replicas.
     fn is_useless(&self) -> bool {
         self.webhooks > 0 && self.doubts.len() == self.webhooks
     }
@@ -89,7 +90,7 @@ impl Service {
     /// Puts the pair into service.
     ///
     /// # Errors
-    /// When it does not do. What was in service stays.
+    /// When the pair cannot be used. The previous pair stays in service.
     pub(super) fn put(&self, pair: &Pair) -> anyhow::Result<()> {
         let mut state = self.lock();
         let served = Validity::of(&pair.certificate)?;
@@ -102,7 +103,7 @@ impl Service {
         Ok(())
     }
 
-    /// Talks from now on to those clients only.
+    /// Accepts only these clients from now on.
     pub(super) fn only_to(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<()> {
         let mut state = self.lock();
         if let Some(pair) = &state.pair {
@@ -113,8 +114,8 @@ impl Service {
         Ok(())
     }
 
-    /// Which webhooks of what was found would not trust this certificate; and of the CAs by which the others do the one that ends
-    /// first.
+    /// Which webhooks of what was found would not trust this certificate; and of the CAs by which
+    /// the others do the one that ends first.
     pub(super) fn doubts(
         &self,
         certificate: &str,
@@ -144,7 +145,8 @@ impl Service {
         (judgement, authority)
     }
 
-    /// Judges what is in service by what was found, for the probes. Returns whether all is well.
+    /// Judges the certificate in service against the configurations found, for the probes. Returns
+    /// whether all webhooks trust it.
     pub(super) fn judge(&self, found: &[Found]) -> bool {
         let Some(pair) = self.lock().pair.clone() else {
             return false;

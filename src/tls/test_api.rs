@@ -1,4 +1,5 @@
-//! An API server with one Secret and one webhook configuration, whose caBundle somebody reverts at once.
+//! An API server with one Secret and one webhook configuration, whose caBundle another program
+//! reverts at once.
 
 use super::Warnings;
 use crate::{
@@ -21,7 +22,7 @@ pub(super) fn service_name() -> ServiceName {
     }
 }
 
-/// See the module.
+/// An API server with one Secret and one webhook configuration.
 #[derive(Clone, Default)]
 pub(super) struct Fake {
     /// It answers nothing but errors.
@@ -93,8 +94,8 @@ impl Fake {
         let (client, metrics) = (self.client(), Arc::new(Metrics::new()));
         let lease = LeaseName {
             namespace: "ns".to_owned(),
-            name: "nobody".to_owned(),
-            identity: "nobody".to_owned(),
+            name: "nameless".to_owned(),
+            identity: "nameless".to_owned(),
             labels: Default::default(),
         };
         let leases = Api::namespaced(client.clone(), "ns");

@@ -11,7 +11,7 @@ use rustls::{
 };
 use time::OffsetDateTime;
 
-/// What is known of it.
+/// Whether a certificate is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// It is accepted, by a CA of this validity.
@@ -22,7 +22,8 @@ pub(super) enum Trust {
     Unknown(String),
 }
 
-/// See the module. `host` is the name that the client asks for, if that is known.
+/// Judges a certificate against a bundle. `host` is the name that the client asks for, if that is
+/// known.
 pub(super) fn trust(
     certificate: &str,
     bundle: &str,
@@ -110,8 +111,8 @@ fn verdict(error: Error) -> Trust {
                 | E::InvalidPurposeContext { .. }
         )
     );
-    // With the time of the look in them, the words would be others at each look.
-    let told = match error {
+    // The library's messages contain the current time, so they would differ at each check.
+    let message = match error {
         Error::InvalidCertificate(E::ExpiredContext { .. }) => "the certificate has expired".into(),
         Error::InvalidCertificate(E::NotValidYetContext { .. }) => {
             "the certificate is not valid yet".into()
@@ -119,9 +120,9 @@ fn verdict(error: Error) -> Trust {
         error => error.to_string(),
     };
     if refused {
-        Trust::Refused(told)
+        Trust::Refused(message)
     } else {
-        Trust::Unknown(told)
+        Trust::Unknown(message)
     }
 }
 
@@ -159,11 +160,11 @@ mod tests {
     #[test]
     fn a_leaf_is_trusted_by_its_ca_whatever_else_is_in_the_bundle() {
         let now = OffsetDateTime::now_utc();
-        let (ours, other) = (authority(now), authority(now));
-        let leaf = leaf(&ours, now);
+        let (own, other) = (authority(now), authority(now));
+        let leaf = leaf(&own, now);
         let ask = |bundle: &str, host| trust(&leaf, bundle, Some(host), now);
-        let until = Validity::of(&ours.certificate).expect("validity");
-        let both = format!("{}{}", other.certificate, ours.certificate);
+        let until = Validity::of(&own.certificate).expect("validity");
+        let both = format!("{}{}", other.certificate, own.certificate);
         assert_eq!(ask(&both, HOST), Trust::Until(until));
         assert!(refused(&ask(&other.certificate, HOST)), "another CA");
         assert!(refused(&ask(&both, "c.d.svc")), "another name");
@@ -177,12 +178,12 @@ mod tests {
     #[test]
     fn time_ends_trust() {
         let now = OffsetDateTime::now_utc();
-        let ours = authority(now);
+        let own = authority(now);
         let ask = |leaf: &str, days| {
             let now = now + Duration::days(days);
-            trust(leaf, &ours.certificate, Some(HOST), now)
+            trust(leaf, &own.certificate, Some(HOST), now)
         };
-        let early = leaf(&ours, now);
+        let early = leaf(&own, now);
         assert!(!refused(&ask(&early, 49)));
         let expired = Trust::Refused("the certificate has expired".to_owned());
         assert_eq!(

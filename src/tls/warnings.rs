@@ -1,4 +1,5 @@
-//! Users are told of a certificate that nobody renews: once at each threshold, by an Event and in the log.
+//! Warns users about a certificate that is not renewed: once at each threshold, by an Event and in
+//! the log.
 
 use super::{
     expiry::threshold,
@@ -13,16 +14,16 @@ use time::OffsetDateTime;
 
 const ACTION: &str = "RenewCertificate";
 
-/// What users are told of, as the reason of Events.
+/// Reasons of the Events about certificates.
 pub mod reasons {
-    /// A certificate nears its end, and nobody renews it.
+    /// A certificate is about to expire, and has not been renewed.
     pub const NOT_RENEWED: &str = "CertificateNotRenewed";
 }
 
-/// What was said of a certificate last: the threshold, and whether the Event is out.
+/// The last report about a certificate: the threshold, and whether the Event was published.
 type Said = BTreeMap<(Watched, i64), (i64, bool)>;
 
-/// See the module.
+/// Reports certificates that were not renewed.
 #[derive(Clone)]
 pub struct Warnings {
     apply: Arc<Apply>,
@@ -33,7 +34,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// Tells about the certificate of that source through that writer, on the Lease, where this replica leads.
+    /// Reports the certificate of that source by Events on the Lease, if this replica leads.
     pub fn new(apply: Arc<Apply>, lease: LeaseObject, source: &str) -> Self {
         Self {
             apply,
@@ -43,7 +44,7 @@ impl Warnings {
         }
     }
 
-    /// Looks at the certificates in service.
+    /// Checks the certificates in service.
     pub(super) fn look(&self, service: &Service) {
         let now = service.clock.now();
         for (which, validity) in service.watched() {
@@ -61,7 +62,11 @@ impl Warnings {
         }
         let note = self.note(certificate, now);
         if said.is_none_or(|(before, _)| before != days) {
-            tracing::warn!(reason = reasons::NOT_RENEWED, note, "told");
+            tracing::warn!(
+                reason = reasons::NOT_RENEWED,
+                note,
+                "certificate not renewed"
+            );
         }
         self.lock().insert(certificate, (days, true));
         let warnings = self.clone();
@@ -74,7 +79,7 @@ impl Warnings {
                 related: None,
             };
             let (lease, apply) = (warnings.lease.reference().await, warnings.apply.clone());
-            // By the leader, then, or at the next look.
+            // Reported by the leader then, or at the next check.
             let otherwise = move || {
                 warnings.lock().insert(certificate, (days, false));
             };
@@ -92,7 +97,7 @@ impl Warnings {
     fn note(&self, (which, until): (Watched, i64), now: OffsetDateTime) -> String {
         let name = match which {
             Watched::Served => "the certificate of the webhooks",
-            Watched::Authority => "the CA that the API server trusts the webhooks by",
+            Watched::Authority => "the CA of the webhooks that the API server trusts",
         };
         let end = OffsetDateTime::from_unix_timestamp(until).map_or_else(
             |_| until.to_string(),
@@ -105,7 +110,7 @@ impl Warnings {
             format!("expired {end}")
         };
         format!(
-            "{name} {when} and was not renewed; it comes from {}. Once it has expired, the API server goes on without the webhooks",
+            "{name} {when} and was not renewed; its source is {}. After its expiry, the API server skips the webhooks",
             self.source
         )
     }

@@ -1,7 +1,9 @@
-//! Keeps the secret path of the webhooks: stores it, accepts it, publishes it in the webhook configurations, replaces it.
+//! Keeps the secret path of the webhooks: stores it, accepts it, publishes it in the webhook
+//! configurations, replaces it.
 //!
-//! A round reads the configurations first and the Secret second, then accepts, and only then publishes: so a replica that
-//! publishes knows the newest path, and accepts it before the API server can use it. The path never appears in a log line.
+//! A round reads the configurations first and the Secret second, then accepts, and only then
+//! publishes: so a replica that publishes knows the newest path, and accepts it before the API
+//! server can use it. The path never appears in a log line.
 
 mod publish;
 mod secret;
@@ -51,7 +53,7 @@ pub struct Settings {
     pub clock: Clock,
 }
 
-/// See the module.
+/// Keeps the secret path of the webhooks.
 pub struct PathPublisher {
     store: Store,
     configurations: Configurations,
@@ -87,9 +89,9 @@ impl PathPublisher {
         }
     }
 
-    /// Whether the path is known here and its publication has been tried, or there is no webhook that calls the Service.
-    /// A configuration that cannot be written does not keep a replica from being ready: it would take the webhooks of the
-    /// others out of service.
+    /// Whether the path is known here and its publication has been tried, or there is no webhook
+    /// that calls the Service. A configuration that cannot be written does not keep a replica from
+    /// being ready: it would take the webhooks of the others out of service.
     pub fn readiness(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let ready = self.ready.clone();
         move || ready.load(Ordering::Relaxed)
@@ -120,8 +122,8 @@ impl PathPublisher {
         }
     }
 
-    /// Returns whether any webhook was found. An account that may not read the configurations has no use for a path, and
-    /// mostly no right to the Secret.
+    /// Returns whether any webhook was found. An account that may not read the configurations has
+    /// no use for a path, and mostly no right to the Secret.
     async fn round(&mut self) -> anyhow::Result<bool> {
         let mut found = self.configurations.read().await?;
         if found.is_empty() {
@@ -198,7 +200,8 @@ impl PathPublisher {
     }
 }
 
-/// How long this replica has known the stored next path. Its own monotonic clock says so: wall clocks jump.
+/// How long this replica has known the stored next path. Its own monotonic clock says so: wall
+/// clocks jump.
 fn next_known_for(seen: &mut Option<(PathSecret, Instant)>, next: Option<&PathSecret>) -> Duration {
     let known = seen.take().filter(|(path, _)| Some(path) == next);
     *seen = known.or_else(|| next.map(|path| (path.clone(), Instant::now())));

@@ -22,8 +22,8 @@ pub(super) enum Carried {
     Foreign,
 }
 
-/// The hook of a webhook: `/pvc-protection/claims` for `claims.pvc-protection.volume-warden.dev`. All webhooks of the manifests
-/// are named so.
+/// The hook of a webhook: `/pvc-protection/claims` for `claims.pvc-protection.volume-warden.dev`.
+/// All webhooks of the manifests are named so.
 fn hook(webhook: &str) -> Option<String> {
     let (hook, component) = webhook
         .strip_suffix(".volume-warden.dev")?
@@ -47,15 +47,16 @@ pub(super) fn carried(webhook: &Webhook<'_>, current: &PathSecret) -> Carried {
     }
 }
 
-/// `/<component>/<hook>`; two webhooks of version 0.1.0 shared a hook, so only the component has to fit.
+/// `/<component>/<hook>`; two webhooks of version 0.1.0 shared a hook, so only the component has
+/// to fit.
 fn is_unprefixed(path: &str, hook: &str) -> bool {
     let segments = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
     let (path, hook) = (segments(path), segments(hook));
     path.len() == hook.len() && path[..2] == hook[..2]
 }
 
-/// The operations that publish `current` for each webhook that may be changed, each behind tests that the webhook is still at its
-/// position and calls what it called when it was read.
+/// The operations that publish `current` for each webhook that may be changed, each behind tests
+/// that the webhook is still at its position and calls what it called when it was read.
 pub(super) fn operations(found: &Found, current: &PathSecret) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     for webhook in found.webhooks() {

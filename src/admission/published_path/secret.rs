@@ -52,8 +52,9 @@ impl Store {
     }
 }
 
-/// What the Secret holds; nothing where it has no valid path, as when it is new. A time that cannot be read counts as long past:
-/// so an administrator replaces the path at once by writing `now` into `path-since`.
+/// What the Secret holds; nothing where it has no valid path, as when it is new. A time that
+/// cannot be read counts as long past: so an administrator replaces the path at once by writing
+/// `now` into `path-since`.
 pub(super) fn decode(secret: &Secret) -> Option<State> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();

@@ -1,14 +1,15 @@
 //! What the Secret of the path holds, and how it is renewed: pure functions of it and the time.
 //!
-//! A path is replaced in two steps. The next one is stored, so that every replica accepts it; after a while that each replica
-//! measures by its own monotonic clock it is published. The path before it is accepted for another hour, because API servers
-//! learn of the change by a watch.
+//! A path is replaced in two steps. The next one is stored, so that every replica accepts it;
+//! after a while that each replica measures by its own monotonic clock it is published. The path
+//! before it is accepted for another hour, because API servers learn of the change by a watch.
 
 use crate::admission::PathSecret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// Longest time for which a new path is stored before it is published. Replicas read the Secret three times in it.
+/// Longest time for which a new path is stored before it is published. Replicas read the Secret
+/// three times in it.
 const ANNOUNCED: Duration = Duration::from_secs(150);
 /// Longest time for which a replaced path is still accepted.
 const GRACE: Duration = Duration::from_secs(3600);
@@ -26,7 +27,8 @@ impl Rotation {
         ANNOUNCED.min(self.every / 4)
     }
 
-    /// Time between two looks at the Secret and the webhook configurations, of a replica that has nothing to do.
+    /// Time between two looks at the Secret and the webhook configurations, of a replica that has
+    /// nothing to do.
     pub(super) fn round(self) -> Duration {
         self.announced() / 3
     }
@@ -51,7 +53,8 @@ pub(super) struct State {
     pub(super) next: Option<PathSecret>,
     /// The path before, and until when it is accepted.
     pub(super) previous: Option<(PathSecret, Timestamp)>,
-    /// This installation has published a path of its own: the fixed paths of version 0.1.0 are never accepted again.
+    /// This installation has published a path of its own: the fixed paths of version 0.1.0 are
+    /// never accepted again.
     pub(super) published: bool,
 }
 
@@ -61,7 +64,8 @@ pub(super) struct Observed {
     pub(super) now: Timestamp,
     /// How long this replica has known the stored `next` path.
     pub(super) next_known_for: Duration,
-    /// The webhook configurations carry a path of this installation, and none carries one of version 0.1.0.
+    /// The webhook configurations carry a path of this installation, and none carries one of
+    /// version 0.1.0.
     pub(super) published: bool,
 }
 

@@ -122,7 +122,7 @@ async fn a_panic_is_a_failed_call() {
     assert!(why.contains("panicked in /hook"), "{why}");
 }
 
-/// Also one that began after it was waiting for somebody.
+/// Also a review that began after the server began to wait for it.
 #[tokio::test]
 async fn a_panic_of_a_review_that_asks_is_one_too() {
     let mut asking = hook(|_| Answer::Allow);
@@ -169,7 +169,7 @@ async fn an_object_that_cannot_be_read_is_a_failed_call() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_a_bad_request() {
+async fn an_invalid_review_is_a_bad_request() {
     let mut without_uid = pod_review();
     without_uid["request"]["uid"] = json!("");
     let bodies: Vec<Vec<u8>> = vec![
@@ -261,7 +261,8 @@ impl Paths {
     }
 }
 
-/// Reviews that hold all places of one path, by bodies that do not arrive, cost another path nothing.
+/// Reviews that hold all places of one path, by bodies that do not arrive, cost another path
+/// nothing.
 #[tokio::test(start_paused = true)]
 async fn a_swamped_path_leaves_the_others_alone() {
     let paths = Paths::new(["/hook", "/other"]);

@@ -1,4 +1,4 @@
-//! What is done to the file system. Everything here blocks.
+//! File system operations. Everything here blocks.
 
 use super::MARKER;
 use crate::backend::{Deletion, Failure, Listed, Listing, Sentence, name::may_be_namespace};
@@ -16,7 +16,8 @@ use std::{
 pub(super) struct Root(OwnedFd);
 
 impl Root {
-    /// The way to the root may lead over links: whoever configured it chose it. The marker may not be one.
+    /// Opens the root. The path to the root may contain symbolic links, because the administrator
+    /// configured it. The marker may not be one.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let shown = path.display();
@@ -25,7 +26,7 @@ impl Root {
         let marked = match statat(&root, MARKER, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => kind(&stat) == FileType::RegularFile,
             Err(Errno::NOENT) => false,
-            Err(error) => return Err(failure(&format!("{MARKER} cannot be looked at"), error)),
+            Err(error) => return Err(failure(&format!("{MARKER} cannot be examined"), error)),
         };
         marked.then_some(Self(root)).ok_or_else(|| {
             Failure::server(format!(
@@ -50,7 +51,7 @@ impl Root {
                 Ok(Some(namespace)) => listing.namespaces.push(namespace),
                 Ok(None) => listing.skipped += 1,
                 Err(Errno::NOENT) => {}
-                Err(error) => return Err(failure("a directory cannot be looked at", error)),
+                Err(error) => return Err(failure("a directory cannot be examined", error)),
             }
         }
         Ok(listing)
@@ -66,19 +67,21 @@ impl Root {
         let current = match self.listed(name) {
             Ok(current) => current,
             Err(Errno::NOENT) => None,
-            Err(error) => return Some(Err(failure("the directory cannot be looked at", error))),
+            Err(error) => return Some(Err(failure("the directory cannot be examined", error))),
         };
         let answer = match current {
             None => Deletion::NotFound,
             Some(current) if current.version != namespace.version => Deletion::Stale,
             Some(_) if !in_time() => return None,
-            // What becomes a link or a file from here on makes this fail, and what is filled as well.
+            // What becomes a link or a file from here on makes this fail, and what is filled as
+            // well.
             Some(_) => return Some(removed(unlinkat(&self.0, name, AtFlags::REMOVEDIR))),
         };
         Some(Ok(answer))
     }
 
-    /// Nothing, if that is not the directory of a namespace. A name that may be one cannot lead out of the root.
+    /// Nothing, if that is not the directory of a namespace. A name that may be one cannot lead
+    /// out of the root.
     fn listed(&self, name: &str) -> IoResult<Option<Listed>> {
         if !may_be_namespace(name) {
             return Ok(None);
@@ -118,8 +121,8 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Inode numbers are used again at once, so they do not tell a directory from a later one; with the time of its last change they
-/// do. That changes with every entry that comes or goes, too.
+/// Inode numbers are reused at once, so they identify a directory only together with the time of
+/// its last change. That time also changes with every entry that is added or removed.
 fn version(stat: &Stat) -> String {
     format!(
         "{}-{}-{}.{:09}",

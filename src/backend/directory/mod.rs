@@ -1,13 +1,13 @@
-//! Storage with one directory for each namespace: that of a provisioner whose paths begin with the namespace, or of static
-//! `hostPath` volumes at `<root>/<namespace>/<volume>`.
+//! Storage with one directory for each namespace: that of a provisioner whose paths begin with the
+//! namespace, or of static `hostPath` volumes at `<root>/<namespace>/<volume>`.
 //!
-//! The root has to hold a file [`MARKER`]. Without it nothing is listed and nothing is deleted: a root where nothing is mounted
-//! looks empty too. A namespace is a real directory, not a link, with a name that a namespace can have; it goes when it is
-//! empty, by `rmdir`.
+//! The root has to hold a file [`MARKER`]. Without it nothing is listed and nothing is deleted: a
+//! root where nothing is mounted looks empty too. A namespace is a real directory, not a link,
+//! with a name that a namespace can have; it goes when it is empty, by `rmdir`.
 //!
-//! Everything happens relative to one open descriptor of the root, so the marker is looked for in the same directory in which
-//! something is then removed, even if another is mounted over it meanwhile. `std` has no such calls; rustix has them, safe, and
-//! is part of the program anyway.
+//! Everything happens relative to one open descriptor of the root, so the marker is looked for in
+//! the same directory in which something is then removed, even if another is mounted over it
+//! meanwhile. `std` has no such calls; rustix has them, safe, and is part of the program anyway.
 
 mod disk;
 #[cfg(test)]
@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Calls that are under way at once; one that hangs keeps its place.
 const HANDS: usize = 4;
 
-/// See the [module](self).
+/// A backend with one directory for each namespace.
 #[derive(Clone, Debug)]
 pub struct Directory {
     root: PathBuf,
@@ -56,9 +56,11 @@ impl Directory {
         Self { root, limit, hands }
     }
 
-    /// Does something with the root, and after `limit` no longer waits for it. The work can ask whether somebody still does.
+    /// Runs `work` on the root, and stops waiting after `limit`. The work can check whether the
+    /// caller still waits.
     ///
-    /// On a thread of its own: the runtime waits for its blocking threads before it ends, and this one may hang.
+    /// On a thread of its own: the runtime waits for its blocking threads before it ends, and this
+    /// one may hang.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Root, &dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,
@@ -72,13 +74,13 @@ impl Directory {
                 let _hand = hand;
                 let in_time = || Instant::now() < until && !answer.is_closed();
                 let done = Root::open(&root).and_then(|root| work(&root, &in_time));
-                // Whoever asked may have gone; then nobody is told.
+                // The caller may have stopped waiting; then the result is dropped.
                 let _ = answer.send(done);
             };
             let thread = thread::Builder::new().name("directory".to_owned());
             let started = thread.spawn(job);
             started.map_err(|error| Failure::server(format!("no thread: {error}")))?;
-            let lost = |_| Failure::server("the thread that was to look ended without an answer");
+            let lost = |_| Failure::server("the thread that reads the root ended without a result");
             answered.await.map_err(lost)?
         };
         tokio::time::timeout_at(until, done)

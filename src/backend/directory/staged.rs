@@ -36,7 +36,8 @@ impl Disk {
         self.kept.path().join(name)
     }
 
-    /// A file system tells the time in steps; a directory made within the step of another looks as old.
+    /// A file system stores times in steps; two directories created in the same step look equally
+    /// old.
     pub async fn next_moment(&self) {
         let probe = self.outside("probe");
         let moment = || {

@@ -49,7 +49,7 @@ async fn a_root_without_the_marker_is_refused() {
 }
 
 #[tokio::test]
-async fn without_the_marker_nothing_goes_any_more() {
+async fn without_the_marker_nothing_is_deleted() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let namespace = listed(&disk, "one").await;
@@ -152,18 +152,18 @@ async fn no_name_leads_out_of_the_root() {
 }
 
 #[tokio::test]
-async fn a_directory_tells_its_age() {
+async fn a_directory_reports_its_age() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let then = SystemTime::now() - Duration::from_secs(3600);
     let opened = fs::File::open(disk.path("one")).expect("opens");
     opened.set_modified(then).expect("sets");
-    let since = listed(&disk, "one").await.since.expect("is told");
+    let since = listed(&disk, "one").await.since.expect("has a time");
     assert_eq!(since, then);
 }
 
 #[test]
-fn what_the_system_answers_is_told_apart() {
+fn system_errors_are_distinguished() {
     let outcome = |answer| match removed(answer) {
         Ok(deletion) => deletion.outcome(),
         Err(failure) => failure.outcome(),
@@ -186,47 +186,47 @@ fn what_the_system_answers_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_disk_that_hangs_is_late_and_what_was_asked_does_not_happen_later() {
+async fn a_call_to_a_disk_that_hangs_times_out_and_does_not_happen_later() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let namespace = listed(&disk, "one").await;
     let limit = Duration::from_millis(50);
     let slow = Directory::at(disk.path(""), limit);
     let (release, hold) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let failure = slow
         .on_disk(move |root, in_time| {
             let _ = hold.recv();
-            let _ = tell.send(root.remove(&namespace, in_time));
+            let _ = sender.send(root.remove(&namespace, in_time));
             Ok(())
         })
         .await
         .expect_err("late");
     assert_eq!(failure.outcome(), Outcome::Timeout);
     release.send(()).expect("still there");
-    let answer = tokio::task::spawn_blocking(move || told.recv()).await;
+    let answer = tokio::task::spawn_blocking(move || receiver.recv()).await;
     assert_eq!(answer.expect("ends"), Ok(None));
     assert!(disk.has("one").await);
 }
 
-/// Its caller lost the Lease, or the process is told to end: nobody is to be surprised by it later.
+/// The caller lost the Lease, or the process is stopping: a removal must not happen later.
 #[tokio::test]
-async fn a_deletion_that_nobody_waits_for_any_more_does_not_happen() {
+async fn an_abandoned_deletion_does_not_happen() {
     let disk = Disk::new().await;
     disk.create("one").await;
     let namespace = listed(&disk, "one").await;
     let (release, hold) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let directory = Directory::at(disk.path(""), Duration::from_secs(60));
     let work = directory.on_disk(move |root, in_time| {
         let _ = hold.recv();
-        let _ = tell.send(root.remove(&namespace, in_time));
+        let _ = sender.send(root.remove(&namespace, in_time));
         Ok(())
     });
     let left = tokio::time::timeout(Duration::from_millis(50), work).await;
     assert!(left.is_err());
     release.send(()).expect("still there");
-    let answer = tokio::task::spawn_blocking(move || told.recv()).await;
+    let answer = tokio::task::spawn_blocking(move || receiver.recv()).await;
     assert_eq!(answer.expect("ends"), Ok(None));
     assert!(disk.has("one").await);
 }
@@ -237,19 +237,20 @@ async fn threads_that_hang_are_few() {
     let slow = Directory::at(disk.path(""), Duration::from_millis(20));
     let (release, hold) = mpsc::channel::<()>();
     let hold = Arc::new(Mutex::new(hold));
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for _ in 0..super::HANDS * 3 {
-        let (hold, tell) = (hold.clone(), tell.clone());
+        let (hold, sender) = (hold.clone(), sender.clone());
         let hanging = slow.on_disk(move |_, _| {
-            let _ = tell.send(());
+            let _ = sender.send(());
             let _ = hold.lock().expect("a lock").recv();
             Ok(())
         });
         hanging.await.expect_err("late");
     }
-    drop((release, tell));
-    // It ends with the last thread that was ever made: on a busy machine one may not have begun yet.
-    let started = tokio::task::spawn_blocking(move || told.iter().count());
+    drop((release, sender));
+    // It ends with the last thread that was ever made: on a busy machine one may not have begun
+    // yet.
+    let started = tokio::task::spawn_blocking(move || receiver.iter().count());
     assert_eq!(started.await.expect("ends"), super::HANDS);
 }
 

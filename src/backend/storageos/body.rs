@@ -24,7 +24,8 @@ pub(super) async fn whole(response: Response, limit: usize) -> Result<Vec<u8>, F
     }
 }
 
-/// What an error says: the message of the API if it is one, else how the text begins. What is late or broken says less.
+/// What an error says: the message of the API if it is one, else how the text begins. What is late
+/// or broken says less.
 pub(super) async fn words(response: Response) -> String {
     let mut body = Vec::new();
     let _ = fill(response, SMALL, &mut body).await;

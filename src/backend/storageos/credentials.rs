@@ -4,7 +4,7 @@ use crate::backend::Failure;
 use serde::Serialize;
 use std::path::Path;
 
-/// As the login wants them. Without `Debug`, lest they are written somewhere.
+/// User and password for the login. Without `Debug`, so that they are never logged.
 #[derive(Serialize)]
 pub(super) struct Credentials {
     username: String,
@@ -12,7 +12,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// As the files say right now.
+    /// Reads the present content of the files.
     ///
     /// # Errors
     /// When one is missing, empty or no text.

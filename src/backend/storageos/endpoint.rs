@@ -16,7 +16,7 @@ pub struct Endpoint(Url);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// It is no host and no URL.
-    #[error("the endpoint is no host, host:port or URL: {0}")]
+    #[error("the endpoint is not a host, host:port or URL: {0}")]
     NotAUrl(String),
     /// It is a URL of something else.
     #[error("the endpoint has to begin with https:// or http://, not {0}://")]
@@ -34,8 +34,8 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Reads an endpoint. Without a scheme it is `https`, or `http` where that is allowed, as the original had it. Without a port it
-    /// is 5705, whatever the scheme.
+    /// Reads an endpoint. Without a scheme it is `https`, or `http` where that is allowed, as the
+    /// original had it. Without a port it is 5705, whatever the scheme.
     ///
     /// # Errors
     /// When it is none, or is plain HTTP and that is not allowed.
@@ -71,7 +71,7 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// Whether what is said there can be read on the way.
+    /// Whether the traffic is unencrypted.
     pub fn is_plain(&self) -> bool {
         self.0.scheme() == "http"
     }

@@ -37,11 +37,11 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// Directory of the files `username` and `password`.
     pub secrets: PathBuf,
-    /// Whom to trust, and who we are to a server that asks for a certificate.
+    /// The trusted CAs, and the client certificate for a server that requests one.
     pub tls: TlsFiles,
-    /// How long a token is used before it is refreshed, where the server does not tell its life.
+    /// Interval between token refreshes if the server does not report the lifetime of a token.
     pub refresh_interval: Duration,
-    /// Between one login and the next, whoever needs it.
+    /// Minimum interval between logins.
     pub login_interval: Duration,
     /// For one request.
     pub request_limit: Duration,
@@ -64,7 +64,8 @@ impl Options {
     }
 }
 
-/// A StorageOS cluster. Making one asks nothing of it: it may still be down, and the files still missing.
+/// A StorageOS cluster. Making one asks nothing of it: it may still be down, and the files still
+/// missing.
 pub struct StorageOs {
     session: Session,
     call_limit: Duration,
@@ -89,7 +90,8 @@ impl StorageOs {
             .unwrap_or_else(|_| Err(late(limit)))
     }
 
-    /// The answer, whatever its status. One that refuses the token is asked for once more, with a new one.
+    /// The answer, whatever its status. One that refuses the token is asked for once more, with a
+    /// new one.
     async fn answer(&self, request: &Request<'_>) -> Result<Response, Failure> {
         let token = self.session.token().await?;
         let response = self.session.wire().send(request, Some(&token)).await?;

@@ -14,7 +14,8 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-/// Whoever holds the last login renews the token; everybody else waits for it and takes what it gets.
+/// The task that holds the lock on the last login renews the token; the other tasks wait for the
+/// new token and share it.
 pub(super) struct Session {
     wire: Wire,
     secrets: PathBuf,
@@ -27,7 +28,7 @@ pub(super) struct Session {
 /// A login that was tried.
 struct Login {
     at: Instant,
-    /// What whoever needs another one too soon is told.
+    /// The error for a caller that needs another login too soon.
     then: Failure,
 }
 
@@ -67,12 +68,13 @@ impl Session {
         }
     }
 
-    /// Another one than that, which was refused.
+    /// Returns another token than the given one, which was refused.
     pub(super) async fn replace(&self, refused: &Token) -> Result<Token, Failure> {
         self.renewed(Some(refused)).await
     }
 
-    /// Renews the token whenever half of its life is over, and gets one if there is none. Never ends.
+    /// Renews the token whenever half of its life is over, and gets one if there is none. Never
+    /// ends.
     pub(super) async fn keep_fresh(&self) {
         let mut changes = self.token.subscribe();
         let mut failing = false;
@@ -139,7 +141,8 @@ impl Session {
         Ok(())
     }
 
-    /// With the files as they are now. At most one in so long, whoever asks; whoever asks too soon learns how the last one went.
+    /// Logs in with the present content of the credential files, at most once per
+    /// `login_interval`. A caller that is too early gets the result of the last login.
     async fn log_in(&self, last: &mut Option<Login>) -> Result<Token, Failure> {
         if let Some(login) = last.as_ref()
             && login.at.elapsed() < self.login_interval
@@ -148,8 +151,8 @@ impl Session {
         }
         let credentials = Credentials::read(&self.secrets).await?;
         self.wire.reload().await?;
-        // Counted before it is sent: whoever waits for it may give up.
-        let then = Failure::timeout("the last login was given up a moment ago");
+        // Recorded before it is sent: the caller may stop waiting.
+        let then = Failure::timeout("the last login was abandoned a moment ago");
         *last = Some(Login {
             at: Instant::now(),
             then,

@@ -5,15 +5,15 @@ use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A login tells the life of the token in the one, a refresh in the other.
+/// Headers with the lifetime of the token: a login sets one, a refresh the other.
 const EXPIRES: [HeaderName; 2] = [
     HeaderName::from_static("authorization-expires-seconds"),
     HeaderName::from_static("authorization-expires-in"),
 ];
-/// A life that is told wrong must not keep us busy.
+/// Minimum lifetime, so that a wrong one does not cause constant refreshes.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Shown to the server with every request. Its `Debug` does not tell it.
+/// Shown to the server with every request. Its `Debug` output omits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     /// `Bearer …`.
@@ -35,8 +35,9 @@ struct Inner {
 }
 
 impl Token {
-    /// What an answer to a request sent at `asked` grants. The header counts before the body. A server that does not tell how long
-    /// it lives grants it for twice the `interval`.
+    /// Returns the token that the answer to a request sent at `asked` grants. The header takes
+    /// precedence over the body. If the server does not report a lifetime, it is twice the
+    /// `interval`.
     pub(super) fn granted(
         headers: &HeaderMap,
         body: &[u8],
@@ -54,11 +55,13 @@ impl Token {
         let header = from_header
             .and_then(bearer)
             .or_else(|| from_body.and_then(bearer))?;
-        let told = EXPIRES.iter().find_map(|name| seconds(headers.get(name)?));
-        let told = told.or_else(|| body.session?.expires_in_seconds);
-        let life = told.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        let reported = EXPIRES.iter().find_map(|name| seconds(headers.get(name)?));
+        let reported = reported.or_else(|| body.session?.expires_in_seconds);
+        let life = reported
+            .filter(|seconds| *seconds > 0)
+            .map(Duration::from_secs);
         let half = life.map_or(interval, |life| life / 2).max(SHORTEST);
-        // A life beyond what the clock can tell is as good as none.
+        // A lifetime that the clock cannot represent is treated as none.
         let due = asked
             .checked_add(half)
             .unwrap_or(asked + interval.max(SHORTEST));
@@ -91,7 +94,8 @@ fn bearer(text: &str) -> Option<HeaderValue> {
     Some(header)
 }
 
-/// The specification calls it a duration and types it as an integer: `300` and `300s` are the same.
+/// The specification calls it a duration and types it as an integer: `300` and `300s` are the
+/// same.
 fn seconds(value: &HeaderValue) -> Option<u64> {
     let text = value.to_str().ok()?.trim();
     text.strip_suffix('s').unwrap_or(text).parse().ok()
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_life_that_is_told() {
+    fn a_token_is_due_at_half_of_its_reported_lifetime() {
         let second = Duration::from_secs(1);
         let body = r#"{"session": {"expiresInSeconds": 10}}"#;
         assert_eq!(
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_told() {
+    fn debug_output_omits_the_token() {
         let headers = headers(&[("authorization", "Bearer secret")]);
         let granted = Token::granted(&headers, b"", Instant::now(), INTERVAL).expect("granted");
         assert!(!format!("{granted:?}").contains("secret"));

@@ -19,7 +19,7 @@ use std::{
 pub struct TlsFiles {
     /// The only authorities to trust; without it those of the system.
     pub authority: Option<PathBuf>,
-    /// Our certificate and its key.
+    /// The client certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -181,7 +181,7 @@ async fn bytes(file: &PathBuf) -> Result<Vec<u8>, Failure> {
     tokio::fs::read(file).await.map_err(unreadable)
 }
 
-/// What went wrong on the way, by its innermost cause.
+/// Describes a transport error by its innermost cause.
 pub(super) fn failure(error: reqwest::Error) -> Failure {
     let (timeout, error) = (error.is_timeout(), error.without_url());
     let mut why = error.to_string();

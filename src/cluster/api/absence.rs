@@ -2,14 +2,15 @@
 
 /// Whether the API server itself says that the object does not exist.
 ///
-/// A 404 alone does not: a proxy, or a load balancer without backends, answers "404 page not found" for objects that exist. Only the
-/// API server gives the reason `NotFound` in a `Status`. kube's `is_not_found` takes any 404 whose reason it does not know, and so
-/// do its `get_opt` and `get_metadata_opt`.
+/// A 404 alone does not: a proxy, or a load balancer without backends, answers "404 page not
+/// found" for objects that exist. Only the API server gives the reason `NotFound` in a `Status`.
+/// kube's `is_not_found` takes any 404 whose reason it does not know, and so do its `get_opt` and
+/// `get_metadata_opt`.
 pub fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
 }
 
-/// What was read; nothing where the API server says that there is none.
+/// The object; `None` if the API server says that it does not exist.
 ///
 /// # Errors
 /// When it could not be read. Nothing may be concluded then.
@@ -39,7 +40,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_api_server_can_say_that_there_is_none() {
+    async fn only_the_api_server_can_say_that_an_object_does_not_exist() {
         let status = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;
         assert!(matches!(answered(status).await, Ok(None)));
         let unexplained = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "", "message": "m"}"#;

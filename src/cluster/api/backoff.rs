@@ -1,8 +1,9 @@
-//! How waits grow while something goes on failing.
+//! Exponential backoff.
 
 use std::time::Duration;
 
-/// The wait after so many failures in a row: `first` after one, twice as long after each more, never longer than `longest`.
+/// The delay after this number of consecutive failures: `first` after one, doubled after each
+/// further one, at most `longest`.
 pub fn doubling(first: Duration, longest: Duration, failures: u32) -> Duration {
     // So many doublings are more than any `longest` is away from its `first`.
     let doublings = failures.saturating_sub(1).min(20);

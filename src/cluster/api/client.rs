@@ -1,4 +1,4 @@
-//! The client: its own timeouts, and no retries but ours.
+//! The Kubernetes client: timeouts of its own, and no retries except those of Volume Warden.
 
 use kube::{Client, Config};
 use std::time::Duration;
@@ -6,10 +6,12 @@ use std::time::Duration;
 /// How Volume Warden names itself to the API server, in its audit log for instance.
 pub const USER_AGENT: &str = concat!("volume-warden/", env!("CARGO_PKG_VERSION"));
 
-/// Nothing but a watch may be silent for long, and a watch ends by itself before this (see `feed`).
+/// Read timeout. Only a watch may be silent for long, and a watch ends before this time (see
+/// `feed`).
 const SILENCE: Duration = Duration::from_secs(210);
 
-/// Makes a client. kube's own retries are off: they repeat any method up to fifteen times, far beyond a deadline of ours.
+/// Creates a client. kube's own retries are disabled: they repeat any method up to fifteen times,
+/// far beyond the deadlines of Volume Warden.
 ///
 /// # Errors
 /// When the configuration cannot be used, a certificate that does not parse for instance.
@@ -25,7 +27,7 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
     Client::try_from(config)
 }
 
-/// For a call that nobody waits for, neither a review nor a Lease.
+/// Timeout of a background call, for which neither a review nor a Lease waits.
 pub const UNHURRIED: Duration = Duration::from_secs(10);
 
 /// A call that takes longer than this counts as failed: kube's client alone would wait for ever.

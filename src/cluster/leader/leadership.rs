@@ -1,4 +1,4 @@
-//! What an election means for everybody else in the process.
+//! The result of leader election, for the other parts of the process.
 
 use tokio::{sync::watch, time::Instant};
 
@@ -9,12 +9,13 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// For as long as that is told to last.
+    /// Leadership that lasts until the instant in the channel.
     pub(crate) fn until(until: watch::Receiver<Option<Instant>>) -> Self {
         Self { until }
     }
 
-    /// Right now. A process that was paused finds out at its first question, before the election does.
+    /// Whether this replica leads right now. After a pause of the process, this check notices the
+    /// lost Lease before the election does.
     pub fn holds(&self) -> bool {
         self.until
             .borrow()
@@ -33,8 +34,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until this replica no longer leads: it was told so, or the renewal is late. Late for a moment is late too: what was
-    /// not written in that moment has to be looked at again.
+    /// Waits until this replica no longer leads: it lost the Lease, or the renewal is late. A
+    /// short delay counts too: writes skipped during it have to be evaluated again.
     pub async fn lost(&self) {
         let mut receiver = self.until.clone();
         loop {

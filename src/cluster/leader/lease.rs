@@ -1,10 +1,11 @@
 //! Leader election by client-go's Lease protocol.
 //!
-//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a compare-and-swap on
-//! `resourceVersion`; another holder's lease counts as expired when *our* monotonic clock has seen no change of it for its whole
-//! duration, so wall clocks need not agree. Own code because no crate steps down in time when it loses the API server.
+//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a
+//! compare-and-swap on `resourceVersion`; another holder's lease counts as expired when the
+//! *local* monotonic clock has seen no change of it for its whole duration, so wall clocks need
+//! not agree. Own code because no crate steps down in time when it loses the API server.
 //!
-//! A lease is no fence: whatever is destroyed carries preconditions besides.
+//! A lease is not a fence: destructive writes also carry preconditions.
 
 use super::leadership::Leadership;
 use crate::clock::Clock;
@@ -24,18 +25,20 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Others wait this long after our last renewal.
+/// Lease duration: other replicas wait this long after the last renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// We stop writing this long after our last renewal *began*; others may start later by more than a write may take.
+/// Renew deadline: this replica stops writing this long after its last renewal *began*. Another
+/// replica starts later than that by more than the duration of a write.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Between two renewals.
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
-/// Between two looks at somebody else's Lease: with the read and the write, less than 2 s after it was let go another leads.
+/// Interval between reads of a Lease that another replica holds. With the read and the write,
+/// another replica leads less than 2 s after a release.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 /// For one call.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Where the Lease is and who we are.
+/// The Lease, and the identity of this replica.
 #[derive(Clone, Debug)]
 pub struct LeaseName {
     /// Namespace of the Lease.
@@ -63,7 +66,7 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// An elector that has not begun, and what others are told of it.
+    /// Creates an elector that has not started, and the [`Leadership`] that it controls.
     pub fn new(
         api: Api<Lease>,
         lease: LeaseName,
@@ -85,14 +88,15 @@ impl Elector {
         )
     }
 
-    /// A leadership that a test gives and takes.
+    /// A leadership that a test grants and revokes.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (watch::Sender<Option<Instant>>, Leadership) {
         let (sender, until) = watch::channel(None);
         (sender, Leadership::until(until))
     }
 
-    /// Competes until `stop`, then lets go of the Lease so that another replica need not wait for it to expire.
+    /// Competes for the Lease until `stop`, then releases it so that another replica need not wait
+    /// for its expiry.
     pub async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             self.step_down_if_late();
@@ -142,16 +146,17 @@ impl Elector {
         }
     }
 
-    /// True if the Lease is ours by a write that was accepted.
+    /// Returns true if this replica holds the Lease by a write that the API server accepted.
     async fn attempt(&mut self) -> kube::Result<bool> {
         if !self.stale
-            && let Some((ours, _)) = self
+            && let Some((held, _)) = self
                 .seen
                 .clone()
                 .filter(|(lease, _)| holder(lease) == self.lease.identity)
-            && self.write(ours).await?
+            && self.write(held).await?
         {
-            // The holder needs no read. If somebody else wrote, perhaps only a label, the compare-and-swap failed: see below.
+            // The holder needs no read. If another client wrote, perhaps only a label, the
+            // compare-and-swap failed: see below.
             return Ok(true);
         }
         let read = within(CALL_LIMIT, self.api.get(&self.lease.name)).await;
@@ -159,8 +164,8 @@ impl Elector {
             None => self.create().await,
             Some(lease) => {
                 self.remember(lease.clone());
-                let ours = holder(&lease) == self.lease.identity;
-                if ours || holder(&lease).is_empty() || self.expired() {
+                let is_holder = holder(&lease) == self.lease.identity;
+                if is_holder || holder(&lease).is_empty() || self.expired() {
                     self.write(lease).await
                 } else {
                     Ok(false)
@@ -205,7 +210,7 @@ impl Elector {
         lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
         let labels = lease.metadata.labels.get_or_insert_default();
         labels.extend(self.lease.labels.clone());
-        // metadata.resourceVersion travels along: this is the compare-and-swap.
+        // metadata.resourceVersion is sent too: this is the compare-and-swap.
         let written = within(
             CALL_LIMIT,
             self.api
@@ -216,7 +221,7 @@ impl Elector {
     }
 
     fn written(&mut self, written: kube::Result<Lease>) -> kube::Result<bool> {
-        // Unless it succeeds, whether it was written is not known; only a read can tell.
+        // If the write fails, only a read can show whether it was applied.
         self.stale = true;
         match written {
             Ok(lease) => {
@@ -231,22 +236,22 @@ impl Elector {
         }
     }
 
-    /// Our spec after `before`: a change of holder counts as a transition.
+    /// The spec that follows `before`: a change of holder counts as a transition.
     fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
         let now = MicroTime(self.clock.timestamp());
-        let ours = before.holder_identity.as_deref() == Some(&self.lease.identity);
+        let is_holder = before.holder_identity.as_deref() == Some(&self.lease.identity);
         let transitions = before.lease_transitions.unwrap_or(0);
         let first = before.holder_identity.is_none() && before.lease_transitions.is_none();
         LeaseSpec {
             holder_identity: Some(self.lease.identity.clone()),
             lease_duration_seconds: Some(DURATION.as_secs().try_into().unwrap_or(i32::MAX)),
-            acquire_time: if ours {
+            acquire_time: if is_holder {
                 before.acquire_time.clone()
             } else {
                 Some(now.clone())
             },
             renew_time: Some(now),
-            lease_transitions: Some(if ours || first {
+            lease_transitions: Some(if is_holder || first {
                 transitions
             } else {
                 transitions + 1
@@ -275,7 +280,7 @@ impl Elector {
         )
         .await
         {
-            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires by itself");
+            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires");
         }
     }
 }
@@ -296,7 +301,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// A renewal that comes a second late goes from one deadline to the next without a word in between.
+    /// A renewal that comes a second late goes from one deadline to the next without a word in
+    /// between.
     #[tokio::test(start_paused = true)]
     async fn a_late_renewal_is_a_loss() {
         let (lead, leadership) = Elector::by_hand();
@@ -310,6 +316,6 @@ mod tests {
         tokio::time::sleep(seconds(2)).await;
         lead.send_replace(Some(Instant::now() + seconds(10)));
         assert!(leadership.holds());
-        lost.await.expect("told of the loss, short as it was");
+        lost.await.expect("reports even a short loss");
     }
 }

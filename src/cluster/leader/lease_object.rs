@@ -1,4 +1,5 @@
-//! Our Lease as what Events are about: the one object of ours that lasts as long as the work.
+//! The Lease of Volume Warden as the object of Events: its only object that lasts as long as the
+//! work.
 
 use super::lease::LeaseName;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
@@ -8,7 +9,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 const LOOK: Duration = Duration::from_secs(4);
 
-/// See the module.
+/// The Lease of Volume Warden, as the object of Events.
 #[derive(Clone)]
 pub struct LeaseObject {
     leases: Api<Lease>,
@@ -26,7 +27,8 @@ impl LeaseObject {
         }
     }
 
-    /// With its uid, by which `kubectl describe` finds the Events. None while the Lease does not exist yet or cannot be read.
+    /// With its uid, by which `kubectl describe` finds the Events. None while the Lease does not
+    /// exist yet or cannot be read.
     pub async fn reference(&self) -> Option<ObjectReference> {
         let uid = self.uid.get_or_try_init(|| self.read_uid()).await.ok()?;
         Some(ObjectReference {

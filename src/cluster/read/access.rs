@@ -1,4 +1,4 @@
-//! Asks the API server what somebody may do.
+//! Asks the API server what a user may do.
 
 use crate::cluster::api::within;
 use crate::telemetry::Metrics;
@@ -6,7 +6,7 @@ use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessRevi
 use kube::{Api, Client, api::PostParams};
 use std::{sync::Arc, time::Duration};
 
-/// See the module.
+/// Sends SubjectAccessReviews.
 pub struct Access {
     client: Client,
     metrics: Arc<Metrics>,

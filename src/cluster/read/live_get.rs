@@ -19,7 +19,7 @@ use tokio::{sync::Semaphore, time::Instant};
 /// Reads that one [`LiveGet`] has under way at once. Admission and a reconciler have one each, so neither waits for the other.
 const MAX_READS: usize = 64;
 
-/// Reads one object as it is, not as a watch told.
+/// Reads one object from the API server, not from a watch cache.
 pub struct LiveGet<T: Tracked> {
     api: ApiOf<T>,
     permits: Semaphore,
@@ -52,7 +52,8 @@ impl<T: Tracked> LiveGet<T> {
         Self::new(metrics, scope::whole::<T>(client))
     }
 
-    /// The object, read entirely after this call; nothing where there is none, or none that is tracked.
+    /// The object, read entirely after this call; nothing where there is none, or none that is
+    /// tracked.
     ///
     /// # Errors
     /// When it could not be read within `limit`. Nothing may be concluded then.
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_api_server_can_say_that_there_is_none() {
+    async fn only_the_api_server_can_say_that_an_object_does_not_exist() {
         let status = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;
         assert!(matches!(answered(status).await, Ok(None)));
         assert!(answered("404 page not found").await.is_err());

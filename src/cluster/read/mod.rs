@@ -1,4 +1,4 @@
-//! What is read live, and the evidence that comes of it.
+//! What is read live, and the evidence that it provides.
 
 mod access;
 mod evidence;

@@ -24,27 +24,32 @@ use tokio::{
     time::Instant,
 };
 
-/// A LIST begins when nobody has asked for so long: a burst of deletions then shares one.
+/// A LIST begins when no new caller has arrived for this time, so that a burst of deletions shares
+/// one.
 const QUIET: Duration = Duration::from_millis(20);
 /// But it begins, however many go on asking.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// For each page.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
-/// LISTs under way in all namespaces together: they cost the API server more than anything else we do, and us memory.
+/// LISTs under way in all namespaces together: they are the most expensive calls for the API
+/// server, and they use memory here.
 const LISTS_IN_FLIGHT: usize = 8;
 
 type Answer<T> = Result<Evidence<Arc<Store<T>>>, Arc<kube::Error>>;
 type Asker<T> = oneshot::Sender<Answer<T>>;
 
-/// Lists one namespace live and consistently, once for everybody who asked before the LIST began.
+/// Lists one namespace live and consistently, once for all callers that asked before the LIST
+/// began.
 ///
 /// # Guarantees
-/// The answer of [`SharedList::list`] was read entirely after the call: whatever its caller knew before calling is older than
-/// the answer. At most one LIST per namespace is under way. A failed LIST fails everybody who shared it and is not kept.
+/// The answer of [`SharedList::list`] was read entirely after the call: whatever its
+/// caller knew before calling is older than the answer. At most one LIST per namespace is under
+/// way. A failed LIST fails all callers that shared it and is not kept.
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
-    /// Namespaces that somebody reads, with those who ask for the next LIST. Who shares the present one is not among them.
+    /// Namespaces that are being read, with the callers that wait for the next LIST. Callers that
+    /// share the present LIST are not included.
     asking: Mutex<HashMap<Arc<str>, Vec<Asker<T>>>>,
     in_flight: Semaphore,
     metrics: Arc<Metrics>,
@@ -86,7 +91,7 @@ impl<T: Tracked> SharedList<T> {
         self.ask(namespace, asker);
         let gone = |_| {
             Err(Arc::new(kube::Error::Service(
-                "the LIST was given up".into(),
+                "the LIST was abandoned".into(),
             )))
         };
         answer.await.unwrap_or_else(gone)
@@ -104,7 +109,7 @@ impl<T: Tracked> SharedList<T> {
             namespace: namespace.clone(),
             ended: false,
         };
-        // A task of its own: a LIST goes on for those who still wait, whoever of them leaves.
+        // A separate task: a LIST continues for the remaining callers when one of them leaves.
         tokio::spawn(async move { reader.run().await });
     }
 
@@ -123,7 +128,8 @@ impl<T: Tracked> SharedList<T> {
 /// # Errors
 /// When any page could not be read. Nothing may be concluded then.
 pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> {
-    // No resourceVersion: the API server answers with the newest state, and pages come from one snapshot of it.
+    // No resourceVersion: the API server answers with the newest state, and pages come from one
+    // snapshot of it.
     let mut page = ListParams::default().limit(PAGE_SIZE);
     let mut store = Store::default();
     loop {
@@ -140,11 +146,11 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
     }
 }
 
-/// Reads one namespace for as long as somebody asks.
+/// Reads one namespace for as long as there are callers.
 struct Reader<T: Tracked> {
     lists: Arc<SharedList<T>>,
     namespace: Arc<str>,
-    /// The namespace is nobody's, or already somebody else's.
+    /// This reader no longer has the namespace; another one may already have it.
     ended: bool,
 }
 
@@ -155,14 +161,14 @@ impl<T: Tracked> Reader<T> {
             self.gather().await;
             // The semaphore is never closed.
             let _permit = lists.in_flight.acquire().await;
-            // The LIST is about to begin: who asks from now on may know more than it will show.
+            // The LIST is about to begin: a later caller may know more than it will show.
             let Some(askers) = self.take() else { return };
             let began = Instant::now();
             let answer = lists.read(&self.namespace).await;
             let answer = answer.map(|store| Evidence::new(Arc::new(store), began));
             let answer = answer.map_err(Arc::new);
             for asker in askers {
-                // Whoever has left needs no answer.
+                // A caller that has left needs no answer.
                 let _ = asker.send(answer.clone());
             }
         }
@@ -178,7 +184,8 @@ impl<T: Tracked> Reader<T> {
         }
     }
 
-    /// Those who ask, or the end: then the namespace is nobody's, and the next to ask begins anew.
+    /// Returns the waiting callers. Without any, this reader releases the namespace, and the next
+    /// caller starts a new reader.
     fn take(&mut self) -> Option<Vec<Asker<T>>> {
         let mut asking = self.lists.lock();
         let mut askers = std::mem::take(asking.get_mut(&self.namespace)?);
@@ -192,7 +199,7 @@ impl<T: Tracked> Reader<T> {
     }
 }
 
-/// Ended by a panic, nobody is left waiting for a reader that is gone.
+/// After a panic, no caller waits for a reader that has ended.
 impl<T: Tracked> Drop for Reader<T> {
     fn drop(&mut self) {
         if !self.ended {
@@ -235,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asked_before_the_list_began_shares_it_and_later_askers_do_not() {
+    async fn callers_before_the_list_began_share_it_and_later_callers_do_not() {
         let (lists, count) = lists();
         let ns: Arc<str> = "ns".into();
         let ask = |after: u64| {
@@ -245,7 +252,8 @@ mod tests {
                 lists.list(&ns).await.expect("lists").value.len()
             })
         };
-        // Two within the gathering time; two while the first LIST is under way; one while the second is.
+        // Two within the gathering time; two while the first LIST is under way; one while the
+        // second is.
         let askers = [ask(0), ask(10), ask(500), ask(900), ask(1500)];
         let mut seen = Vec::new();
         for asker in askers {
@@ -260,7 +268,7 @@ mod tests {
     async fn a_burst_shares_a_list_but_does_not_put_it_off_for_ever() {
         let (lists, count) = lists();
         let ns: Arc<str> = "ns".into();
-        // Somebody asks every 10 ms, for six seconds.
+        // One caller every 10 ms, for six seconds.
         let askers: Vec<_> = (0..600)
             .map(|index| {
                 let (lists, ns) = (lists.clone(), ns.clone());
@@ -279,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_whose_askers_all_left_holds_up_nobody() {
+    async fn a_list_whose_callers_all_left_delays_no_other() {
         let (lists, _) = lists();
         let ns: Arc<str> = "ns".into();
         let left = tokio::time::timeout(Duration::from_millis(500), lists.list(&ns)).await;

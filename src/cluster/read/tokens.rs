@@ -1,4 +1,5 @@
-//! Asks the API server whether the bearer of a token may read something that is no object of its own.
+//! Asks the API server whether the bearer of a token may read something that is no object of its
+//! own.
 
 use crate::cluster::api::within;
 use crate::telemetry::health::Judgement;
@@ -17,8 +18,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Questions at once, and after a token that is not allowed no other question for a while: strangers
-/// must not have Volume Warden's account flood the API server.
+/// Questions at once, and after a token that is not allowed no other question for a while:
+/// strangers must not have Volume Warden's account flood the API server.
 const QUESTIONS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(200);
 /// For both calls together.
@@ -84,7 +85,7 @@ impl Shared {
         match within(LIMIT, self.review(token)).await {
             Ok(judgement) => judgement,
             Err(error) => {
-                tracing::warn!(%error, "cannot ask who may read the metrics");
+                tracing::warn!(%error, "cannot check who may read the metrics");
                 Judgement::Unavailable
             }
         }

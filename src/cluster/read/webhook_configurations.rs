@@ -1,5 +1,5 @@
-//! The webhook configurations of the components. Volume Warden writes only `caBundle` and `path` in them; everything else is
-//! the installer's.
+//! The webhook configurations of the components. Volume Warden writes only `caBundle` and `path`
+//! in them; everything else is the installer's.
 
 use crate::cluster::api::UNHURRIED;
 use crate::cluster::api::within;
@@ -90,7 +90,8 @@ impl Configurations {
         self.forbidden
     }
 
-    /// The configurations that exist, may be read and have a webhook that calls the Service. Each other one is logged once.
+    /// The configurations that exist, may be read and have a webhook that calls the Service. Each
+    /// other one is logged once.
     ///
     /// # Errors
     /// When the API server fails to answer.
@@ -136,7 +137,8 @@ impl Configurations {
         self.left_out.insert(configuration, why);
     }
 
-    /// Patches the configuration, and updates `found` to the result. Without operations it does nothing.
+    /// Patches the configuration, and updates `found` to the result. Without operations it does
+    /// nothing.
     ///
     /// # Errors
     /// When the API server does not take the patch, a failed `test` included.
@@ -201,7 +203,8 @@ impl Webhook<'_> {
 }
 
 impl Found {
-    /// Its webhooks that call the Service. One that calls a URL or another Service belongs to another installation.
+    /// Its webhooks that call the Service. One that calls a URL or another Service belongs to
+    /// another installation.
     pub fn webhooks(&self) -> impl Iterator<Item = Webhook<'_>> {
         let webhooks = self.object.data.get("webhooks").and_then(Value::as_array);
         let webhooks = webhooks.map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The work queue and the loop that works it off.
+//! The work queue and the loop that processes it.
 
 mod pace;
 mod reconciler;

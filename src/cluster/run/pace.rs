@@ -8,7 +8,7 @@ pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(2);
 /// A round may fail for ever, and must not load the API server.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// Backoff of a periodic task.
 pub(crate) struct Pace {
     /// Pause after a round that succeeded.
     usual: Duration,
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_until_it_is_well_or_something_is_new() {
+    fn pauses_grow_until_success_or_a_change() {
         let mut pace = Pace::new(Duration::from_secs(60));
         let mut pauses = |looks: [bool; 6]| looks.map(|well| pace.after(well).as_secs());
         assert_eq!(

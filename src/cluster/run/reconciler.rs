@@ -1,4 +1,5 @@
-//! Runs a component's reconciles: only while this replica leads, each object in one task, nothing lost to a panic.
+//! Runs a component's reconciles: only while this replica leads, each object in one task, nothing
+//! lost to a panic.
 
 use super::work_queue::WorkQueue;
 use crate::cluster::leader::Leadership;
@@ -12,7 +13,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every half day.
+/// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every
+/// half day.
 const FULL_PASS: Duration = Duration::from_secs(600);
 
 /// Keys that a component reconciles at once. Each is a task with its views and live reads; the rest wait in the queue as keys.
@@ -22,7 +24,7 @@ const MAX_CONCURRENT: usize = 1000;
 const RESERVED: usize = 200;
 const NORMAL: usize = MAX_CONCURRENT - RESERVED;
 
-/// Why an object has to be looked at again, in words for the log.
+/// Why an object has to be reconciled again, as a sentence for the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Retry {
@@ -40,7 +42,8 @@ impl Retry {
         Self::after(Duration::ZERO, why)
     }
 
-    /// The same, and not before `at_least` has passed unless something happens: looking earlier would see nothing new.
+    /// The same, and not before `at_least` has passed unless something happens: looking earlier
+    /// would see nothing new.
     pub fn after(at_least: Duration, why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
@@ -50,7 +53,8 @@ impl Retry {
         }
     }
 
-    /// Not before `delay` has passed unless something happens: nothing went wrong, it is only too early.
+    /// Not before `delay` has passed unless something happens: nothing went wrong, it is only too
+    /// early.
     pub fn later(delay: Duration, why: impl Into<String>) -> Self {
         Self {
             planned: true,
@@ -58,7 +62,8 @@ impl Retry {
         }
     }
 
-    /// After `delay` unless something happens: something went wrong, and whoever tries has a schedule of its own.
+    /// Retries after `delay` unless an event arrives first: an action failed that has its own
+    /// schedule.
     pub fn on_schedule(delay: Duration, why: impl Into<String>) -> Self {
         Self {
             exact: true,
@@ -67,7 +72,7 @@ impl Retry {
     }
 }
 
-/// One component's way of putting one object right.
+/// The reconciler of one component.
 pub trait Reconcile: Send + Sync + 'static {
     /// The component's name, as in the CLI.
     const COMPONENT: &'static str;
@@ -75,17 +80,17 @@ pub trait Reconcile: Send + Sync + 'static {
     /// What is looked at, mostly the name of an object.
     type Key: Clone + Eq + Hash + Ord + Display + Send + Sync + 'static;
 
-    /// Everything that may need work now, judged by what is known without asking.
+    /// All keys that may need work now, according to the caches.
     fn candidates(&self) -> Vec<Self::Key>;
 
-    /// Looks at one object and does what its rule says.
+    /// Reconciles one object by its rule.
     ///
     /// # Errors
-    /// When the object has to be looked at again although nothing may happen to it.
+    /// When the object has to be reconciled again even without a new event.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<(), Retry>> + Send;
 }
 
-/// See the module.
+/// Runs the reconciles of one component.
 pub struct Reconciler<R: Reconcile> {
     /// What to do with an object.
     pub reconcile: Arc<R>,
@@ -107,7 +112,8 @@ impl<R: Reconcile> Reconciler<R> {
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
-            // From here on every event counts, and whatever happened before is among the candidates.
+            // From here on every event counts, and whatever happened before is among the
+            // candidates.
             self.queue.open();
             tokio::select! {
                 () = stop.cancelled() => return,

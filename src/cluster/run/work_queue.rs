@@ -1,7 +1,9 @@
-//! A queue of names to look at: each at most once in line, never in two hands, later again after a failure.
+//! A work queue of keys: each key is queued at most once, is processed by one worker at a time,
+//! and is retried after a failure.
 //!
-//! kube's `Controller` has none of per-key backoff, a visible depth and independence from a `Store` of API types, and a panic
-//! in one of its reconciles ends all of them; hence our own. The semantics are those of client-go's workqueue.
+//! kube's `Controller` lacks per-key backoff, a visible depth and independence from a `Store` of
+//! API types, and a panic in one of its reconciles ends all of them; hence this queue. The
+//! semantics are those of client-go's workqueue.
 
 use crate::cluster::api::doubling;
 use std::{
@@ -15,7 +17,7 @@ use tokio::{sync::Notify, time::Instant};
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 
-/// See the module.
+/// A work queue of keys.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     notify: Notify,
@@ -62,7 +64,8 @@ impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
-    /// Puts the key in line, unless it is there. A key in somebody's hands is put in line again when it comes back.
+    /// Queues the key, unless it is queued. A key that is being processed is queued again when it
+    /// is done.
     pub fn add(&self, key: K) {
         self.lock().add(key, Priority::Normal);
         self.notify.notify_one();
@@ -74,7 +77,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.notify.notify_one();
     }
 
-    /// Takes the next key, waiting for one. Whoever takes a key gives it back by [`WorkQueue::done`] or [`WorkQueue::failed`].
+    /// Waits for the next key and takes it. The caller returns the key by [`WorkQueue::done`] or
+    /// [`WorkQueue::failed`].
     pub async fn take(&self) -> K {
         self.take_at_least(Priority::Normal).await
     }
@@ -103,7 +107,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// The key was looked at with success: its failures are forgotten.
+    /// The key was processed successfully: its failures are forgotten.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -113,8 +117,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// The key is to be looked at again after a while that doubles with each failure and is no shorter than `at_least`, or at once
-    /// if something happened to it meanwhile. Returns that while.
+    /// Queues the key again after a delay that doubles with each failure and is no shorter than
+    /// `at_least`, or at once if the key was added meanwhile. Returns the delay.
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_default();
@@ -125,7 +129,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         delay
     }
 
-    /// The key is to be looked at again after `delay`, or at once if something happened to it meanwhile. Its failures are forgotten.
+    /// Queues the key again after `delay`, or at once if the key was added meanwhile. Its failures
+    /// are forgotten.
     pub fn later(&self, key: &K, delay: Duration) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -149,8 +154,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.lock().closed = false;
     }
 
-    /// Forgets everything, also what is in somebody's hands, which were cut off; and takes nothing until it is opened. A queue that
-    /// nobody works off would remember the name of every object there ever was.
+    /// Drops all keys, also those being processed, whose workers were aborted, and accepts none
+    /// until it is opened. A queue without workers would keep the name of every object that ever
+    /// existed.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -245,18 +251,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_stands_in_line_once_and_is_in_one_hand() {
+    async fn a_key_is_queued_once_and_processed_by_one_worker() {
         let queue = WorkQueue::default();
         queue.add("a");
         queue.add("a");
         assert_eq!(queue.take().await, "a");
         queue.add("a");
-        assert!(nothing_to_take(&queue).await, "taken by somebody");
+        assert!(nothing_to_take(&queue).await, "taken by another worker");
         queue.done(&"a");
         assert_eq!(
             queue.take().await,
             "a",
-            "what happened meanwhile is looked at"
+            "what happened meanwhile is processed"
         );
         queue.done(&"a");
         assert!(nothing_to_take(&queue).await);
@@ -313,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn news_do_not_wait_for_a_backoff() {
+    async fn new_events_do_not_wait_for_a_backoff() {
         let queue = WorkQueue::default();
         queue.add("a");
         for _ in 0..12 {

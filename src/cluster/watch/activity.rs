@@ -1,5 +1,5 @@
-//! When the API server was last heard on a watch. kube's watcher keeps bookmarks and silent reconnections to itself, so this
-//! listens below it, to the bytes of the answers.
+//! When the API server was last heard on a watch. kube's watcher keeps bookmarks and silent
+//! reconnections to itself, so this listens below it, to the bytes of the answers.
 
 use crate::{objects::Kind, telemetry::Metrics};
 use http::{Request, Response};
@@ -23,15 +23,15 @@ pub(crate) struct WatchActivity {
 }
 
 impl WatchActivity {
-    /// Counts from now on, and tells at every scrape.
-    pub(crate) fn told(kind: Kind, metrics: &Metrics) -> Self {
+    /// Starts counting now, and reports the age at every scrape.
+    pub(crate) fn observed(kind: Kind, metrics: &Metrics) -> Self {
         let heard = Self {
             began: Instant::now(),
             last: Arc::default(),
         };
-        let told = heard.clone();
+        let observed = heard.clone();
         metrics.feeds.begun(kind);
-        metrics.before_scrape(move |metrics| metrics.feeds.age(kind, told.age()));
+        metrics.before_scrape(move |metrics| metrics.feeds.age(kind, observed.age()));
         heard
     }
 
@@ -46,7 +46,8 @@ impl WatchActivity {
             .store(now.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The same client, listened to. An answer that says no is no sign of life of the watch.
+    /// Returns the client with its responses observed. An error response does not count as watch
+    /// activity.
     pub(crate) fn client(&self, client: &Client) -> Client {
         let (inner, heard) = (client.clone(), self.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -121,7 +122,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn beginnings_and_bookmarks_are_signs_of_life() {
         let metrics = Metrics::new();
-        let client = WatchActivity::told(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
+        let client =
+            WatchActivity::observed(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
         tokio::time::sleep(Duration::from_secs(100)).await;
         assert_eq!(age(&metrics), 100, "nothing was heard yet");
         let api: Api<Pod> = Api::all(client);
@@ -136,10 +138,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_is_none() {
+    async fn a_refusal_is_not_a_sign_of_life() {
         let metrics = Metrics::new();
         let refusing = quiet_server(StatusCode::GONE);
-        let client = WatchActivity::told(Kind::Pod, &metrics).client(&refusing);
+        let client = WatchActivity::observed(Kind::Pod, &metrics).client(&refusing);
         tokio::time::sleep(Duration::from_secs(10)).await;
         let request = Request::get("/api/v1/pods?watch=1").body(Body::empty());
         let answer = client.send(request.expect("a request")).await;

@@ -1,7 +1,8 @@
-//! One watch per kind, kept as a [`Store`], told to whoever listens.
+//! One watch per kind, kept as a [`Store`], with its changes sent to listeners.
 //!
-//! Each feed has its own watch and its own backoff, so that a kind that may not be read holds up no other. kube's shared
-//! reflector streams are not used: they never tell a delete, and one lost wake-up freezes them for good.
+//! Each feed has its own watch and its own backoff, so that a kind that may not be read delays no
+//! other. kube's shared reflector streams are not used: they never report a delete, and one lost
+//! wake-up stops them permanently.
 
 use super::store::Store;
 use crate::cluster::api::doubling;
@@ -23,14 +24,15 @@ use tokio::{sync::watch, time::Instant};
 
 /// Some load balancers drop a connection that was idle for four minutes.
 const WATCH_SECONDS: u32 = 200;
-/// A list now and then, against an API server whose store was set back behind our back.
+/// A list now and then, against an API server whose store was restored from a backup.
 const RELIST: Duration = Duration::from_secs(6 * 3600);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// A watch that went well for so long starts its backoff anew. Any shorter, and an API server that answers every watch with
-/// 410 would be listed once a second.
+/// A watch that succeeded for this time resets its backoff. If this were shorter, an API server
+/// that answers every watch with 410 would be listed once a second.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
-/// kube's watcher does not list again when an HTTP 410 meets it at the start of a watch; a new one does.
+/// kube's watcher does not list again when an HTTP 410 meets it at the start of a watch; a new one
+/// does.
 const FAILURES_PER_WATCHER: u32 = 5;
 
 /// What became of one object.
@@ -40,17 +42,18 @@ pub struct Change<'a, T> {
     pub name: &'a ObjectName,
     /// What was known before.
     pub old: Option<&'a Arc<T>>,
-    /// What is known now; nothing when the object is gone or no rule cares for it any more.
+    /// What is known now; `None` when the object is deleted or no longer tracked.
     pub new: Option<&'a Arc<T>>,
-    /// Nobody saw it go: a new list does not have it any more.
+    /// The deletion was missed: a new list no longer contains the object.
     pub tombstone: bool,
 }
 
 type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 
-/// All objects of one kind, as the API server last told.
+/// All objects of one kind, as the API server last reported them.
 ///
-/// What it says may be late. It can prove that something *is* used; that something is *not* takes a live read.
+/// A feed may be late. It can prove that an object *is* in use; proof that it is *not* requires a
+/// live read.
 pub struct Feed<T: Tracked> {
     store: RwLock<Store<T>>,
     listeners: RwLock<Vec<Listener<T>>>,
@@ -103,7 +106,8 @@ impl<T: Tracked> Feed<T> {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Remembers that a write of ours made this copy history, so that nobody acts on it twice before the watch catches up.
+    /// Marks this copy as stale after a write of Volume Warden, so that no reconciler acts on it
+    /// twice before the watch catches up.
     pub fn mark_stale(&self, name: &ObjectName, object: &Arc<T>) {
         self.write().mark_stale(name, object);
     }
@@ -163,7 +167,7 @@ impl<T: Tracked> Feed<T> {
             .map(Arc::new);
         let old = self.write().put(name.clone(), new.clone());
         if old.is_some() || new.is_some() {
-            self.tell(&Change {
+            self.notify(&Change {
                 name: &name,
                 old: old.as_ref(),
                 new: new.as_ref(),
@@ -176,7 +180,7 @@ impl<T: Tracked> Feed<T> {
     fn complete(&self) {
         let gone = self.write().sweep();
         for (name, old) in &gone {
-            self.tell(&Change {
+            self.notify(&Change {
                 name,
                 old: Some(old),
                 new: None,
@@ -187,7 +191,7 @@ impl<T: Tracked> Feed<T> {
         self.metrics.feeds.synced(T::KIND);
     }
 
-    fn tell(&self, change: &Change<'_, T>) {
+    fn notify(&self, change: &Change<'_, T>) {
         for listener in self
             .listeners
             .read()
@@ -212,7 +216,7 @@ impl<T: Tracked> Feed<T> {
         feed
     }
 
-    /// A complete list tells of these objects, and of no others.
+    /// Replaces all objects by those of a complete list.
     pub(crate) fn list(&self, objects: Vec<T::Wire>) {
         let applied = objects.into_iter().map(Event::InitApply);
         std::iter::once(Event::Init)
@@ -221,7 +225,7 @@ impl<T: Tracked> Feed<T> {
             .for_each(|event| self.take(event));
     }
 
-    /// The watch tells of an object as it is now, or as it was when it went.
+    /// Applies one watch event: the object as it is now, or its last state before deletion.
     pub(crate) fn hear(&self, object: T::Wire, exists: bool) {
         self.put(object, exists);
     }
@@ -281,7 +285,7 @@ mod tests {
         }
     }
 
-    fn told(events: Vec<Event<PodWire>>) -> Vec<String> {
+    fn changes(events: Vec<Event<PodWire>>) -> Vec<String> {
         let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
@@ -300,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_told_with_what_was_before() {
-        let seen = told(vec![
+    fn every_change_is_reported_with_the_previous_object() {
+        let seen = changes(vec![
             Event::Init,
             Event::InitApply(pod("a", "1", Some("x"))),
             Event::InitDone,
@@ -312,8 +316,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_replaced_by_one_without_claims_is_told_as_gone() {
-        let seen = told(vec![
+    fn a_pod_replaced_by_one_without_claims_is_reported_as_deleted() {
+        let seen = changes(vec![
             Event::Apply(pod("a", "1", Some("x"))),
             Event::Apply(pod("a", "2", None)),
         ]);
@@ -321,8 +325,8 @@ mod tests {
     }
 
     #[test]
-    fn an_object_missing_from_a_relist_is_told_as_gone() {
-        let seen = told(vec![
+    fn an_object_missing_from_a_relist_is_reported_as_deleted() {
+        let seen = changes(vec![
             Event::Init,
             Event::InitApply(pod("a", "1", Some("x"))),
             Event::InitApply(pod("b", "2", Some("x"))),

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use kube::{Api, Client};
 use std::sync::Arc;
 
-/// See the module. Only those that somebody needs are run.
+/// The feeds, one per kind. Only feeds that a component needs are run.
 #[derive(Clone)]
 pub struct Feeds {
     /// Pods that name a claim.
@@ -47,14 +47,15 @@ impl Feeds {
         }
     }
 
-    /// Watches the kind for ever, and tells when the API server was last heard on it; in one namespace where one is given. Of kinds that have none all objects are watched.
+    /// Watches the kind for ever, and reports the time of the last watch activity. Where a
+    /// namespace is given, only objects in it are watched; of cluster-scoped kinds, all are.
     pub fn run(
         &self,
         kind: Kind,
         client: &Client,
         namespace: Option<&str>,
     ) -> BoxFuture<'static, ()> {
-        let client = &WatchActivity::told(kind, &self.metrics).client(client);
+        let client = &WatchActivity::observed(kind, &self.metrics).client(client);
         match kind {
             Kind::Pod => Box::pin(self.pods.clone().run(scoped(client, namespace))),
             Kind::PersistentVolumeClaim => {

@@ -1,4 +1,4 @@
-//! What is gone, remembered for a while: others act late on what they have not heard the end of.
+//! Recently deleted objects, kept briefly because other controllers may still act on stale caches.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// See the module.
+/// Recently deleted objects of one kind.
 #[derive(Debug)]
 pub struct RecentlyDeleted<K, V> {
     remembered: Duration,
@@ -18,7 +18,7 @@ pub struct RecentlyDeleted<K, V> {
 #[derive(Debug)]
 struct Memory<K, V> {
     last: HashMap<K, (Instant, V)>,
-    /// In the order in which they went.
+    /// In the order of their deletion.
     order: VecDeque<(Instant, K)>,
 }
 
@@ -35,7 +35,7 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
         }
     }
 
-    /// It is gone, and this was the last of it.
+    /// Adds a deleted object with its last state.
     pub fn remember(&self, key: K, last: V) {
         let (now, mut memory) = (Instant::now(), self.lock());
         memory.forget(now, self.remembered);
@@ -43,7 +43,7 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
         memory.last.insert(key, (now, last));
     }
 
-    /// The last of it, if it went no longer ago than that.
+    /// Returns the last state of the object, if it was deleted within that time.
     pub fn get(&self, key: &K) -> Option<V> {
         let memory = self.lock();
         let (since, last) = memory.last.get(key)?;
@@ -59,7 +59,7 @@ impl<K: Eq + Hash, V> Memory<K, V> {
     fn forget(&mut self, now: Instant, remembered: Duration) {
         let due = |(since, _): &mut (Instant, K)| now.duration_since(*since) >= remembered;
         while let Some((since, key)) = self.order.pop_front_if(due) {
-            // It may have come and gone again since.
+            // The object may have been recreated and deleted again since.
             if self.last.get(&key).is_some_and(|(last, _)| *last == since) {
                 self.last.remove(&key);
             }
@@ -74,7 +74,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
-    async fn what_went_is_remembered_for_a_while() {
+    async fn a_deleted_object_is_remembered_for_a_while() {
         let departed = RecentlyDeleted::new(MINUTE);
         departed.remember("web", 1);
         tokio::time::advance(MINUTE / 2).await;

@@ -8,16 +8,18 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long an object stays hidden after a write of Volume Warden, see [`Store::get`]. A watch is never that late while it works. If
-/// no event comes by then, the write changed nothing or the event was lost, and the object has to be looked at again. A second write
-/// does no harm: each tests that the object is still the one that was seen.
+/// How long an object stays hidden after a write of Volume Warden, see [`Store::get`]. A watch is
+/// never that late while it works. If no event comes by then, the write changed nothing or the
+/// event was lost, and the object has to be reconciled again. A second write does no harm: each
+/// tests that the object is still the one that was seen.
 const HIDDEN: Duration = Duration::from_secs(60);
 
-/// All objects of one kind that somebody cares for.
+/// All tracked objects of one kind.
 #[derive(Debug)]
 pub struct Store<T> {
     objects: HashMap<ObjectName, Entry<T>>,
-    /// Objects that a write of Volume Warden has changed since, and when. Kept apart because they are few.
+    /// Objects that a write of Volume Warden has changed since, and when. Kept apart because they
+    /// are few.
     stale: HashMap<ObjectName, Instant>,
     referrers: HashMap<ObjectName, Vec<ObjectName>>,
     namespaces: HashSet<Arc<str>>,
@@ -43,14 +45,16 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Tracked> Store<T> {
-    /// The object of that name, unless a write of Volume Warden made it stale less than a minute ago.
+    /// The object of that name, unless a write of Volume Warden made it stale less than a minute
+    /// ago.
     pub fn get_fresh(&self, name: &ObjectName) -> Option<Arc<T>> {
         let hidden = |since: &Instant| since.elapsed() < HIDDEN;
         let entry = self.objects.get(name)?;
         (!self.stale.get(name).is_some_and(hidden)).then(|| entry.object.clone())
     }
 
-    /// The object of that name as the API server last told, even if a write of Volume Warden has made it stale since.
+    /// The object of that name as the API server last reported it, even if a write of Volume
+    /// Warden has made it stale since.
     pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
         self.objects.get(name).map(|entry| entry.object.clone())
     }
@@ -80,7 +84,7 @@ impl<T: Tracked> Store<T> {
             .unwrap_or_default()
     }
 
-    /// Every object, as last told.
+    /// Every object, as last reported.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
         let entries = self.objects.iter();
         entries.map(|(name, entry)| (name, &entry.object))
@@ -105,7 +109,7 @@ impl<T: Tracked> Store<T> {
         self.objects.is_empty()
     }
 
-    /// Takes the newest form of an object, or its disappearance, and returns what was known before.
+    /// Stores the newest state of an object, or its deletion, and returns the previous state.
     pub fn put(&mut self, name: ObjectName, object: Option<Arc<T>>) -> Option<Arc<T>> {
         let name = ObjectName::new(self.intern(name.namespace), name.name);
         self.stale.remove(&name);
@@ -134,7 +138,8 @@ impl<T: Tracked> Store<T> {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Removes and returns every object that was not put since [`Store::begin_round`]: a complete list did not have it.
+    /// Removes and returns every object that was not put since [`Store::begin_round`]: a complete
+    /// list did not have it.
     pub fn sweep(&mut self) -> Vec<(ObjectName, Arc<T>)> {
         let absent = self
             .objects
@@ -151,8 +156,8 @@ impl<T: Tracked> Store<T> {
         gone
     }
 
-    /// A write of Volume Warden changed this very object, so what is known of it is history. [`Store::get`] has nothing until the
-    /// watch has newer news, or for a minute.
+    /// Marks this object as stale after a write of Volume Warden. [`Store::get`] returns `None`
+    /// until the watch delivers a newer version, or for a minute.
     pub fn mark_stale(&mut self, name: &ObjectName, object: &Arc<T>) {
         let known = self.objects.get(name);
         if known.is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) {
@@ -169,7 +174,8 @@ impl<T: Tracked> Store<T> {
         namespace
     }
 
-    /// Two references are left when the last object of a namespace goes: the set's and the caller's.
+    /// Two references are left when the last object of a namespace goes: the set's and the
+    /// caller's.
     fn forget_namespace_if_unused(&mut self, namespace: &Arc<str>) {
         if self
             .namespaces
@@ -272,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outdated_object_is_hidden_until_newer_news() {
+    fn a_stale_object_is_hidden_until_a_newer_version() {
         let mut store = Store::default();
         let first = pod("1", &["x"]).expect("some");
         store.put(name("a"), Some(first.clone()));
@@ -286,9 +292,10 @@ mod tests {
         );
     }
 
-    /// A write of which no event comes: it changed nothing, or its event was lost. The full pass looks at the object again.
+    /// A write of which no event comes: it changed nothing, or its event was lost. The full pass
+    /// looks at the object again.
     #[tokio::test(start_paused = true)]
-    async fn an_outdated_object_is_hidden_for_a_minute_at_most() {
+    async fn a_stale_object_is_hidden_for_a_minute_at_most() {
         let mut store = Store::default();
         let object = pod("1", &["x"]).expect("some");
         store.put(name("a"), Some(object.clone()));

@@ -21,7 +21,7 @@ pub struct Action {
     pub lane: Lane,
     /// What the decision rests on.
     pub basis: Basis,
-    /// What users are told when the API server does not take it.
+    /// What is reported to users when the API server refuses the action.
     pub on_refusal: OnRefusal,
 }
 
@@ -36,7 +36,8 @@ pub enum Mutation {
     Patch(Vec<PatchOperation>),
     /// Removes owner references or marks by which the object would be deleted.
     Disown {
-        /// What is written while the decision is fresh. It may also add a less urgent owner reference.
+        /// What is written while the decision is fresh. It may also add a less urgent owner
+        /// reference.
         fresh: Vec<PatchOperation>,
         /// What is written afterwards. It only removes, see [`Target::deadline`].
         late: Vec<PatchOperation>,
@@ -45,14 +46,14 @@ pub enum Mutation {
     Delete,
 }
 
-/// The Warning event for an action that the API server did not take.
+/// The Warning Event for an action that the API server refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnRefusal {
     /// The reason of the event.
     pub reason: &'static str,
     /// Emit it also when the API server failed (5xx), and not only when it refused (4xx).
     pub outages: bool,
-    /// What happens next, a clause.
+    /// What Volume Warden does next, as a clause.
     pub next: &'static str,
 }
 
@@ -62,7 +63,7 @@ impl OnRefusal {
         Self {
             reason,
             outages: false,
-            next: "and will be asked again",
+            next: "and the write is retried",
         }
     }
 }
@@ -101,7 +102,8 @@ impl Action {
         }
     }
 
-    /// Adds owner references or marks, by which the object may be deleted later, and removes others in the same write.
+    /// Adds owner references or marks, by which the object may be deleted later, and removes
+    /// others in the same write.
     pub const fn own(operations: Vec<PatchOperation>, basis: Basis) -> Self {
         Self {
             name: "UpdateOwnerReferences",
@@ -137,7 +139,7 @@ pub struct Target<'a> {
     pub name: &'a ObjectName,
     /// Always tested: the same name may belong to another object by now.
     pub uid: &'a str,
-    /// Tested with the write, so that any change of the object asks the rule again.
+    /// Tested with the write, so that the rule is evaluated again after any change of the object.
     pub resource_version: Option<&'a str>,
     /// The list that a finalizer is added to or removed from.
     pub finalizers: &'a [Box<str>],
@@ -157,11 +159,13 @@ impl<'a> Target<'a> {
 
     /// The time after which the action must not be sent; none for an action that may be sent late.
     ///
-    /// A write that keeps data may be late, provided that its `resourceVersion` test shows that the object is still the one the
-    /// decision was made for. If the decision was reversed meanwhile, nothing is lost: the write wakes the reconciler, which adds
-    /// the reference or mark again, or deletes the object itself, or removes the finalizer again. Until then, or for good where
-    /// its pod is gone by then and it carries no mark, the object is kept for too long, which is the safe direction. The other
-    /// way round, a reference that is removed too late has the garbage collector delete an object that is wanted.
+    /// A write that keeps data may be late, provided that its `resourceVersion` test shows that
+    /// the object is still the one the decision was made for. If the decision was reversed
+    /// meanwhile, nothing is lost: the write wakes the reconciler, which adds the reference or
+    /// mark again, or deletes the object itself, or removes the finalizer again. Until then, or
+    /// for good where its pod is gone by then and it carries no mark, the object is kept for too
+    /// long, which is the safe direction. The other way round, a reference that is removed too
+    /// late has the garbage collector delete an object that is wanted.
     pub(crate) fn deadline(&self, action: &Action) -> Option<Instant> {
         let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
         action.basis.until().filter(|_| !may_be_late)
@@ -172,7 +176,8 @@ impl<'a> Target<'a> {
         action.basis != Basis::Object || self.resource_version.is_some()
     }
 
-    /// The patch that carries out the action, behind the tests that the object is still the one that was seen.
+    /// The patch that carries out the action, behind the tests that the object is still the one
+    /// that was seen.
     pub(crate) fn operations(&self, action: &Action) -> Vec<PatchOperation> {
         let mut operations = vec![test(&["uid"], json!(self.uid))];
         operations.extend(

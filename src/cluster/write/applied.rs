@@ -1,39 +1,39 @@
-//! What the API server made of a write.
+//! The outcome of a write.
 
 use crate::cluster::api::is_absent;
 use crate::cluster::run::Retry;
 use kube::core::Status;
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Debug)]
 pub enum Applied {
-    /// It is as wanted: written, or the object is gone.
+    /// Done: written, or the object does not exist.
     Done,
     /// Nothing was written: this is a dry run.
     Withheld,
     /// Nothing was written: this replica does not lead, or not for sure.
     NotLeading,
-    /// The object is not what the rule saw, or was seen too long ago. Look again.
+    /// The object has changed since the decision, or the decision is too old. Reconcile again.
     Stale,
-    /// The API server did not take it.
+    /// The API server refused the write.
     Failed(kube::Error),
 }
 
 impl Applied {
-    /// For a reconcile: whether the object has to be looked at again although nothing may happen to it.
+    /// Converts the outcome for a reconcile: an error asks for a retry even without a new event.
     ///
     /// # Errors
-    /// When what was wanted was not written and could be.
+    /// When the action was not written, and a retry may succeed.
     pub fn settled(self) -> Result<(), Retry> {
         match self {
             Self::Done | Self::Withheld => Ok(()),
             Self::NotLeading => Err(Retry::new("this replica does not lead")),
-            Self::Stale => Err(Retry::new("it changed meanwhile")),
+            Self::Stale => Err(Retry::new("the object changed meanwhile")),
             Self::Failed(error) => Err(Retry::new(error.to_string())),
         }
     }
 
-    /// The API server took it, so whatever is cached of the object is history.
+    /// Whether the API server accepted the write, so that the cached object is stale.
     pub fn written(&self) -> bool {
         matches!(self, Self::Done)
     }
@@ -49,11 +49,12 @@ impl Applied {
     }
 }
 
-/// An object that does not exist is as wanted: it needs no finalizer, owner or deletion any more. Any other 404 leaves open whether
-/// the write arrived, so it is tried again.
+/// An object that does not exist is as wanted: it needs no finalizer, owner or deletion any more.
+/// Any other 404 leaves open whether the write arrived, so it is tried again.
 ///
-/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with 409. A 422 with causes is
-/// somebody's validation, unless the object began to be deleted before our finalizer came.
+/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with
+/// 409. A 422 with causes is a validation error, unless the deletion of the object began before
+/// the finalizer was added.
 pub(crate) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,
@@ -89,7 +90,7 @@ mod tests {
 
     /// As the API server answers, by its real responses.
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";
         for (answer, expected) in [
             (json!({"code": 404, "reason": "NotFound"}), "Done"),

@@ -1,4 +1,5 @@
-//! The only writer. What a rule wants is data; this turns it into a guarded patch and says what became of it.
+//! The only writer. A rule returns an action as data; the writer turns it into a guarded patch and
+//! returns the outcome.
 
 use super::action::Action;
 use super::action::Mutation;
@@ -23,10 +24,11 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// Shorter than the time between our last write as a leader and another replica's first, see `lease`.
+/// Shorter than the time between the last write of this replica as leader and the first of another
+/// one, see `lease`.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(4);
 
-/// See the module.
+/// The only writer.
 pub struct Apply {
     pub(crate) client: Client,
     events: Events,
@@ -52,8 +54,8 @@ impl Turn<'_> {
 }
 
 impl Apply {
-    /// A writer with at most `max_in_flight` bulk writes under way and no more in each of the other lanes, see [`Lanes::new`]. It
-    /// writes nothing at all where `dry_run`.
+    /// A writer with at most `max_in_flight` bulk writes under way and no more in each of the
+    /// other lanes, see [`Lanes::new`]. It writes nothing at all where `dry_run`.
     pub fn new(
         client: Client,
         leadership: Leadership,
@@ -71,7 +73,7 @@ impl Apply {
         }
     }
 
-    /// Does it, or not, and says so. `reason` is why the rule wants it.
+    /// Carries out an action and returns the outcome. `reason` is why the rule requests it.
     pub async fn perform(
         &self,
         component: &'static str,
@@ -90,7 +92,7 @@ impl Apply {
         applied
     }
 
-    /// One line for each action: what was done to what by whom, why, and what became of it.
+    /// Logs one line for each action: component, object, action, reason and outcome.
     pub(crate) fn log(
         &self,
         component: &'static str,
@@ -111,7 +113,7 @@ impl Apply {
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         if !target.guards(action) {
-            tracing::error!(object = %target.name, action = action.name, "not sent: no resourceVersion guards it");
+            tracing::error!(object = %target.name, action = action.name, "not sent: the action has no resourceVersion to test");
             return Applied::Stale;
         }
         let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
@@ -123,8 +125,9 @@ impl Apply {
         self.in_turn(turn, write).await
     }
 
-    /// Writes in turn, unless this is a dry run or another replica leads. Waits no longer than until the deadline: what is too old by
-    /// then has to be decided again, and that need not wait for the writes in front of it.
+    /// Writes in turn, unless this is a dry run or another replica leads. Waits no longer than
+    /// until the deadline: what is too old by then has to be decided again, and that need not wait
+    /// for the writes in front of it.
     pub(crate) async fn in_turn(
         &self,
         turn: Turn<'_>,
@@ -138,7 +141,7 @@ impl Apply {
             Some(deadline) => timeout_at(deadline, permit).await.ok(),
             None => Some(permit.await),
         };
-        // Both are asked after waiting for the permit, as late as can be.
+        // Both are checked after waiting for the permit, as late as possible.
         if permit.is_none() || turn.is_too_late() {
             return Applied::Stale;
         }
@@ -169,7 +172,8 @@ impl Apply {
         }
     }
 
-    /// A refusal is the user's to know: missing rights, a policy, an admission webhook. So is an outage, for some actions.
+    /// Reports a refusal to users: missing rights, a policy, an admission webhook. For some
+    /// actions, also an outage.
     async fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
         let kube::Error::Api(status) = error else {
             return;
@@ -183,8 +187,9 @@ impl Apply {
         }
     }
 
-    /// Tells users about an object, where this replica leads and this is no dry run; beside the caller, who must not wait for an API
-    /// server that takes writes but no events. Calls `otherwise` if nobody was told.
+    /// Publishes an Event about an object if this replica leads and this is not a dry run. Does so
+    /// in a task, because the caller must not wait for an API server that accepts writes but no
+    /// Events. Calls `otherwise` if no Event was published.
     pub fn announce(
         self: &Arc<Self>,
         regarding: Regarding,
@@ -193,7 +198,7 @@ impl Apply {
     ) {
         let Regarding { kind, name, uid } = &regarding;
         let (reason, note) = (announcement.reason, &announcement.note);
-        tracing::info!(kind = kind.plural(), object = %name, reason, note, "told");
+        tracing::info!(kind = kind.plural(), object = %name, reason, note, "event published");
         let regarded = Target::new(*kind, name, uid).reference();
         self.publish(regarded, announcement, otherwise);
     }
@@ -211,8 +216,8 @@ impl Apply {
                 return;
             }
             let publish = apply.events.publish(&regarded, &announcement);
-            let told = apply.leadership.holds() && publish.await;
-            if !told {
+            let published = apply.leadership.holds() && publish.await;
+            if !published {
                 otherwise();
             }
         });

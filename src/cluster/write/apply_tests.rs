@@ -14,7 +14,8 @@ use tokio::{
 
 const CALL: Duration = Duration::from_millis(100);
 
-/// An API server that takes every write, each after [`CALL`], and the paths and bodies that it was sent.
+/// An API server that takes every write, each after [`CALL`], and the paths and bodies that it was
+/// sent.
 struct Server {
     apply: Apply,
     sent: Arc<Mutex<Vec<String>>>,
@@ -69,7 +70,8 @@ impl Server {
         Some((place, sent[place].clone()))
     }
 
-    /// A hundred removals of a finalizer, which take ten seconds one after another, and what waits behind them.
+    /// A hundred removals of a finalizer, which take ten seconds one after another, and what waits
+    /// behind them.
     async fn behind_bulk<T>(&self, waiting: impl Future<Output = T>) -> T {
         let bulk = (0..100).map(|index| {
             let claim = format!("bulk{index}");
@@ -111,11 +113,11 @@ fn release() -> Action {
 }
 
 #[tokio::test]
-async fn a_refusal_says_who_asks_again() {
+async fn a_refusal_says_what_happens_next() {
     let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
     let status: Status = serde_json::from_value(status).expect("a status");
     let note = |action| refusal(&action, &status).note;
-    let again = "The API server refused it, and will be asked again: no";
+    let again = "The API server refused it, and the write is retried: no";
     assert_eq!(note(Action::delete(proof())), again);
     let by_hand = OnRefusal {
         next: "so run the command again",

@@ -1,4 +1,4 @@
-//! New objects: the other thing that the only writer does.
+//! Creation of objects by the only writer.
 
 use super::action::Target;
 use super::applied::Applied;
@@ -27,9 +27,11 @@ pub struct Creation<'a> {
 /// What waits for the object.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
-    /// A reconciler: the leader alone creates objects in the background, in turn with other writes that a pod waits for.
+    /// A reconciler: the leader alone creates objects in the background, in turn with other writes
+    /// that a pod waits for.
     Reconciler,
-    /// An admission review, until then: every replica answers reviews, and no review waits for writes of the background.
+    /// An admission review, until then: every replica answers reviews, and no review waits for
+    /// writes of the background.
     Review(Instant),
 }
 
@@ -38,9 +40,9 @@ const ACTION: &str = "Create";
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
-    /// Creates it, or not, and says so. [`Applied::Stale`] means that something of that name exists, or, in the
-    /// background, that it is to be tried again. What the API server refuses is the
-    /// caller's to tell users, on the object that wants it.
+    /// Creates the object, and returns the outcome. [`Applied::Stale`] means that an object of
+    /// that name exists, or, in the background, that the caller should retry. The caller reports a
+    /// refusal by the API server to users, on the object that requested the creation.
     pub async fn create(
         &self,
         component: &'static str,
@@ -100,7 +102,8 @@ impl Apply {
     }
 }
 
-/// Nothing of that name exists: two requests disagreed about something else, as about what is left of a quota.
+/// Nothing of that name exists: two requests disagreed about something else, as about what is left
+/// of a quota.
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists")
 }

@@ -1,4 +1,4 @@
-//! Objects of kinds that no rule knows, deleted: the third thing that the only writer does.
+//! Deletion of objects of kinds without a rule, by the only writer.
 
 use super::applied::Applied;
 use super::applied::judge;

@@ -1,4 +1,5 @@
-//! What users were told of already: once for each cause, not once for each look.
+//! Remembers which Events were published, so that each cause is reported once, not at each
+//! evaluation.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,12 +36,12 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
         news
     }
 
-    /// The object is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, name: &K) {
         self.lock().remove(name);
     }
 
-    /// Forgets all others: they went while nobody looked.
+    /// Forgets all other objects: they were deleted while this replica did not watch them.
     pub fn retain(&self, there: impl Fn(&K) -> bool) {
         self.lock().retain(|name, _| there(name));
     }
@@ -55,23 +56,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_news_once_for_as_long_as_it_holds() {
-        let told: EventDeduplicator<&str, &str> = EventDeduplicator::default();
+    fn a_cause_is_reported_once_while_it_holds() {
+        let events: EventDeduplicator<&str, &str> = EventDeduplicator::default();
         let causes = |causes: &[&'static str]| causes.iter().copied().collect::<HashSet<_>>();
-        assert_eq!(told.news(&"web", "1", causes(&["a"])), causes(&["a"]));
-        assert_eq!(told.news(&"web", "1", causes(&["a", "b"])), causes(&["b"]));
-        assert_eq!(told.news(&"web", "1", causes(&["b"])), causes(&[]));
+        assert_eq!(events.news(&"web", "1", causes(&["a"])), causes(&["a"]));
         assert_eq!(
-            told.news(&"web", "1", causes(&["a"])),
+            events.news(&"web", "1", causes(&["a", "b"])),
+            causes(&["b"])
+        );
+        assert_eq!(events.news(&"web", "1", causes(&["b"])), causes(&[]));
+        assert_eq!(
+            events.news(&"web", "1", causes(&["a"])),
             causes(&["a"]),
             "it had ended"
         );
         assert_eq!(
-            told.news(&"web", "2", causes(&["a"])),
+            events.news(&"web", "2", causes(&["a"])),
             causes(&["a"]),
             "another object"
         );
-        told.forget(&"web");
-        assert!(told.lock().is_empty());
+        events.forget(&"web");
+        assert!(events.lock().is_empty());
     }
 }

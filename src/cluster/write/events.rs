@@ -1,4 +1,4 @@
-//! Events: what users are told about an object.
+//! Publishes Events about objects.
 
 use crate::cluster::api::within;
 use crate::objects::{Kind, ObjectName};
@@ -10,11 +10,12 @@ use kube::{
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// An Event is worth no longer wait.
+/// Timeout of an Event write.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
-/// The API server takes no longer note.
+/// Maximum length of a note that the API server accepts.
 const NOTE_LIMIT: usize = 1000;
-/// A thousand objects that are told of at once must not crowd out the writes.
+/// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
+/// writes.
 const IN_FLIGHT: usize = 8;
 
 /// Something that users should know about an object.
@@ -24,7 +25,7 @@ pub struct Announcement {
     pub reason: &'static str,
     /// What was done or tried, PascalCase; the reason itself where it was nothing.
     pub action: &'static str,
-    /// Something is not as it should be.
+    /// Whether the Event has the type Warning.
     pub warning: bool,
     /// One or two sentences.
     pub note: String,
@@ -43,7 +44,7 @@ pub struct Regarding {
     pub uid: Box<str>,
 }
 
-/// Publishes events under our name.
+/// Publishes Events with Volume Warden as the reporting controller.
 pub(crate) struct Events {
     client: Client,
     reporter: Reporter,
@@ -66,8 +67,8 @@ impl Events {
         }
     }
 
-    /// For what is told once for each cause: an event of its own, whatever was told before.
-    /// Returns whether it was published.
+    /// Publishes a separate Event, for what is reported once per cause, regardless of earlier
+    /// Events. Returns whether it was published.
     pub(crate) async fn publish(
         &self,
         regarding: &ObjectReference,
@@ -77,7 +78,7 @@ impl Events {
         self.publish_by(&recorder, regarding, announcement).await
     }
 
-    /// For what is told at every try: counted.
+    /// Publishes or counts up an Event, for what is reported at every attempt.
     pub(crate) async fn count(&self, regarding: &ObjectReference, announcement: &Announcement) {
         self.publish_by(&self.recorder, regarding, announcement)
             .await;

@@ -1,7 +1,7 @@
 //! Permits that are shared fairly between namespaces.
 //!
-//! tokio's semaphore serves its waiters in the order in which they asked, so one namespace with thousands of waiting writes delays
-//! every other namespace until all of them are done.
+//! tokio's semaphore serves its waiters in the order in which they asked, so one namespace with
+//! thousands of waiting writes delays every other namespace until all of them are done.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,8 +9,8 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// A fixed number of permits. While some callers wait, each freed permit is given to the next namespace in turn; within a namespace
-/// the caller that asked first is served first.
+/// A fixed number of permits. While some callers wait, each freed permit is given to the next
+/// namespace in turn; within a namespace the caller that asked first is served first.
 pub(crate) struct FairSemaphore {
     state: Mutex<State>,
 }
@@ -18,7 +18,8 @@ pub(crate) struct FairSemaphore {
 struct State {
     /// Permits that nothing waits for.
     free: usize,
-    /// Namespaces with waiting callers, the next to be served first. The same as the keys of `waiting`.
+    /// Namespaces with waiting callers, the next to be served first. The same as the keys of
+    /// `waiting`.
     turns: VecDeque<Arc<str>>,
     waiting: HashMap<Arc<str>, VecDeque<Waiter>>,
 }
@@ -144,7 +145,8 @@ mod tests {
         name.into()
     }
 
-    /// The order in which `callers` get their permits, asked for in the order given, each held for one write.
+    /// The order in which `callers` get their permits, asked for in the order given, each held for
+    /// one write.
     async fn order(semaphore: &Arc<FairSemaphore>, callers: &[&str]) -> String {
         let served = Mutex::new(Vec::new());
         let calls = callers.iter().map(|caller| {

@@ -1,4 +1,5 @@
-//! Lanes of the writer: each has its own permits, so that bulk work never delays a write that saves data.
+//! Lanes of the writer: each has its own permits, so that bulk work never delays a write that
+//! saves data.
 
 use super::fair_semaphore::FairSemaphore;
 use super::fair_semaphore::Permit;
@@ -7,17 +8,20 @@ use std::sync::Arc;
 /// How urgent a write is, and with which others it shares permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Writes that keep data: owner references and marks removed, finalizers added. The garbage collector does not wait for them.
+    /// Writes that keep data: owner references and marks removed, finalizers added. The garbage
+    /// collector does not wait for them.
     Safety,
     /// Owner references and marks added, objects created: a pod waits for them.
     Ownership,
     /// Volumes labelled and released.
     Release,
-    /// Writes that come in thousands and that nothing waits for: finalizers removed, objects deleted.
+    /// Writes that occur in thousands and that nothing waits for: finalizers removed, objects
+    /// deleted.
     Bulk,
 }
 
-/// Permits of each lane but [`Lane::Bulk`]. These writes are few: one for each claim that is scaled, created or released.
+/// Permits of each lane but [`Lane::Bulk`]. These writes are few: one for each claim that is
+/// scaled, created or released.
 const SMALL: usize = 16;
 
 /// The permits of all lanes.
@@ -29,7 +33,8 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// `bulk` permits for [`Lane::Bulk`], and as many but at most [`SMALL`] for each of the others.
+    /// `bulk` permits for [`Lane::Bulk`], and as many but at most [`SMALL`] for each of the
+    /// others.
     pub(crate) fn new(bulk: usize) -> Self {
         let small = || FairSemaphore::new(bulk.min(SMALL));
         Self {
@@ -40,7 +45,8 @@ impl Lanes {
         }
     }
 
-    /// Waits for a permit of the lane, in turn with other namespaces. Objects without a namespace share an empty one.
+    /// Waits for a permit of the lane, in turn with other namespaces. Objects without a namespace
+    /// share an empty one.
     pub(crate) async fn permit(&self, lane: Lane, namespace: &Arc<str>) -> Permit {
         let permits = match lane {
             Lane::Safety => &self.safety,

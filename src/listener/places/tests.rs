@@ -58,7 +58,7 @@ fn trusted_addresses_keep_their_places_against_any_number_of_others() {
     assert_eq!(evicted(&trusted), [0; 0]);
     let left = others.iter().filter(|place| !place.evicted.is_cancelled());
     assert_eq!(left.count(), CAPACITY - trusted.len());
-    // Nobody else is there to lose one.
+    // There is no other connection to close.
     drop(others);
     let more: Vec<_> = (0..CAPACITY).map(|_| admit(&places, "10.0.0.1")).collect();
     assert_eq!((evicted(&trusted), evicted(&more)), (vec![0, 1], vec![]));

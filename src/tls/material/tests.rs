@@ -70,9 +70,10 @@ fn a_new_ca_is_published_before_it_signs_and_the_old_one_after() {
     assert_eq!(late.trusted(), next.certificate, "the old one has expired");
 }
 
-/// A replica that is one renewal late is trusted, and so is one that is early, at every moment of three years.
+/// A replica that is one renewal late is trusted, and so is one that is early, at every moment of
+/// three years.
 #[test]
-fn before_and_after_each_step_everybody_is_trusted() {
+fn every_replica_is_trusted_before_and_after_each_step() {
     let (mut before, mut authorities) = (generate(), 1);
     for hours in (0..3 * 365 * 24).step_by(24) {
         let seconds = hours * 3600;
@@ -90,7 +91,7 @@ fn before_and_after_each_step_everybody_is_trusted() {
     assert_eq!(authorities, 5, "one every 243 days");
 }
 
-/// A machine was suspended, or somebody set its clock.
+/// A machine was suspended, or its clock was set.
 #[test]
 fn after_a_jump_everything_is_valid_again_at_once() {
     for days in [100, 400, 4000, -5] {
@@ -130,14 +131,14 @@ fn the_next_step_is_known() {
 /// A replica that starts without the Secret while others serve does not take their trust away.
 #[test]
 fn what_was_published_stays_trusted() {
-    let (theirs, now) = (generate(), scene(0));
-    let bundle = theirs.trusted();
+    let (foreign, now) = (generate(), scene(0));
+    let bundle = foreign.trusted();
     let published = format!("# a remark\n{}", bundle.trim_end());
-    let ours = Material::generate(&published, now).expect("generates");
-    for pair in [&theirs.pair, &ours.pair] {
-        assert!(is_trusted(pair, &ours.trusted(), 0));
+    let own = Material::generate(&published, now).expect("generates");
+    for pair in [&foreign.pair, &own.pair] {
+        assert!(is_trusted(pair, &own.trusted(), 0));
     }
-    assert!(!is_trusted(&ours.pair, &bundle, 0));
+    assert!(!is_trusted(&own.pair, &bundle, 0));
     let junk = Material::generate("junk", now).expect("generates");
     assert_eq!(junk.trusted(), junk.authority.certificate);
 }

@@ -77,7 +77,7 @@ async fn a_swapped_mount_is_followed_and_a_mismatched_pair_is_not() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_told_by_name() {
+async fn a_missing_file_is_reported_by_name() {
     let files = Mounted {
         certificate: "/nowhere/tls.crt".into(),
         key: "/nowhere/tls.key".into(),
@@ -90,7 +90,7 @@ async fn a_missing_file_is_told_by_name() {
     assert!(format!("{error:#}").contains("/nowhere/tls.crt"));
 }
 
-/// Between the start, which reads it, and the first look after it.
+/// A change between the read at the start and the first check for changes.
 #[tokio::test(start_paused = true)]
 async fn a_swap_right_after_the_start_is_followed() {
     let root = tempfile::tempdir().expect("directory");
@@ -124,7 +124,7 @@ async fn looks(api: &Fake, seconds: u64) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_never_well_is_looked_at_less_and_less() {
+async fn a_permanent_mismatch_is_checked_less_and_less_often() {
     crate::tls::install_crypto();
     let looks = looks(&Fake::default(), 600).await;
     assert!((15..=25).contains(&looks), "{looks} looks in ten minutes");

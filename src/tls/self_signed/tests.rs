@@ -51,7 +51,8 @@ async fn without_the_right_to_secrets_it_asks_less_and_less() {
     assert!((15..=25).contains(&asked), "{asked} times in ten minutes");
 }
 
-/// The next step of a rotation waits for a caBundle that stays. Nobody is to fight for it.
+/// The next step of a rotation waits for a stable caBundle. The replica does not overwrite it
+/// repeatedly.
 #[tokio::test(start_paused = true)]
 async fn a_cabundle_that_is_reverted_in_a_rotation_is_written_less_and_less() {
     let api = Fake::default();

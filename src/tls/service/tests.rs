@@ -44,15 +44,15 @@ fn distrusting(metrics: &Metrics) -> String {
 #[test]
 fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
     crate::tls::install_crypto();
-    let (ours, foreign, metrics) = (authority(), authority(), Metrics::new());
-    let service = serving(&ours, &metrics);
+    let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
+    let service = serving(&own, &metrics);
     assert!(!service.missing().is_empty(), "nothing is read yet");
     let (good, bad) = (
-        found("good", &ours.certificate),
+        found("good", &own.certificate),
         found("bad", &foreign.certificate),
     );
     for wrong in [bad, found("empty", "")] {
-        assert!(!service.judge(&[found("good", &ours.certificate), wrong]));
+        assert!(!service.judge(&[found("good", &own.certificate), wrong]));
         assert_eq!(service.missing(), Vec::<String>::new());
         assert_eq!(distrusting(&metrics), "2");
     }
@@ -61,10 +61,10 @@ fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
 }
 
 #[test]
-fn a_certificate_that_nobody_trusts_is_not_ready() {
+fn a_certificate_that_no_webhook_trusts_is_not_ready() {
     crate::tls::install_crypto();
-    let (ours, foreign, metrics) = (authority(), authority(), Metrics::new());
-    let service = serving(&ours, &metrics);
+    let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
+    let service = serving(&own, &metrics);
     assert!(!service.judge(&[found("bad", &foreign.certificate), found("empty", "")]));
     let missing = service.missing();
     assert_eq!(missing.len(), 4, "{missing:?}");

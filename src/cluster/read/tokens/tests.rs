@@ -39,7 +39,7 @@ fn answer(body: &Value) -> Value {
             answer["status"] = json!({"error": "invalid bearer token"});
             return answer;
         };
-        if name == "nobody-answers" {
+        if name == "no-answer" {
             return Value::Null;
         }
         let user = json!({"username": name, "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}});
@@ -58,7 +58,7 @@ async fn the_api_server_judges() {
         ("token-of-prometheus", Judgement::Allowed),
         ("token-of-tenant", Judgement::Forbidden),
         ("junk", Judgement::Unauthenticated),
-        ("token-of-nobody-answers", Judgement::Unavailable),
+        ("token-of-no-answer", Judgement::Unavailable),
     ] {
         assert_eq!(tokens.judge(token.into()).await, expected, "{token}");
     }
@@ -78,7 +78,7 @@ async fn judgements_are_remembered_for_a_while() {
         ("token-of-prometheus", ALLOWED_FOR, 2),
         ("token-of-tenant", REFUSED_FOR, 2),
         ("junk", REFUSED_FOR, 1),
-        ("token-of-nobody-answers", Duration::ZERO, 1),
+        ("token-of-no-answer", Duration::ZERO, 1),
     ] {
         let before = fake.calls();
         let first = tokens.judge(token.into()).await;
@@ -93,10 +93,10 @@ async fn judgements_are_remembered_for_a_while() {
     }
 }
 
-/// Those that are not allowed cause few calls, and make nobody else be forgotten. One that does not
-/// wait for the answer causes no more.
+/// Tokens that are not allowed cause few calls, and evict no other token. A caller that does not
+/// wait for the answer causes no further call.
 #[tokio::test(start_paused = true)]
-async fn strangers_have_few_questions_asked() {
+async fn invalid_tokens_cause_few_calls() {
     let fake = Fake::default();
     let tokens = fake.tokens();
     let allowed = "token-of-prometheus".to_owned();
