@@ -3,9 +3,9 @@
 mod authorize;
 mod faults;
 mod options;
+pub mod outage_fixture;
 pub mod posted;
 mod refused;
-pub mod outage_fixture;
 mod warnings;
 
 use super::support::{
@@ -57,7 +57,9 @@ async fn pods_of_one_template_share_their_claim() -> Result<()> {
     let (owner, other) = (pods[owner].name_any(), pods[1 - owner].name_any());
     let owned = format!("owned by Pod \"{owner}\"");
     askers.has_event(&other, "ClaimShared", &owned).await?;
-    askers.has_event(&owner, "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event(&owner, "PVCProvisioned", "\"data\"")
+        .await?;
     askers.settled().await?;
     for pod in [owner, other] {
         assert_eq!(askers.pod_events(&pod).await?.len(), 1, "{pod}");

@@ -27,7 +27,9 @@ async fn a_pod_with_an_invalid_template_does_not_block_others() -> Result<()> {
     let askers = &patient.askers;
     let _warden = patient.start().await?;
     askers.ask("broken", "data", template(BROKEN)).await?;
-    askers.has_event("broken", "ErrInvalidPVC", "line 1").await?;
+    askers
+        .has_event("broken", "ErrInvalidPVC", "line 1")
+        .await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
     askers.has_event("pod", "PVCProvisioned", "data").await?;

@@ -116,7 +116,9 @@ async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
         .await?;
     let new = askers.belongs("data", &pod).await?;
     ensure!(new.uid() != old.uid(), "{new:?}");
-    askers.has_event("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     assert_eq!(
         (askers.pod_events("pod").await?.len(), patient.posts()),
         (2, posts + 1)
@@ -150,7 +152,9 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     let quota = Quota::new(askers, json!({"persistentvolumeclaims": "1"})).await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.has_event("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     let answers = || {
         let mut codes = askers.creations()?;
         // The quota's usage update may cause a conflict, after which Volume Warden retries at once.

@@ -2,7 +2,7 @@
 //! delivered.
 
 use super::{
-    admission::{posted::asked_for, outage_fixture::OutageFixture},
+    admission::{outage_fixture::OutageFixture, posted::asked_for},
     patient::{Patient, watch_of},
     support::{Askers, MARK, awaiting},
 };

@@ -38,10 +38,7 @@ async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
     let spared = [
         ("labelled", json!({"metadata": {"labels": {LABEL: ID}}})),
         ("unlabelled", changed(json!({"labels": null}))),
-        (
-            "foreign",
-            changed(json!({"labels": {LABEL: "another-id"}})),
-        ),
+        ("foreign", changed(json!({"labels": {LABEL: "another-id"}}))),
         ("owned", changed(json!({"ownerReferences": [owner]}))),
         ("timeless", marked("some day")),
         ("restored", marked(LONG_AGO)),

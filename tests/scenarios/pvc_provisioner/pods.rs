@@ -50,7 +50,10 @@ async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
     askers.settled().await?;
     let events = askers.space.events.list(&ListParams::default()).await?;
     let mut events = events.iter().filter(|event| is_from_volume_warden(event));
-    ensure!(events.all(is_of_canary), "Events on other pods than the canaries");
+    ensure!(
+        events.all(is_of_canary),
+        "Events on other pods than the canaries"
+    );
     ensure!(askers.claims().await?.is_empty());
     assert_eq!(patient.posts(), 2, "the canaries'");
     askers
@@ -76,7 +79,10 @@ async fn pods_from_before_are_served_once() -> Result<()> {
         let events = askers.space.events_with("PVCProvisioned").await?;
         anyhow::Ok(events.len())
     };
-    eventually("all have Events", async || anyhow::Ok(published().await? == PODS)).await?;
+    eventually("all have Events", async || {
+        anyhow::Ok(published().await? == PODS)
+    })
+    .await?;
     assert_eq!(patient.posts(), PODS);
     askers.settled().await?;
     first.stop().await?;
@@ -109,7 +115,9 @@ async fn one_pod_among_many_costs_four_calls() -> Result<()> {
     let calls = calls(&patient);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.has_event("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     let now = self::calls(&patient);
     ensure!(now.len() == calls.len() + 4, "{:?}", &now[calls.len()..]);
     // The 300 others caused no reads or writes: the earlier calls were for the canary.

@@ -132,7 +132,9 @@ async fn a_failed_request_is_retried_soon() -> Result<()> {
     let failing = patient.between.add(failing);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.has_event("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     assert_eq!((failing.taken(), patient.posts()), (2, 3));
     let message = askers
         .has_event("pod", "ErrPVCProvisionFailed", "not now")
@@ -177,7 +179,9 @@ async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
     let broken = askers
         .ask("broken", "other", annotations(&[("data.pvc", Some("}"))]))
         .await?;
-    askers.has_event("broken", "ErrInvalidPVC", "line 1").await?;
+    askers
+        .has_event("broken", "ErrInvalidPVC", "line 1")
+        .await?;
     for round in ["first", "second"] {
         // Of its status nothing is asked for.
         let condition = json!({"type": "Round", "status": "False", "message": round});

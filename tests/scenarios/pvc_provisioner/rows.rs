@@ -19,7 +19,12 @@ struct Row {
     events: Vec<ExpectedEvent>,
 }
 
-fn row(case: &'static str, changes: Value, made: &'static [&'static str], events: &[ExpectedEvent]) -> Row {
+fn row(
+    case: &'static str,
+    changes: Value,
+    made: &'static [&'static str],
+    events: &[ExpectedEvent],
+) -> Row {
     let events = events.to_vec();
     Row {
         case,

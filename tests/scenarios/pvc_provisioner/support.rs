@@ -180,7 +180,10 @@ impl Askers {
             .await?;
         let mut published = Vec::new();
         for event in events.items.into_iter().filter(is_from_volume_warden) {
-            ensure!(event.series.is_none(), "published more than once: {event:?}");
+            ensure!(
+                event.series.is_none(),
+                "published more than once: {event:?}"
+            );
             let message = event.message.unwrap_or_default();
             published.push((event.reason.unwrap_or_default(), message));
         }

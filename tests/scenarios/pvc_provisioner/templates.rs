@@ -98,7 +98,9 @@ async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
         ("misspelt", "spec.storageclassName", "line 5, column 3"),
         ("nested", "spec.resources.request", "line 6, column 15"),
     ] {
-        let message = askers.has_event(pod, "ErrPVCProvisionFailed", place).await?;
+        let message = askers
+            .has_event(pod, "ErrPVCProvisionFailed", place)
+            .await?;
         let judged = format!("strict decoding error: unknown field \"{field}\"");
         assert!(message.contains(&judged), "{message}");
     }

@@ -1,8 +1,8 @@
 //! `--authorize-requester=pod-creator`: only pods of users who may create claims get claims.
 
 use super::{
-    posted::{Posted, post_as, reviewed},
     outage_fixture::OutageFixture,
+    posted::{Posted, post_as, reviewed},
 };
 use crate::{
     pvc_provisioner::support::{Askers, asking},

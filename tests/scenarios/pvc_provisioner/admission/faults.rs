@@ -1,8 +1,8 @@
 //! Failures while pods are created. The pod is created nevertheless and eventually has its claim.
 
 use super::{
-    posted::{asked_for, heard, post, too_late},
     outage_fixture::OutageFixture,
+    posted::{asked_for, heard, post, too_late},
 };
 use crate::pvc_provisioner::{
     patient::{claim_posts, claim_write},

@@ -1,8 +1,8 @@
 //! Command line options.
 
 use super::{
-    posted::{asked, post},
     outage_fixture::OutageFixture,
+    posted::{asked, post},
 };
 use crate::{
     pvc_provisioner::support::{annotations, asking},

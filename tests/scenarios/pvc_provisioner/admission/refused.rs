@@ -1,8 +1,8 @@
 //! Pods that are refused by another check.
 
 use super::{
-    posted::{Posted, asked, asked_for, post},
     outage_fixture::OutageFixture,
+    posted::{Posted, asked, asked_for, post},
 };
 use crate::{
     pvc_provisioner::{
