@@ -1,6 +1,6 @@
 //! Intended differences between Volume Warden and the in-tree controllers, each with its reason. A
-//! test fails if a difference is lost: here for claims and volumes, in [`super::retention`] for the
-//! claims of StatefulSets.
+//! test fails if a difference is lost: here for claims and volumes, in [`super::retention`] for
+//! the claims of StatefulSets.
 
 use super::{
     FOREIGN, ephemeral, free, of_disk, on_node,

@@ -1,6 +1,6 @@
 //! Each scenario runs on unmodified Kubernetes and on a cluster where Volume Warden replaces the
-//! built-in protection. At each checkpoint both clusters must look the same. Intended differences are
-//! in [`differences`].
+//! built-in protection. At each checkpoint both clusters must look the same. Intended differences
+//! are in [`differences`].
 
 mod differences;
 mod manifests;

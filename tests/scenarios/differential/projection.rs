@@ -1,8 +1,8 @@
 //! The part of a scenario's objects that is comparable between two clusters: no uids, no times.
 //!
 //! Labels and annotations are not included. Only Volume Warden writes the mark
-//! `volume-warden.dev/scaled-with`: in-tree needs none, because it deletes only claims whose pod it
-//! has seen.
+//! `volume-warden.dev/scaled-with`: in-tree needs none, because it deletes only claims whose pod
+//! it has seen.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{ResourceExt, api::DynamicObject};

@@ -1,4 +1,5 @@
-//! One of the two clusters of a scenario and the operations on it. [`super::snapshot`] reads its state.
+//! One of the two clusters of a scenario and the operations on it. [`super::snapshot`] reads its
+//! state.
 
 use super::{
     manifests::{NAMESPACE, manifest, set},

@@ -15,8 +15,8 @@ use std::{collections::BTreeSet, pin::pin, sync::PoisonError};
 use tokio::try_join;
 use volume_warden_controlplane::Call;
 
-/// Volume Warden refuses this user's claims once their set is deleted. A scenario may or may not hit
-/// this race.
+/// Volume Warden refuses this user's claims once their set is deleted. A scenario may or may not
+/// hit this race.
 const SET_CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
 
 /// All objects of a scenario.

@@ -42,8 +42,8 @@ async fn the_claim_is_there_when_the_pod_is() -> Result<()> {
     Ok(())
 }
 
-/// A workload's pods share the claim that their template names: one pod owns it, the other one gets
-/// an Event.
+/// A workload's pods share the claim that their template names: one pod owns it, the other one
+/// gets an Event.
 #[tokio::test]
 async fn pods_of_one_template_share_their_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "twins").await?;

@@ -10,8 +10,8 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// DP-17: existing claims without an owner or of another pod are used unchanged, and an Event names
-/// the owner.
+/// DP-17: existing claims without an owner or of another pod are used unchanged, and an Event
+/// names the owner.
 #[tokio::test]
 async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     let patient = Patient::new("shared").await?;
@@ -85,7 +85,8 @@ async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()>
         .await?;
     askers.settled().await?;
     let mut events = askers.pod_events("pod").await?;
-    // On a busy machine the held POST may have timed out before the other client created the claim.
+    // On a busy machine the held POST may have timed out before the other client created the
+    // claim.
     events.retain(|(_, message)| !message.contains("the API server did not answer"));
     assert_eq!(events.len(), 1, "{events:?}");
     let mut codes = askers.creations()?;
@@ -157,7 +158,8 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
         .await?;
     let answers = || {
         let mut codes = askers.creations()?;
-        // The quota's usage update may cause a conflict, after which Volume Warden retries at once.
+        // The quota's usage update may cause a conflict, after which Volume Warden retries at
+        // once.
         codes.retain(|code| *code != 409);
         anyhow::Ok(codes)
     };

@@ -1,5 +1,5 @@
-//! Volume Warden is killed before or after any of its writes: every pod eventually has its claim, and
-//! no claim waits for a pod.
+//! Volume Warden is killed before or after any of its writes: every pod eventually has its claim,
+//! and no claim waits for a pod.
 
 use super::patient::{Patient, claim_posts, claim_write};
 use super::support::{MARK, awaiting};
@@ -46,7 +46,8 @@ async fn killed_while_claims_are_made() -> Result<()> {
         Rule::hold,
     ];
     let mut pods = Vec::new();
-    // Claims are made several at a time, so each process gets a pod that the ones before have not seen.
+    // Claims are made several at a time, so each process gets a pod that the ones before have not
+    // seen.
     for (name, at) in names.iter().zip(kills) {
         pods.push(askers.ask(name, name, json!({})).await?);
         dies(&patient, at(claim_posts())).await?;

@@ -1,5 +1,5 @@
-//! A Volume Warden per test, behind an interposer. No webhooks are served: the reconciler creates all
-//! claims.
+//! A Volume Warden per test, behind an interposer. No webhooks are served: the reconciler creates
+//! all claims.
 
 use super::support::Askers;
 use crate::support::{BINARY, bare};

@@ -52,8 +52,8 @@ impl Quota {
         self.is_heeded(false).await
     }
 
-    /// Waits until the API server, which learns of quotas by a watch of its own, refuses or accepts a
-    /// Secret. None is stored.
+    /// Waits until the API server, which learns of quotas by a watch of its own, refuses or
+    /// accepts a Secret. None is stored.
     async fn is_heeded(&self, heeded: bool) -> Result<()> {
         let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "probe"}}))?;
         eventually("the API server applies the quota", async || {

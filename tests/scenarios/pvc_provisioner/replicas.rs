@@ -6,8 +6,8 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::{Interposer, eventually};
 
-/// DP-31: the leader is killed during the creation of a claim, its successor stops gracefully; each
-/// time another replica continues, and no claim is created twice.
+/// DP-31: the leader is killed during the creation of a claim, its successor stops gracefully;
+/// each time another replica continues, and no claim is created twice.
 #[tokio::test]
 async fn another_replica_continues() -> Result<()> {
     let patient = Patient::new("replicas").await?;

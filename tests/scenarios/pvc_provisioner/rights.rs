@@ -12,8 +12,8 @@ use serde_json::json;
 use std::path::Path;
 use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder, eventually};
 
-/// A namespace with an account that has the permissions of pvc-provisioner's shipped ClusterRole only
-/// in that namespace.
+/// A namespace with an account that has the permissions of pvc-provisioner's shipped ClusterRole
+/// only in that namespace.
 struct Confined {
     askers: Askers,
     between: Interposer,
@@ -43,8 +43,8 @@ impl Confined {
         Ok(confined)
     }
 
-    /// Waits until the account may hold its Lease. The API server learns of bindings in order, by a
-    /// watch of its own, and this one was created last.
+    /// Waits until the account may hold its Lease. The API server learns of bindings in order, by
+    /// a watch of its own, and this one was created last.
     async fn may_hold_its_lease(&self) -> Result<()> {
         let account = format!("--as=system:serviceaccount:{}", self.account());
         let right = "leases.coordination.k8s.io";
@@ -137,7 +137,8 @@ async fn permissions_in_one_namespace_suffice() -> Result<()> {
     let inside = format!("/namespaces/{namespace}/");
     let mut asked = confined.between.requests();
     asked.retain(|seen| !seen.path.contains(&inside));
-    // Webhook configurations have no namespace. Volume Warden works without permission to read them.
+    // Webhook configurations have no namespace. Volume Warden works without permission to read
+    // them.
     asked.retain(|seen| !seen.path.contains("/volume-warden-pvc-provisioner"));
     ensure!(asked.is_empty(), "{asked:?}");
     let account = format!("system:serviceaccount:{}", confined.account());

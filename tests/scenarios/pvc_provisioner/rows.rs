@@ -136,8 +136,8 @@ fn volume(source: Value) -> Value {
     json!({"spec": {"volumes": [volume]}})
 }
 
-/// An ephemeral volume that is never provisioned, because its pod is not scheduled. Kubernetes, not
-/// Volume Warden, creates its claim.
+/// An ephemeral volume that is never provisioned, because its pod is not scheduled. Kubernetes,
+/// not Volume Warden, creates its claim.
 fn ephemeral() -> Value {
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
     json!({"ephemeral": {"volumeClaimTemplate": {"spec": spec}}})

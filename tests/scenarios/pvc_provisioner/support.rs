@@ -228,9 +228,9 @@ impl Askers {
         Ok(creations.map(|call| call.code).collect())
     }
 
-    /// Waits until Volume Warden has processed all earlier changes: a pod created now gets its claim
-    /// and an Event. Creates one claim even if the Event is lost: then the next pod gets another
-    /// Event, from [`Askers::heard`].
+    /// Waits until Volume Warden has processed all earlier changes: a pod created now gets its
+    /// claim and an Event. Creates one claim even if the Event is lost: then the next pod gets
+    /// another Event, from [`Askers::heard`].
     pub async fn settled(&self) -> Result<()> {
         let canary = canary();
         self.ask(&canary, &canary, json!({})).await?;

@@ -10,8 +10,8 @@ fn template(text: &str) -> Value {
     annotations(&[("data.pvc", Some(text))])
 }
 
-/// DP-01, DP-02, DP-14: the claim equals its template, is in the pod's namespace, owned by the pod,
-/// with one event. The template's labels and annotations are kept.
+/// DP-01, DP-02, DP-14: the claim equals its template, is in the pod's namespace, owned by the
+/// pod, with one event. The template's labels and annotations are kept.
 #[tokio::test]
 async fn a_claim_is_created_from_its_template() -> Result<()> {
     let patient = Patient::new("written").await?;
@@ -83,8 +83,8 @@ async fn fields_that_a_template_cannot_set_are_ignored() -> Result<()> {
     Ok(())
 }
 
-/// DP-15, DP-16: an unknown field reaches the API server; an Event has its refusal with the position
-/// in the template. The request is not retried repeatedly.
+/// DP-15, DP-16: an unknown field reaches the API server; an Event has its refusal with the
+/// position in the template. The request is not retried repeatedly.
 #[tokio::test]
 async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
     let patient = Patient::new("unknown-field").await?;

@@ -58,8 +58,8 @@ async fn the_range_of_a_set_begins_at_its_start_ordinal() -> Result<()> {
     Ok(())
 }
 
-/// A claim that a user creates beforehand may have another purpose; the reconciler reads the live set
-/// before it writes.
+/// A claim that a user creates beforehand may have another purpose; the reconciler reads the live
+/// set before it writes.
 #[tokio::test]
 async fn claims_that_people_create_are_not_stamped() -> Result<()> {
     let births = Births::new(guarded().await?, "people").await?;
@@ -85,8 +85,8 @@ async fn claims_that_people_create_are_not_stamped() -> Result<()> {
     Ok(())
 }
 
-/// `a-b-c-1` belongs to the template `a` of the set `b-c`, or to `a-b` of `c`: to the set whose labels
-/// it has, otherwise to none.
+/// `a-b-c-1` belongs to the template `a` of the set `b-c`, or to `a-b` of `c`: to the set whose
+/// labels it has, otherwise to none.
 #[tokio::test]
 async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()> {
     let births = Births::new(guarded().await?, "ambiguous").await?;
@@ -135,8 +135,8 @@ async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()
     Ok(())
 }
 
-/// The StatefulSet controller creates claims from a cached set; a claim of a deleted set would never
-/// get an owner. If the policy retains the claim anyway, it is admitted.
+/// The StatefulSet controller creates claims from a cached set; a claim of a deleted set would
+/// never get an owner. If the policy retains the claim anyway, it is admitted.
 #[tokio::test]
 async fn a_claim_of_a_set_that_is_gone_is_refused() -> Result<()> {
     let births = Births::new(guarded().await?, "gone").await?;
@@ -154,7 +154,8 @@ async fn a_claim_of_a_set_that_is_gone_is_refused() -> Result<()> {
     births.is_born("data-keeps-1", NOTHING).await
 }
 
-/// Deleting a set with `orphan` leaves its claims unchanged, also those that are still being created.
+/// Deleting a set with `orphan` leaves its claims unchanged, also those that are still being
+/// created.
 #[tokio::test]
 async fn a_claim_of_an_orphaning_set_is_neither_stamped_nor_refused() -> Result<()> {
     let births = Births::new(guarded().await?, "orphaned").await?;

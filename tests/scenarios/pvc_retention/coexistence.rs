@@ -1,5 +1,6 @@
-//! Volume Warden together with the retention of kube-controller-manager, which every cluster has: both
-//! agree and reach a steady state, and Volume Warden covers the cases that Kubernetes leaves open.
+//! Volume Warden together with the retention of kube-controller-manager, which every cluster has:
+//! both agree and reach a steady state, and Volume Warden covers the cases that Kubernetes leaves
+//! open.
 
 use super::{
     admission::stamps_are_given,
@@ -25,7 +26,8 @@ use volume_warden_controlplane::{Cluster, Warden, eventually, eventually_within}
 /// Timeout for several attempts, each of which waits several times.
 const REST: Duration = Duration::from_secs(600);
 
-/// An unmodified cluster, and one Volume Warden with only this component, which serves its webhooks.
+/// An unmodified cluster, and one Volume Warden with only this component, which serves its
+/// webhooks.
 async fn together() -> Result<&'static Cluster> {
     static TOGETHER: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
     let start = || async {
@@ -171,8 +173,8 @@ async fn delete_both_ways_and_the_opposite() -> Result<()> {
     story(DELETE_DELETE, RETAIN_RETAIN).await
 }
 
-/// Kubernetes updates the claims of existing pods only: after a policy change it would keep claims to
-/// delete and delete claims to keep.
+/// Kubernetes updates the claims of existing pods only: after a policy change it would keep claims
+/// to delete and delete claims to keep.
 #[tokio::test]
 async fn claims_without_pods_follow_the_policy() -> Result<()> {
     let sets = SetSpace::new(together().await?, "podless").await?;

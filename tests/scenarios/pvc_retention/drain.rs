@@ -32,8 +32,8 @@ fn reports(stdout: &str, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// For all policies; the references of other owners are kept, a second drain has nothing to do, and a
-/// set deleted afterwards leaves its claims.
+/// For all policies; the references of other owners are kept, a second drain has nothing to do,
+/// and a set deleted afterwards leaves its claims.
 #[tokio::test]
 async fn refs_and_marks_are_removed() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("drained").await?;

@@ -1,6 +1,6 @@
-//! Faults between Volume Warden and the API server: rows STS-* marked F that affect Volume Warden. Each
-//! scenario has its own Volume Warden for its own namespace, behind an interposer. No webhooks are
-//! served: all writes are the reconciler's.
+//! Faults between Volume Warden and the API server: rows STS-* marked F that affect Volume Warden.
+//! Each scenario has its own Volume Warden for its own namespace, behind an interposer. No
+//! webhooks are served: all writes are the reconciler's.
 
 mod crashes;
 mod live_reads;
@@ -148,8 +148,8 @@ async fn interposer(cluster: &Cluster) -> Result<Interposer> {
     Interposer::start(cluster, account)
 }
 
-/// Pods that stay Terminating until [`Patient::free`], so that handling a condemned pod does not race
-/// with its deletion.
+/// Pods that stay Terminating until [`Patient::free`], so that handling a condemned pod does not
+/// race with its deletion.
 pub(super) fn held_pods() -> Value {
     json!({"spec": {"template": {"metadata": {"finalizers": ["example.com/hold"]}}}})
 }

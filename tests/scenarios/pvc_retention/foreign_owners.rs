@@ -43,8 +43,8 @@ async fn own(story: &Story, claim: &str, owners: &[(&str, bool)]) -> Result<()> 
     story.sets.space.patch_claim(claim, references).await
 }
 
-/// STS-19: with a foreign controller Volume Warden writes no reference and removes its own. Any other
-/// owner is no obstacle, and keeps the claim for as long as that owner exists.
+/// STS-19: with a foreign controller Volume Warden writes no reference and removes its own. Any
+/// other owner is no obstacle, and keeps the claim for as long as that owner exists.
 #[tokio::test]
 async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
     let story = Story::new(guarded().await?, "foreign").await?;
@@ -67,8 +67,8 @@ async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
     story.run(steps).await
 }
 
-/// STS-32..35: an orphaned pod is adopted, a misnamed one released. The claims follow their ordinals,
-/// also the claim that only the misnamed pod uses; in-tree does not change that one.
+/// STS-32..35: an orphaned pod is adopted, a misnamed one released. The claims follow their
+/// ordinals, also the claim that only the misnamed pod uses; in-tree does not change that one.
 #[tokio::test]
 async fn claims_do_not_depend_on_the_owners_of_pods() -> Result<()> {
     for (policy, two, none) in [

@@ -1,7 +1,7 @@
 //! Sets that are deleted within 100 ms of their creation, before a reconciler can set the owner of
-//! their claims. kube-controller-manager's binder provisions the claims' class at once and writes to
-//! the new claim: the first attempt of the StatefulSet controller to write an owner then fails with a
-//! conflict, and at the second attempt the set is gone.
+//! their claims. kube-controller-manager's binder provisions the claims' class at once and writes
+//! to the new claim: the first attempt of the StatefulSet controller to write an owner then fails
+//! with a conflict, and at the second attempt the set is gone.
 //!
 //! `VOLUME_WARDEN_SOAK=1` creates more of them, and runs the same on unmodified Kubernetes.
 
@@ -120,8 +120,8 @@ impl Nursery {
             anyhow::Ok(())
         })
         .await?;
-        // kube-controller-manager has processed all deletions once it has created the pods of a later
-        // set.
+        // kube-controller-manager has processed all deletions once it has created the pods of a
+        // later set.
         self.space.create("after", 1, RETAIN_RETAIN).await?;
         let gone = eventually("no claim is left", async || {
             anyhow::Ok(self.claims().await?.is_empty())
@@ -143,8 +143,8 @@ impl Nursery {
             .collect())
     }
 
-    /// Waits until the garbage collector deletes an object that loses its owner now: objects that lost
-    /// their owner earlier are deleted by then, too.
+    /// Waits until the garbage collector deletes an object that loses its owner now: objects that
+    /// lost their owner earlier are deleted by then, too.
     async fn garbage_is_collected(&self) -> Result<()> {
         let owner = self
             .create_config(json!({"generateName": "owner-"}))
@@ -201,8 +201,8 @@ pub async fn failed_open(cluster: &Cluster) -> Result<String> {
     Ok(metrics.lines().filter(of_webhook).collect())
 }
 
-/// Whether the Volume Warden that serves the cluster's webhooks could read the set of each new claim of
-/// the namespace in time.
+/// Whether the Volume Warden that serves the cluster's webhooks could read the set of each new
+/// claim of the namespace in time.
 pub fn all_were_read(space: &Space) -> Result<bool> {
     // The log file has the default name.
     let log = std::fs::read(space.cluster.dir().join("warden.log"))?;

@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// A user creates a claim for later from the manifest of one that is in range: with the mark the copy
-/// would be deleted at once.
+/// A user creates a claim for later from the manifest of one that is in range: with the mark the
+/// copy would be deleted at once.
 #[tokio::test]
 async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
     let sets = SetSpace::new(guarded().await?, "copied").await?;

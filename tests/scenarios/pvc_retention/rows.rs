@@ -1,6 +1,6 @@
 //! Rows STS-* of upstream's tables that the stories do not cover: every policy under both pod
-//! management policies, scale-downs that are reversed or happen while Volume Warden is down, pods and
-//! claims that users changed, and validation by the API server.
+//! management policies, scale-downs that are reversed or happen while Volume Warden is down, pods
+//! and claims that users changed, and validation by the API server.
 
 use super::stories::{Story, run_story};
 use super::support::{DELETE_DELETE, set};
@@ -15,8 +15,8 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 const RETAINED: [&str; 3] = ["unsaid", "Retain/Retain", "Delete/Retain"];
 const SCALED: [&str; 2] = ["Retain/Delete", "Delete/Delete"];
 
-/// Runs the steps for each of these policies under both pod management policies. `@` is the state of
-/// claims in range, `~` that of claims that were never in range.
+/// Runs the steps for each of these policies under both pod management policies. `@` is the state
+/// of claims in range, `~` that of claims that were never in range.
 async fn run_each(label: &str, policies: &[&str], steps: &str) -> Result<()> {
     let managed =
         ["OrderedReady", "Parallel"].map(|each| steps.replace("POLICY", &format!("{each} POLICY")));
@@ -69,8 +69,8 @@ async fn a_scale_down_is_reversed_in_time() -> Result<()> {
     run_each("back", &SCALED, steps).await
 }
 
-/// STS-42, STS-43, STS-44: pods deleted, evicted, lost, failed, succeeded, updated. Their claims are
-/// not written.
+/// STS-42, STS-43, STS-44: pods deleted, evicted, lost, failed, succeeded, updated. Their claims
+/// are not written.
 #[tokio::test]
 async fn no_claim_is_deleted_with_its_pod() -> Result<()> {
     for management in ["OrderedReady", "Parallel"] {
@@ -101,8 +101,8 @@ async fn no_claim_is_deleted_with_its_pod() -> Result<()> {
     Ok(())
 }
 
-/// Scaled down while Volume Warden is down: claims with the mark were in range and are deleted, the
-/// others are kept.
+/// Scaled down while Volume Warden is down: claims with the mark were in range and are deleted,
+/// the others are kept.
 #[tokio::test]
 async fn a_scale_down_while_volume_warden_is_down() -> Result<()> {
     let story = Story::new(bare().await?, "unseen").await?;
@@ -138,8 +138,8 @@ async fn claims_made_beforehand_wait_for_their_ordinal() -> Result<()> {
     run_each("beforehand", &SCALED, steps).await
 }
 
-/// STS-04, STS-36, STS-37: a claim that is being deleted blocks the creation of its pod. The claim is
-/// reported and not changed.
+/// STS-04, STS-36, STS-37: a claim that is being deleted blocks the creation of its pod. The claim
+/// is reported and not changed.
 #[tokio::test]
 async fn a_stale_claim_is_waited_for() -> Result<()> {
     let steps = "create web 3 POLICY; claims web 0@ 1@ 2@; hold pod/web-2; hold pvc/data-web-2
@@ -171,8 +171,8 @@ async fn a_lost_claim_of_a_pending_pod_is_recreated() -> Result<()> {
     story.run("rest web *0:set+mark").await
 }
 
-/// STS-119, STS-120, STS-123: validation of policies by the API server, and the effects of changing
-/// and removing a policy.
+/// STS-119, STS-120, STS-123: validation of policies by the API server, and the effects of
+/// changing and removing a policy.
 #[tokio::test]
 async fn policies_are_validated_changed_and_removed() -> Result<()> {
     let story = Story::new(guarded().await?, "validation").await?;
@@ -193,8 +193,8 @@ async fn policies_are_validated_changed_and_removed() -> Result<()> {
     story.run(steps).await
 }
 
-/// STS-121, STS-122: where the API server drops the policy, Volume Warden writes nothing and logs it
-/// once.
+/// STS-121, STS-122: where the API server drops the policy, Volume Warden writes nothing and logs
+/// it once.
 #[tokio::test]
 async fn without_the_field_nothing_is_done() -> Result<()> {
     let cluster = Cluster::ours()

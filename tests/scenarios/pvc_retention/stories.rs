@@ -1,5 +1,5 @@
-//! The stories of KEP-1847: the claims of a set when it is scaled or deleted or its policy changes,
-//! and the operations that never delete a claim. [`Story::run`] runs them step by step.
+//! The stories of KEP-1847: the claims of a set when it is scaled or deleted or its policy
+//! changes, and the operations that never delete a claim. [`Story::run`] runs them step by step.
 
 use super::support::{RETAIN_RETAIN, SetSpace, words};
 use crate::support::guarded;
@@ -32,9 +32,9 @@ impl Story {
         Ok(())
     }
 
-    /// `create` and `turn` wait for the pods, `ask` does not. Sets are described as in [`spec`], claims
-    /// as in [`Self::look`]: `now` checks the claims at once, `claims` waits for them, and `rest` waits
-    /// for them and checks that they stay so.
+    /// `create` and `turn` wait for the pods, `ask` does not. Sets are described as in [`spec`],
+    /// claims as in [`Self::look`]: `now` checks the claims at once, `claims` waits for them, and
+    /// `rest` waits for them and checks that they stay so.
     async fn step(&self, step: &str) -> Result<()> {
         let (sets, space) = (&self.sets, &self.sets.space);
         let step = Vec::from_iter(step.split_whitespace());
@@ -128,7 +128,8 @@ impl Story {
     }
 }
 
-/// `3` replicas, `Delete/Retain` when deleted and when scaled, or `unsaid`, `OrderedReady`, `from=2` as the first ordinal.
+/// `3` replicas, `Delete/Retain` when deleted and when scaled, or `unsaid`, `OrderedReady`,
+/// `from=2` as the first ordinal.
 fn spec(words: &[&str]) -> Result<Value> {
     const POLICY: &str = "persistentVolumeClaimRetentionPolicy";
     let mut spec = json!({});
@@ -219,8 +220,8 @@ async fn claims_can_be_deleted_both_ways() -> Result<()> {
     .await
 }
 
-/// STS-28, STS-30: claims whose pod was scaled down follow `whenDeleted`, too. In-tree does not update
-/// them.
+/// STS-28, STS-30: claims whose pod was scaled down follow `whenDeleted`, too. In-tree does not
+/// update them.
 #[tokio::test]
 async fn claims_scaled_away_follow_when_deleted() -> Result<()> {
     let steps = "
@@ -232,8 +233,8 @@ async fn claims_scaled_away_follow_when_deleted() -> Result<()> {
     run_story("flip-deleted", steps).await
 }
 
-/// After a change from Retain to Delete a scale-down deletes only claims that were in range since. The
-/// others are deleted with the set, if at all.
+/// After a change from Retain to Delete a scale-down deletes only claims that were in range since.
+/// The others are deleted with the set, if at all.
 #[tokio::test]
 async fn claims_kept_under_retain_are_not_scaled_down_later() -> Result<()> {
     let steps = "
@@ -245,7 +246,8 @@ async fn claims_kept_under_retain_are_not_scaled_down_later() -> Result<()> {
     run_story("flip-scaled", steps).await
 }
 
-/// Delete changed to Retain during a scale-down and before the next one; then Delete again, too late.
+/// Delete changed to Retain during a scale-down and before the next one; then Delete again, too
+/// late.
 #[tokio::test]
 async fn a_change_to_retain_takes_effect_in_time() -> Result<()> {
     let steps = "

@@ -14,11 +14,12 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is Delete.
+/// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is
+/// Delete.
 pub const MARK: &str = "volume-warden.dev/scaled-with";
 
-/// The number of claims in the namespace without stamps because Volume Warden, by its log, could not
-/// read their sets in time.
+/// The number of claims in the namespace without stamps because Volume Warden, by its log, could
+/// not read their sets in time.
 pub fn unread(log: &str, namespace: &str) -> usize {
     let words = "not read live; the claim is not stamped";
     let place = format!("{namespace}/");
@@ -26,8 +27,8 @@ pub fn unread(log: &str, namespace: &str) -> usize {
     log.lines().filter(matches).count()
 }
 
-/// Changes to a set of [`set`] for claims with ambiguous names: the name of the template, the start
-/// ordinal, and `label: "yes"` as the only label of the pods.
+/// Changes to a set of [`set`] for claims with ambiguous names: the name of the template, the
+/// start ordinal, and `label: "yes"` as the only label of the pods.
 pub fn ambiguous(template: &str, start: u32, label: &str) -> Value {
     let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
     let mounts = json!([{"name": template, "mountPath": "/data"}]);
@@ -123,8 +124,8 @@ impl SetSpace {
         found.with_context(|| format!("claim {claim} is gone"))
     }
 
-    /// Waits until the claim has exactly these owners, as `StatefulSet/web`, each with `controller` and
-    /// `blockOwnerDeletion`.
+    /// Waits until the claim has exactly these owners, as `StatefulSet/web`, each with
+    /// `controller` and `blockOwnerDeletion`.
     pub async fn claim_is_owned_by(&self, claim: &str, owners: &[&str]) -> Result<()> {
         let what = format!("claim {claim} is owned by {owners:?}");
         eventually(&what, async || {
@@ -154,8 +155,9 @@ impl SetSpace {
         self.claim(claim).await?.metadata.uid.context("a uid")
     }
 
-    /// Waits until Volume Warden has processed all earlier changes: the reconciler, which processes a
-    /// namespace's sets in the order of their events, sets the owner of a new set's claim.
+    /// Waits until Volume Warden has processed all earlier changes: the reconciler, which
+    /// processes a namespace's sets in the order of their events, sets the owner of a new set's
+    /// claim.
     pub async fn settled(&self) -> Result<()> {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -209,8 +211,8 @@ impl SetSpace {
         .await
     }
 
-    /// Starts a Volume Warden for this namespace, always with the same identity, so that no start waits
-    /// for a Lease to expire.
+    /// Starts a Volume Warden for this namespace, always with the same identity, so that no start
+    /// waits for a Lease to expire.
     pub async fn own_warden(&self) -> Result<Warden> {
         let name = &self.space.name;
         let builder = Warden::builder(self.space.cluster, BINARY).name(format!("warden-{name}"));
@@ -222,8 +224,8 @@ impl SetSpace {
     }
 }
 
-/// The claim's owners: `set` or `pod` for complete references to living objects, `gone-pod`, or their
-/// kind; then its mark, and `Terminating`.
+/// The claim's owners: `set` or `pod` for complete references to living objects, `gone-pod`, or
+/// their kind; then its mark, and `Terminating`.
 pub fn words<'a>(claim: &'a PersistentVolumeClaim, living: &[Option<String>]) -> Vec<&'a str> {
     let mut words = Vec::new();
     for owner in claim.owner_references() {

@@ -1,6 +1,6 @@
 //! The claims of StatefulSets. Under every retention policy and both pod management policies the
-//! same operations on both clusters must have the same result, which the [`model`] computes. Intended
-//! differences are in [`differences`] and [`scaled_away`].
+//! same operations on both clusters must have the same result, which the [`model`] computes.
+//! Intended differences are in [`differences`] and [`scaled_away`].
 
 mod differences;
 mod model;

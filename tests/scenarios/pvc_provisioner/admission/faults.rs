@@ -20,8 +20,8 @@ use volume_warden_controlplane::{Rule, eventually};
 /// Maximum number of pods created until a kill happens in time.
 const ATTEMPTS: usize = 10;
 
-/// Until the claim is bound it has a mark instead of an owner; one write replaces the mark with the
-/// owner. Its pod gets the Event at once.
+/// Until the claim is bound it has a mark instead of an owner; one write replaces the mark with
+/// the owner. Its pod gets the Event at once.
 #[tokio::test]
 async fn a_claim_awaits_its_pod_with_a_mark() -> Result<()> {
     let fixture = OutageFixture::new("marked", &[]).await?;
@@ -57,8 +57,8 @@ async fn a_claim_awaits_its_pod_with_a_mark() -> Result<()> {
     Ok(())
 }
 
-/// The POST of a pod waits no longer than the webhook's timeout; the response has a warning, and the
-/// claim is created later.
+/// The POST of a pod waits no longer than the webhook's timeout; the response has a warning, and
+/// the claim is created later.
 #[tokio::test]
 async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
     let fixture = OutageFixture::new("not-at-once", &[]).await?;
@@ -117,8 +117,8 @@ async fn a_claim_whose_answer_was_lost_is_given_to_its_pod() -> Result<()> {
     Ok(())
 }
 
-/// Volume Warden is killed while it creates the claim, before or after the API server stores it. The
-/// POST does not wait for it; its successor gives the pod the existing claim, or creates one.
+/// Volume Warden is killed while it creates the claim, before or after the API server stores it.
+/// The POST does not wait for it; its successor gives the pod the existing claim, or creates one.
 #[tokio::test]
 async fn killed_while_a_pod_waits_for_its_claim() -> Result<()> {
     let mut fixture = OutageFixture::new("killed", &[]).await?;
@@ -135,8 +135,8 @@ async fn killed_while_a_pod_waits_for_its_claim() -> Result<()> {
             "{when}: another claim"
         );
     }
-    // Includes the pods that were created to test whether the webhook is called, and those of a kill
-    // that came too late.
+    // Includes the pods that were created to test whether the webhook is called, and those of a
+    // kill that came too late.
     for claim in fixture.askers.claims().await? {
         let marked = fixture.askers.claim(&claim).await?;
         if marked.annotations().contains_key(MARK) {
@@ -155,9 +155,9 @@ async fn killed_while_a_pod_waits_for_its_claim() -> Result<()> {
     .await
 }
 
-/// A pod whose review was interrupted by a kill, and the claim that existed then. On a busy machine
-/// the kill may come after the API server continued without an answer: then another pod is tried.
-/// Volume Warden runs again when this returns.
+/// A pod whose review was interrupted by a kill, and the claim that existed then. On a busy
+/// machine the kill may come after the API server continued without an answer: then another pod is
+/// tried. Volume Warden runs again when this returns.
 async fn killed(
     fixture: &mut OutageFixture,
     when: &str,

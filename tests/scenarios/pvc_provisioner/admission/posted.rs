@@ -130,8 +130,8 @@ pub async fn heard<T>(askers: &Askers, create: impl AsyncFnMut(&str) -> Result<T
     first(askers, create, |_| true).await
 }
 
-/// On a busy machine a webhook may time out for some pods, and after a start the API server does not
-/// call it yet.
+/// On a busy machine a webhook may time out for some pods, and after a start the API server does
+/// not call it yet.
 async fn first<T>(
     askers: &Askers,
     mut create: impl AsyncFnMut(&str) -> Result<T>,

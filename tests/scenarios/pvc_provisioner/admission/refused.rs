@@ -17,7 +17,8 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// A pod that Pod Security or API validation refuses never reaches the webhook, and leaves no claim.
+/// A pod that Pod Security or API validation refuses never reaches the webhook, and leaves no
+/// claim.
 #[tokio::test]
 async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "unfit").await?;
@@ -40,8 +41,8 @@ async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
     has_its_claim(&askers, &asked(&askers, host, "").await?).await
 }
 
-/// Waits until a pod with these changes is refused, or admitted: the API server learns of labels by a
-/// watch of its own.
+/// Waits until a pod with these changes is refused, or admitted: the API server learns of labels
+/// by a watch of its own.
 async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -> Result<()> {
     let space = &askers.space;
     let label = format!("pod-security.kubernetes.io/enforce={level}");

@@ -96,8 +96,8 @@ async fn a_deleted_pod_gets_no_claim() -> Result<()> {
     Ok(())
 }
 
-/// A namespace is deleted while one claim is being created, one gets its owner and one is collected:
-/// all operations end.
+/// A namespace is deleted while one claim is being created, one gets its owner and one is
+/// collected: all operations end.
 #[tokio::test]
 async fn a_namespace_may_be_deleted_in_the_middle() -> Result<()> {
     let patient = Patient::new("namespace").await?;

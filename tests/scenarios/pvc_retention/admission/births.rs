@@ -1,8 +1,8 @@
 //! Creates claims in place of the StatefulSet controller.
 //!
-//! Claims are created in a dry run: nothing is stored, so no reconciler affects the response. Besides
-//! the stamps every reviewed claim gets the finalizer of pvc-protection; without the finalizer the
-//! webhook was not called.
+//! Claims are created in a dry run: nothing is stored, so no reconciler affects the response.
+//! Besides the stamps every reviewed claim gets the finalizer of pvc-protection; without the
+//! finalizer the webhook was not called.
 
 use crate::{
     pvc_retention::support::{DELETE_RETAIN, MARK, Policy, SetSpace, set},
@@ -93,8 +93,8 @@ impl Births {
         Ok(Self(SetSpace::new(cluster, label).await?))
     }
 
-    /// Creates a set of three whose first pod never runs, so that Kubernetes creates only its first
-    /// claim; returns the set's uid.
+    /// Creates a set of three whose first pod never runs, so that Kubernetes creates only its
+    /// first claim; returns the set's uid.
     pub async fn set(&self, name: &str, policy: Policy, changes: Value) -> Result<String> {
         let starved = json!({"spec": {
             "podManagementPolicy": "OrderedReady",

@@ -39,8 +39,8 @@ async fn a_claim_is_refused_although_the_watch_still_has_its_set() -> Result<()>
     births.is_refused("data-web-1").await
 }
 
-/// The cache still has the set's predecessor. A claim created now belongs to the existing set: with
-/// the old uid the garbage collector would delete it while its pod uses it.
+/// The cache still has the set's predecessor. A claim created now belongs to the existing set:
+/// with the old uid the garbage collector would delete it while its pod uses it.
 #[tokio::test]
 async fn a_claim_is_stamped_with_the_set_that_is_there() -> Result<()> {
     let fixture = OutageFixture::new("recreated").await?;
@@ -101,8 +101,8 @@ async fn a_claim_is_stamped_by_the_watch_when_the_live_read_fails() -> Result<()
     Ok(())
 }
 
-/// A set that the watch has not delivered yet is read live, and so is one that was created and deleted
-/// before the watch delivered it.
+/// A set that the watch has not delivered yet is read live, and so is one that was created and
+/// deleted before the watch delivered it.
 #[tokio::test]
 async fn a_set_that_is_too_new_for_the_watch_is_read() -> Result<()> {
     let fixture = OutageFixture::new("too-new").await?;
@@ -136,8 +136,8 @@ async fn claims_of_other_namespaces_are_left_alone() -> Result<()> {
     births.is_born("data-absent-1", NOTHING).await
 }
 
-/// STS-115..118: claims of the StatefulSet controller are created with their stamps; the reconciler's
-/// writes are blocked here.
+/// STS-115..118: claims of the StatefulSet controller are created with their stamps; the
+/// reconciler's writes are blocked here.
 #[tokio::test]
 async fn what_the_controller_creates_is_born_stamped() -> Result<()> {
     let fixture = OutageFixture::new("born").await?;
@@ -159,8 +159,8 @@ async fn what_the_controller_creates_is_born_stamped() -> Result<()> {
     Ok(())
 }
 
-/// The uid of a set and the claim of its one pod, reviewed by a Volume Warden that knew the set. Tries
-/// a few sets, because on a busy machine a review may be missed.
+/// The uid of a set and the claim of its one pod, reviewed by a Volume Warden that knew the set.
+/// Tries a few sets, because on a busy machine a review may be missed.
 async fn reviewed_birth(
     fixture: &OutageFixture,
     name: &str,
@@ -186,8 +186,8 @@ async fn reviewed_birth(
     anyhow::bail!("the webhook never answered in time")
 }
 
-/// One webhook adds the finalizer and the stamps: the other webhook for claims is not called for this
-/// user.
+/// One webhook adds the finalizer and the stamps: the other webhook for claims is not called for
+/// this user.
 #[tokio::test]
 async fn one_call_serves_both_components() -> Result<()> {
     let fixture = OutageFixture::new("one-call").await?;

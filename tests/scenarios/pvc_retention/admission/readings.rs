@@ -1,4 +1,5 @@
-//! A claim whose name another set's claim could also have, while the cache does not have its own set.
+//! A claim whose name another set's claim could also have, while the cache does not have its own
+//! set.
 
 use super::{
     births::{CONTROLLER, PROTECTION, Stamps},
@@ -14,9 +15,9 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// The cache has the set `c`, whose template `a-b` has claims named `a-b-c-<ordinal>`, but not `b-c`,
-/// whose template `a` has the same names. With the uid of `c`, the first claim of `b-c` would be
-/// deleted together with `c`.
+/// The cache has the set `c`, whose template `a-b` has claims named `a-b-c-<ordinal>`, but not
+/// `b-c`, whose template `a` has the same names. With the uid of `c`, the first claim of `b-c`
+/// would be deleted together with `c`.
 #[tokio::test]
 async fn a_claim_is_not_stamped_with_the_only_set_that_the_watch_knows() -> Result<()> {
     let fixture = OutageFixture::new("readings").await?;

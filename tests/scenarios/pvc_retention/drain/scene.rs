@@ -34,8 +34,8 @@ impl Scene {
         Ok(Self { stage, patient })
     }
 
-    /// Drains this component in this namespace. Retries once, because a busy API server may grant no
-    /// Lease in time.
+    /// Drains this component in this namespace. Retries once, because a busy API server may grant
+    /// no Lease in time.
     pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
         let namespace = &self.patient.sets.space.name;
         let only = ["--components=pvc-retention", "--namespace", namespace];
@@ -73,8 +73,9 @@ impl Scene {
         Ok(seen.collect())
     }
 
-    /// Creates sets of two replicas with all four policies; those that delete when scaled are in the
-    /// middle of a scale-down, and one claim has another owner. Volume Warden has stopped afterwards.
+    /// Creates sets of two replicas with all four policies; those that delete when scaled are in
+    /// the middle of a scale-down, and one claim has another owner. Volume Warden has stopped
+    /// afterwards.
     pub async fn in_the_middle_of_everything(label: &str) -> Result<Self> {
         let scene = Self::new(label).await?;
         let patient = &scene.patient;

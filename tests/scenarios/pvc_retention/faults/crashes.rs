@@ -1,5 +1,5 @@
-//! Volume Warden is killed or paused, or the API server is unavailable: the next leader completes the
-//! work in progress.
+//! Volume Warden is killed or paused, or the API server is unavailable: the next leader completes
+//! the work in progress.
 
 use super::{Patient, claim_write, held_pods, interposer};
 use crate::{
@@ -16,8 +16,8 @@ fn any_claim_write() -> Rule {
     Rule::on("*").path_contains("/persistentvolumeclaims/")
 }
 
-/// Kills Volume Warden before the next write arrives, or before its response does; or when claims and
-/// owners equal `last`, because more than one write may arrive before a kill.
+/// Kills Volume Warden before the next write arrives, or before its response does; or when claims
+/// and owners equal `last`, because more than one write may arrive before a kill.
 async fn dies(patient: &Patient, at: fn(Rule) -> Rule, last: &[&str]) -> Result<()> {
     let held = patient.between.add(at(any_claim_write()));
     // One write at a time: no other write is in flight.
@@ -46,8 +46,8 @@ async fn owned(patient: &Patient) -> Result<Vec<String>> {
     Ok(owned)
 }
 
-/// A successor does all remaining work and nothing else. Four claims get owner and mark; of the two
-/// claims of a scale-down one still has its pod, the other has none and is deleted directly.
+/// A successor does all remaining work and nothing else. Four claims get owner and mark; of the
+/// two claims of a scale-down one still has its pod, the other has none and is deleted directly.
 #[tokio::test]
 async fn killed_between_any_two_writes_everything_ends_right() -> Result<()> {
     let patient = Patient::new("killed").await?;
@@ -97,8 +97,8 @@ async fn killed_between_any_two_writes_everything_ends_right() -> Result<()> {
     Ok(())
 }
 
-/// A leader that was paused for longer than its Lease does not do new work when it resumes. The second
-/// leader is prevented from doing that work, so that it is still pending.
+/// A leader that was paused for longer than its Lease does not do new work when it resumes. The
+/// second leader is prevented from doing that work, so that it is still pending.
 #[tokio::test]
 async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
     let patient = Patient::new("paused").await?;
@@ -118,7 +118,8 @@ async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
     let writes = patient.claim_writes();
     let looks = patient.count("GET", "/leases/");
     first.process().resume()?;
-    // Only a follower reads the Lease. After a few reads its watch has long delivered the new policy.
+    // Only a follower reads the Lease. After a few reads its watch has long delivered the new
+    // policy.
     eventually("it follows", async || {
         patient.count("GET", "/leases/") >= looks + 4
     })
@@ -131,9 +132,9 @@ async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The API server stops for a minute in the middle of a scale-down: two claims are already owned by
-/// their pods, two are about to be. In this minute Leases expire, calls time out and watches stall;
-/// afterwards Volume Warden catches up, and retained claims still exist.
+/// The API server stops for a minute in the middle of a scale-down: two claims are already owned
+/// by their pods, two are about to be. In this minute Leases expire, calls time out and watches
+/// stall; afterwards Volume Warden catches up, and retained claims still exist.
 #[tokio::test]
 async fn an_api_server_away_for_a_minute_is_caught_up_with() -> Result<()> {
     let cluster: &'static Cluster = Box::leak(Box::new(installed("away", "manifests").await?));

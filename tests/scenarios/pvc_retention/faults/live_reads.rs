@@ -1,5 +1,5 @@
-//! Caches trigger, live reads decide: writes that must not happen when a watch is late or a live read
-//! fails.
+//! Caches trigger, live reads decide: writes that must not happen when a watch is late or a live
+//! read fails.
 
 use super::{Patient, held_pods, watch_of};
 use crate::pvc_retention::support::{
@@ -73,8 +73,8 @@ async fn nothing_is_decided_by_pods_that_cannot_be_read() -> Result<()> {
     sets.claim_is_owned_by("data-web-0", &[]).await
 }
 
-/// The watch has not delivered the deletion of a pod: with that pod as owner, the garbage collector
-/// would delete a claim to retain.
+/// The watch has not delivered the deletion of a pod: with that pod as owner, the garbage
+/// collector would delete a claim to retain.
 #[tokio::test]
 async fn a_deleted_pod_never_becomes_an_owner() -> Result<()> {
     let patient = Patient::new("gone-pod").await?;
@@ -103,8 +103,8 @@ async fn a_deleted_pod_never_becomes_an_owner() -> Result<()> {
     sets.claim_is_owned_by("data-web-1", &[]).await
 }
 
-/// The watch has not delivered that the set was scaled up again. Its pods never run, so the claim has
-/// no pod.
+/// The watch has not delivered that the set was scaled up again. Its pods never run, so the claim
+/// has no pod.
 #[tokio::test]
 async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     let patient = Patient::new("up-again").await?;
@@ -140,8 +140,8 @@ async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     sets.claim_is_marked("data-web-2", Some(&uid)).await
 }
 
-/// The pod of an ordinal that is in range again does not count as condemned: the only write adds the
-/// mark.
+/// The pod of an ordinal that is in range again does not count as condemned: the only write adds
+/// the mark.
 #[tokio::test]
 async fn a_pod_of_a_set_that_was_scaled_up_again_is_not_condemned() -> Result<()> {
     let patient = Patient::new("not-condemned").await?;

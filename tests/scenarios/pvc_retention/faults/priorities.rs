@@ -1,4 +1,5 @@
-//! Work that keeps data does not wait behind work that deletes data, however much of that is queued.
+//! Work that keeps data does not wait behind work that deletes data, however much of that is
+//! queued.
 
 use super::{Patient, claim_write, held_pods};
 use crate::{
@@ -73,8 +74,8 @@ fn writes<'a>(seen: &'a [Seen], name: &'a str) -> impl Iterator<Item = (usize, &
 }
 
 /// A set is scaled down and up again while the removals of a thousand finalizers are queued. The
-/// pod's reference on its claim is removed before half of the earlier queued removals, so the claim
-/// survives the deletion of its pod.
+/// pod's reference on its claim is removed before half of the earlier queued removals, so the
+/// claim survives the deletion of its pod.
 async fn survives(label: &str, policy: Policy, owners: &[&str]) -> Result<()> {
     let patient = Patient::new(label).await?;
     let (sets, between) = (&patient.sets, &patient.between);

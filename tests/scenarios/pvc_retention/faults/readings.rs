@@ -7,7 +7,8 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
 
-/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch does not know `b-c` yet.
+/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch does not
+/// know `b-c` yet.
 #[tokio::test]
 async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another() -> Result<()> {
     let patient = Patient::new("readings").await?;

@@ -9,8 +9,8 @@ use volume_warden_controlplane::{Rule, eventually};
 /// Changes a rule into a fault.
 type Fault = fn(Rule) -> Rule;
 
-/// STS-31: a missing claim is no failure of its set; when the watch delivers the claim, it gets its
-/// owner.
+/// STS-31: a missing claim is no failure of its set; when the watch delivers the claim, it gets
+/// its owner.
 #[tokio::test]
 async fn a_missing_claim_is_owned_when_it_appears() -> Result<()> {
     let patient = Patient::new("missing-claim").await?;
@@ -98,7 +98,8 @@ async fn a_failed_deletion_is_retried() -> Result<()> {
         .await
 }
 
-/// A deletion decided for one claim is not applied to the next claim of that name, which has no mark.
+/// A deletion decided for one claim is not applied to the next claim of that name, which has no
+/// mark.
 #[tokio::test]
 async fn a_late_deletion_spares_the_next_claim_of_that_name() -> Result<()> {
     let patient = Patient::new("late-deletion").await?;

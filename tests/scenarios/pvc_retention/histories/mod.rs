@@ -1,18 +1,18 @@
 //! Random histories: sets are created, scaled, given other policies and deleted, their pods are
-//! deleted, Volume Warden is killed and the API server paused. At no moment is a claim missing that the
-//! policy keeps, and in a steady state none is left that the policy deletes.
+//! deleted, Volume Warden is killed and the API server paused. At no moment is a claim missing
+//! that the policy keeps, and in a steady state none is left that the policy deletes.
 //!
 //! A history is generated from its number alone. `VOLUME_WARDEN_SOAK=1` plays more of them.
 //!
-//! No Volume Warden answers the webhooks here. Webhooks apply to the whole cluster, while a history
-//! kills its own Volume Warden: that of another history would answer for the one killed, and one that
-//! always runs would hide the effect of a kill. So claims are created without owner and mark, only the
-//! reconciler writes these, and only the claims of a set that was deleted after a steady state must be
-//! deleted with it. [`super::leaks`] covers sets that are deleted at once.
+//! No Volume Warden answers the webhooks here. Webhooks apply to the whole cluster, while a
+//! history kills its own Volume Warden: that of another history would answer for the one killed,
+//! and one that always runs would hide the effect of a kill. So claims are created without owner
+//! and mark, only the reconciler writes these, and only the claims of a set that was deleted after
+//! a steady state must be deleted with it. [`super::leaks`] covers sets that are deleted at once.
 //!
-//! Two outcomes are allowed for changes that Volume Warden cannot observe in time: a policy that was
-//! set to Retain and back during a scale-down, and a set deleted right after its `whenDeleted` was set
-//! to Retain.
+//! Two outcomes are allowed for changes that Volume Warden cannot observe in time: a policy that
+//! was set to Retain and back during a scale-down, and a set deleted right after its `whenDeleted`
+//! was set to Retain.
 
 mod model;
 mod rest;

@@ -82,8 +82,8 @@ pub struct Model {
     pub specs: BTreeMap<&'static str, Spec>,
     /// The previous specs: a claim that was not observed yet may have been created under them.
     before: BTreeMap<&'static str, Spec>,
-    /// Sets whose claims may still have references to them: `whenDeleted` was Delete since the last
-    /// steady state.
+    /// Sets whose claims may still have references to them: `whenDeleted` was Delete since the
+    /// last steady state.
     referred: BTreeSet<&'static str>,
     /// Sets that were just deleted, together with claims that had a reference.
     taking: BTreeSet<&'static str>,
@@ -164,7 +164,8 @@ impl Model {
         }
     }
 
-    /// Volume Warden runs in a steady state with the claims `there`. Fails if a claim to delete is left.
+    /// Volume Warden runs in a steady state with the claims `there`. Fails if a claim to delete is
+    /// left.
     pub fn rests(&mut self, there: &[Found]) -> Result<()> {
         self.sees(there)?;
         for claim in self.claims.values_mut() {

@@ -1,5 +1,5 @@
-//! The steady state: the sets have the pods they want, their claims match the policy, and no controller
-//! has pending work.
+//! The steady state: the sets have the pods they want, their claims match the policy, and no
+//! controller has pending work.
 
 use super::{
     model::{Found, set_and_ordinal},

@@ -169,8 +169,8 @@ impl Maker {
         }
     }
 
-    /// Half of the time a steady state comes first, so that the claims to delete with the set are known;
-    /// then Volume Warden need not run.
+    /// Half of the time a steady state comes first, so that the claims to delete with the set are
+    /// known; then Volume Warden need not run.
     fn delete(&mut self, index: usize, steps: &mut Vec<Step>) {
         let set = SETS[index];
         self.specs[index] = None;
