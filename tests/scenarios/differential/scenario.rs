@@ -6,7 +6,7 @@ use kube::api::PropagationPolicy;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// An object by the scenario's name for it. A provisioned volume is called `of <claim>`.
+/// An object by its name in the scenario. A provisioned volume is called `of <claim>`.
 #[derive(Clone, Copy, Debug)]
 pub enum Object {
     Claim(&'static str),

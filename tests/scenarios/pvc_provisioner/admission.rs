@@ -79,7 +79,7 @@ async fn twins(askers: &Askers) -> Result<[Pod; 2]> {
     let sets: Api<ReplicaSet> = Api::namespaced(space.cluster.client(), &space.name);
     let set = serde_json::from_value(set)?;
     sets.create(&PostParams::default(), &set).await?;
-    eventually("both pods are there", async || {
+    eventually("both pods exist", async || {
         let pods = space.pods.list(&ListParams::default()).await?.items;
         anyhow::Ok(pods.try_into().ok())
     })
@@ -132,7 +132,7 @@ async fn a_copied_claim_does_not_keep_the_mark() -> Result<()> {
 
 async fn created_without_mark(askers: &Askers, metadata: Value) -> Result<PersistentVolumeClaim> {
     let copy = claim("copy", metadata)?;
-    eventually("the webhook is heard in time", async || {
+    eventually("the webhook answers in time", async || {
         let created = askers.space.claims.create(&dry_run(), &copy).await?;
         ensure!(
             !created.annotations().contains_key(MARK),

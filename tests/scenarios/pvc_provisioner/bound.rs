@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use volume_warden_controlplane::eventually;
 
 const PODS: usize = 30;
-/// kube-controller-manager writes it, and the provisioner begins.
+/// The annotation with which kube-controller-manager starts the provisioner.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
 /// Pods of a class that waits for them.
@@ -41,7 +41,7 @@ impl Consumers {
         Ok(Self { askers })
     }
 
-    /// Pods that the scheduler looks for a node for, each with a claim of its name.
+    /// Creates pods that the scheduler schedules, each with a claim of its name.
     async fn ask(&self) -> Result<Vec<Pod>> {
         let template = TEMPLATE.replace("absent", &self.askers.space.name);
         let mut changes = annotations(&[("data.pvc", Some(&template))]);

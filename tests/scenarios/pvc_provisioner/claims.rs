@@ -58,7 +58,7 @@ async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()>
     let before = askers.create_claim("data", json!({})).await?;
     askers.ask("pod", "data", json!({})).await?;
     let read = || patient.count("GET", "/persistentvolumeclaims/data") > 0;
-    eventually("the claim is looked for", async || read()).await?;
+    eventually("the claim is read live", async || read()).await?;
     askers.settled().await?;
     drop(frozen);
     askers
@@ -136,7 +136,7 @@ async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
     let pod = askers.ask("pod", "data", json!({})).await?;
     let first = askers.belongs("data", &pod).await?;
     askers.space.delete_claim("data").await?;
-    eventually("there is another", async || {
+    eventually("another claim exists", async || {
         anyhow::Ok(askers.claim("data").await?.uid() != first.uid())
     })
     .await?;

@@ -35,7 +35,7 @@ async fn nothing_awaits_a_pod(patient: &Patient) -> Result<()> {
 }
 
 #[tokio::test]
-async fn killed_while_claims_are_made() -> Result<()> {
+async fn killed_while_claims_are_created() -> Result<()> {
     let patient = Patient::new("killed-making").await?;
     let askers = &patient.askers;
     let names = ["a", "b", "c", "d"];
@@ -46,7 +46,7 @@ async fn killed_while_claims_are_made() -> Result<()> {
         Rule::hold,
     ];
     let mut pods = Vec::new();
-    // Claims are made several at a time, so each process gets a pod that the ones before have not
+    // Claims are created concurrently, so each process gets a pod that the ones before have not
     // seen.
     for (name, at) in names.iter().zip(kills) {
         pods.push(askers.ask(name, name, json!({})).await?);

@@ -15,7 +15,7 @@ use volume_warden_controlplane::{Warden, eventually};
 /// A grace period longer than any test.
 const LONG: &str = "--orphan-grace=86400";
 
-/// A claim that was made at admission and is pending. Its pod, which has its name, was seen.
+/// A pending claim that was created at admission. Its pod, which has its name, was observed.
 async fn pending(askers: &Askers) -> Result<PersistentVolumeClaim> {
     let (posted, claim) = asked_for(askers).await?;
     let name = posted.object::<Pod>()?.name_any();

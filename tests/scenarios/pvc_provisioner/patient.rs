@@ -77,7 +77,7 @@ pub fn claim_posts() -> Rule {
     Rule::on("POST").path_contains("/persistentvolumeclaims")
 }
 
-/// Writes of the claims whose names begin so.
+/// Writes of claims whose names begin with `name`.
 pub fn claim_write(method: &str, name: &str) -> Rule {
     Rule::on(method).path_contains(format!("/persistentvolumeclaims/{name}"))
 }

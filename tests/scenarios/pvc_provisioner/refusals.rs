@@ -183,7 +183,7 @@ async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
         .has_event("broken", "ErrInvalidPVC", "line 1")
         .await?;
     for round in ["first", "second"] {
-        // Of its status nothing is asked for.
+        // A status update changes no request.
         let condition = json!({"type": "Round", "status": "False", "message": round});
         let status = json!({"conditions": [condition]});
         askers.space.patch_pod_status("pod", status).await?;

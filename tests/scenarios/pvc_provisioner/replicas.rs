@@ -76,7 +76,7 @@ async fn a_leader_that_was_paused_makes_nothing() -> Result<()> {
     let (posts, looks) = (patient.posts(), patient.count("GET", "/leases/"));
     first.process().resume()?;
     // Only a follower reads the Lease. After a few reads its watch has long delivered the pod.
-    eventually("it follows", async || {
+    eventually("the paused replica follows", async || {
         patient.count("GET", "/leases/") >= looks + 4
     })
     .await?;

@@ -44,7 +44,7 @@ spec:
   resources: {requests: {storage: 1Gi}}
 ";
 
-/// Annotations whose keys begin so.
+/// Annotations, with [`PREFIX`] before each key.
 pub fn annotations(pairs: &[(&str, Option<&str>)]) -> Value {
     let pairs = pairs.iter();
     let pairs: Map<_, _> = pairs
@@ -72,12 +72,12 @@ pub fn awaiting() -> Value {
     marked(&Timestamp::now().to_string())
 }
 
-/// What a claim may carry that awaits a pod.
+/// Metadata of a claim that awaits a pod since this time.
 pub fn marked(since: &str) -> Value {
     json!({"metadata": {"labels": {LABEL: ID}, "annotations": {MARK: since}}})
 }
 
-/// A namespace of one test, with pods that ask for claims.
+/// A namespace of one test, with pods that request claims.
 pub struct Askers {
     pub space: Space,
 }

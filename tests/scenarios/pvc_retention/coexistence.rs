@@ -144,7 +144,7 @@ async fn story(policy: Policy, opposite: Policy) -> Result<()> {
     are_gone(&sets, &before, 0..2, false).await?;
 
     sets.delete("web", &DeleteParams::background()).await?;
-    eventually("its pods are gone", async || {
+    eventually("the set's pods are gone", async || {
         let pods = sets.space.pods.list(&Default::default()).await?;
         anyhow::Ok(pods.items.is_empty())
     })
@@ -224,7 +224,7 @@ async fn hardly_live(sets: &SetSpace) -> Result<()> {
         let wanted = set(&name, 3, DELETE_RETAIN, provisioned.clone())?;
         sets.sets.create(&PostParams::default(), &wanted).await?;
         if number % 2 == 1 {
-            eventually("it has a claim", async || {
+            eventually("the set has a claim", async || {
                 let claim = format!("data-{name}-0");
                 anyhow::Ok(sets.space.claims.get_opt(&claim).await?)
             })

@@ -67,7 +67,7 @@ impl Patient {
         self.claim_writes_of("")
     }
 
-    /// The same for claims whose name begins so.
+    /// Patches and deletions of claims whose name begins with `name`.
     fn claim_writes_of(&self, name: &str) -> usize {
         let path = format!("/persistentvolumeclaims/{name}");
         self.count("PATCH", &path) + self.count("DELETE", &path)

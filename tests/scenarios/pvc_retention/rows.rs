@@ -235,7 +235,7 @@ async fn without_the_field_nothing_is_done() -> Result<()> {
     let words = "drops spec.persistentVolumeClaimRetentionPolicy";
     let logged = || warden.process().log().matches(words).count();
     // Sets are delivered by another watch than claims.
-    eventually("it is logged", async || logged() > 0).await?;
+    eventually("the missing field is logged", async || logged() > 0).await?;
     assert_eq!(logged(), 1);
     cluster.stop().await;
     Ok(())

@@ -32,7 +32,7 @@ const POLICIES: [Policy; 4] = [RETAIN_RETAIN, RETAIN_DELETE, DELETE_RETAIN, DELE
 /// An operation on the set of a story.
 #[derive(Clone, Debug)]
 enum Deed {
-    /// Created with so many pods, under the story's policy.
+    /// Creates the set with this many replicas, under the story's policy.
     Create(u32),
     Scale(u32),
     /// `Retain` for `Delete` and `Delete` for `Retain`.

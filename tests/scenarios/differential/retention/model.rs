@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 pub struct Model {
     pub name: &'static str,
     pub policy: Policy,
-    /// Whether there is a set of that name.
+    /// Whether a set of that name exists.
     exists: bool,
     /// How many pods run, from the first ordinal on.
     pods: u32,
     claims: BTreeMap<u32, Claim>,
-    /// How many claims of an ordinal there have been.
+    /// Number of claims created so far, by ordinal.
     incarnations: BTreeMap<u32, u32>,
 }
 
@@ -26,7 +26,7 @@ struct Claim {
 }
 
 impl Model {
-    /// A set's name is the story's with the first letters of its policy.
+    /// The set's name is the story's name with the first letters of the policy.
     pub fn new(story: &str, policy: Policy) -> Self {
         let name = format!("{story}-{}{}", &policy.0[..1], &policy.1[..1]);
         Self {

@@ -30,7 +30,7 @@ fn held() -> Value {
     json!({"metadata": {"finalizers": [FOREIGN]}})
 }
 
-/// S5. The finalizer on the claim shows each step of what in-tree does.
+/// S5. The finalizer on the claim makes each step of in-tree visible.
 #[tokio::test]
 async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
     let steps = [

@@ -94,7 +94,7 @@ async fn only_users_who_may_create_claims_get_them() -> Result<()> {
     grant(askers).await?;
     for who in [BY_NAME, BY_GROUP] {
         // The API server's authorizer applies the grant with a delay.
-        let pod = eventually("the claim is there with its pod", async || {
+        let pod = eventually("the claim exists with its pod", async || {
             let posted = posted_by(who, askers).await?;
             let pod: Pod = posted.object()?;
             ensure!(posted.warnings.is_empty(), "{posted:?}");

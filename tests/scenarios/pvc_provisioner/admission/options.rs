@@ -20,7 +20,7 @@ async fn other_namespaces_are_ignored() -> Result<()> {
     let own = |namespace: &str| vec![format!("--namespace={namespace}")];
     let fixture = OutageFixture::in_own_space("one-namespace", own).await?;
     let askers = &fixture.askers;
-    let pod = eventually("a claim is there with its pod", async || {
+    let pod = eventually("a claim exists with its pod", async || {
         let pod: Pod = asked(askers, json!({}), "").await?.object()?;
         askers.claim(&pod.name_any()).await?;
         anyhow::Ok(Some(pod))

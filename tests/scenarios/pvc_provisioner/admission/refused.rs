@@ -82,7 +82,7 @@ async fn in_vain(askers: &Askers) -> Result<PersistentVolumeClaim> {
 /// after the grace period. No other claim is collected.
 #[tokio::test]
 async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
-    // Longer than it takes to look at the claim.
+    // Longer than a reconcile of the claim takes.
     let fixture = OutageFixture::new("quota", &["--orphan-grace=15"]).await?;
     let askers = &fixture.askers;
     let pod = askers.ask("kept", "kept", json!({})).await?;

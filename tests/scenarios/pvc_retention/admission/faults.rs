@@ -171,7 +171,7 @@ async fn reviewed_birth(
         let unread = fixture.unread();
         let wanted = set(&format!("{name}{attempt}"), 1, policy, json!({}))?;
         let created = sets.sets.create(&PostParams::default(), &wanted).await?;
-        let claim = eventually("the claim is there", async || {
+        let claim = eventually("the claim exists", async || {
             sets.space
                 .claims
                 .get_opt(&format!("data-{name}{attempt}-0"))
@@ -216,7 +216,7 @@ async fn a_dry_run_stamps_nothing() -> Result<()> {
     let fixture = OutageFixture::with_arguments("dry", &["--dry-run"]).await?;
     fixture.births.set("web", DELETE_DELETE, json!({})).await?;
     let wanted = claim("data-web-1", json!({}))?;
-    eventually("it would stamp the claim", async || {
+    eventually("the dry run would stamp the claim", async || {
         let created = fixture.births.dry_run(CONTROLLER, &wanted).await?;
         let untouched = created.metadata.finalizers.is_none() && NOTHING.are_on(&created).is_ok();
         // Fails at once instead of waiting.

@@ -64,12 +64,12 @@ impl OutageFixture {
         Ok(frozen)
     }
 
-    /// The claims in its namespace so far whose sets could not be read in time.
+    /// Number of claims in the namespace so far whose sets could not be read in time.
     pub fn unread(&self) -> usize {
         unread(&self.warden.process().log(), &self.births.0.space.name)
     }
 
-    /// Reviews so far, on `path` and of `verdict` if it is not empty.
+    /// Number of reviews so far on `path`, with `verdict` if it is not empty.
     pub async fn reviews(&self, path: &str, verdict: &str) -> Result<u64> {
         let metrics = self.warden.metrics().await?;
         let wanted =

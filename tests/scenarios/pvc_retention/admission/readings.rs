@@ -43,10 +43,7 @@ async fn a_claim_is_not_stamped_with_the_only_set_that_the_watch_knows() -> Resu
     let b_c = births
         .set("b-c", DELETE_DELETE, ambiguous("a", 0, "of-b-c"))
         .await?;
-    let born = eventually("the claim is there", async || {
-        claims.get_opt("a-b-c-0").await
-    })
-    .await?;
+    let born = eventually("the claim exists", async || claims.get_opt("a-b-c-0").await).await?;
     ensure!(!belongs_to(&born, &c), "{:?}", born.metadata);
     // Not only of the first creation, for which the webhook may have timed out.
     let labels = json!({"metadata": {"labels": {"of-b-c": "yes"}}});

@@ -120,7 +120,7 @@ async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
     first.process().resume()?;
     // Only a follower reads the Lease. After a few reads its watch has long delivered the new
     // policy.
-    eventually("it follows", async || {
+    eventually("the paused replica follows", async || {
         patient.count("GET", "/leases/") >= looks + 4
     })
     .await?;

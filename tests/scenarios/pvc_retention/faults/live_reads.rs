@@ -33,7 +33,7 @@ async fn nothing_is_written_while_the_set_cannot_be_read() -> Result<()> {
         let broken = patient.between.add(fault);
         patient.sets.create("web", 1, DELETE_DELETE).await?;
         patient.create_marked_claim("data-web-5", "web").await?;
-        eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+        eventually("the reads were retried", async || broken.taken() >= 4).await?;
         assert_eq!(patient.claim_writes(), writes);
         drop(broken);
         let owner = ["StatefulSet/web"];
@@ -63,7 +63,7 @@ async fn nothing_is_decided_by_pods_that_cannot_be_read() -> Result<()> {
         .add(pod_list().respond(500, "InternalError", "no pods today"));
     sets.scale("web", 1).await?;
     patient.create_marked_claim("data-web-5", "web").await?;
-    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    eventually("the reads were retried", async || broken.taken() >= 4).await?;
     assert_eq!(patient.claim_writes(), writes);
     drop(broken);
     sets.space.claim_is_gone("data-web-5").await?;
@@ -117,7 +117,7 @@ async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     let wanted = set("web", 1, RETAIN_DELETE, starved)?;
     let created = sets.sets.create(&PostParams::default(), &wanted).await?;
     let uid = created.metadata.uid.context("a uid")?;
-    eventually("the first claim is there", async || {
+    eventually("the first claim exists", async || {
         anyhow::Ok(sets.space.claims.get_opt("data-web-0").await?)
     })
     .await?;
@@ -130,7 +130,7 @@ async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     sets.scale("web", 3).await?;
     let reads = patient.count("GET", "/statefulsets/web");
     patient.create_marked_claim("data-web-2", "web").await?;
-    eventually("it read the set live", async || {
+    eventually("the set was read live", async || {
         patient.count("GET", "/statefulsets/web") > reads
     })
     .await?;
@@ -158,7 +158,7 @@ async fn a_pod_of_a_set_that_was_scaled_up_again_is_not_condemned() -> Result<()
     let reads = patient.count("GET", "/statefulsets/web");
     sets.scale("web", 2).await?;
     sets.has_ready("web", 2).await?;
-    eventually("it read the set live", async || {
+    eventually("the set was read live", async || {
         patient.count("GET", "/statefulsets/web") > reads
     })
     .await?;
@@ -187,7 +187,7 @@ async fn a_recreated_set_is_distinguished_from_the_old_one() -> Result<()> {
     let reads = patient.count("GET", "/statefulsets/web");
     let new = sets.create("web", 1, DELETE_RETAIN).await?;
     let claim = sets.uid_of_claim("data-web-0").await?;
-    eventually("it read the set live", async || {
+    eventually("the set was read live", async || {
         patient.count("GET", "/statefulsets/web") > reads
     })
     .await?;

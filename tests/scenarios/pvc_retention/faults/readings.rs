@@ -61,7 +61,7 @@ async fn nothing_is_written_while_another_reading_cannot_be_read() -> Result<()>
         .add(broken.respond(500, "InternalError", "not this one"));
     let changes = ambiguous("a-b", 0, "of-c");
     sets.create_with("c", 1, DELETE_DELETE, changes).await?;
-    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    eventually("the reads were retried", async || broken.taken() >= 4).await?;
     assert_eq!(patient.claim_writes(), 0);
     drop(broken);
     sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/c"]).await
@@ -84,7 +84,7 @@ async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()
     assert_eq!(patient.claim_writes_of("a-b-c-1"), 0);
     // Later the owner reference is sufficient evidence to remove it, without a pod.
     sets.scale("c", 0).await?;
-    eventually("its pod is gone", async || {
+    eventually("the claim's pod is gone", async || {
         anyhow::Ok(sets.space.pods.get_opt("c-0").await?.is_none())
     })
     .await?;

@@ -182,7 +182,7 @@ impl History {
 
     async fn rest(&self) -> Result<Vec<model::Found>> {
         let specs = &self.model.specs;
-        eventually("everything is at rest", async || {
+        eventually("the steady state is reached", async || {
             rest::at_rest(&self.space, specs).await.map(Some)
         })
         .await
