@@ -1,18 +1,19 @@
-//! Where ours differs from in-tree on purpose, and why. Whoever loses a difference by accident fails: here for claims and volumes, in
-//! [`super::retention`] for the claims of StatefulSets.
+//! Intended differences between Volume Warden and the in-tree controllers, each with its reason. A
+//! test fails if a difference is lost: here for claims and volumes, in [`super::retention`] for
+//! the claims of StatefulSets.
 
 use super::{
     FOREIGN, ephemeral, free, of_disk, on_node,
     scenario::{
         Object::{Claim, Pod, Volume},
-        Step::{Create, Delete, Differ, Expect, OnlyOursRefuses, Patch, Stays, Try},
+        Step::{Create, Delete, Differ, Expect, OnlyWardenRefuses, Patch, Stays, Try},
         run,
     },
 };
 use anyhow::Result;
 use serde_json::json;
 
-/// The wanted differences. Each has a scenario: one without would be dead code.
+/// The intended differences. Each has a scenario; a variant without one would be dead code.
 #[derive(Clone, Copy, Debug)]
 pub enum Difference {
     ShutDownPod,
@@ -30,41 +31,50 @@ impl Difference {
     pub fn reason(self) -> &'static str {
         match self {
             Self::ShutDownPod => {
-                "Wanted difference: nothing wakes in-tree when a pod is shut down whose container statuses still say running, so \
-                 an ephemeral claim waits for the pod object. Ours wakes up."
+                "Intended difference: when a pod is shut down while its container statuses still say \
+                 running, nothing triggers the in-tree controller, so an ephemeral claim waits for \
+                 the deletion of the pod object. Volume Warden reacts to the shutdown."
             }
             Self::DoublyPreBoundVolume => {
-                "Wanted difference: a volume that is pre-bound on both sides and is being deleted still gets bound in-tree. Ours \
-                 refuses, as the PV-protection proposal asks."
+                "Intended difference: in-tree binds a volume that is pre-bound on both sides and is \
+                 being deleted. Volume Warden refuses, as the PV-protection proposal asks."
             }
             Self::LateUser => {
-                "Wanted difference: in-tree admits a pod that passes by the scheduler to a claim that is being deleted, and leaves \
-                 the refusal to the kubelet. Ours refuses the pod."
+                "Intended difference: in-tree admits a pod that bypasses the scheduler and uses a \
+                 claim that is being deleted, and leaves the refusal to the kubelet. Volume Warden \
+                 refuses the pod."
             }
             Self::OwnerAtBirth => {
-                "Wanted difference: in-tree gives a set's claim its owner in a later sync, so a set that is deleted before leaves the \
-                 claim behind. Ours has it created with its owner."
+                "Intended difference: in-tree sets the owner of a set's claim in a later sync, so a \
+                 set that is deleted earlier leaves the claim behind. With Volume Warden the claim is \
+                 created with its owner."
             }
             Self::ShortScaleDown => {
-                "Wanted difference: with pods in order in-tree does not take back that a claim goes with its condemned pod when the \
-                 pod is wanted again before it is gone, deletes the claim, and may wait for ever for another event. Ours keeps the \
-                 claim, as in-tree does with pods in parallel: from outside the StatefulSet controller anything else loses data."
+                "Intended difference: with OrderedReady in-tree does not remove the condemned pod as \
+                 owner of its claim when the pod is wanted again before it is deleted; in-tree deletes \
+                 the claim, and may wait forever for another event. Volume Warden keeps the claim, as \
+                 in-tree does with Parallel: outside the StatefulSet controller anything else loses \
+                 data."
             }
             Self::ScaledAwayWithoutPod => {
-                "Wanted difference: in-tree forgets a claim that is scaled away while it has no pod of the set, and keeps it for ever. \
-                 Ours deletes it, by the mark that it got while its pod was wanted."
+                "Intended difference: in-tree keeps a claim forever that is scaled down while it has \
+                 no pod of the set. Volume Warden deletes the claim, by the mark that the claim got \
+                 while its pod was wanted."
             }
             Self::ClaimsWithoutPods => {
-                "Wanted difference: in-tree does not look at claims of ordinals without a pod, so a change of whenDeleted passes them \
-                 by: what should be kept is deleted with the set, and what should be deleted is kept. Ours looks at every claim."
+                "Intended difference: in-tree does not apply a change of whenDeleted to claims of \
+                 ordinals without a pod: claims to retain are deleted with the set, and claims to \
+                 delete are retained. Volume Warden reconciles every claim."
             }
             Self::AnotherController => {
-                "Wanted difference: in-tree leaves a claim alone that somebody else controls, and says so only where it would have \
-                 written. Ours always says so."
+                "Intended difference: in-tree does not change a claim with another controller, and \
+                 reports the conflict only where it would have written. Volume Warden always reports \
+                 it."
             }
             Self::StaleClaim => {
-                "Wanted difference: a pod that cannot be created before its claim is gone waits in-tree without a word about it, or \
-                 with one failed creation after the other. Ours says which claim it waits for."
+                "Intended difference: a pod that cannot be created before its claim is deleted waits \
+                 in-tree without a report, or with repeated failed creations. Volume Warden reports \
+                 the claim that the pod waits for."
             }
         }
     }
@@ -80,7 +90,7 @@ async fn a_shut_down_pod_releases_its_ephemeral_claim() -> Result<()> {
     let steps = [
         Create(Claim("data"), json!({})),
         Create(Pod("p"), pod),
-        // KWOK has the containers run, and says so until the end.
+        // KWOK reports the containers as running until the pod is deleted.
         Expect(&[
             "claim data: Pending [kubernetes.io/pvc-protection]",
             "claim p-own: Pending [kubernetes.io/pvc-protection] of Pod/p",
@@ -101,7 +111,7 @@ async fn a_shut_down_pod_releases_its_ephemeral_claim() -> Result<()> {
                 "claim p-own: Terminating Pending [kubernetes.io/pvc-protection] of Pod/p",
                 "pod p: Terminating Running [example.com/hold]",
             ],
-            ours: &[
+            warden: &[
                 "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
                 "pod p: Terminating Running [example.com/hold]",
             ],
@@ -124,8 +134,8 @@ async fn a_doubly_pre_bound_volume_that_is_being_deleted_is_not_bound() -> Resul
         Delete(Volume("disk")),
         Expect(&["volume disk: Terminating Available [example.com/hold]"]),
         Create(Claim("data"), of_disk()),
-        // The binder may look at it only when it looks at everything again.
-        OnlyOursRefuses(
+        // The binder may process the claim only at its next resync.
+        OnlyWardenRefuses(
             Difference::DoublyPreBoundVolume,
             "update persistentvolumes disk",
         ),
@@ -135,7 +145,7 @@ async fn a_doubly_pre_bound_volume_that_is_being_deleted_is_not_bound() -> Resul
                 "claim data: Bound [kubernetes.io/pvc-protection]",
                 "volume disk: Terminating Bound [example.com/hold]",
             ],
-            ours: &[
+            warden: &[
                 "claim data: Pending [kubernetes.io/pvc-protection]",
                 "volume disk: Terminating Available [example.com/hold]",
             ],
@@ -158,7 +168,7 @@ async fn a_late_pod_with_a_node_is_refused() -> Result<()> {
             "pod user: Running",
         ]),
         Try(Pod("late"), on_node()),
-        OnlyOursRefuses(Difference::LateUser, "create pods late"),
+        OnlyWardenRefuses(Difference::LateUser, "create pods late"),
         Differ {
             difference: Difference::LateUser,
             in_tree: &[
@@ -166,20 +176,20 @@ async fn a_late_pod_with_a_node_is_refused() -> Result<()> {
                 "pod late: Running",
                 "pod user: Running",
             ],
-            ours: &[
+            warden: &[
                 "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
                 "pod user: Running",
             ],
         },
         Delete(Pod("user")),
-        // In-tree the late user holds the claim now.
+        // In-tree the late pod now holds the claim.
         Differ {
             difference: Difference::LateUser,
             in_tree: &[
                 "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
                 "pod late: Running",
             ],
-            ours: &[],
+            warden: &[],
         },
     ];
     run("late-user", steps).await

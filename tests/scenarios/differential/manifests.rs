@@ -8,14 +8,15 @@ use crate::{
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// Stands in manifests for the scenario's namespace, which has another name on each cluster.
+/// Placeholder in manifests for the scenario's namespace, whose name differs on each cluster.
 pub const NAMESPACE: &str = "$NAMESPACE";
 
-/// Volumes have a class of their scenario's own and claims one that no volume has, so that the binder brings no strangers together.
+/// Volumes have a class of their own scenario and claims a class without volumes, so that the
+/// binder binds no unrelated objects.
 pub fn manifest(object: Object, changes: &Value) -> Result<Value> {
     let class = |name: &str| json!({"spec": {"storageClassName": name}});
     let mut manifest = match object {
-        Object::Claim(name) => serde_json::to_value(claim(name, class("nobody"))?)?,
+        Object::Claim(name) => serde_json::to_value(claim(name, class("absent"))?)?,
         Object::ConfigMap(name) => json!({"metadata": {"name": name}}),
         Object::Pod(name) => serde_json::to_value(pod(name, "data", json!({}))?)?,
         Object::Set(name) => set(name)?,

@@ -1,5 +1,6 @@
-//! Each scenario runs on Kubernetes as it ships and on Volume Warden in place of Kubernetes' own protection, and at each checkpoint
-//! both must look the same. What differs on purpose is in [`differences`].
+//! Each scenario runs on unmodified Kubernetes and on a cluster where Volume Warden replaces the
+//! built-in protection. At each checkpoint both clusters must look the same. Intended differences
+//! are in [`differences`].
 
 mod differences;
 mod manifests;
@@ -7,7 +8,7 @@ mod projection;
 mod retention;
 mod scenario;
 mod side;
-mod sight;
+mod snapshot;
 mod stage;
 
 use crate::support::on_node;
@@ -19,10 +20,10 @@ use scenario::{
 };
 use serde_json::{Value, json};
 
-/// A finalizer of somebody else.
+/// A finalizer of another controller.
 const FOREIGN: &str = "example.com/hold";
 
-/// A patch that takes all finalizers away.
+/// A patch that removes all finalizers.
 fn free() -> Value {
     json!({"metadata": {"finalizers": null}})
 }
@@ -30,7 +31,7 @@ fn free() -> Value {
 /// A pod's volume with a claim of its own.
 fn ephemeral(name: &str) -> Value {
     let spec = json!({
-        "accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}},
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}},
     });
     json!({"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}})
 }
@@ -64,7 +65,7 @@ async fn new_objects_get_the_finalizer_after_foreign_ones() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_stripped_finalizer_comes_back() -> Result<()> {
+async fn a_stripped_finalizer_is_restored() -> Result<()> {
     let foreign = json!({"metadata": {"finalizers": [FOREIGN]}});
     let steps = [
         Create(Claim("emptied"), json!({})),
@@ -89,7 +90,7 @@ async fn a_stripped_finalizer_comes_back() -> Result<()> {
 }
 
 #[tokio::test]
-async fn unused_claims_go() -> Result<()> {
+async fn unused_claims_are_deleted() -> Result<()> {
     let steps = [
         Create(Claim("data"), json!({})),
         Create(Pod("user"), on_node()),
@@ -177,7 +178,7 @@ async fn a_failed_pod_holds_its_claim() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_last_of_two_users_lets_the_claim_go() -> Result<()> {
+async fn the_last_of_two_users_releases_the_claim() -> Result<()> {
     let steps = [
         Create(Claim("data"), json!({})),
         Create(Pod("a"), on_node()),
@@ -198,7 +199,7 @@ async fn the_last_of_two_users_lets_the_claim_go() -> Result<()> {
 async fn an_unscheduled_pod_does_not_hold_a_claim() -> Result<()> {
     let steps = [
         Create(Claim("data"), json!({})),
-        Create(Pod("waits"), json!({"spec": {"schedulerName": "nobody"}})),
+        Create(Pod("waits"), json!({"spec": {"schedulerName": "absent"}})),
         Delete(Claim("data")),
         Expect(&["pod waits: Pending"]),
     ];
@@ -206,7 +207,7 @@ async fn an_unscheduled_pod_does_not_hold_a_claim() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_ephemeral_claim_goes_with_its_pod() -> Result<()> {
+async fn an_ephemeral_claim_is_deleted_with_its_pod() -> Result<()> {
     let steps = [
         Create(Pod("p"), with_ephemeral("own")),
         Expect(&[
@@ -224,7 +225,7 @@ async fn an_ephemeral_claim_goes_with_its_pod() -> Result<()> {
     run("ephemeral", steps).await
 }
 
-/// Its place is taken by the one that the pod was waiting for.
+/// Kubernetes then creates the claim that the pod was waiting for.
 #[tokio::test]
 async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()> {
     let steps = [
@@ -244,7 +245,7 @@ async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_volume_that_is_not_bound_goes() -> Result<()> {
+async fn an_unbound_volume_is_deleted() -> Result<()> {
     let reserved = json!({"spec": {"claimRef": {"namespace": "$NAMESPACE", "name": "later"}}});
     let steps = [
         Create(Volume("free"), json!({})),
@@ -280,7 +281,7 @@ async fn a_bound_volume_waits_for_its_claim() -> Result<()> {
     run("bound", steps).await
 }
 
-/// The foreign finalizer keeps the volume in sight.
+/// The foreign finalizer keeps the volume object visible.
 #[tokio::test]
 async fn a_released_volume_is_not_protected() -> Result<()> {
     let steps = [
@@ -304,7 +305,7 @@ async fn a_released_volume_is_not_protected() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_provisioned_volume_goes_after_its_claim_and_that_after_its_pod() -> Result<()> {
+async fn a_provisioned_volume_is_deleted_after_its_claim_and_its_pod() -> Result<()> {
     let steps = [
         Create(
             Claim("data"),
@@ -351,7 +352,7 @@ async fn a_namespace_with_a_used_claim_can_be_deleted() -> Result<()> {
 
 /// The second claim is protected and held like the first.
 #[tokio::test]
-async fn a_claim_can_be_created_again() -> Result<()> {
+async fn a_claim_can_be_recreated() -> Result<()> {
     let steps = [
         Create(Claim("data"), json!({})),
         Create(Pod("user"), on_node()),

@@ -1,7 +1,8 @@
-//! What of a scenario's objects can be compared between two clusters: neither uids nor times.
+//! The part of a scenario's objects that is comparable between two clusters: no uids, no times.
 //!
-//! Labels and annotations are not in it either. The mark `volume-warden.dev/scaled-with` is ours alone: in-tree does without, because it
-//! deletes only claims whose pod it has seen.
+//! Labels and annotations are not included. Only Volume Warden writes the mark
+//! `volume-warden.dev/scaled-with`: in-tree needs none, because it deletes only claims whose pod
+//! it has seen.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{ResourceExt, api::DynamicObject};
@@ -23,7 +24,7 @@ impl Present {
         self.0.extend(objects.iter().map(uid));
     }
 
-    /// ` of StatefulSet/web`, and in brackets what is unusual about it.
+    /// ` of StatefulSet/web`, with deviations from a regular reference in parentheses.
     fn owner(&self, owner: &OwnerReference) -> String {
         let name = format!("{}/{}", owner.kind, owner.name);
         let uid = self.0.get(&name);
@@ -43,7 +44,8 @@ impl Present {
     }
 }
 
-/// `claim data: Terminating Pending [kubernetes.io/pvc-protection] of Pod/user`, less what it has not.
+/// `claim data: Terminating Pending [kubernetes.io/pvc-protection] of Pod/user`, without the parts
+/// that the object does not have.
 pub fn line(label: &str, object: &DynamicObject, present: &Present) -> String {
     let mut line = format!("{label}:");
     if object.metadata.deletion_timestamp.is_some() {
@@ -60,7 +62,8 @@ pub fn line(label: &str, object: &DynamicObject, present: &Present) -> String {
     line
 }
 
-/// `set web: 1 of 2 ready`, once the StatefulSet controller has worked off its latest change.
+/// `set web: 1 of 2 ready`; `, not seen yet` until the StatefulSet controller observes the latest
+/// generation.
 pub fn line_of_set(set: &DynamicObject) -> String {
     let (spec, status) = (&set.data["spec"], &set.data["status"]);
     let ready = status["readyReplicas"].as_u64().unwrap_or_default();
@@ -70,7 +73,7 @@ pub fn line_of_set(set: &DynamicObject) -> String {
     format!("{line} {ready} of {} ready{unseen}", spec["replicas"])
 }
 
-/// Where what one cluster looks like is not what it should look like, for the message of a failure.
+/// The difference between a cluster's wanted and actual projection, for a failure message.
 pub fn report(cluster: &str, wanted: &Projection, found: &Projection) -> String {
     let show = |these: &Projection, those: &Projection| -> String {
         let lines = these.difference(those).map(|line| format!("\n    {line}"));

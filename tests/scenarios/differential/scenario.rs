@@ -1,4 +1,4 @@
-//! A scenario is a list of steps, done on both clusters at once, with checkpoints in between.
+//! A scenario is a list of steps, performed on both clusters at once, with checkpoints in between.
 
 use super::{differences::Difference, projection::Projection, stage::Stage};
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use kube::api::PropagationPolicy;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// An object by the scenario's name for it. A provisioned volume is called `of <claim>`.
+/// An object by its name in the scenario. A provisioned volume is called `of <claim>`.
 #[derive(Clone, Copy, Debug)]
 pub enum Object {
     Claim(&'static str),
@@ -30,9 +30,9 @@ impl Object {
 /// A config map that owns a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// As its controller, and nobody else does.
+    /// The controller and only owner of the claim.
     Controller(&'static str),
-    /// Before everybody else, and as no controller.
+    /// The first owner of the claim, but not its controller.
     Bystander(&'static str),
 }
 
@@ -43,47 +43,50 @@ impl Owner {
     }
 }
 
-/// Every claim, pod, set and volume of the scenario, a line for each. What is not listed must not be there.
+/// One line for each claim, pod, set and volume of the scenario. Objects that are not listed must
+/// not exist.
 pub type Lines = &'static [&'static str];
 
-/// What happens next, on both clusters.
+/// An operation or a check on both clusters.
 #[derive(Debug)]
 pub enum Step {
-    /// Creates it, with changes to a plain one; a plain pod uses the claim `data`.
+    /// Creates the object from its plain manifest merged with changes; a plain pod uses the claim
+    /// `data`.
     Create(Object, Value),
     /// [`Step::Create`], which may be refused.
     Try(Object, Value),
     Delete(Object),
-    /// [`Step::Delete`], and says what becomes of its dependents.
+    /// [`Step::Delete`] with a propagation policy for dependents.
     DeleteWith(Object, PropagationPolicy),
     Patch(Object, Value),
     PatchPodStatus(&'static str, Value),
     /// Gives a claim to a config map.
     Give(&'static str, Owner),
-    /// Deletes the namespace and waits for its end.
+    /// Deletes the namespace and waits until it is gone.
     DeleteNamespace,
-    /// A checkpoint: both clusters get there.
+    /// A checkpoint: both clusters reach this state.
     Expect(Lines),
-    /// A checkpoint: both clusters get there, and are still there when they have provably worked off everything before.
+    /// A checkpoint: both clusters reach this state, and still have it once they have provably
+    /// processed all earlier events.
     Stays(Lines),
-    /// [`Step::Stays`] with lines that a model made.
+    /// [`Step::Stays`] with lines of a model.
     StaysAsModelled(Projection),
-    /// Ours refuses a write that in-tree lets pass.
-    OnlyOursRefuses(Difference, &'static str),
-    /// Ours tells of it: an event of this reason names this claim. In-tree does not.
-    OnlyOursTells(Difference, &'static str, &'static str),
-    /// What a claim looked like when it was created.
+    /// Volume Warden refuses a write that in-tree admits.
+    OnlyWardenRefuses(Difference, &'static str),
+    /// Only Volume Warden publishes an event with this reason that names this claim.
+    OnlyWardenPublishes(Difference, &'static str, &'static str),
+    /// The state of a claim at its creation.
     BornDifferent {
         difference: Difference,
         claim: &'static str,
         in_tree: &'static str,
-        ours: &'static str,
+        warden: &'static str,
     },
     /// [`Step::Stays`] where the clusters differ on purpose.
     Differ {
         difference: Difference,
         in_tree: Lines,
-        ours: Lines,
+        warden: Lines,
     },
 }
 
@@ -96,7 +99,7 @@ pub async fn run(name: &str, steps: impl IntoIterator<Item = Step>) -> Result<()
     let mut checkpoints = 0;
     for step in steps {
         checkpoints += u32::from(step.is_checkpoint());
-        if let Step::OnlyOursRefuses(_, write) = step {
+        if let Step::OnlyWardenRefuses(_, write) = step {
             refusals.insert(write.to_owned());
         }
         let place = || {
@@ -127,8 +130,8 @@ impl Step {
             Self::Expect(_)
             | Self::Stays(_)
             | Self::StaysAsModelled(_)
-            | Self::OnlyOursRefuses(..)
-            | Self::OnlyOursTells(..)
+            | Self::OnlyWardenRefuses(..)
+            | Self::OnlyWardenPublishes(..)
             | Self::BornDifferent { .. }
             | Self::Differ { .. } => true,
         }

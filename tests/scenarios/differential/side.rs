@@ -1,4 +1,5 @@
-//! One of the two clusters of a scenario: what is done there. What it looks like is in [`super::sight`].
+//! One of the two clusters of a scenario and the operations on it. [`super::snapshot`] reads its
+//! state.
 
 use super::{
     manifests::{NAMESPACE, manifest, set},
@@ -38,7 +39,7 @@ pub struct Side {
     pub(super) start: Mark,
     /// The resourceVersion of the claims at the start.
     pub(super) beginning: String,
-    /// The uids that each claim's name had, as far as anybody looked.
+    /// The uids that were observed for each claim name.
     pub(super) incarnations: Mutex<BTreeMap<String, Vec<String>>>,
     /// How many sets were created, canaries among them.
     sets: AtomicUsize,
@@ -71,7 +72,7 @@ impl Side {
             }
             Step::Give(claim, owner) => self.give(claim, *owner).await,
             Step::DeleteNamespace => self.delete_namespace().await,
-            checkpoint => bail!("{checkpoint:?} is nothing that one side does"),
+            checkpoint => bail!("{checkpoint:?} is not an operation on one side"),
         }
     }
 
@@ -86,7 +87,7 @@ impl Side {
         Ok(())
     }
 
-    /// Creates it or is refused, which [`Side::refusals`] shows.
+    /// Creates the object or is refused, which [`Side::refusals`] shows.
     async fn create_unless_refused(&self, object: Object, changes: &Value) -> Result<()> {
         let created = self.create(object, changes).await;
         created.or_else(|error| match error.downcast_ref() {
@@ -95,7 +96,7 @@ impl Side {
         })
     }
 
-    /// Deletes it; a pod without waiting for a kubelet.
+    /// Deletes the object; a pod without waiting for a kubelet.
     async fn delete(&self, object: Object, policy: Option<&PropagationPolicy>) -> Result<()> {
         let parameters = DeleteParams {
             grace_period_seconds: matches!(object, Object::Pod(_)).then_some(0),
@@ -138,7 +139,8 @@ impl Side {
         self.space.patch_claim(claim, patch).await
     }
 
-    /// Somebody comes and goes: whoever works off events in their order has by now worked off everything before.
+    /// Creates and deletes objects. A controller that processes events in order has then processed
+    /// all earlier events.
     pub async fn canaries(&self) -> Result<()> {
         if self.sets.load(Ordering::Relaxed) > 0 {
             return self.canary_set().await;
@@ -159,7 +161,7 @@ impl Side {
         Ok(())
     }
 
-    /// Its claim is there before it, so that it gets its owner from who reconciles, not at its birth.
+    /// The claim exists before the canary, so that the reconciler sets its owner, not the webhook.
     async fn canary_set(&self) -> Result<()> {
         let number = self.sets.fetch_add(1, Ordering::Relaxed);
         let name = format!("{CANARY}{number}");

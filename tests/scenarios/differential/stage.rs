@@ -1,4 +1,4 @@
-//! The two clusters of a scenario, and what a step does and asks on both.
+//! The two clusters of a scenario; performs and checks each step on both.
 
 use super::{
     projection::{Projection, report},
@@ -14,16 +14,17 @@ use volume_warden_controlplane::eventually;
 /// The two clusters, a namespace on each.
 pub struct Stage {
     in_tree: Side,
-    ours: Side,
+    warden: Side,
 }
 
 impl Stage {
     pub async fn new(name: &str) -> Result<Self> {
-        let (in_tree, ours) = try_join(async { Side::new(in_tree().await?, name).await }, async {
-            Side::new(guarded().await?, name).await
-        })
-        .await?;
-        Ok(Self { in_tree, ours })
+        let (in_tree, warden) =
+            try_join(async { Side::new(in_tree().await?, name).await }, async {
+                Side::new(guarded().await?, name).await
+            })
+            .await?;
+        Ok(Self { in_tree, warden })
     }
 
     pub async fn perform(&self, step: &Step) -> Result<()> {
@@ -31,29 +32,29 @@ impl Stage {
             Step::Expect(lines) => self.reaches(&projection(lines), &projection(lines)).await,
             Step::Stays(lines) => self.stays(&projection(lines), &projection(lines)).await,
             Step::StaysAsModelled(lines) => self.stays(lines, lines).await,
-            Step::OnlyOursRefuses(difference, write) => self
-                .only_ours_refuses(write)
+            Step::OnlyWardenRefuses(difference, write) => self
+                .only_warden_refuses(write)
                 .await
                 .context(difference.reason()),
-            Step::OnlyOursTells(difference, reason, claim) => self
-                .only_ours_tells(reason, claim)
+            Step::OnlyWardenPublishes(difference, reason, claim) => self
+                .only_warden_publishes(reason, claim)
                 .await
                 .context(difference.reason()),
             Step::BornDifferent {
                 difference,
                 claim,
                 in_tree,
-                ours,
+                warden,
             } => self
-                .born_different(claim, in_tree, ours)
+                .born_different(claim, in_tree, warden)
                 .await
                 .context(difference.reason()),
             Step::Differ {
                 difference,
                 in_tree,
-                ours,
+                warden,
             } => self
-                .stays(&projection(in_tree), &projection(ours))
+                .stays(&projection(in_tree), &projection(warden))
                 .await
                 .context(difference.reason()),
             deed => self.both(async |side| side.perform(deed).await).await,
@@ -62,63 +63,64 @@ impl Stage {
 
     async fn both(&self, act: impl AsyncFn(&Side) -> Result<()>) -> Result<()> {
         let in_tree = async { act(&self.in_tree).await.context("in-tree") };
-        let ours = async { act(&self.ours).await.context("ours") };
-        try_join(in_tree, ours).await.map(drop)
+        let warden = async { act(&self.warden).await.context("Volume Warden") };
+        try_join(in_tree, warden).await.map(drop)
     }
 
-    async fn reaches(&self, in_tree: &Projection, ours: &Projection) -> Result<()> {
-        eventually("both clusters are as wanted", async || {
-            self.is(in_tree, ours).await
+    async fn reaches(&self, in_tree: &Projection, warden: &Projection) -> Result<()> {
+        eventually("both clusters reach the wanted state", async || {
+            self.is(in_tree, warden).await
         })
         .await
     }
 
-    async fn stays(&self, in_tree: &Projection, ours: &Projection) -> Result<()> {
-        self.reaches(in_tree, ours).await?;
+    async fn stays(&self, in_tree: &Projection, warden: &Projection) -> Result<()> {
+        self.reaches(in_tree, warden).await?;
         self.both(Side::canaries).await?;
-        self.is(in_tree, ours)
+        self.is(in_tree, warden)
             .await
-            .context("it was as wanted and did not stay so")
+            .context("the wanted state was reached but not kept")
     }
 
-    async fn is(&self, in_tree: &Projection, ours: &Projection) -> Result<()> {
-        let found = try_join(self.in_tree.look(), self.ours.look()).await?;
+    async fn is(&self, in_tree: &Projection, warden: &Projection) -> Result<()> {
+        let found = try_join(self.in_tree.look(), self.warden.look()).await?;
         ensure!(
-            (&found.0, &found.1) == (in_tree, ours),
+            (&found.0, &found.1) == (in_tree, warden),
             "{}{}",
             report("in-tree", in_tree, &found.0),
-            report("ours", ours, &found.1)
+            report("Volume Warden", warden, &found.1)
         );
         Ok(())
     }
 
-    async fn only_ours_refuses(&self, write: &str) -> Result<()> {
-        eventually(&format!("ours refuses to {write}"), async || {
-            let refusals = self.ours.refusals()?;
+    async fn only_warden_refuses(&self, write: &str) -> Result<()> {
+        eventually(&format!("Volume Warden refuses to {write}"), async || {
+            let refusals = self.warden.refusals()?;
             ensure!(refusals.contains(write), "refused so far: {refusals:?}");
             Ok(())
         })
         .await
     }
 
-    async fn only_ours_tells(&self, reason: &str, claim: &str) -> Result<()> {
-        eventually(&format!("ours tells {reason} of {claim}"), async || {
-            self.ours.told(reason, claim).await
-        })
+    async fn only_warden_publishes(&self, reason: &str, claim: &str) -> Result<()> {
+        eventually(
+            &format!("Volume Warden publishes {reason} for {claim}"),
+            async || self.warden.has_event(reason, claim).await,
+        )
         .await?;
         self.in_tree.canaries().await?;
         ensure!(
-            !self.in_tree.told(reason, claim).await?,
-            "in-tree tells {reason} of {claim} too"
+            !self.in_tree.has_event(reason, claim).await?,
+            "in-tree publishes {reason} for {claim} too"
         );
         Ok(())
     }
 
-    async fn born_different(&self, claim: &str, in_tree: &str, ours: &str) -> Result<()> {
-        let found = try_join(self.in_tree.birth(claim), self.ours.birth(claim)).await?;
+    async fn born_different(&self, claim: &str, in_tree: &str, warden: &str) -> Result<()> {
+        let found = try_join(self.in_tree.birth(claim), self.warden.birth(claim)).await?;
         ensure!(
-            (&*found.0, &*found.1) == (in_tree, ours),
-            "in-tree: {}, wanted {in_tree}; ours: {}, wanted {ours}",
+            (&*found.0, &*found.1) == (in_tree, warden),
+            "in-tree: {}, wanted {in_tree}; Volume Warden: {}, wanted {warden}",
             found.0,
             found.1
         );
@@ -126,10 +128,10 @@ impl Stage {
     }
 
     pub fn refused_only(&self, wanted: &BTreeSet<String>) -> Result<()> {
-        let (in_tree, ours) = (self.in_tree.refusals()?, self.ours.refusals()?);
+        let (in_tree, warden) = (self.in_tree.refusals()?, self.warden.refusals()?);
         ensure!(
-            in_tree.is_empty() && ours == *wanted,
-            "by in-tree: {in_tree:?}, by ours: {ours:?}, wanted from ours: {wanted:?}"
+            in_tree.is_empty() && warden == *wanted,
+            "by in-tree: {in_tree:?}, by Volume Warden: {warden:?}, wanted there: {wanted:?}"
         );
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! Claims that are made while their pods are created.
+//! Claims that are created during the admission of their pods.
 
 mod authorize;
 mod faults;
 mod options;
+pub mod outage_fixture;
 pub mod posted;
 mod refused;
-pub mod ward;
 mod warnings;
 
 use super::support::{
@@ -25,7 +25,7 @@ use posted::{asked, asked_for};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// The claim is there when the pod's POST returns, it becomes the pod's, and that is told once.
+/// The claim exists when the pod's POST returns, the pod becomes its owner, and one Event says so.
 #[tokio::test]
 async fn the_claim_is_there_when_the_pod_is() -> Result<()> {
     let askers = Askers::new(guarded().await?, "birth").await?;
@@ -36,13 +36,14 @@ async fn the_claim_is_there_when_the_pod_is() -> Result<()> {
     let name = pod.name_any();
     let claim = askers.belongs(&name, &pod).await?;
     assert_eq!(claim.uid(), at_once.uid());
-    askers.is_told(&name, "PVCProvisioned", &name).await?;
+    askers.has_event(&name, "PVCProvisioned", &name).await?;
     askers.settled().await?;
-    assert_eq!(askers.told(&name).await?.len(), 1);
+    assert_eq!(askers.pod_events(&name).await?.len(), 1);
     Ok(())
 }
 
-/// A workload's pods share the claim that their template names: one of them owns it, the other is told so.
+/// A workload's pods share the claim that their template names: one pod owns it, the other one
+/// gets an Event.
 #[tokio::test]
 async fn pods_of_one_template_share_their_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "twins").await?;
@@ -55,11 +56,13 @@ async fn pods_of_one_template_share_their_claim() -> Result<()> {
     .await?;
     let (owner, other) = (pods[owner].name_any(), pods[1 - owner].name_any());
     let owned = format!("owned by Pod \"{owner}\"");
-    askers.is_told(&other, "ClaimShared", &owned).await?;
-    askers.is_told(&owner, "PVCProvisioned", "\"data\"").await?;
+    askers.has_event(&other, "ClaimShared", &owned).await?;
+    askers
+        .has_event(&owner, "PVCProvisioned", "\"data\"")
+        .await?;
     askers.settled().await?;
     for pod in [owner, other] {
-        assert_eq!(askers.told(&pod).await?.len(), 1, "{pod}");
+        assert_eq!(askers.pod_events(&pod).await?.len(), 1, "{pod}");
     }
     Ok(())
 }
@@ -76,14 +79,14 @@ async fn twins(askers: &Askers) -> Result<[Pod; 2]> {
     let sets: Api<ReplicaSet> = Api::namespaced(space.cluster.client(), &space.name);
     let set = serde_json::from_value(set)?;
     sets.create(&PostParams::default(), &set).await?;
-    eventually("both pods are there", async || {
+    eventually("both pods exist", async || {
         let pods = space.pods.list(&ListParams::default()).await?.items;
         anyhow::Ok(pods.try_into().ok())
     })
     .await
 }
 
-/// A dry run of the user's creates nothing, and says what is wrong, down to single fields.
+/// A dry run by the user creates nothing, and reports errors down to single fields.
 #[tokio::test]
 async fn a_dry_run_makes_no_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "rehearsal").await?;
@@ -111,7 +114,8 @@ async fn a_dry_run_makes_no_claim() -> Result<()> {
     Ok(())
 }
 
-/// A claim that is copied, or restored, was made for no pod: it does not keep the mark, and all the rest.
+/// A copied or restored claim was created for no pod: the webhook removes the mark and keeps the
+/// rest.
 #[tokio::test]
 async fn a_copied_claim_does_not_keep_the_mark() -> Result<()> {
     let askers = Askers::new(guarded().await?, "copied").await?;
@@ -128,7 +132,7 @@ async fn a_copied_claim_does_not_keep_the_mark() -> Result<()> {
 
 async fn created_without_mark(askers: &Askers, metadata: Value) -> Result<PersistentVolumeClaim> {
     let copy = claim("copy", metadata)?;
-    eventually("the webhook is heard in time", async || {
+    eventually("the webhook answers in time", async || {
         let created = askers.space.claims.create(&dry_run(), &copy).await?;
         ensure!(
             !created.annotations().contains_key(MARK),

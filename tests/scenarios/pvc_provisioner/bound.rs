@@ -1,5 +1,5 @@
-//! Claims that are made at admission are not written before they are bound: whoever provisions and
-//! binds them would fail, and try again much later.
+//! Volume Warden does not write a claim that was created at admission before the claim is bound: a
+//! write would make the provisioner or the binder fail and retry much later.
 
 use super::{
     admission::posted::too_late,
@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use volume_warden_controlplane::eventually;
 
 const PODS: usize = 30;
-/// kube-controller-manager writes it, and the provisioner begins.
+/// The annotation with which kube-controller-manager starts the provisioner.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
 /// Pods of a class that waits for them.
@@ -41,9 +41,9 @@ impl Consumers {
         Ok(Self { askers })
     }
 
-    /// Pods that the scheduler looks for a node for, each with a claim of its name.
+    /// Creates pods that the scheduler schedules, each with a claim of its name.
     async fn ask(&self) -> Result<Vec<Pod>> {
-        let template = TEMPLATE.replace("nobody", &self.askers.space.name);
+        let template = TEMPLATE.replace("absent", &self.askers.space.name);
         let mut changes = annotations(&[("data.pvc", Some(&template))]);
         changes["spec"] = json!({"schedulerName": null});
         let pods = stream::iter(0..PODS).map(async |number| {
@@ -63,7 +63,7 @@ fn is_marked(claim: &PersistentVolumeClaim) -> bool {
     claim.annotations().contains_key(MARK)
 }
 
-/// The provisioner that is not there never provisions, so the claims stay pending.
+/// The provisioner does not exist, so the claims stay pending.
 #[tokio::test]
 async fn nothing_delays_a_provisioner() -> Result<()> {
     let consumers = Consumers::new("delayed", "example.com/none").await?;
@@ -72,7 +72,7 @@ async fn nothing_delays_a_provisioner() -> Result<()> {
     let pods = consumers.ask().await?;
     for pod in &pods {
         askers
-            .is_told(&pod.name_any(), "PVCProvisioned", "created")
+            .has_event(&pod.name_any(), "PVCProvisioned", "created")
             .await?;
     }
     eventually("all may be provisioned", async || {
@@ -99,7 +99,7 @@ async fn nothing_delays_a_provisioner() -> Result<()> {
     Ok(())
 }
 
-/// Every version of every claim is looked at. The pods run, and each claim goes with its pod.
+/// Checks every version of every claim. The pods run, and each claim is deleted with its pod.
 #[tokio::test]
 async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
     let consumers = Consumers::new("bound", "kubernetes.io/host-path").await?;
@@ -126,13 +126,13 @@ async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
             owned.insert(name);
         }
     }
-    // What admission misses the background makes, with its owner.
+    // The reconciler creates the claims that admission misses, with their owner.
     let heard = too_late(space.cluster).await? == unheard;
     ensure!(marked.len() == PODS || !heard, "{}", marked.len());
     for pod in &pods {
         let name = pod.name_any();
         askers.belongs(&name, pod).await?;
-        askers.is_told(&name, "PVCProvisioned", "created").await?;
+        askers.has_event(&name, "PVCProvisioned", "created").await?;
         space.delete_pod(&name).await?;
     }
     for pod in &pods {

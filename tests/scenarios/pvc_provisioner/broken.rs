@@ -1,4 +1,4 @@
-//! A pod whose template cannot be read, and another one that asks for the same claim.
+//! A pod with an invalid template, and another one that requests the same claim.
 
 use super::{
     patient::Patient,
@@ -20,17 +20,19 @@ fn template(text: &str) -> Value {
     annotations(&[("data.pvc", Some(text))])
 }
 
-/// The first one gets nothing, and the second one need not wait for it.
+/// The first pod gets no claim, and the second one does not wait for it.
 #[tokio::test]
-async fn a_pod_with_a_broken_template_holds_up_no_other() -> Result<()> {
+async fn a_pod_with_an_invalid_template_does_not_block_others() -> Result<()> {
     let patient = Patient::new("broken-first").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
     askers.ask("broken", "data", template(BROKEN)).await?;
-    askers.is_told("broken", "ErrInvalidPVC", "line 1").await?;
+    askers
+        .has_event("broken", "ErrInvalidPVC", "line 1")
+        .await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.is_told("pod", "PVCProvisioned", "data").await?;
+    askers.has_event("pod", "PVCProvisioned", "data").await?;
     Ok(())
 }
 
@@ -97,10 +99,10 @@ async fn a_mended_deployment_keeps_its_claim() -> Result<()> {
     let askers = &workload.askers;
     let old = workload.only_pod(None).await?;
     askers
-        .is_told(&old.name_any(), "ErrInvalidPVC", "line 1")
+        .has_event(&old.name_any(), "ErrInvalidPVC", "line 1")
         .await?;
     workload
-        .mend(&TEMPLATE.replace("nobody", "standard"))
+        .mend(&TEMPLATE.replace("absent", "standard"))
         .await?;
     let new = workload.only_pod(Some(&old)).await?;
     let claim = askers.belongs("data", &new).await?;

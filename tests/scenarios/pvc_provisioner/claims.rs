@@ -1,4 +1,4 @@
-//! The claim is there already, or was.
+//! The claim exists already, or existed before.
 
 use super::{
     patient::{Patient, claim_posts, watch_of},
@@ -10,7 +10,8 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// DP-17: nobody's claim and another pod's are used as they are, and the pods are told whose they are.
+/// DP-17: existing claims without an owner or of another pod are used unchanged, and an Event
+/// names the owner.
 #[tokio::test]
 async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     let patient = Patient::new("shared").await?;
@@ -26,10 +27,10 @@ async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     askers.ask("second", "owned", json!({})).await?;
     askers.ask("third", "free", json!({})).await?;
     askers
-        .is_told("second", "ClaimShared", "owned by Pod \"owner\"")
+        .has_event("second", "ClaimShared", "owned by Pod \"owner\"")
         .await?;
     askers
-        .is_told("third", "ClaimShared", "it has no owner")
+        .has_event("third", "ClaimShared", "it has no owner")
         .await?;
     askers.settled().await?;
     for before in [owned, free] {
@@ -38,15 +39,15 @@ async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
         assert_eq!(now.resource_version(), before.resource_version(), "{name}");
     }
     for pod in ["second", "third"] {
-        assert_eq!(askers.told(pod).await?.len(), 1);
+        assert_eq!(askers.pod_events(pod).await?.len(), 1);
     }
     assert_eq!(patient.posts(), posts + 1, "the canary's");
     Ok(())
 }
 
-/// DP-17, B-DP-3: also if the watch has not told of it.
+/// DP-17, B-DP-3: also if the watch has not delivered the claim.
 #[tokio::test]
-async fn a_claim_that_the_watch_has_not_told_of_is_not_asked_for() -> Result<()> {
+async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()> {
     let patient = Patient::new("late-claims").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -57,20 +58,20 @@ async fn a_claim_that_the_watch_has_not_told_of_is_not_asked_for() -> Result<()>
     let before = askers.create_claim("data", json!({})).await?;
     askers.ask("pod", "data", json!({})).await?;
     let read = || patient.count("GET", "/persistentvolumeclaims/data") > 0;
-    eventually("the claim is looked for", async || read()).await?;
+    eventually("the claim is read live", async || read()).await?;
     askers.settled().await?;
     drop(frozen);
     askers
-        .is_told("pod", "ClaimShared", "it has no owner")
+        .has_event("pod", "ClaimShared", "it has no owner")
         .await?;
     assert_eq!(patient.posts(), 1, "the canary's");
     assert_eq!(askers.claim("data").await?.uid(), before.uid());
     Ok(())
 }
 
-/// Somebody else is faster by a moment.
+/// Another client creates the claim first.
 #[tokio::test]
-async fn a_claim_that_somebody_makes_first_is_no_failure() -> Result<()> {
+async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()> {
     let patient = Patient::new("first").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -80,13 +81,14 @@ async fn a_claim_that_somebody_makes_first_is_no_failure() -> Result<()> {
     let first = askers.create_claim("data", json!({})).await?;
     drop(held);
     askers
-        .is_told("pod", "ClaimShared", "it has no owner")
+        .has_event("pod", "ClaimShared", "it has no owner")
         .await?;
     askers.settled().await?;
-    let mut told = askers.told("pod").await?;
-    // On a busy machine a POST that was held may have been given up before somebody else was faster.
-    told.retain(|(_, message)| !message.contains("the API server did not answer"));
-    assert_eq!(told.len(), 1, "{told:?}");
+    let mut events = askers.pod_events("pod").await?;
+    // On a busy machine the held POST may have timed out before the other client created the
+    // claim.
+    events.retain(|(_, message)| !message.contains("the API server did not answer"));
+    assert_eq!(events.len(), 1, "{events:?}");
     let mut codes = askers.creations()?;
     codes.retain(|code| *code != 201);
     ensure!(codes.is_empty() || codes == [409], "{codes:?}");
@@ -94,9 +96,9 @@ async fn a_claim_that_somebody_makes_first_is_no_failure() -> Result<()> {
     Ok(())
 }
 
-/// DP-18: made as soon as the old one is gone, without anything happening to the pod.
+/// DP-18: the claim is created as soon as the old one is gone, without a change of the pod.
 #[tokio::test]
-async fn a_claim_that_is_being_deleted_is_made_anew() -> Result<()> {
+async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
     let patient = Patient::new("stale").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start().await?;
@@ -106,7 +108,7 @@ async fn a_claim_that_is_being_deleted_is_made_anew() -> Result<()> {
     space.delete_claim("data").await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers
-        .is_told("pod", "ClaimTerminating", "\"data\"")
+        .has_event("pod", "ClaimTerminating", "\"data\"")
         .await?;
     askers.settled().await?;
     let posts = patient.posts();
@@ -115,24 +117,26 @@ async fn a_claim_that_is_being_deleted_is_made_anew() -> Result<()> {
         .await?;
     let new = askers.belongs("data", &pod).await?;
     ensure!(new.uid() != old.uid(), "{new:?}");
-    askers.is_told("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     assert_eq!(
-        (askers.told("pod").await?.len(), patient.posts()),
+        (askers.pod_events("pod").await?.len(), patient.posts()),
         (2, posts + 1)
     );
     Ok(())
 }
 
-/// B-DP-13: what somebody deletes while the pod waits is made anew, too.
+/// B-DP-13: a claim that a user deletes while the pod waits is recreated, too.
 #[tokio::test]
-async fn a_claim_that_somebody_deletes_is_made_anew() -> Result<()> {
+async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
     let patient = Patient::new("deleted").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     let first = askers.belongs("data", &pod).await?;
     askers.space.delete_claim("data").await?;
-    eventually("there is another", async || {
+    eventually("another claim exists", async || {
         anyhow::Ok(askers.claim("data").await?.uid() != first.uid())
     })
     .await?;
@@ -140,7 +144,7 @@ async fn a_claim_that_somebody_deletes_is_made_anew() -> Result<()> {
     Ok(())
 }
 
-/// DP-24: the quota would refuse the POST of what exists.
+/// DP-24: the quota would refuse the POST of the existing claim.
 #[tokio::test]
 async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     let patient = Patient::new("exhausted").await?;
@@ -149,10 +153,13 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     let quota = Quota::new(askers, json!({"persistentvolumeclaims": "1"})).await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.is_told("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     let answers = || {
         let mut codes = askers.creations()?;
-        // Counting what there is may make for a conflict, after which it is asked again at once.
+        // The quota's usage update may cause a conflict, after which Volume Warden retries at
+        // once.
         codes.retain(|code| *code != 409);
         anyhow::Ok(codes)
     };
@@ -163,7 +170,7 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
             .space
             .patch_pod_status("pod", json!({"conditions": [condition]}))
             .await?;
-        // What it asks for changes, too, and it is looked at again.
+        // The pod's request changes, too, which triggers a reconcile.
         let round = format!("{}# {round}\n", TEMPLATE);
         askers
             .patch_pod("pod", annotations(&[("data.pvc", Some(&round))]))
@@ -176,6 +183,6 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     quota.end().await?;
     askers.settled().await?;
     assert_eq!(answers()?, [201, 201], "the canary's");
-    assert_eq!(askers.told("pod").await?.len(), 1);
+    assert_eq!(askers.pod_events("pod").await?.len(), 1);
     Ok(())
 }

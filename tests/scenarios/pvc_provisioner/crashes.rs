@@ -1,4 +1,5 @@
-//! Volume Warden is killed before or after any of its writes: every pod has its claim in the end, and no claim awaits anybody.
+//! Volume Warden is killed before or after any of its writes: every pod eventually has its claim,
+//! and no claim waits for a pod.
 
 use super::patient::{Patient, claim_posts, claim_write};
 use super::support::{MARK, awaiting};
@@ -7,7 +8,7 @@ use kube::{ResourceExt, api::ListParams};
 use serde_json::json;
 use volume_warden_controlplane::Rule;
 
-/// Killed before its next write of this kind has arrived, or after that but before its answer has.
+/// Kills Volume Warden before its next write of this kind arrives, or before the response does.
 async fn dies(patient: &Patient, at: Rule) -> Result<()> {
     let held = patient.between.add(at);
     let builder = patient.builder("warden").arg("--orphan-grace=1");
@@ -18,7 +19,7 @@ async fn dies(patient: &Patient, at: Rule) -> Result<()> {
     Ok(())
 }
 
-/// Names of more claims than are written between the kills, also where a kill comes late.
+/// Names of more claims than are written between the kills, even if a kill comes late.
 const MANY: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
 async fn nothing_awaits_a_pod(patient: &Patient) -> Result<()> {
@@ -34,7 +35,7 @@ async fn nothing_awaits_a_pod(patient: &Patient) -> Result<()> {
 }
 
 #[tokio::test]
-async fn killed_while_claims_are_made() -> Result<()> {
+async fn killed_while_claims_are_created() -> Result<()> {
     let patient = Patient::new("killed-making").await?;
     let askers = &patient.askers;
     let names = ["a", "b", "c", "d"];
@@ -45,7 +46,8 @@ async fn killed_while_claims_are_made() -> Result<()> {
         Rule::hold,
     ];
     let mut pods = Vec::new();
-    // Claims are made several at a time, so each process gets a pod that the ones before have not seen.
+    // Claims are created concurrently, so each process gets a pod that the ones before have not
+    // seen.
     for (name, at) in names.iter().zip(kills) {
         pods.push(askers.ask(name, name, json!({})).await?);
         dies(&patient, at(claim_posts())).await?;
@@ -61,8 +63,8 @@ async fn killed_while_claims_are_made() -> Result<()> {
             askers.claim(name).await?.uid() == uid,
             "{name} was made twice"
         );
-        // Whoever made it may not have lived to say so.
-        ensure!(askers.told(name).await?.len() <= 1);
+        // The process that created it may have been killed before it published the Event.
+        ensure!(askers.pod_events(name).await?.len() <= 1);
     }
     nothing_awaits_a_pod(&patient).await
 }

@@ -1,7 +1,8 @@
-//! Pods that are gone while nobody owns their claims, and pods whose end the watch has not told of.
+//! Pods that are gone while their claims have no owner, and pods whose deletion the watch has not
+//! delivered.
 
 use super::{
-    admission::{posted::asked_for, ward::Ward},
+    admission::{outage_fixture::OutageFixture, posted::asked_for},
     patient::{Patient, watch_of},
     support::{Askers, MARK, awaiting},
 };
@@ -11,14 +12,14 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
-/// For the grace, longer than any test.
+/// A grace period longer than any test.
 const LONG: &str = "--orphan-grace=86400";
 
-/// A claim that was made at admission and is pending. Its pod, which has its name, was seen.
+/// A pending claim that was created at admission. Its pod, which has its name, was observed.
 async fn pending(askers: &Askers) -> Result<PersistentVolumeClaim> {
     let (posted, claim) = asked_for(askers).await?;
     let name = posted.object::<Pod>()?.name_any();
-    askers.is_told(&name, "PVCProvisioned", "created").await?;
+    askers.has_event(&name, "PVCProvisioned", "created").await?;
     let claim_now = askers.claim(&name).await?;
     assert_eq!(claim_now.resource_version(), claim.resource_version());
     ensure!(claim.annotations().contains_key(MARK), "{claim:?}");
@@ -33,28 +34,28 @@ async fn stays(askers: &Askers, before: &PersistentVolumeClaim) -> Result<Persis
     Ok(claim)
 }
 
-/// Its pod was seen, so no other one is on its way. As the garbage collector would, and without
-/// the grace.
+/// The pod was observed, so no other one is pending. The claim is deleted as by the garbage
+/// collector, without the grace period.
 #[tokio::test]
-async fn a_pending_claim_goes_with_its_pod() -> Result<()> {
-    let ward = Ward::new("pending", &[LONG]).await?;
-    let askers = &ward.askers;
+async fn a_pending_claim_is_deleted_with_its_pod() -> Result<()> {
+    let fixture = OutageFixture::new("pending", &[LONG]).await?;
+    let askers = &fixture.askers;
     let name = pending(askers).await?.name_any();
     askers.space.delete_pod(&name).await?;
     askers.space.claim_is_gone(&name).await
 }
 
-/// The garbage collector would not look at that.
+/// The garbage collector would not check for other users.
 #[tokio::test]
 async fn a_claim_that_another_pod_uses_outlives_its_pod() -> Result<()> {
-    let ward = Ward::new("used", &[LONG]).await?;
-    let (askers, space) = (&ward.askers, &ward.askers.space);
-    let nobodys = json!({"spec": {"schedulerName": "nobody"}});
+    let fixture = OutageFixture::new("used", &[LONG]).await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let unscheduled = json!({"spec": {"schedulerName": "absent"}});
     for bound in [false, true] {
         let claim = pending(askers).await?;
         let name = claim.name_any();
         let user = format!("user-of-{name}");
-        space.create_pod(&user, &name, nobodys.clone()).await?;
+        space.create_pod(&user, &name, unscheduled.clone()).await?;
         space.delete_pod(&name).await?;
         let unbound = stays(askers, &claim).await?;
         assert_eq!(unbound.resource_version(), claim.resource_version());
@@ -71,17 +72,17 @@ async fn a_claim_that_another_pod_uses_outlives_its_pod() -> Result<()> {
     Ok(())
 }
 
-/// A claim that awaits its pod, which was seen. The grace is long.
+/// A claim that awaits its pod, which was observed. The grace period is long.
 async fn seen(patient: &Patient) -> Result<(Warden, PersistentVolumeClaim)> {
     let askers = &patient.askers;
     let claim = askers.create_claim("data", awaiting()).await?;
     let warden = patient.builder("warden").arg(LONG).start().await?;
     askers.ask("pod", "data", json!({})).await?;
-    askers.is_told("pod", "PVCProvisioned", "created").await?;
+    askers.has_event("pod", "PVCProvisioned", "created").await?;
     Ok((warden, claim))
 }
 
-/// It does not know that the pod was seen, and waits for the grace.
+/// The successor does not know that the pod was observed, and waits for the grace period.
 #[tokio::test]
 async fn a_successor_collects_a_claim_whose_pod_is_gone() -> Result<()> {
     let patient = Patient::new("successor").await?;
@@ -92,8 +93,8 @@ async fn a_successor_collects_a_claim_whose_pod_is_gone() -> Result<()> {
     patient.askers.space.claim_is_gone("data").await
 }
 
-/// The pod is deleted and created again, and the watch has told of neither. The claim is bound,
-/// and so it is asked who is there.
+/// The pod is deleted and recreated, and the watch has delivered neither. The claim is bound, so
+/// Volume Warden reads the pod live.
 #[tokio::test]
 async fn a_claim_is_given_to_the_successor_of_its_pod() -> Result<()> {
     let patient = Patient::new("namesake").await?;
@@ -110,9 +111,9 @@ async fn a_claim_is_given_to_the_successor_of_its_pod() -> Result<()> {
     Ok(())
 }
 
-/// The garbage collector deletes its claim. For all that the watch tells it still waits for one.
+/// The garbage collector deletes the claim. In the stale cache the pod still waits for one.
 #[tokio::test]
-async fn a_pod_that_is_gone_gets_no_other_claim() -> Result<()> {
+async fn a_deleted_pod_gets_no_other_claim() -> Result<()> {
     let patient = Patient::new("late-end").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start().await?;

@@ -1,4 +1,4 @@
-//! Claims that pods ask for by annotation, on a real control plane. Cases DP-*.
+//! Claims that pods request by annotation, on a real control plane. Cases DP-*.
 
 mod admission;
 mod bound;

@@ -1,4 +1,5 @@
-//! Which claims are collected, and which never are. Claims that await a pod are made by hand here, as admission would leave them.
+//! Which claims are collected, and which never are. The tests create claims that await a pod as
+//! admission would leave them.
 
 mod late;
 
@@ -17,13 +18,13 @@ fn pod_list() -> Rule {
         .query_contains("limit=")
 }
 
-/// It looked at the claim, and put it off with these words.
+/// Waits until the log says that the claim was postponed with these words.
 async fn puts_off(warden: &Warden, claim: &str, words: &str) -> Result<()> {
     let line = format!("/{claim} retry={words}");
     eventually(&line, async || warden.process().log().contains(&line)).await
 }
 
-/// Claims that are no orphans, by their names.
+/// Creates claims that are no orphans; returns their names.
 async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let node = ["get", "node", "node-1", "-o", "jsonpath={.metadata.uid}"];
@@ -37,10 +38,7 @@ async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
     let spared = [
         ("labelled", json!({"metadata": {"labels": {LABEL: ID}}})),
         ("unlabelled", changed(json!({"labels": null}))),
-        (
-            "foreign",
-            changed(json!({"labels": {LABEL: "somebody-else"}})),
-        ),
+        ("foreign", changed(json!({"labels": {LABEL: "another-id"}}))),
         ("owned", changed(json!({"ownerReferences": [owner]}))),
         ("timeless", marked("some day")),
         ("restored", marked(LONG_AGO)),
@@ -48,7 +46,7 @@ async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
     for (name, metadata) in &spared {
         askers.create_claim(name, metadata.clone()).await?;
     }
-    // Somebody removes the owner to keep the data, and the pod goes.
+    // A user removes the owner to keep the data, and the pod is deleted.
     let pod = askers.ask("pod", "freed", json!({})).await?;
     askers.belongs("freed", &pod).await?;
     let free = json!({"metadata": {"ownerReferences": null}});
@@ -58,9 +56,9 @@ async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
     Ok(names.chain(["freed"]).collect())
 }
 
-/// Without a mark of its own no claim is ours to collect; nor is one that anybody owns.
+/// Volume Warden collects no claim without its mark, and none that has an owner.
 #[tokio::test]
-async fn only_claims_that_await_a_pod_that_never_came_are_collected() -> Result<()> {
+async fn only_claims_whose_pod_was_never_created_are_collected() -> Result<()> {
     let patient = Patient::new("orphans").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let warden = patient.start_impatient().await?;
@@ -68,7 +66,7 @@ async fn only_claims_that_await_a_pod_that_never_came_are_collected() -> Result<
     askers.create_claim("orphan", awaiting()).await?;
     space.claim_is_gone("orphan").await?;
     askers.settled().await?;
-    // Also by a successor, who begins with all claims there are.
+    // Also by a successor, which begins with all existing claims.
     drop(warden);
     askers.create_claim("orphan", awaiting()).await?;
     let _warden = patient.start_impatient().await?;
@@ -84,15 +82,15 @@ async fn only_claims_that_await_a_pod_that_never_came_are_collected() -> Result<
     Ok(())
 }
 
-/// A pod that does not ask for it uses it: it loses the mark once it is bound, and stays for good,
-/// whatever becomes of that pod.
+/// A pod uses the claim without a request: the claim loses the mark once it is bound, and is kept
+/// even if that pod is deleted.
 #[tokio::test]
 async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     let patient = Patient::new("named").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start_impatient().await?;
-    let nobodys = json!({"spec": {"schedulerName": "nobody"}});
-    space.create_pod("plain", "named", nobodys).await?;
+    let unscheduled = json!({"spec": {"schedulerName": "absent"}});
+    space.create_pod("plain", "named", unscheduled).await?;
     let named = askers.create_claim("named", awaiting()).await?;
     askers.bind("named").await?;
     eventually("the claim has lost the mark", async || {
@@ -110,7 +108,7 @@ async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     Ok(())
 }
 
-/// A pod that comes before the grace is over gets it.
+/// A pod created within the grace period gets the claim.
 #[tokio::test]
 async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
     let patient = Patient::new("grace").await?;
@@ -130,7 +128,7 @@ async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
     Ok(())
 }
 
-/// A read that fails decides nothing: neither whose a claim is nor that it is nobody's.
+/// After a failed read nothing is decided: neither the owner of a claim nor that it has none.
 #[tokio::test]
 async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
     let patient = Patient::new("no-pods").await?;
@@ -165,17 +163,18 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
     Ok(())
 }
 
-/// The watch has not told of the pods; the live LIST shows them, and so one gets its claim, and the other one's is kept.
+/// The watch has not delivered the pods; the live LIST shows them, so one gets its claim, and the
+/// claim of the other one is kept.
 #[tokio::test]
-async fn a_claim_of_a_pod_that_the_watch_has_not_told_of_is_kept() -> Result<()> {
+async fn a_claim_of_a_pod_that_the_watch_has_not_delivered_is_kept() -> Result<()> {
     let patient = Patient::new("late-pods").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start_impatient().await?;
     let frozen = patient.between.add(watch_of("pods").freeze_stream());
     frozen.held(1).await?;
     let pod = askers.ask("pod", "asked", json!({})).await?;
-    let nobodys = json!({"spec": {"schedulerName": "nobody"}});
-    space.create_pod("plain", "named", nobodys).await?;
+    let unscheduled = json!({"spec": {"schedulerName": "absent"}});
+    space.create_pod("plain", "named", unscheduled).await?;
     let mut uids = Vec::new();
     for name in ["asked", "named"] {
         uids.push(askers.create_claim(name, awaiting()).await?.uid());

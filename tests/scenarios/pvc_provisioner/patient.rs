@@ -1,4 +1,5 @@
-//! A Volume Warden of one's own, behind an interposer. Nobody serves webhooks: what is made, the background makes.
+//! A Volume Warden per test, behind an interposer. No webhooks are served: the reconciler creates
+//! all claims.
 
 use super::support::Askers;
 use crate::support::{BINARY, bare};
@@ -6,7 +7,7 @@ use anyhow::Result;
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
-/// A namespace, and what lies between its Volume Warden and the API server.
+/// A namespace, and the interposer between its Volume Warden and the API server.
 pub struct Patient {
     pub askers: Askers,
     pub between: Interposer,
@@ -22,7 +23,8 @@ impl Patient {
         })
     }
 
-    /// Of the identity `id` in the Lease: the same one need not wait for a predecessor's Lease to expire.
+    /// Uses the Lease identity `id`: the same identity need not wait for a predecessor's Lease to
+    /// expire.
     pub fn builder(&self, id: &str) -> WardenBuilder<'_> {
         let namespace = &self.askers.space.name;
         Warden::builder(self.askers.space.cluster, BINARY)
@@ -38,7 +40,7 @@ impl Patient {
         self.builder("warden").start().await
     }
 
-    /// It gives claims a second to find their pods.
+    /// Starts with a grace period of one second.
     pub async fn start_impatient(&self) -> Result<Warden> {
         let builder = self.builder("warden").arg("--orphan-grace=1");
         builder.start().await
@@ -53,12 +55,12 @@ impl Patient {
         wanted.count()
     }
 
-    /// Claims that it tried to create so far.
+    /// Number of attempts to create claims so far.
     pub fn posts(&self) -> usize {
         self.count("POST", "/persistentvolumeclaims")
     }
 
-    /// The names of the claims that it tried to delete so far.
+    /// The names of the claims in DELETE requests so far.
     pub fn deleted(&self) -> Vec<String> {
         let seen = self.between.requests().into_iter();
         let deletions = seen.filter(|seen| {
@@ -75,7 +77,7 @@ pub fn claim_posts() -> Rule {
     Rule::on("POST").path_contains("/persistentvolumeclaims")
 }
 
-/// Writes of the claims whose names begin so.
+/// Writes of claims whose names begin with `name`.
 pub fn claim_write(method: &str, name: &str) -> Rule {
     Rule::on(method).path_contains(format!("/persistentvolumeclaims/{name}"))
 }

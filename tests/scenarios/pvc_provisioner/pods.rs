@@ -1,7 +1,7 @@
-//! Which pods count, when they were created before Volume Warden was there, and when they go.
+//! Which pods count, pods created before Volume Warden starts, and deleted pods.
 
 use super::patient::Patient;
-use super::support::{TEMPLATE, annotations, asking, is_of_canary, is_ours};
+use super::support::{TEMPLATE, annotations, asking, is_from_volume_warden, is_of_canary};
 use crate::support::on_node;
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -12,7 +12,7 @@ use volume_warden_controlplane::{Warden, eventually};
 /// Created at once, as far as the API server takes them.
 const AT_ONCE: usize = 20;
 
-/// DP-19, DP-20: only who waits gets something, and nobody else is told anything.
+/// DP-19, DP-20: only waiting pods get claims and Events.
 #[tokio::test]
 async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
     let patient = Patient::new("not-waiting").await?;
@@ -41,16 +41,19 @@ async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
 
     let _warden = patient.start().await?;
     askers.settled().await?;
-    // Nor when they are looked at again.
+    // Nor when they are reconciled again.
     let edited = format!("{TEMPLATE}# once more\n");
     for pod in ["running", "succeeded", "failed", "unknown", "deleting"] {
         askers.patch_pod(pod, template(&edited)).await?;
     }
     askers.patch_pod("broken", template("]")).await?;
     askers.settled().await?;
-    let told = askers.space.events.list(&ListParams::default()).await?;
-    let mut told = told.iter().filter(|event| is_ours(event));
-    ensure!(told.all(is_of_canary), "others than the canaries");
+    let events = askers.space.events.list(&ListParams::default()).await?;
+    let mut events = events.iter().filter(|event| is_from_volume_warden(event));
+    ensure!(
+        events.all(is_of_canary),
+        "Events on other pods than the canaries"
+    );
     ensure!(askers.claims().await?.is_empty());
     assert_eq!(patient.posts(), 2, "the canaries'");
     askers
@@ -58,7 +61,8 @@ async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
         .await
 }
 
-/// DP-25, DP-26: those that were created before are served, and a successor has nothing to do, nor to say.
+/// DP-25, DP-26: pods created before the start are served, and a successor writes and publishes
+/// nothing.
 #[tokio::test]
 async fn pods_from_before_are_served_once() -> Result<()> {
     const PODS: usize = 100;
@@ -71,27 +75,30 @@ async fn pods_from_before_are_served_once() -> Result<()> {
             .belongs(pod.metadata.name.as_deref().unwrap_or_default(), pod)
             .await?;
     }
-    let told = async || {
+    let published = async || {
         let events = askers.space.events_with("PVCProvisioned").await?;
         anyhow::Ok(events.len())
     };
-    eventually("all are told", async || anyhow::Ok(told().await? == PODS)).await?;
+    eventually("all have Events", async || {
+        anyhow::Ok(published().await? == PODS)
+    })
+    .await?;
     assert_eq!(patient.posts(), PODS);
     askers.settled().await?;
     first.stop().await?;
 
-    let before = (writes(&patient), told().await?);
+    let before = (writes(&patient), published().await?);
     let _second: Warden = patient.start().await?;
     askers.settled().await?;
     // The canary's claim and its event.
     assert_eq!(
-        (writes(&patient), told().await?),
+        (writes(&patient), published().await?),
         (before.0 + 2, before.1 + 1)
     );
     Ok(())
 }
 
-/// DP-34, and no call for anybody else: one pod among many costs two looks and two writes.
+/// DP-34: one pod among many costs two reads and two writes, and the other pods cost no call.
 #[tokio::test]
 async fn one_pod_among_many_costs_four_calls() -> Result<()> {
     let patient = Patient::new("among-many").await?;
@@ -99,7 +106,7 @@ async fn one_pod_among_many_costs_four_calls() -> Result<()> {
     let plain = |name: &str| {
         let (enabled, template) = ("data.enabled", "data.pvc");
         let none = annotations(&[(enabled, None), (template, None)]);
-        asking(name, "nobodys", none)
+        asking(name, "unmarked", none)
     };
     let _warden = patient.start().await?;
     let started = calls(&patient).len();
@@ -108,21 +115,24 @@ async fn one_pod_among_many_costs_four_calls() -> Result<()> {
     let calls = calls(&patient);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.is_told("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     let now = self::calls(&patient);
     ensure!(now.len() == calls.len() + 4, "{:?}", &now[calls.len()..]);
-    // Of the 300 others nothing was read or written: so far there were the calls for the canary.
+    // The 300 others caused no reads or writes: the earlier calls were for the canary.
     assert_eq!(calls.len(), started + 4, "{calls:?}");
     Ok(())
 }
 
-/// DP-27, DP-28: a claim goes with its pod, whichever way that goes. It runs, so the claim is in use.
+/// DP-27, DP-28: a claim is deleted with its pod, however the pod is deleted. The pod runs, so the
+/// claim is in use.
 #[tokio::test]
-async fn a_claim_goes_with_its_pod() -> Result<()> {
+async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
     let patient = Patient::new("gone").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start().await?;
-    let provisioned = TEMPLATE.replace("nobody", "standard");
+    let provisioned = TEMPLATE.replace("absent", "standard");
     for (name, how) in [
         ("background", DeleteParams::background()),
         ("foreground", DeleteParams::foreground()),
@@ -146,7 +156,7 @@ async fn a_claim_goes_with_its_pod() -> Result<()> {
         space.claim_is_gone(name).await?;
     }
     let left = space.claims.list_metadata(&ListParams::default()).await?;
-    ensure!(left.items.is_empty(), "made anew: {left:?}");
+    ensure!(left.items.is_empty(), "recreated: {left:?}");
     Ok(())
 }
 
@@ -169,7 +179,7 @@ async fn many(
         .await
 }
 
-/// Writes in the namespace so far, tried or done, except of its Lease.
+/// Number of write requests in the namespace so far, except for its Lease.
 fn writes(patient: &Patient) -> usize {
     let written = calls(patient);
     let written = written
@@ -178,7 +188,7 @@ fn writes(patient: &Patient) -> usize {
     written.count()
 }
 
-/// Everything that was asked so far in the namespace, except watches, which come again by and by.
+/// All requests in the namespace so far, except watches, which are restarted periodically.
 fn calls(patient: &Patient) -> Vec<String> {
     let namespace = format!("/namespaces/{}/", patient.askers.space.name);
     let seen = patient.between.requests().into_iter();

@@ -1,4 +1,4 @@
-//! The API server does not take a claim, for now or for good.
+//! The API server refuses a claim, temporarily or permanently.
 
 use super::patient::{Patient, claim_posts};
 use super::support::{Askers, TEMPLATE, annotations, mount};
@@ -12,14 +12,15 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// A quota of the namespace, by which there may be no Secret either.
+/// A quota of the namespace, which also allows no Secret.
 pub struct Quota {
     quotas: Api<ResourceQuota>,
     secrets: Api<Secret>,
 }
 
 impl Quota {
-    /// In force when this returns: before Kubernetes has counted what there is it refuses everything.
+    /// The quota is in force when this returns: until Kubernetes has computed the usage it refuses
+    /// everything.
     pub async fn new(askers: &Askers, mut hard: Value) -> Result<Self> {
         let (client, namespace) = (askers.space.cluster.client(), &askers.space.name);
         let quota = Self {
@@ -44,17 +45,18 @@ impl Quota {
         self.is_in_force().await
     }
 
-    /// Nothing is refused any more when this returns.
+    /// Deletes the quota; nothing is refused any more when this returns.
     pub async fn end(self) -> Result<()> {
         let parameters = DeleteParams::default();
         self.quotas.delete("quota", &parameters).await?;
         self.is_heeded(false).await
     }
 
-    /// The API server hears of quotas by a watch of its own, and refuses a Secret or takes it from then on. None is stored.
+    /// Waits until the API server, which learns of quotas by a watch of its own, refuses or
+    /// accepts a Secret. None is stored.
     async fn is_heeded(&self, heeded: bool) -> Result<()> {
         let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "probe"}}))?;
-        eventually("the API server has heard of the quota", async || {
+        eventually("the API server applies the quota", async || {
             let answer = self.secrets.create(&dry_run(), &secret).await;
             anyhow::Ok(is_refused(answer, "exceeded quota")? == heeded)
         })
@@ -73,9 +75,9 @@ impl Quota {
     }
 }
 
-/// DP-21: a volume that is refused holds up no other, and is asked for again by and by.
+/// DP-21: a refused volume does not block others, and is retried later.
 #[tokio::test]
-async fn one_refused_volume_holds_up_no_other() -> Result<()> {
+async fn one_refused_volume_does_not_block_others() -> Result<()> {
     let patient = Patient::new("quota").await?;
     let askers = &patient.askers;
     let quota = Quota::new(askers, json!({"requests.storage": "5Gi"})).await?;
@@ -93,11 +95,11 @@ async fn one_refused_volume_holds_up_no_other() -> Result<()> {
     for claim in ["data", "last"] {
         askers.belongs(claim, &pod).await?;
         askers
-            .is_told("pod", "PVCProvisioned", &format!("claim \"{claim}\""))
+            .has_event("pod", "PVCProvisioned", &format!("claim \"{claim}\""))
             .await?;
     }
     let message = askers
-        .is_told("pod", "ErrPVCProvisionFailed", "exceeded quota")
+        .has_event("pod", "ErrPVCProvisionFailed", "exceeded quota")
         .await?;
     ensure!(message.contains("\"big\""), "{message}");
     askers.settled().await?;
@@ -105,22 +107,22 @@ async fn one_refused_volume_holds_up_no_other() -> Result<()> {
         let codes = askers.creations()?;
         anyhow::Ok(codes.iter().filter(|code| **code == wanted).count())
     };
-    // Counting against the quota may make for conflicts besides, after which it is asked again at once.
+    // Quota usage updates may cause conflicts, after which Volume Warden retries at once.
     let counts = (answered(201)?, answered(403)?);
     assert_eq!(counts, (3, 1), "one for each, and the canary's");
     quota.change(json!({"requests.storage": "20Gi"})).await?;
-    // Nothing happens to the pod: half a minute later it is asked for again.
+    // The pod does not change: half a minute later Volume Warden retries.
     askers.belongs("big", &pod).await?;
     askers
-        .is_told("pod", "PVCProvisioned", "claim \"big\"")
+        .has_event("pod", "PVCProvisioned", "claim \"big\"")
         .await?;
     assert_eq!(answered(201)?, 4);
     Ok(())
 }
 
-/// DP-22: and one event in the end.
+/// DP-22: one event in the end.
 #[tokio::test]
-async fn an_api_server_that_fails_is_asked_again_soon() -> Result<()> {
+async fn a_failed_request_is_retried_soon() -> Result<()> {
     let patient = Patient::new("unavailable").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -130,20 +132,22 @@ async fn an_api_server_that_fails_is_asked_again_soon() -> Result<()> {
     let failing = patient.between.add(failing);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.is_told("pod", "PVCProvisioned", "\"data\"").await?;
+    askers
+        .has_event("pod", "PVCProvisioned", "\"data\"")
+        .await?;
     assert_eq!((failing.taken(), patient.posts()), (2, 3));
     let message = askers
-        .is_told("pod", "ErrPVCProvisionFailed", "not now")
+        .has_event("pod", "ErrPVCProvisionFailed", "not now")
         .await?;
     ensure!(message.contains("tried again"), "{message}");
     askers.settled().await?;
-    assert_eq!(askers.told("pod").await?.len(), 2);
+    assert_eq!(askers.pod_events("pod").await?.len(), 2);
     Ok(())
 }
 
-/// An answer that never comes is no answer: whether the claim was made is found out by looking.
+/// After a lost response Volume Warden reads whether the claim was created.
 #[tokio::test]
-async fn a_claim_whose_answer_was_lost_is_there_once() -> Result<()> {
+async fn a_claim_whose_response_was_lost_is_created_once() -> Result<()> {
     let patient = Patient::new("lost-answer").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -158,7 +162,7 @@ async fn a_claim_whose_answer_was_lost_is_there_once() -> Result<()> {
     Ok(())
 }
 
-/// DP-23, DP-33: what is invalid is not tried again and again, but at once when the pod says something else.
+/// DP-23, DP-33: an invalid claim is not retried repeatedly, but at once when the pod is edited.
 #[tokio::test]
 async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
     let patient = Patient::new("invalid").await?;
@@ -169,15 +173,17 @@ async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
         .ask("pod", "data", annotations(&[("data.pvc", Some(&invalid))]))
         .await?;
     let message = askers
-        .is_told("pod", "ErrPVCProvisionFailed", "spec.accessModes")
+        .has_event("pod", "ErrPVCProvisionFailed", "spec.accessModes")
         .await?;
     ensure!(message.contains("\"Anything\""), "{message}");
     let broken = askers
         .ask("broken", "other", annotations(&[("data.pvc", Some("}"))]))
         .await?;
-    askers.is_told("broken", "ErrInvalidPVC", "line 1").await?;
+    askers
+        .has_event("broken", "ErrInvalidPVC", "line 1")
+        .await?;
     for round in ["first", "second"] {
-        // Of its status nothing is asked for.
+        // A status update changes no request.
         let condition = json!({"type": "Round", "status": "False", "message": round});
         let status = json!({"conditions": [condition]});
         askers.space.patch_pod_status("pod", status).await?;
@@ -188,7 +194,7 @@ async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
         let mended = annotations(&[("data.pvc", Some(TEMPLATE))]);
         askers.patch_pod(name, mended).await?;
         askers.belongs(claim, &pod).await?;
-        askers.is_told(name, "PVCProvisioned", claim).await?;
+        askers.has_event(name, "PVCProvisioned", claim).await?;
     }
     assert_eq!(patient.posts(), 4);
     let calls = askers.space.cluster.audit().all()?;
@@ -206,9 +212,9 @@ async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
     Ok(())
 }
 
-/// What the API server says no to for want of rights is told, too.
+/// A claim that the API server refuses for lack of permissions is reported, too.
 #[tokio::test]
-async fn a_claim_that_we_may_not_make_is_told_of() -> Result<()> {
+async fn a_forbidden_claim_is_reported() -> Result<()> {
     let patient = Patient::new("forbidden").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -218,11 +224,11 @@ async fn a_claim_that_we_may_not_make_is_told_of() -> Result<()> {
     let refusal = patient.between.add(refusal);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers
-        .is_told("pod", "ErrPVCProvisionFailed", "not on my watch")
+        .has_event("pod", "ErrPVCProvisionFailed", "not on my watch")
         .await?;
     askers.settled().await?;
     assert_eq!((refusal.taken(), patient.posts()), (1, 2));
-    // An edit of the annotations is reason enough to look again.
+    // An edit of the annotations triggers a reconcile.
     let edited = format!("{TEMPLATE}# once more\n");
     askers
         .patch_pod("pod", annotations(&[("data.pvc", Some(&edited))]))

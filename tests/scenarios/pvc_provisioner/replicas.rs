@@ -6,10 +6,10 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::{Interposer, eventually};
 
-/// DP-31: the leader is killed with a claim on its way, its successor stops gracefully; each time another goes on, and no claim is made
-/// twice.
+/// DP-31: the leader is killed during the creation of a claim, its successor stops gracefully;
+/// each time another replica continues, and no claim is created twice.
 #[tokio::test]
-async fn another_replica_goes_on() -> Result<()> {
+async fn another_replica_continues() -> Result<()> {
     let patient = Patient::new("replicas").await?;
     let (askers, cluster) = (&patient.askers, patient.askers.space.cluster);
     let first = patient.builder("first").start().await?;
@@ -34,7 +34,7 @@ async fn another_replica_goes_on() -> Result<()> {
     assert_eq!(askers.belongs("data", &pod).await?.uid(), made);
     askers.settled().await?;
 
-    // One of the two leads; the other one is there when it stops.
+    // One of the two leads; the other one takes over when it stops.
     ensure!(second.stop().await?.success());
     let after = askers.ask("after", "third", json!({})).await?;
     askers.belongs("third", &after).await?;
@@ -43,7 +43,7 @@ async fn another_replica_goes_on() -> Result<()> {
     let last = askers.ask("last", "fourth", json!({})).await?;
     askers.belongs("fourth", &last).await?;
     for pod in ["pending", "after", "last"] {
-        askers.is_told(pod, "PVCProvisioned", "created").await?;
+        askers.has_event(pod, "PVCProvisioned", "created").await?;
     }
     let posts = |path: &Interposer| {
         let seen = path.requests();
@@ -57,8 +57,8 @@ async fn another_replica_goes_on() -> Result<()> {
     Ok(())
 }
 
-/// A leader that was paused for longer than its Lease makes no claim when it wakes up to a pod that has come meanwhile. The second leader
-/// is kept from making it, so that it is there to be made.
+/// A leader that was paused for longer than its Lease creates no claim for a pod created meanwhile
+/// when it resumes. The second leader is prevented from creating it, so that the claim is missing.
 #[tokio::test]
 async fn a_leader_that_was_paused_makes_nothing() -> Result<()> {
     let patient = Patient::new("paused").await?;
@@ -75,8 +75,8 @@ async fn a_leader_that_was_paused_makes_nothing() -> Result<()> {
     held.held(1).await?;
     let (posts, looks) = (patient.posts(), patient.count("GET", "/leases/"));
     first.process().resume()?;
-    // Only a follower reads the Lease. Once it has done so a few times it has long heard of the pod.
-    eventually("it follows", async || {
+    // Only a follower reads the Lease. After a few reads its watch has long delivered the pod.
+    eventually("the paused replica follows", async || {
         patient.count("GET", "/leases/") >= looks + 4
     })
     .await?;

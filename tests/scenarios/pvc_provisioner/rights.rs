@@ -1,7 +1,7 @@
-//! The rights it takes: those of the component alone, in one namespace.
+//! Required RBAC permissions: those of the component alone, in one namespace.
 
 use super::{
-    admission::ward::turn,
+    admission::outage_fixture::turn,
     support::{Askers, TEMPLATE, annotations, asking, awaiting, is_made},
 };
 use crate::support::{BINARY, Space, bare};
@@ -12,7 +12,8 @@ use serde_json::json;
 use std::path::Path;
 use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder, eventually};
 
-/// A namespace with an account that has what pvc-provisioner's shipped ClusterRole gives, there and nowhere else.
+/// A namespace with an account that has the permissions of pvc-provisioner's shipped ClusterRole
+/// only in that namespace.
 struct Confined {
     askers: Askers,
     between: Interposer,
@@ -42,7 +43,8 @@ impl Confined {
         Ok(confined)
     }
 
-    /// The API server hears of bindings in their order, by a watch of its own: of this one, which was made last, it has heard.
+    /// Waits until the account may hold its Lease. The API server learns of bindings in order, by
+    /// a watch of its own, and this one was created last.
     async fn may_hold_its_lease(&self) -> Result<()> {
         let account = format!("--as=system:serviceaccount:{}", self.account());
         let right = "leases.coordination.k8s.io";
@@ -60,7 +62,7 @@ impl Confined {
             .await
     }
 
-    /// Makes the role and binds it to the account.
+    /// Creates the role and binds it to the account.
     async fn role(&self, name: &str, verbs: &str, resource: &str) -> Result<()> {
         self.kubectl(&["create", "role", name, verbs, resource])
             .await?;
@@ -85,7 +87,7 @@ impl Confined {
             .arg(format!("--namespace={namespace}"))
             .arg(format!("--leader-elect-resource-namespace={namespace}"))
             .arg("--leader-elect-identity=confined")
-            // Its own would need rights on webhook configurations.
+            // A generated certificate would need permissions on webhook configurations.
             .arg(format!("--tls-cert-file={certificate}"))
             .arg(format!("--tls-private-key-file={key}"))
             .arg("--components=pvc-provisioner")
@@ -99,7 +101,7 @@ async fn interposer(cluster: &Cluster, namespace: &str) -> Result<Interposer> {
     Interposer::start(cluster, account.await?)
 }
 
-/// Files of a certificate that nobody asks for: no webhook calls here.
+/// Files of an unused certificate: no webhook is called here.
 fn certificate(directory: &Path, name: &str) -> Result<(String, String)> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let file = |suffix| directory.join(format!("{name}.{suffix}"));
@@ -111,9 +113,9 @@ fn certificate(directory: &Path, name: &str) -> Result<(String, String)> {
     ))
 }
 
-/// DP-30: it does all its work in that namespace, and asks nothing of any other.
+/// DP-30: Volume Warden works in that namespace, and sends no request to any other.
 #[tokio::test]
-async fn rights_in_one_namespace_suffice() -> Result<()> {
+async fn permissions_in_one_namespace_suffice() -> Result<()> {
     let cluster = bare().await?;
     let confined = Confined::new(cluster, "confined").await?;
     let (askers, namespace) = (&confined.askers, &confined.askers.space.name);
@@ -127,7 +129,7 @@ async fn rights_in_one_namespace_suffice() -> Result<()> {
         .await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    askers.is_told("pod", "PVCProvisioned", "data").await?;
+    askers.has_event("pod", "PVCProvisioned", "data").await?;
     askers.create_claim("orphan", awaiting()).await?;
     askers.space.claim_is_gone("orphan").await?;
     ensure!(elsewhere.claims.get_opt("data").await?.is_none());
@@ -135,7 +137,8 @@ async fn rights_in_one_namespace_suffice() -> Result<()> {
     let inside = format!("/namespaces/{namespace}/");
     let mut asked = confined.between.requests();
     asked.retain(|seen| !seen.path.contains(&inside));
-    // Its own webhook configurations have no namespace. It does without them where it may not read them.
+    // Webhook configurations have no namespace. Volume Warden works without permission to read
+    // them.
     asked.retain(|seen| !seen.path.contains("/volume-warden-pvc-provisioner"));
     ensure!(asked.is_empty(), "{asked:?}");
     let account = format!("system:serviceaccount:{}", confined.account());
@@ -148,10 +151,10 @@ async fn rights_in_one_namespace_suffice() -> Result<()> {
     confined.kubectl(&lease).await.context("the Lease")
 }
 
-/// DP-29: where it takes a right to make a pod's deletion wait, pods own their claims all the same. Who wants the original's
-/// `blockOwnerDeletion` needs that right, and is told so.
+/// DP-29: where `blockOwnerDeletion` requires a permission, pods own their claims without it. The
+/// original's `blockOwnerDeletion` needs the permission, and an Event says so.
 #[tokio::test]
-async fn only_references_that_block_need_rights_on_pods() -> Result<()> {
+async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
     let (cluster, _turn) = turn().await?;
     let confined = Confined::new(cluster, "enforced").await?;
     let askers = &confined.askers;
@@ -180,9 +183,9 @@ async fn only_references_that_block_need_rights_on_pods() -> Result<()> {
     askers.bind("given-later").await?;
     let cause = "cannot set blockOwnerDeletion";
     askers
-        .is_told("made-later", "ErrPVCProvisionFailed", cause)
+        .has_event("made-later", "ErrPVCProvisionFailed", cause)
         .await?;
-    eventually("the refusal is told on the claim", async || {
+    eventually("the claim has an Event with the refusal", async || {
         let events = askers
             .space
             .events_with("FailedUpdateOwnerReferences")
@@ -197,7 +200,7 @@ async fn only_references_that_block_need_rights_on_pods() -> Result<()> {
         .role("finalizers", "--verb=update", "--resource=pods/finalizers")
         .await?;
     for pod in ["made-later", "given-later"] {
-        // It need not wait until it is tried again.
+        // Avoids waiting for the retry.
         let edited = format!("{TEMPLATE}# once more\n");
         let blocks = eventually("the pod owns its claim", async || {
             askers
@@ -211,7 +214,7 @@ async fn only_references_that_block_need_rights_on_pods() -> Result<()> {
     Ok(())
 }
 
-/// Whether the one owner's deletion waits for the claim; nothing before there is an owner.
+/// The owner reference's `blockOwnerDeletion`; `None` until there is an owner.
 fn blocks(claim: &PersistentVolumeClaim) -> Result<Option<bool>> {
     is_made(claim)?;
     let owner = claim.owner_references().first();

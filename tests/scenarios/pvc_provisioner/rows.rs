@@ -1,4 +1,5 @@
-//! What pods may ask for, one pod for each row: DP-03..DP-12. Each is told what is wrong, once, and what is right is made.
+//! Requests of pods, one pod for each row: DP-03..DP-12. Each error has one Event, and each valid
+//! claim is created.
 
 use super::patient::Patient;
 use super::support::{PREFIX, TEMPLATE, annotations, mount};
@@ -7,24 +8,29 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use volume_warden_controlplane::eventually;
 
-/// The reason and a part of the message.
-type Told = (&'static str, String);
+/// The reason and a part of the message of an Event.
+type ExpectedEvent = (&'static str, String);
 
 struct Row {
     case: &'static str,
     changes: Value,
-    /// Volumes whose claims are made.
+    /// Volumes whose claims are created.
     made: &'static [&'static str],
-    told: Vec<Told>,
+    events: Vec<ExpectedEvent>,
 }
 
-fn row(case: &'static str, changes: Value, made: &'static [&'static str], told: &[Told]) -> Row {
-    let told = told.to_vec();
+fn row(
+    case: &'static str,
+    changes: Value,
+    made: &'static [&'static str],
+    events: &[ExpectedEvent],
+) -> Row {
+    let events = events.to_vec();
     Row {
         case,
         changes,
         made,
-        told,
+        events,
     }
 }
 
@@ -38,7 +44,7 @@ fn template(text: &str) -> Value {
     annotations(&[("data.pvc", Some(text))])
 }
 
-fn told(reason: &'static str, part: impl Into<String>) -> Told {
+fn event(reason: &'static str, part: impl Into<String>) -> ExpectedEvent {
     (reason, part.into())
 }
 
@@ -46,7 +52,7 @@ const DATA: &[&str] = &["data"];
 const OTHER: &[&str] = &["other"];
 
 fn rows() -> Vec<Row> {
-    let one = |reason, part: &str| vec![told(reason, part)];
+    let one = |reason, part: &str| vec![event(reason, part)];
     let mut rows = vec![
         row("DP-03", enabled("false"), &[], &[]),
         row(
@@ -60,7 +66,7 @@ fn rows() -> Vec<Row> {
             "DP-07",
             annotations(&[("data.pvc", None)]),
             OTHER,
-            &[told("ErrMissingPVC", format!("{PREFIX}data.pvc"))],
+            &[event("ErrMissingPVC", format!("{PREFIX}data.pvc"))],
         ),
         row(
             "DP-08",
@@ -130,14 +136,15 @@ fn volume(source: Value) -> Value {
     json!({"spec": {"volumes": [volume]}})
 }
 
-/// Of a class that Kubernetes' own ephemeral volumes never get: nobody schedules the pod, and its claim is not ours to make.
+/// An ephemeral volume that is never provisioned, because its pod is not scheduled. Kubernetes,
+/// not Volume Warden, creates its claim.
 fn ephemeral() -> Value {
-    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}});
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
     json!({"ephemeral": {"volumeClaimTemplate": {"spec": spec}}})
 }
 
 impl Row {
-    /// Where another volume of the pod is asked for too, the pod has it.
+    /// Adds the pod's other volume if its claim is requested too.
     fn pod(&self, name: &str) -> Value {
         let mut changes = self.changes.clone();
         if self.made.contains(&"other") {
@@ -155,22 +162,22 @@ impl Row {
         changes
     }
 
-    fn fits(&self, said: &[(String, String)]) -> Result<()> {
-        let mut expected = self.told.clone();
+    fn fits(&self, events: &[(String, String)]) -> Result<()> {
+        let mut expected = self.events.clone();
         expected.extend(
             self.made
                 .iter()
-                .map(|volume| told("PVCProvisioned", format!("\"{volume}\""))),
+                .map(|volume| event("PVCProvisioned", format!("\"{volume}\""))),
         );
         expected.sort();
         ensure!(
-            said.len() == expected.len(),
-            "{said:?} instead of {expected:?}"
+            events.len() == expected.len(),
+            "{events:?} instead of {expected:?}"
         );
-        for ((reason, message), (wanted, part)) in said.iter().zip(&expected) {
+        for ((reason, message), (wanted, part)) in events.iter().zip(&expected) {
             ensure!(
                 reason == wanted && message.contains(part),
-                "{said:?} instead of {expected:?}"
+                "{events:?} instead of {expected:?}"
             );
             ensure!(message.len() < 250, "too long: {message}");
         }
@@ -183,7 +190,7 @@ fn claim(pod: &str, volume: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_pod_gets_what_it_asks_for_and_is_told_what_is_wrong() -> Result<()> {
+async fn every_pod_gets_valid_claims_and_events_for_errors() -> Result<()> {
     let patient = Patient::new("rows").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -198,18 +205,18 @@ async fn every_pod_gets_what_it_asks_for_and_is_told_what_is_wrong() -> Result<(
     askers.settled().await?;
     for (index, row) in rows.iter().enumerate() {
         let pod = format!("row{index}");
-        let check = eventually("it is told all of it", async || {
-            row.fits(&askers.told(&pod).await?)
+        let check = eventually("the pod has all Events", async || {
+            row.fits(&askers.pod_events(&pod).await?)
         });
         check
             .await
             .with_context(|| format!("{} {}", row.case, row.changes))?;
     }
-    // Kubernetes makes the ephemeral volume's.
+    // Kubernetes creates the claim of the ephemeral volume.
     let mut made = BTreeSet::from_iter(askers.claims().await?);
     made.retain(|claim| expected.contains(claim) || !is_ephemeral(claim, &rows));
     assert_eq!(made, expected);
-    // Nothing is tried that cannot be done: beside these, one for the canary.
+    // No impossible creation is attempted: besides these, one for the canary.
     assert_eq!(patient.posts(), expected.len() + 1);
     Ok(())
 }

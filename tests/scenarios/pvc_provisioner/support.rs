@@ -1,4 +1,4 @@
-//! Pods that ask for claims, and what is asked about these.
+//! Pods that request claims, and assertions about them.
 
 use crate::support::{Space, claim, pod, volume};
 use anyhow::{Context, Result, ensure};
@@ -17,34 +17,34 @@ use std::{
 };
 use volume_warden_controlplane::{Cluster, DEFAULT_TIMEOUT, eventually, eventually_within};
 
-/// What the keys of the annotations begin with.
+/// Prefix of the annotation keys.
 pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
-/// On every claim that is made for a pod.
+/// Label of every claim that is created for a pod.
 pub const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
-/// On a claim that was made at admission, until its pod is there.
+/// Annotation of a claim that was created at admission, until its pod exists.
 pub const MARK: &str = "volume-warden.dev/awaiting-pod";
-/// The controller id where none is given.
+/// The default controller id.
 pub const ID: &str = "dynamic-reclaimable-pvc-controllers";
-/// What the names of canaries begin with.
+/// Prefix of the names of canaries.
 const CANARY: &str = "canary";
 /// As on a claim that was restored from a backup.
 pub const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 
-/// Volume Warden gives an Event up that the API server does not take within a few seconds. What a canary was not told for so long it will
-/// not be told at all.
+/// Volume Warden drops an Event that the API server does not accept within a few seconds. An Event
+/// missing on a canary after this time is lost.
 const LOST: Duration = Duration::from_secs(60);
 
-/// A claim of a class that no volume has.
+/// Template of a claim whose class has no volumes.
 pub const TEMPLATE: &str = "\
 apiVersion: v1
 kind: PersistentVolumeClaim
 spec:
   accessModes: [ReadWriteOnce]
-  storageClassName: nobody
+  storageClassName: absent
   resources: {requests: {storage: 1Gi}}
 ";
 
-/// Annotations whose keys begin so.
+/// Annotations, with [`PREFIX`] before each key.
 pub fn annotations(pairs: &[(&str, Option<&str>)]) -> Value {
     let pairs = pairs.iter();
     let pairs: Map<_, _> = pairs
@@ -53,15 +53,16 @@ pub fn annotations(pairs: &[(&str, Option<&str>)]) -> Value {
     json!({"metadata": {"annotations": pairs}})
 }
 
-/// A pod that asks for the claim that its volume `data` names, with `changes` merged over it. Nobody schedules it.
+/// A pod that requests the claim that its volume `data` names, merged with `changes`. The pod is
+/// never scheduled.
 pub fn asking(name: &str, claim: &str, changes: Value) -> Result<Pod> {
     let mut asked = annotations(&[("data.enabled", Some("true")), ("data.pvc", Some(TEMPLATE))]);
-    asked["spec"] = json!({"schedulerName": "nobody"});
+    asked["spec"] = json!({"schedulerName": "absent"});
     json_patch::merge(&mut asked, &changes);
     pod(name, claim, asked)
 }
 
-/// A volume that is this claim.
+/// A volume that mounts this claim.
 pub fn mount(volume: &str, claim: &str) -> Value {
     json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}})
 }
@@ -71,12 +72,12 @@ pub fn awaiting() -> Value {
     marked(&Timestamp::now().to_string())
 }
 
-/// What a claim may carry that awaits a pod.
+/// Metadata of a claim that awaits a pod since this time.
 pub fn marked(since: &str) -> Value {
     json!({"metadata": {"labels": {LABEL: ID}, "annotations": {MARK: since}}})
 }
 
-/// A namespace of one test, with pods that ask for claims.
+/// A namespace of one test, with pods that request claims.
 pub struct Askers {
     pub space: Space,
 }
@@ -145,9 +146,9 @@ impl Askers {
         .await
     }
 
-    /// The claim becomes the pod's: labelled, protected, and with the pod as its one owner, in a
-    /// way that holds up nobody. One that was made at admission, of a class that nobody
-    /// provisions, is bound for that.
+    /// Waits until the pod owns the claim: labelled, protected, and with the pod as its one owner
+    /// without `blockOwnerDeletion`. Binds a claim that was created at admission with a class that
+    /// has no provisioner, since such a claim gets its owner only once it is bound.
     pub async fn belongs(&self, claim: &str, pod: &Pod) -> Result<PersistentVolumeClaim> {
         let made = eventually(&format!("there is a claim {claim}"), async || {
             self.claim(claim).await.map(Some)
@@ -157,7 +158,7 @@ impl Askers {
             .spec
             .as_ref()
             .and_then(|spec| spec.storage_class_name.as_deref());
-        if class == Some("nobody") && made.annotations().contains_key(MARK) {
+        if class == Some("absent") && made.annotations().contains_key(MARK) {
             self.bind(claim).await?;
         }
         let what = format!("claim {claim} belongs to pod {}", pod.name_any());
@@ -169,51 +170,54 @@ impl Askers {
         .await
     }
 
-    /// What Volume Warden told the pod so far: reasons and messages, in the order of the reasons.
-    pub async fn told(&self, pod: &str) -> Result<Vec<(String, String)>> {
+    /// The Events of Volume Warden on the pod so far: reasons and messages, sorted.
+    pub async fn pod_events(&self, pod: &str) -> Result<Vec<(String, String)>> {
         let fields = format!("involvedObject.kind=Pod,involvedObject.name={pod}");
         let events = self
             .space
             .events
             .list(&ListParams::default().fields(&fields))
             .await?;
-        let mut told = Vec::new();
-        for event in events.items.into_iter().filter(is_ours) {
-            ensure!(event.series.is_none(), "told more than once: {event:?}");
+        let mut published = Vec::new();
+        for event in events.items.into_iter().filter(is_from_volume_warden) {
+            ensure!(
+                event.series.is_none(),
+                "published more than once: {event:?}"
+            );
             let message = event.message.unwrap_or_default();
-            told.push((event.reason.unwrap_or_default(), message));
+            published.push((event.reason.unwrap_or_default(), message));
         }
-        told.sort();
-        Ok(told)
+        published.sort();
+        Ok(published)
     }
 
-    /// The pod comes to be told this, once; returns the message.
-    pub async fn is_told(&self, pod: &str, reason: &str, part: &str) -> Result<String> {
-        self.is_told_within(DEFAULT_TIMEOUT, pod, reason, part)
+    /// Waits for exactly one such Event on the pod; returns its message.
+    pub async fn has_event(&self, pod: &str, reason: &str, part: &str) -> Result<String> {
+        self.has_event_within(DEFAULT_TIMEOUT, pod, reason, part)
             .await
     }
 
-    async fn is_told_within(
+    async fn has_event_within(
         &self,
         limit: Duration,
         pod: &str,
         reason: &str,
         part: &str,
     ) -> Result<String> {
-        let what = format!("{pod} is told {reason}: {part}");
+        let what = format!("{pod} has event {reason}: {part}");
         eventually_within(limit, &what, async || {
-            let told = self.told(pod).await?;
-            let mut fitting = told
+            let published = self.pod_events(pod).await?;
+            let mut fitting = published
                 .iter()
                 .filter(|(each, message)| each == reason && message.contains(part));
             let first = fitting.next().map(|(_, message)| message.clone());
-            ensure!(fitting.next().is_none(), "more than once: {told:?}");
-            first.map(Some).with_context(|| format!("{told:?}"))
+            ensure!(fitting.next().is_none(), "more than once: {published:?}");
+            first.map(Some).with_context(|| format!("{published:?}"))
         })
         .await
     }
 
-    /// What the API server answered so far to the claims that Volume Warden asked it to create.
+    /// The status codes of Volume Warden's CREATE requests for claims so far.
     pub fn creations(&self) -> Result<Vec<u16>> {
         let calls = self.space.cluster.audit().all()?;
         let calls = calls.by_user_agent("volume-warden/");
@@ -224,8 +228,9 @@ impl Askers {
         Ok(creations.map(|call| call.code).collect())
     }
 
-    /// Volume Warden has worked off everything before: a pod created now gets its claim, and is told of it. It makes one claim, whatever
-    /// becomes of the Event: where that is lost, the next pod is told something else.
+    /// Waits until Volume Warden has processed all earlier changes: a pod created now gets its
+    /// claim and an Event. Creates one claim even if the Event is lost: then the next pod gets
+    /// another Event, from [`Askers::heard`].
     pub async fn settled(&self) -> Result<()> {
         let canary = canary();
         self.ask(&canary, &canary, json!({})).await?;
@@ -233,20 +238,21 @@ impl Askers {
             self.claim(&canary).await.map(drop)
         })
         .await?;
-        let told = self.is_told_within(LOST, &canary, "PVCProvisioned", &canary);
-        match told.await {
+        let published = self.has_event_within(LOST, &canary, "PVCProvisioned", &canary);
+        match published.await {
             Ok(_) => Ok(()),
             Err(_) => self.heard().await,
         }
     }
 
-    /// Volume Warden has heard of everything before: a pod created now is told what is wrong with it. Needs no claim.
+    /// Waits until the watches of Volume Warden have delivered all earlier changes: an invalid pod
+    /// created now gets its Event. Needs no claim.
     pub async fn heard(&self) -> Result<()> {
         let wrong = annotations(&[("data.enabled", Some("perhaps"))]);
-        eventually("a canary is told what is wrong with it", async || {
+        eventually("a canary has an Event about its error", async || {
             let canary = canary();
             self.ask(&canary, &canary, wrong.clone()).await?;
-            self.is_told_within(LOST, &canary, "ErrInvalidAnnotation", "perhaps")
+            self.has_event_within(LOST, &canary, "ErrInvalidAnnotation", "perhaps")
                 .await
                 .map(drop)
         })
@@ -259,14 +265,14 @@ fn canary() -> String {
     format!("{CANARY}{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// It is about a pod of [`Askers::settled`] or [`Askers::heard`].
+/// Whether the Event is about a pod of [`Askers::settled`] or [`Askers::heard`].
 pub fn is_of_canary(event: &Event) -> bool {
     let name = event.involved_object.name.as_deref();
     name.is_some_and(|name| name.starts_with(CANARY))
 }
 
-/// Volume Warden told it.
-pub fn is_ours(event: &Event) -> bool {
+/// Whether Volume Warden published the Event.
+pub fn is_from_volume_warden(event: &Event) -> bool {
     event.reporting_component.as_deref() == Some("volume-warden.dev/volume-warden")
 }
 
@@ -289,7 +295,7 @@ pub fn is_given(claim: &PersistentVolumeClaim, pod: &Pod) -> Result<()> {
     Ok(())
 }
 
-/// It has label and finalizer.
+/// Fails unless the claim has label and finalizer.
 pub fn is_made(claim: &PersistentVolumeClaim) -> Result<()> {
     let (labels, finalizers) = (claim.labels(), claim.finalizers());
     ensure!(labels.get(LABEL).is_some_and(|id| id == ID), "{labels:?}");

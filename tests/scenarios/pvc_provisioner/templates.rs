@@ -1,4 +1,4 @@
-//! From the text to the claim: what the user wrote, and what is not the user's to say.
+//! From the template to the claim: fields that the user sets, and fields that the user cannot set.
 
 use super::patient::Patient;
 use super::support::{ID, LABEL, TEMPLATE, annotations};
@@ -10,17 +10,18 @@ fn template(text: &str) -> Value {
     annotations(&[("data.pvc", Some(text))])
 }
 
-/// DP-01, DP-02, DP-14: as it is written, in the pod's namespace, the pod's, and one event. Own labels and annotations are kept.
+/// DP-01, DP-02, DP-14: the claim equals its template, is in the pod's namespace, owned by the
+/// pod, with one event. The template's labels and annotations are kept.
 #[tokio::test]
-async fn a_claim_is_made_as_it_is_written() -> Result<()> {
+async fn a_claim_is_created_from_its_template() -> Result<()> {
     let patient = Patient::new("written").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
     let json = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": {"labels": {"team": "blue", LABEL: "somebody-else"}, "annotations": {"example.com/why": "cache"}, "finalizers": ["example.com/own"]},
+        "metadata": {"labels": {"team": "blue", LABEL: "another-id"}, "annotations": {"example.com/why": "cache"}, "finalizers": ["example.com/own"]},
         "spec": {
-            "accessModes": ["ReadWriteMany"], "storageClassName": "nobody", "volumeMode": "Block",
+            "accessModes": ["ReadWriteMany"], "storageClassName": "absent", "volumeMode": "Block",
             "resources": {"requests": {"storage": "3Gi"}}, "selector": {"matchLabels": {"disk": "fast"}},
         },
     });
@@ -33,7 +34,7 @@ async fn a_claim_is_made_as_it_is_written() -> Result<()> {
     let spec = json!(claim.spec);
     assert_eq!(
         spec,
-        json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "volumeMode": "Filesystem", "resources": {"requests": {"storage": "1Gi"}}})
+        json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "volumeMode": "Filesystem", "resources": {"requests": {"storage": "1Gi"}}})
     );
     let claim = askers.belongs("from-json", &of_json).await?;
     assert_eq!(json!(claim.spec), json["spec"]);
@@ -49,15 +50,15 @@ async fn a_claim_is_made_as_it_is_written() -> Result<()> {
 
     askers.settled().await?;
     for (pod, claim) in [("yaml", "from-yaml"), ("json", "from-json")] {
-        askers.is_told(pod, "PVCProvisioned", claim).await?;
-        assert_eq!(askers.told(pod).await?.len(), 1);
+        askers.has_event(pod, "PVCProvisioned", claim).await?;
+        assert_eq!(askers.pod_events(pod).await?.len(), 1);
     }
     Ok(())
 }
 
-/// DP-13: name, namespace, owners and what the API server sets are not the template's.
+/// DP-13: name, namespace, owners and fields that the API server sets are ignored in a template.
 #[tokio::test]
-async fn what_is_not_the_templates_to_say_does_not_count() -> Result<()> {
+async fn fields_that_a_template_cannot_set_are_ignored() -> Result<()> {
     let patient = Patient::new("overridden").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -69,7 +70,7 @@ async fn what_is_not_the_templates_to_say_does_not_count() -> Result<()> {
             "annotations": {"volume-warden.dev/awaiting-pod": "2020-01-01T00:00:00Z"},
             "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "6d1a2a3c-0000-4000-8000-000000000001"}],
         },
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}},
         "status": {"phase": "Bound"},
     });
     let pod = askers
@@ -82,10 +83,10 @@ async fn what_is_not_the_templates_to_say_does_not_count() -> Result<()> {
     Ok(())
 }
 
-/// DP-15, DP-16: a field that is unknown here reaches the API server, whose refusal the user is told, with its place in the text. It is
-/// not asked again and again.
+/// DP-15, DP-16: an unknown field reaches the API server; an Event has its refusal with the
+/// position in the template. The request is not retried repeatedly.
 #[tokio::test]
-async fn an_unknown_field_is_the_api_servers_to_judge() -> Result<()> {
+async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
     let patient = Patient::new("unknown-field").await?;
     let askers = &patient.askers;
     let _warden = patient.start().await?;
@@ -97,7 +98,9 @@ async fn an_unknown_field_is_the_api_servers_to_judge() -> Result<()> {
         ("misspelt", "spec.storageclassName", "line 5, column 3"),
         ("nested", "spec.resources.request", "line 6, column 15"),
     ] {
-        let message = askers.is_told(pod, "ErrPVCProvisionFailed", place).await?;
+        let message = askers
+            .has_event(pod, "ErrPVCProvisionFailed", place)
+            .await?;
         let judged = format!("strict decoding error: unknown field \"{field}\"");
         assert!(message.contains(&judged), "{message}");
     }

@@ -1,9 +1,9 @@
-//! Claims at birth: what admission makes of those that the StatefulSet controller creates.
+//! Admission of claims that the StatefulSet controller creates.
 
 mod births;
 mod faults;
+mod outage_fixture;
 mod readings;
-mod ward;
 
 pub(super) use births::stamps_are_given;
 
@@ -14,7 +14,8 @@ use births::{Births, CONTROLLER, NOTHING, Stamps};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-/// STS-15..17, STS-28, STS-30 at birth: owned as `whenDeleted` says, marked as `whenScaled` says if the ordinal is in range.
+/// STS-15..17, STS-28, STS-30 at creation: the owner follows `whenDeleted`, the mark follows
+/// `whenScaled` if the ordinal is in range.
 #[tokio::test]
 async fn claims_are_stamped_and_marked_as_the_policy_says() -> Result<()> {
     let births = Births::new(guarded().await?, "stamped").await?;
@@ -38,7 +39,7 @@ async fn claims_are_stamped_and_marked_as_the_policy_says() -> Result<()> {
     Ok(())
 }
 
-/// STS-55 at birth: the range begins where the set says.
+/// STS-55 at creation: the range begins at the set's start ordinal.
 #[tokio::test]
 async fn the_range_of_a_set_begins_at_its_start_ordinal() -> Result<()> {
     let births = Births::new(guarded().await?, "start").await?;
@@ -57,7 +58,8 @@ async fn the_range_of_a_set_begins_at_its_start_ordinal() -> Result<()> {
     Ok(())
 }
 
-/// A claim that somebody makes beforehand may be meant for anything; the reconciler looks at the live set before it writes.
+/// A claim that a user creates beforehand may have another purpose; the reconciler reads the live
+/// set before it writes.
 #[tokio::test]
 async fn claims_that_people_create_are_not_stamped() -> Result<()> {
     let births = Births::new(guarded().await?, "people").await?;
@@ -83,12 +85,13 @@ async fn claims_that_people_create_are_not_stamped() -> Result<()> {
     Ok(())
 }
 
-/// `a-b-c-1` is of the template `a` of the set `b-c`, or `a-b` of `c`: of the one whose labels it has, else no set's.
+/// `a-b-c-1` belongs to the template `a` of the set `b-c`, or to `a-b` of `c`: to the set whose
+/// labels it has, otherwise to none.
 #[tokio::test]
 async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()> {
     let births = Births::new(guarded().await?, "ambiguous").await?;
     let template = |name: &str| {
-        let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}});
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
         let mounts = json!([{"name": name, "mountPath": "/data"}]);
         json!({"spec": {
             "template": {"spec": {"containers": [{"name": "main", "image": "main", "volumeMounts": mounts}]}},
@@ -104,9 +107,9 @@ async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()
     let labelled = |labels: Value| claim("a-b-c-1", json!({"metadata": {"labels": labels}}));
     for (labels, stamps) in [
         (json!({"app": "b-c"}), of_first),
-        // The name could be another set's, so without the labels it is not enough.
+        // The name could be another set's, so the name without the labels is not enough.
         (json!(null), NOTHING),
-        (json!({"app": "somebody-else"}), NOTHING),
+        (json!({"app": "another-app"}), NOTHING),
     ] {
         births
             .is_born_to(CONTROLLER, labelled(labels)?, stamps)
@@ -122,7 +125,7 @@ async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()
     for (labels, stamps) in [
         (json!({"app": "b-c"}), of_first),
         (json!({"app": "c"}), of_second),
-        (json!({"app": "somebody-else"}), NOTHING),
+        (json!({"app": "another-app"}), NOTHING),
         (json!(null), NOTHING),
     ] {
         births
@@ -132,8 +135,8 @@ async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()
     Ok(())
 }
 
-/// The StatefulSet controller creates from a set it remembers; a claim of a set that is gone would be nobody's for ever. Where the
-/// claim was to be kept anyway, that is as it should be.
+/// The StatefulSet controller creates claims from a cached set; a claim of a deleted set would
+/// never get an owner. If the policy retains the claim anyway, it is admitted.
 #[tokio::test]
 async fn a_claim_of_a_set_that_is_gone_is_refused() -> Result<()> {
     let births = Births::new(guarded().await?, "gone").await?;
@@ -145,13 +148,14 @@ async fn a_claim_of_a_set_that_is_gone_is_refused() -> Result<()> {
         births.delete_set(name, &DeleteParams::background()).await?;
     }
     births.is_refused("data-web-1").await?;
-    // Also when the watch has told of its end.
+    // Also when the watch has delivered the deletion of the set.
     births.0.settled().await?;
     births.is_refused("data-web-1").await?;
     births.is_born("data-keeps-1", NOTHING).await
 }
 
-/// Whoever deletes a set as `orphan` wants its claims left alone, also those that are still being made.
+/// Deleting a set with `orphan` leaves its claims unchanged, also those that are still being
+/// created.
 #[tokio::test]
 async fn a_claim_of_an_orphaning_set_is_neither_stamped_nor_refused() -> Result<()> {
     let births = Births::new(guarded().await?, "orphaned").await?;

@@ -1,5 +1,6 @@
-//! Volume Warden beside a controller manager that retains and deletes claims itself, as every cluster's does: they agree and come to
-//! rest, and what Kubernetes leaves open is closed.
+//! Volume Warden together with the retention of kube-controller-manager, which every cluster has:
+//! both agree and reach a steady state, and Volume Warden covers the cases that Kubernetes leaves
+//! open.
 
 use super::{
     admission::stamps_are_given,
@@ -22,10 +23,11 @@ use std::{
 use tokio::sync::OnceCell;
 use volume_warden_controlplane::{Cluster, Warden, eventually, eventually_within};
 
-/// For a few looks, each of which waits several times.
+/// Timeout for several attempts, each of which waits several times.
 const REST: Duration = Duration::from_secs(600);
 
-/// A cluster as Kubernetes ships it, and one Volume Warden with this component alone, which serves its webhooks.
+/// An unmodified cluster, and one Volume Warden with only this component, which serves its
+/// webhooks.
 async fn together() -> Result<&'static Cluster> {
     static TOGETHER: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
     let start = || async {
@@ -46,24 +48,24 @@ async fn together() -> Result<&'static Cluster> {
 /// Uids and resourceVersions.
 type Versions = BTreeMap<String, [String; 2]>;
 
-/// Those of all claims but canaries.
+/// The versions of all claims but canaries.
 async fn versions(sets: &SetSpace) -> Result<Versions> {
     let list = sets.space.claims.list_metadata(&Default::default()).await?;
     let claims = list.items.into_iter().map(|claim| {
         let version = claim.resource_version().unwrap_or_default();
         (claim.name_any(), [claim.uid().unwrap_or_default(), version])
     });
-    let theirs = claims.filter(|(name, _)| !name.contains("canary"));
-    Ok(theirs.collect())
+    let of_test = claims.filter(|(name, _)| !name.contains("canary"));
+    Ok(of_test.collect())
 }
 
-/// Both controllers look at the set `web` once more, and neither writes its claims.
+/// Waits until both controllers sync the set `web` once more, and neither writes its claims.
 async fn come_to_rest(sets: &SetSpace, replicas: i32) -> Result<()> {
     static HISTORY: AtomicU32 = AtomicU32::new(1);
     let audit = sets.space.cluster.audit();
-    eventually_within(REST, "nobody writes the claims any more", async || {
+    eventually_within(REST, "the claims are not written any more", async || {
         let (before, mark) = (versions(sets).await?, audit.mark()?);
-        // Of no consequence, but a new generation: Kubernetes says when it has seen it.
+        // A change without effect but with a new generation, which Kubernetes reports as observed.
         let limit = json!({"revisionHistoryLimit": HISTORY.fetch_add(1, Ordering::Relaxed)});
         sets.patch("web", json!({"spec": limit})).await?;
         sets.has_ready("web", replicas).await?;
@@ -81,7 +83,7 @@ async fn come_to_rest(sets: &SetSpace, replicas: i32) -> Result<()> {
     .await
 }
 
-/// The claims of ordinals below `count` have the set as owner or nobody, as the policy says.
+/// The claims of ordinals below `count` have the set as owner or no owner, by the policy.
 async fn are_owned(sets: &SetSpace, count: usize, policy: Policy) -> Result<()> {
     let owners: &[&str] = match policy.0 {
         "Delete" => &["StatefulSet/web"],
@@ -94,7 +96,7 @@ async fn are_owned(sets: &SetSpace, count: usize, policy: Policy) -> Result<()> 
     Ok(())
 }
 
-/// The claims of these ordinals are gone if so, or still the same ones.
+/// The claims of these ordinals are gone, or still the same ones.
 async fn are_gone(
     sets: &SetSpace,
     before: &Versions,
@@ -142,7 +144,7 @@ async fn story(policy: Policy, opposite: Policy) -> Result<()> {
     are_gone(&sets, &before, 0..2, false).await?;
 
     sets.delete("web", &DeleteParams::background()).await?;
-    eventually("its pods are gone", async || {
+    eventually("the set's pods are gone", async || {
         let pods = sets.space.pods.list(&Default::default()).await?;
         anyhow::Ok(pods.items.is_empty())
     })
@@ -171,8 +173,8 @@ async fn delete_both_ways_and_the_opposite() -> Result<()> {
     story(DELETE_DELETE, RETAIN_RETAIN).await
 }
 
-/// Kubernetes looks at the claims of existing pods only: with a policy switched later, it would keep what is to be deleted and delete
-/// what is to be kept.
+/// Kubernetes updates the claims of existing pods only: after a policy change it would keep claims
+/// to delete and delete claims to keep.
 #[tokio::test]
 async fn claims_without_pods_follow_the_policy() -> Result<()> {
     let sets = SetSpace::new(together().await?, "podless").await?;
@@ -192,15 +194,17 @@ async fn claims_without_pods_follow_the_policy() -> Result<()> {
     Ok(())
 }
 
-/// Claims that are provisioned at once, so that others write them while they get their owners, of sets that are gone at once.
+/// Claims that are provisioned at once, so that other controllers write them while they get their
+/// owners, of sets that are deleted at once.
 #[tokio::test]
-async fn sets_that_hardly_lived_leave_no_claims() -> Result<()> {
+async fn short_lived_sets_leave_no_claims() -> Result<()> {
     let cluster = together().await?;
     for _ in 0..3 {
         let sets = SetSpace::new(cluster, "brief").await?;
         let open = failed_open(cluster).await?;
         let lived = hardly_live(&sets).await;
-        // On a busy machine the webhook may be too late once, or what it asks: then nobody could see to a claim. Another round tells.
+        // On a busy machine the webhook or its live read may time out: then a claim can be left
+        // behind. The next round decides.
         let in_time =
             async || anyhow::Ok(failed_open(cluster).await? == open && all_were_read(&sets.space)?);
         if lived.is_ok() || in_time().await? {
@@ -220,7 +224,7 @@ async fn hardly_live(sets: &SetSpace) -> Result<()> {
         let wanted = set(&name, 3, DELETE_RETAIN, provisioned.clone())?;
         sets.sets.create(&PostParams::default(), &wanted).await?;
         if number % 2 == 1 {
-            eventually("it has a claim", async || {
+            eventually("the set has a claim", async || {
                 let claim = format!("data-{name}-0");
                 anyhow::Ok(sets.space.claims.get_opt(&claim).await?)
             })
@@ -228,9 +232,9 @@ async fn hardly_live(sets: &SetSpace) -> Result<()> {
         }
         sets.delete(&name, &DeleteParams::background()).await?;
     }
-    // By then the StatefulSet controller has been through those before.
+    // By then the StatefulSet controller has processed the earlier sets.
     sets.create("web", 1, RETAIN_RETAIN).await?;
-    eventually("no claim of theirs is left", async || {
+    eventually("no claim of these sets is left", async || {
         let claims = versions(sets).await?;
         ensure!(claims.keys().eq(["data-web-0"]), "{:?}", claims.keys());
         Ok(())
@@ -238,8 +242,8 @@ async fn hardly_live(sets: &SetSpace) -> Result<()> {
     .await
 }
 
-/// Spec observation E4: Kubernetes knows its own by the uid and takes away by the apiVersion, so that with another apiVersion it
-/// writes at every sync and changes nothing.
+/// Spec observation E4: Kubernetes recognizes its reference by the uid and removes it by the
+/// apiVersion, so with another apiVersion it writes at every sync and changes nothing.
 #[tokio::test]
 async fn a_ref_that_in_tree_never_finishes_is_repaired() -> Result<()> {
     let sets = SetSpace::new(together().await?, "version").await?;

@@ -1,4 +1,4 @@
-//! `volume-warden drain`: what was written is taken back, as if every policy were Retain.
+//! `volume-warden drain` removes references and marks, as if every policy were Retain.
 
 mod scene;
 
@@ -9,7 +9,7 @@ use kube::api::PostParams;
 use scene::Scene;
 use serde_json::json;
 
-/// The claims that were changed, by their lines.
+/// The claims that are changed, as named in the output.
 const CHANGED: [&str; 6] = [
     "data-dd-0",
     "data-dd-1",
@@ -19,26 +19,28 @@ const CHANGED: [&str; 6] = [
     "data-rd-1",
 ];
 
-/// Each claim of `names` has a line, and there is one line more, besides those about webhooks and progress.
-fn tells_of(stdout: &str, names: &[&str]) -> Result<()> {
+/// Each claim of `names` has a line, and there is one more line, besides those about webhooks and
+/// progress.
+fn reports(stdout: &str, names: &[&str]) -> Result<()> {
     let others = |line: &&str| !line.ends_with(" done") && !line.starts_with("webhook ");
     let lines: Vec<_> = stdout.lines().filter(others).collect();
     for name in names {
-        let told = lines.iter().filter(|line| line.contains(name)).count();
-        ensure!(told == 1, "{name}: {stdout}");
+        let count = lines.iter().filter(|line| line.contains(name)).count();
+        ensure!(count == 1, "{name}: {stdout}");
     }
     ensure!(lines.len() == names.len() + 1, "{stdout}");
     Ok(())
 }
 
-/// Of all policies, the refs of others kept; a second time there is nothing to do; and a set deleted then leaves its claims.
+/// For all policies; the references of other owners are kept, a second drain has nothing to do,
+/// and a set deleted afterwards leaves its claims.
 #[tokio::test]
-async fn refs_and_marks_are_taken_back() -> Result<()> {
+async fn refs_and_marks_are_removed() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("drained").await?;
     let before = scene.claims().await?;
     let drained = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
-    tells_of(&drained.stdout, &CHANGED)?;
+    reports(&drained.stdout, &CHANGED)?;
     let after = scene.claims().await?;
     assert_eq!(after.len(), 8);
     for (name, seen) in &after {
@@ -49,40 +51,40 @@ async fn refs_and_marks_are_taken_back() -> Result<()> {
         };
         ensure!(seen.owners == others && !seen.marked, "{name}: {seen:?}");
     }
-    // What had nothing to take back was not written.
+    // Claims without references or marks were not written.
     for name in ["data-rr-0", "data-rr-1"] {
         assert_eq!(after.get(name), before.get(name));
     }
     let again = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!((again.code, &*again.stderr), (Some(0), ""));
-    tells_of(&again.stdout, &[])?;
+    reports(&again.stdout, &[])?;
     assert_eq!(scene.claims().await?, after);
     scene.delete_all_sets().await?;
     assert_eq!(scene.claims().await?, after);
     Ok(())
 }
 
-/// A dry run says what it would do, and does nothing.
+/// A dry run reports the changes and writes nothing.
 #[tokio::test]
 async fn a_dry_drain_changes_nothing() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("dry-drain").await?;
     let (before, writes) = (scene.claims().await?, scene.stage.claim_writes());
     let drained = scene.drain(&["--in-tree=off", "--dry-run"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
-    tells_of(&drained.stdout, &CHANGED)?;
+    reports(&drained.stdout, &CHANGED)?;
     assert_eq!(scene.claims().await?, before);
     assert_eq!(scene.stage.claim_writes(), writes);
     Ok(())
 }
 
-/// Where Kubernetes looks after the refs itself they are its own by now.
+/// With in-tree retention on, the references belong to Kubernetes.
 #[tokio::test]
-async fn beside_in_tree_only_marks_are_taken_back() -> Result<()> {
+async fn with_in_tree_retention_only_marks_are_removed() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("marks").await?;
     let before = scene.claims().await?;
     let drained = scene.drain(&["--in-tree=on"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
-    tells_of(
+    reports(
         &drained.stdout,
         &["data-dd-0", "data-dd-1", "data-rd-0", "data-rd-1"],
     )?;
@@ -96,9 +98,10 @@ async fn beside_in_tree_only_marks_are_taken_back() -> Result<()> {
     Ok(())
 }
 
-/// Kubernetes itself never looks at the claim of an ordinal without a pod, so its ref would act for ever.
+/// Kubernetes never updates the claim of an ordinal without a pod, so its reference would stay
+/// forever.
 #[tokio::test]
-async fn beside_in_tree_claims_without_pods_are_let_go() -> Result<()> {
+async fn with_in_tree_retention_claims_without_pods_are_released() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("podless").await?;
     let uid = scene.patient.sets.sets.get("dr").await?.metadata.uid;
     let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "dr", "uid": uid, "controller": true});
@@ -124,9 +127,9 @@ async fn beside_in_tree_claims_without_pods_are_let_go() -> Result<()> {
     Ok(())
 }
 
-/// Whoever holds the Lease would write it all anew.
+/// The holder of the Lease would write references and marks again.
 #[tokio::test]
-async fn it_refuses_while_a_volume_warden_is_at_work() -> Result<()> {
+async fn drain_refuses_while_a_volume_warden_runs() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("at-work").await?;
     let warden = scene.patient.start().await?;
     scene.patient.sets.settled().await?;
@@ -147,9 +150,9 @@ async fn it_refuses_while_a_volume_warden_is_at_work() -> Result<()> {
     Ok(())
 }
 
-/// What could not be taken back is told, the rest is, and the next drain completes it.
+/// Failed changes are reported, the others are made, and the next drain completes them.
 #[tokio::test]
-async fn what_it_cannot_take_back_is_told() -> Result<()> {
+async fn failed_changes_are_reported() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("forbidden").await?;
     let before = scene.claims().await?;
     let forbidden = claim_write("PATCH", "data-dr-1").respond(403, "Forbidden", "not to you");
@@ -157,20 +160,20 @@ async fn what_it_cannot_take_back_is_told() -> Result<()> {
     let failed = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!(failed.code, Some(1), "{}", failed.stdout);
     assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
-    let told = |words: &str| {
+    let reported = |words: &str| {
         failed
             .stdout
             .lines()
             .any(|line| line.contains("data-dr-1") && line.contains(words))
     };
-    ensure!(told("not to you"), "{}", failed.stdout);
+    ensure!(reported("not to you"), "{}", failed.stdout);
     let after = scene.claims().await?;
     assert_eq!(after.get("data-dr-1"), before.get("data-dr-1"));
     ensure!(!after["data-rd-0"].marked, "{:?}", after["data-rd-0"]);
     drop(forbidden);
     let drained = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!(drained.code, Some(0), "{}", drained.stderr);
-    tells_of(&drained.stdout, &["data-dr-1"])?;
+    reports(&drained.stdout, &["data-dr-1"])?;
     ensure!(scene.claims().await?["data-dr-1"].owners.is_empty());
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! What goes wrong between Volume Warden and the API server: rows STS-* marked F, where Volume Warden has a part. Each scenario has
-//! one of its own, for its own namespace, behind an interposer. Nobody serves webhooks here: what is written, the reconciler wrote.
+//! Faults between Volume Warden and the API server: rows STS-* marked F that affect Volume Warden.
+//! Each scenario has its own Volume Warden for its own namespace, behind an interposer. No
+//! webhooks are served: all writes are the reconciler's.
 
 mod crashes;
 mod live_reads;
@@ -18,7 +19,7 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, WardenBuilder, eventually};
 
-/// A namespace and what lies between its Volume Warden and the API server.
+/// A namespace and the interposer between its Volume Warden and the API server.
 pub(super) struct Patient {
     pub(super) sets: SetSpace,
     pub(super) between: Interposer,
@@ -36,7 +37,8 @@ impl Patient {
         })
     }
 
-    /// Of the identity `id` in the Lease: the same one need not wait for a predecessor's Lease to expire.
+    /// Uses the Lease identity `id`: the same identity need not wait for a predecessor's Lease to
+    /// expire.
     fn builder(&self, id: &str) -> WardenBuilder<'_> {
         let namespace = &self.sets.space.name;
         Warden::builder(self.sets.space.cluster, BINARY)
@@ -65,13 +67,13 @@ impl Patient {
         self.claim_writes_of("")
     }
 
-    /// The same for claims whose name begins so.
+    /// Patches and deletions of claims whose name begins with `name`.
     fn claim_writes_of(&self, name: &str) -> usize {
         let path = format!("/persistentvolumeclaims/{name}");
         self.count("PATCH", &path) + self.count("DELETE", &path)
     }
 
-    /// A claim without a pod, with the mark of a set that had its ordinal in range once.
+    /// Creates a claim without a pod, with the mark of a set whose range once had its ordinal.
     async fn create_marked_claim(&self, name: &str, set: &str) -> Result<()> {
         let uid = self.sets.sets.get(set).await?.metadata.uid;
         let marked = claim(name, json!({"metadata": {"annotations": {MARK: uid}}}))?;
@@ -80,7 +82,7 @@ impl Patient {
         Ok(())
     }
 
-    /// Lets a pod go that [`held_pods`] keeps, once it is being deleted.
+    /// Releases a pod of [`held_pods`] once it is being deleted.
     pub(super) async fn free(&self, pod: &str) -> Result<()> {
         let pods = &self.sets.space.pods;
         self.is_terminating(pod).await?;
@@ -91,7 +93,7 @@ impl Patient {
         .await
     }
 
-    /// The pod is being deleted, and kept by its finalizer.
+    /// Waits until the pod is being deleted; its finalizer keeps it.
     async fn is_terminating(&self, pod: &str) -> Result<()> {
         let pods = &self.sets.space.pods;
         eventually(&format!("pod {pod} is Terminating"), async || {
@@ -109,7 +111,7 @@ impl Patient {
         Ok(())
     }
 
-    /// A reference to an object of somebody else's, which exists.
+    /// A reference to an existing object that is not a set or pod.
     pub(super) async fn foreign_owner(&self, controller: bool) -> Result<Value> {
         let maps =
             Api::<ConfigMap>::namespaced(self.sets.space.cluster.client(), &self.sets.space.name);
@@ -124,7 +126,7 @@ impl Patient {
         }))
     }
 
-    /// An event of this reason that names the object and says so.
+    /// Waits for an event with this reason and words that names the object.
     async fn event_says(&self, reason: &str, object: &str, words: &str) -> Result<()> {
         eventually(&format!("an event {reason} for {object}"), async || {
             let events = self.sets.space.events_with(reason).await?;
@@ -146,7 +148,8 @@ async fn interposer(cluster: &Cluster) -> Result<Interposer> {
     Interposer::start(cluster, account)
 }
 
-/// Pods that stay, Terminating, until [`Patient::free`]: what is done about a condemned pod is then not a race with its end.
+/// Pods that stay Terminating until [`Patient::free`], so that handling a condemned pod does not
+/// race with its deletion.
 pub(super) fn held_pods() -> Value {
     json!({"spec": {"template": {"metadata": {"finalizers": ["example.com/hold"]}}}})
 }

@@ -1,8 +1,9 @@
-//! Sets that are deleted within 100 ms of their creation, which is before their claims can have got an owner from a reconciler. Their
-//! claims are of a class that kube-controller-manager's binder provisions at once: it then writes to the fresh claim, and Kubernetes'
-//! own StatefulSet controller, whose first try to write an owner fails for that, finds the set gone at the second.
+//! Sets that are deleted within 100 ms of their creation, before a reconciler can set the owner of
+//! their claims. kube-controller-manager's binder provisions the claims' class at once and writes
+//! to the new claim: the first attempt of the StatefulSet controller to write an owner then fails
+//! with a conflict, and at the second attempt the set is gone.
 //!
-//! `VOLUME_WARDEN_SOAK=1` makes more of them, beside Kubernetes as it ships.
+//! `VOLUME_WARDEN_SOAK=1` creates more of them, and runs the same on unmodified Kubernetes.
 
 use super::support::{DELETE_DELETE, DELETE_RETAIN, RETAIN_RETAIN, SetSpace, set, unread};
 use crate::support::{Space, guarded, in_tree};
@@ -21,14 +22,14 @@ const CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controll
 const REPLICAS: i32 = 3;
 const AT_ONCE: usize = 3;
 const ROUNDS: usize = 6;
-/// A set's life, in milliseconds.
+/// Lifetime of a set, in milliseconds.
 const LONGEST: u64 = 100;
-/// Thousands of objects are created and deleted by a throttled kube-controller-manager.
+/// A throttled kube-controller-manager creates and deletes thousands of objects.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// STS-32..35 where the set is gone at once.
+/// STS-32..35 for sets that are deleted at once.
 #[tokio::test]
-async fn no_set_leaks_a_claim_however_short_its_life() -> Result<()> {
+async fn short_lived_sets_leak_no_claims() -> Result<()> {
     let soak = std::env::var_os("VOLUME_WARDEN_SOAK").is_some();
     let lives = if soak { 1000 } else { 40 };
     if soak {
@@ -38,25 +39,26 @@ async fn no_set_leaks_a_claim_however_short_its_life() -> Result<()> {
     let mut longest = LONGEST;
     for _ in 0..ROUNDS {
         let cluster = guarded().await?;
-        let ours = Nursery::new(cluster, "leaks").await?;
+        let nursery = Nursery::new(cluster, "leaks").await?;
         let open = failed_open(cluster).await?;
-        let Some(leaked) = ours.leaked("ours", lives, longest).await? else {
-            // A busy controller was too slow for all of them.
+        let Some(leaked) = nursery.leaked("volume-warden", lives, longest).await? else {
+            // A busy controller created too few claims before the sets were deleted.
             longest *= 4;
             continue;
         };
         if leaked.is_empty() {
             return Ok(());
         }
-        // On a busy machine the webhook may be too late once, or what it asks: then nobody could see to a claim. Another round tells.
-        let in_time = failed_open(cluster).await? == open && all_were_read(&ours.space.space)?;
+        // On a busy machine the webhook or its live read may time out: then a claim can be left
+        // behind. The next round decides.
+        let in_time = failed_open(cluster).await? == open && all_were_read(&nursery.space.space)?;
         let some: Vec<_> = leaked.iter().take(10).collect();
         ensure!(!in_time, "{} are leaked: {some:?}", leaked.len());
     }
     bail!("in each of {ROUNDS} rounds no set lived long enough, or the webhook was too late")
 }
 
-/// Where sets come and go.
+/// A namespace where sets are created and deleted.
 struct Nursery {
     space: SetSpace,
     configs: Api<ConfigMap>,
@@ -73,7 +75,7 @@ impl Nursery {
         })
     }
 
-    /// What is leaked of so many sets; nothing if hardly a claim was created, because then nothing was tried.
+    /// The claims leaked by so many sets; `None` if too few claims were created for a valid test.
     async fn leaked(
         &self,
         who: &str,
@@ -82,11 +84,11 @@ impl Nursery {
     ) -> Result<Option<BTreeSet<String>>> {
         self.live(lives, longest).await?;
         let leaked = self.left().await?;
-        let created = self.tell(who, lives, &leaked)?;
+        let created = self.report(who, lives, &leaked)?;
         Ok((created > 1).then_some(leaked))
     }
 
-    /// So many sets are created, and deleted after up to so many milliseconds.
+    /// Creates so many sets, and deletes each after up to so many milliseconds.
     async fn live(&self, lives: usize, longest: u64) -> Result<()> {
         let mut random = fastrand::Rng::with_seed(1);
         let delays = std::iter::repeat_with(|| Duration::from_millis(random.u64(0..=longest)));
@@ -103,12 +105,12 @@ impl Nursery {
         let wanted = set(&name, REPLICAS, policy, provisioned())?;
         let sets = &self.space.sets;
         sets.create(&PostParams::default(), &wanted).await?;
-        // Nothing is waited for here: how long the set lives is the load.
+        // The set's lifetime is the load, not a wait.
         tokio::time::sleep(delay).await;
         self.space.delete(&name, &DeleteParams::background()).await
     }
 
-    /// The claims that are left once nothing happens any more.
+    /// The claims that are left in the steady state.
     async fn left(&self) -> Result<BTreeSet<String>> {
         eventually_within(QUIET, "the sets and their pods are gone", async || {
             let all = ListParams::default().limit(1);
@@ -118,7 +120,8 @@ impl Nursery {
             anyhow::Ok(())
         })
         .await?;
-        // kube-controller-manager has heard of all deletions once it has made the pods of a set that came afterwards.
+        // kube-controller-manager has processed all deletions once it has created the pods of a
+        // later set.
         self.space.create("after", 1, RETAIN_RETAIN).await?;
         let gone = eventually("no claim is left", async || {
             anyhow::Ok(self.claims().await?.is_empty())
@@ -140,7 +143,8 @@ impl Nursery {
             .collect())
     }
 
-    /// What loses its owner now is deleted in the end, and so is what has lost it before.
+    /// Waits until the garbage collector deletes an object that loses its owner now: objects that
+    /// lost their owner earlier are deleted by then, too.
     async fn garbage_is_collected(&self) -> Result<()> {
         let owner = self
             .create_config(json!({"generateName": "owner-"}))
@@ -164,7 +168,7 @@ impl Nursery {
     }
 
     /// Prints the figures, and returns how many claims were created.
-    fn tell(&self, who: &str, lives: usize, leaked: &BTreeSet<String>) -> Result<usize> {
+    fn report(&self, who: &str, lives: usize, leaked: &BTreeSet<String>) -> Result<usize> {
         let space = &self.space.space;
         let calls = space.cluster.audit().since(self.began)?.by_user(CONTROLLER);
         let of_claims = calls.iter().filter(|call| {
@@ -186,25 +190,26 @@ impl Nursery {
     }
 }
 
-/// How often the API server has not waited for the webhook.
+/// The API server's counts of webhook calls that failed open.
 pub async fn failed_open(cluster: &Cluster) -> Result<String> {
     let request = http::Request::get("/metrics").body(vec![])?;
     let metrics = cluster.client().request_text(request).await?;
-    let ours = |line: &&str| {
+    let of_webhook = |line: &&str| {
         line.starts_with("apiserver_admission_webhook_fail_open_count")
             && line.contains("pvc-retention")
     };
-    Ok(metrics.lines().filter(ours).collect())
+    Ok(metrics.lines().filter(of_webhook).collect())
 }
 
-/// Whether whose each new claim of the namespace is was known in time to the Volume Warden that serves the cluster's webhooks.
+/// Whether the Volume Warden that serves the cluster's webhooks could read the set of each new
+/// claim of the namespace in time.
 pub fn all_were_read(space: &Space) -> Result<bool> {
-    // Its log has the name that is not said otherwise.
+    // The log file has the default name.
     let log = std::fs::read(space.cluster.dir().join("warden.log"))?;
     Ok(unread(&String::from_utf8_lossy(&log), &space.name) == 0)
 }
 
-/// Of the class whose claims are provisioned at once.
+/// Changes for the class whose claims are provisioned at once.
 fn provisioned() -> Value {
     json!({"spec": {"volumeClaimTemplates": [{
         "metadata": {"name": "data"},

@@ -1,4 +1,4 @@
-//! Our mark does not travel.
+//! Copies of a claim do not keep its mark.
 
 use super::support::{MARK, RETAIN_DELETE, SetSpace};
 use crate::support::{claim, dry_run, guarded};
@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// Somebody makes a claim for later from the manifest of one that is in range: had it kept the mark, it would be deleted at once.
+/// A user creates a claim for later from the manifest of one that is in range: with the mark the
+/// copy would be deleted at once.
 #[tokio::test]
 async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
     let sets = SetSpace::new(guarded().await?, "copied").await?;
@@ -18,8 +19,8 @@ async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
         "data-web-5",
         json!({"metadata": {"annotations": annotations}}),
     )?;
-    // On a busy machine the webhook may be too late once.
-    eventually("the copy is born without the mark", async || {
+    // On a busy machine the webhook may time out.
+    eventually("the copy is created without the mark", async || {
         let born = sets.space.claims.create(&dry_run(), &copy).await?;
         let annotations = born.metadata.annotations.unwrap_or_default();
         ensure!(annotations.contains_key("example.com/kept"));

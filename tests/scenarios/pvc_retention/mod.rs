@@ -1,10 +1,11 @@
-//! The claims of StatefulSets, on a control plane whose own retention is switched off. Rows STS-* of upstream's tables.
+//! The claims of StatefulSets, on a control plane whose built-in retention is off. Rows STS-* of
+//! upstream's tables.
 
 mod admission;
 mod coexistence;
 mod drain;
 mod faults;
-mod hands;
+mod foreign_owners;
 mod histories;
 mod leaks;
 mod marks;

@@ -1,5 +1,5 @@
-//! The stories of KEP-1847: what becomes of a set's claims when it is scaled and deleted and when its policy changes, and what never
-//! takes a claim along. They are told step by step, see [`Story::tell`].
+//! The stories of KEP-1847: the claims of a set when it is scaled or deleted or its policy
+//! changes, and the operations that never delete a claim. [`Story::run`] runs them step by step.
 
 use super::support::{RETAIN_RETAIN, SetSpace, words};
 use crate::support::guarded;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::{cell::RefCell, collections::BTreeMap};
 use volume_warden_controlplane::{Cluster, eventually};
 
-/// A namespace in which a story is told.
+/// A namespace in which a story runs.
 pub struct Story {
     pub sets: SetSpace,
-    /// Names and uids of the claims as the story last told of them.
+    /// Names and uids of the claims as last observed by the story.
     known: RefCell<BTreeMap<String, Option<String>>>,
 }
 
@@ -23,17 +23,18 @@ impl Story {
         Ok(Self { sets, known })
     }
 
-    /// Steps, each on a line of its own or after a semicolon.
-    pub async fn tell(&self, steps: &str) -> Result<()> {
+    /// Runs steps, separated by line breaks or semicolons.
+    pub async fn run(&self, steps: &str) -> Result<()> {
         for step in steps.split(['\n', ';']).map(str::trim) {
-            let told = Box::pin(self.step(step)).await;
-            told.with_context(|| step.to_owned())?;
+            let result = Box::pin(self.step(step)).await;
+            result.with_context(|| step.to_owned())?;
         }
         Ok(())
     }
 
-    /// `create` and `turn` wait for the pods, `ask` does not. Sets are described as by [`spec`], claims as by [`Self::look`]: so they
-    /// are `now`, so they come to be (`claims`), or so they come to be and stay (`rest`).
+    /// `create` and `turn` wait for the pods, `ask` does not. Sets are described as in [`spec`],
+    /// claims as in [`Self::look`]: `now` checks the claims at once, `claims` waits for them, and
+    /// `rest` waits for them and checks that they stay so.
     async fn step(&self, step: &str) -> Result<()> {
         let (sets, space) = (&self.sets, &self.sets.space);
         let step = Vec::from_iter(step.split_whitespace());
@@ -59,20 +60,20 @@ impl Story {
             }
             ["claim", name] => space.create_claim(name).await,
             ["evict", pod] => Ok(space.pods.evict(pod, &Default::default()).await.map(drop)?),
-            // Does the rest, and waits until others of these names run.
+            // Runs the rest of the step, and waits until new pods of these names run.
             ["replacing", pods, ref how @ ..] => {
                 let (pods, how) = (Vec::from_iter(pods.split(',')), how.join(" "));
                 sets.replaced(&pods, Box::pin(self.step(&how))).await
             }
-            // Its own limit would be half a minute.
+            // The default timeout of `kubectl wait` is half a minute.
             ["kubectl", "wait", ref arguments @ ..] => {
                 let arguments = [&["wait", "--timeout=180s"], arguments].concat();
                 self.kubectl(&arguments).await
             }
             ["kubectl", ref arguments @ ..] => self.kubectl(arguments).await,
-            ["told", reason, set, claim] => sets.told(reason, set, claim).await,
+            ["event", reason, set, claim] => sets.has_event(reason, set, claim).await,
             [how, set, ref wanted @ ..] => self.claims(how, set, &wanted.join(" ")).await,
-            _ => bail!("what is this step?"),
+            _ => bail!("unknown step"),
         }
     }
 
@@ -89,9 +90,9 @@ impl Story {
             anyhow::Ok(Some(uids))
         };
         let uids = match how {
-            "claims" | "rest" => eventually("the claims are so", look).await?,
+            "claims" | "rest" => eventually("the claims have this state", look).await?,
             "now" => look().await?.unwrap_or_default(),
-            _ => bail!("what is this step?"),
+            _ => bail!("unknown step"),
         };
         self.known.borrow_mut().extend(uids);
         if how == "rest" {
@@ -102,7 +103,8 @@ impl Story {
         Ok(())
     }
 
-    /// `0:set+mark 1:pod *2:Terminating`: a star means another claim than the one told of before.
+    /// `0:set+mark 1:pod *2:Terminating`: a star means another claim than the last observed
+    /// one.
     async fn look(&self, set: &str) -> Result<(String, Vec<(String, Option<String>)>)> {
         let prefix = format!("data-{set}-");
         let owner = self.sets.sets.get_opt(set).await?.and_then(|set| set.uid());
@@ -126,7 +128,8 @@ impl Story {
     }
 }
 
-/// `3` replicas, `Delete/Retain` when deleted and when scaled, or `unsaid`, `OrderedReady`, `from=2` as the first ordinal.
+/// `3` replicas, `Delete/Retain` when deleted and when scaled, or `unsaid`, `OrderedReady`,
+/// `from=2` as the first ordinal.
 fn spec(words: &[&str]) -> Result<Value> {
     const POLICY: &str = "persistentVolumeClaimRetentionPolicy";
     let mut spec = json!({});
@@ -143,17 +146,17 @@ fn spec(words: &[&str]) -> Result<Value> {
     Ok(spec)
 }
 
-pub async fn tell(label: &str, steps: &str) -> Result<()> {
-    // Boxed, since a test's stack is small and many stories are told at once.
+pub async fn run_story(label: &str, steps: &str) -> Result<()> {
+    // Boxed, since a test's stack is small and many stories run at once.
     let story = async { Story::new(guarded().await?, label).await };
-    Box::pin(story).await?.tell(steps).await
+    Box::pin(story).await?.run(steps).await
 }
 
-/// The life of a set with three claims, and what follows when one with two is deleted.
+/// Runs the life of a set with three claims, and the deletions of a set with two.
 async fn story(life: &str, two: &str, ends: [&str; 3]) -> Result<()> {
     let ends = ends.map(|end| format!("{two}; kubectl delete sts web --cascade={end}"));
     let all = ends.iter().map(String::as_str).chain([life]);
-    try_join_all(all.map(|steps| tell("story", steps))).await?;
+    try_join_all(all.map(|steps| run_story("story", steps))).await?;
     Ok(())
 }
 
@@ -170,7 +173,7 @@ async fn by_default_claims_outlive_everything() -> Result<()> {
 
 /// STS-40, STS-41, STS-116.
 #[tokio::test]
-async fn claims_can_go_when_scaled_away() -> Result<()> {
+async fn claims_can_be_deleted_on_scale_down() -> Result<()> {
     let life =
         "create web 3 Retain/Delete; claims web 0:mark 1:mark 2:mark; turn web 1; rest web 0:mark
         turn web 3; claims web 0:mark *1:mark *2:mark; turn web 0; rest web; kubectl delete sts web";
@@ -185,9 +188,9 @@ async fn claims_can_go_when_scaled_away() -> Result<()> {
     .await
 }
 
-/// STS-40, STS-41, STS-117. In the foreground the set is there until its claims are gone.
+/// STS-40, STS-41, STS-117. With foreground deletion the set exists until its claims are gone.
 #[tokio::test]
-async fn claims_can_go_with_their_set() -> Result<()> {
+async fn claims_can_be_deleted_with_their_set() -> Result<()> {
     let life = "create web 3 Delete/Retain; claims web 0:set 1:set 2:set; turn web 1; rest web 0:set 1:set 2:set
         turn web 3; claims web 0:set 1:set 2:set; turn web 0; rest web 0:set 1:set 2:set
         kubectl delete sts web; claims web";
@@ -204,7 +207,7 @@ async fn claims_can_go_with_their_set() -> Result<()> {
 
 /// STS-40, STS-41, STS-118.
 #[tokio::test]
-async fn claims_can_go_with_both() -> Result<()> {
+async fn claims_can_be_deleted_both_ways() -> Result<()> {
     let life = "create web 3 Delete/Delete; claims web 0:set+mark 1:set+mark 2:set+mark; turn web 1; rest web 0:set+mark
         turn web 3; claims web 0:set+mark *1:set+mark *2:set+mark; turn web 0; rest web; kubectl delete sts web";
     let two = "create web 2 Delete/Delete; claims web 0:set+mark 1:set+mark; turn web 1; rest web 0:set+mark";
@@ -217,7 +220,8 @@ async fn claims_can_go_with_both() -> Result<()> {
     .await
 }
 
-/// STS-28, STS-30: also claims whose pod was scaled away follow `whenDeleted`. In-tree forgets them.
+/// STS-28, STS-30: claims whose pod was scaled down follow `whenDeleted`, too. In-tree does not
+/// update them.
 #[tokio::test]
 async fn claims_scaled_away_follow_when_deleted() -> Result<()> {
     let steps = "
@@ -226,29 +230,31 @@ async fn claims_scaled_away_follow_when_deleted() -> Result<()> {
         create gone 2 Retain/Retain; turn gone 1; claims gone 0 1
         turn gone Delete/Retain; claims gone 0:set 1:set; kubectl delete sts gone
         claims gone; rest kept 0 1";
-    tell("flip-deleted", steps).await
+    run_story("flip-deleted", steps).await
 }
 
-/// Kept from Retain days: a later Delete scales away only what was in range meanwhile. The rest goes with the set, if at all.
+/// After a change from Retain to Delete a scale-down deletes only claims that were in range since.
+/// The others are deleted with the set, if at all.
 #[tokio::test]
-async fn claims_kept_from_retain_days_are_not_scaled_away() -> Result<()> {
+async fn claims_kept_under_retain_are_not_scaled_down_later() -> Result<()> {
     let steps = "
         create web 3 Retain/Retain; turn web 1; claims web 0 1 2
         turn web Retain/Delete; rest web 0:mark 1 2
-        told ScaledDownUnmarked web data-web-2; told ScaledDownUnmarked web data-web-1
+        event ScaledDownUnmarked web data-web-2; event ScaledDownUnmarked web data-web-1
         turn web 2; claims web 0:mark 1:mark 2; turn web 0; rest web 2
         turn web Delete/Delete; rest web 2:set; kubectl delete sts web; claims web";
-    tell("flip-scaled", steps).await
+    run_story("flip-scaled", steps).await
 }
 
-/// Delete turned to Retain, while a scale-down is under way and before the next one; and Delete again, too late.
+/// Delete changed to Retain during a scale-down and before the next one; then Delete again, too
+/// late.
 #[tokio::test]
-async fn retain_comes_in_time() -> Result<()> {
+async fn a_change_to_retain_takes_effect_in_time() -> Result<()> {
     let steps = "
         create web 3 Delete/Delete; claims web 0:set+mark 1:set+mark 2:set+mark
         hold pod/web-2; ask web 2; claims web 0:set+mark 1:set+mark 2:pod+mark
         ask web Delete/Retain; claims web 0:set 1:set 2:set
         free pod/web-2; kubectl wait --for=delete pod/web-2; turn web 1; rest web 0:set 1:set 2:set
         turn web Delete/Delete; rest web 0:set+mark 1:set 2:set";
-    tell("flip-retain", steps).await
+    run_story("flip-retain", steps).await
 }

@@ -1,4 +1,4 @@
-//! StatefulSets for the scenarios, and what is asked about their claims.
+//! StatefulSets for the scenarios, and assertions about their claims.
 
 pub use crate::support::sets::*;
 use crate::support::{BINARY, Space};
@@ -14,21 +14,23 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is Delete.
+/// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is
+/// Delete.
 pub const MARK: &str = "volume-warden.dev/scaled-with";
 
-/// How many claims of the namespace are without stamps because Volume Warden, whose log this is, could not read their sets in time.
+/// The number of claims in the namespace without stamps because Volume Warden, by its log, could
+/// not read their sets in time.
 pub fn unread(log: &str, namespace: &str) -> usize {
     let words = "not read live; the claim is not stamped";
     let place = format!("{namespace}/");
-    let told = |line: &&str| line.contains(words) && line.contains(&place);
-    log.lines().filter(told).count()
+    let matches = |line: &&str| line.contains(words) && line.contains(&place);
+    log.lines().filter(matches).count()
 }
 
-/// What makes a set of [`set`] one whose claims have ambiguous names: the template of this name, ordinals from there, and pods with
-/// no other label than `label: "yes"`.
+/// Changes to a set of [`set`] for claims with ambiguous names: the name of the template, the
+/// start ordinal, and `label: "yes"` as the only label of the pods.
 pub fn ambiguous(template: &str, start: u32, label: &str) -> Value {
-    let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}});
+    let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
     let mounts = json!([{"name": template, "mountPath": "/data"}]);
     let labels = json!({"app": null, label: "yes"});
     json!({"spec": {
@@ -95,7 +97,7 @@ impl SetSpace {
         Ok(())
     }
 
-    /// So many pods are ready, by the set's own status.
+    /// Waits until so many pods are ready by the set's status.
     pub async fn has_ready(&self, name: &str, replicas: i32) -> Result<()> {
         let what = format!("set {name} has {replicas} ready pods");
         eventually(&what, async || {
@@ -122,7 +124,8 @@ impl SetSpace {
         found.with_context(|| format!("claim {claim} is gone"))
     }
 
-    /// The claim's owners become these, as `StatefulSet/web`, each a controller that blocks its owner's deletion.
+    /// Waits until the claim has exactly these owners, as `StatefulSet/web`, each with
+    /// `controller` and `blockOwnerDeletion`.
     pub async fn claim_is_owned_by(&self, claim: &str, owners: &[&str]) -> Result<()> {
         let what = format!("claim {claim} is owned by {owners:?}");
         eventually(&what, async || {
@@ -136,7 +139,7 @@ impl SetSpace {
         .await
     }
 
-    /// The claim's mark becomes the uid of the set, or nothing.
+    /// Waits until the claim's mark is this uid, or absent.
     pub async fn claim_is_marked(&self, claim: &str, mark: Option<&str>) -> Result<()> {
         let what = format!("claim {claim} has the mark {mark:?}");
         eventually(&what, async || {
@@ -152,8 +155,9 @@ impl SetSpace {
         self.claim(claim).await?.metadata.uid.context("a uid")
     }
 
-    /// Volume Warden has worked off everything before: the claim of a set of its own gets its owner reference from the reconciler,
-    /// which works off a namespace's sets in the order of their events.
+    /// Waits until Volume Warden has processed all earlier changes: the reconciler, which
+    /// processes a namespace's sets in the order of their events, sets the owner of a new set's
+    /// claim.
     pub async fn settled(&self) -> Result<()> {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -168,7 +172,7 @@ impl SetSpace {
         self.space.claim_is_gone(&claim).await
     }
 
-    /// Other pods of these names run after this was done.
+    /// Runs `done`, and waits until new pods of these names run.
     pub async fn replaced(
         &self,
         names: &[&str],
@@ -190,21 +194,25 @@ impl SetSpace {
         Ok(())
     }
 
-    /// The set is told this about the claim, once.
-    pub async fn told(&self, reason: &str, set: &str, claim: &str) -> Result<()> {
-        eventually(&format!("{set} is told {reason} of {claim}"), async || {
-            let mut events = self.space.events_with(reason).await?;
-            events.retain(|event| event.involved_object.name.as_deref() == Some(set));
-            let says = |event: &&Event| event.message.iter().any(|text| text.contains(claim));
-            let said: Vec<_> = events.iter().filter(says).collect();
-            let once = said.len() == 1 && said[0].series.is_none();
-            ensure!(once, "{events:?}");
-            Ok(())
-        })
+    /// Waits for exactly one such event on the set that names the claim.
+    pub async fn has_event(&self, reason: &str, set: &str, claim: &str) -> Result<()> {
+        eventually(
+            &format!("{set} has event {reason} for {claim}"),
+            async || {
+                let mut events = self.space.events_with(reason).await?;
+                events.retain(|event| event.involved_object.name.as_deref() == Some(set));
+                let says = |event: &&Event| event.message.iter().any(|text| text.contains(claim));
+                let published: Vec<_> = events.iter().filter(says).collect();
+                let once = published.len() == 1 && published[0].series.is_none();
+                ensure!(once, "{events:?}");
+                Ok(())
+            },
+        )
         .await
     }
 
-    /// A Volume Warden for this namespace, always of one identity, so that no start has to wait for a Lease to expire.
+    /// Starts a Volume Warden for this namespace, always with the same identity, so that no start
+    /// waits for a Lease to expire.
     pub async fn own_warden(&self) -> Result<Warden> {
         let name = &self.space.name;
         let builder = Warden::builder(self.space.cluster, BINARY).name(format!("warden-{name}"));
@@ -216,7 +224,8 @@ impl SetSpace {
     }
 }
 
-/// Its owners, `set` or `pod` if they are as they should be, `gone-pod`, or else their kind; its mark; its end.
+/// The claim's owners: `set` or `pod` for complete references to living objects, `gone-pod`, or
+/// their kind; then its mark, and `Terminating`.
 pub fn words<'a>(claim: &'a PersistentVolumeClaim, living: &[Option<String>]) -> Vec<&'a str> {
     let mut words = Vec::new();
     for owner in claim.owner_references() {
@@ -229,8 +238,8 @@ pub fn words<'a>(claim: &'a PersistentVolumeClaim, living: &[Option<String>]) ->
         });
     }
     if let Some(mark) = claim.annotations().get(MARK) {
-        let ours = living.contains(&Some(mark.clone()));
-        words.push(if ours { "mark" } else { "gone-mark" });
+        let alive = living.contains(&Some(mark.clone()));
+        words.push(if alive { "mark" } else { "gone-mark" });
     }
     let end = claim.metadata.deletion_timestamp.as_ref();
     words.extend(end.map(|_| "Terminating"));

@@ -1,4 +1,5 @@
-//! Where ours differs from in-tree on purpose in who owns a claim and what is told. Whoever loses a difference by accident fails here.
+//! Intended differences from in-tree in the owners of claims and in published events. A test here
+//! fails if a difference is lost.
 
 use super::{DELETE_RETAIN, RETAIN_DELETE, RETAIN_RETAIN, change_policy, create, scale};
 use crate::differential::{
@@ -9,8 +10,8 @@ use crate::differential::{
         Object::{Claim, ConfigMap, Pod, Set},
         Owner,
         Step::{
-            BornDifferent, Create, Delete, DeleteWith, Differ, Expect, Give, OnlyOursTells, Patch,
-            Stays,
+            BornDifferent, Create, Delete, DeleteWith, Differ, Expect, Give, OnlyWardenPublishes,
+            Patch, Stays,
         },
         run,
     },
@@ -19,9 +20,9 @@ use anyhow::Result;
 use kube::api::PropagationPolicy::Background;
 use serde_json::json;
 
-/// S1. The set is there before its first pod is wanted, so that Volume Warden has heard of it.
+/// S1. The set exists before its first pod is wanted, so that the watch of Volume Warden knows it.
 #[tokio::test]
-async fn a_claim_is_born_with_its_owner() -> Result<()> {
+async fn a_claim_is_created_with_its_owner() -> Result<()> {
     let steps = [
         create(Set("web"), 0, DELETE_RETAIN, "Parallel"),
         Stays(&["set web: 0 of 0 ready"]),
@@ -35,15 +36,15 @@ async fn a_claim_is_born_with_its_owner() -> Result<()> {
             difference: Difference::OwnerAtBirth,
             claim: "data-web-0",
             in_tree: "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
-            ours: "claim data-web-0: Pending [kubernetes.io/pvc-protection] of StatefulSet/web",
+            warden: "claim data-web-0: Pending [kubernetes.io/pvc-protection] of StatefulSet/web",
         },
     ];
     run("born", steps).await
 }
 
-/// S9: of two claims in-tree forgets the one whose pod was scaled away.
+/// S9: of two claims in-tree does not update the one whose pod was scaled down.
 #[tokio::test]
-async fn claims_without_pods_are_kept_when_the_policy_changes_to_that() -> Result<()> {
+async fn claims_without_pods_are_kept_when_the_policy_changes_to_retain() -> Result<()> {
     let steps = [
         create(Set("web"), 2, DELETE_RETAIN, "OrderedReady"),
         Expect(&[
@@ -69,7 +70,7 @@ async fn claims_without_pods_are_kept_when_the_policy_changes_to_that() -> Resul
                 "pod web-0: Running of StatefulSet/web",
                 "set web: 1 of 1 ready",
             ],
-            ours: &[
+            warden: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "claim data-web-1: Pending [kubernetes.io/pvc-protection]",
                 "pod web-0: Running of StatefulSet/web",
@@ -80,7 +81,7 @@ async fn claims_without_pods_are_kept_when_the_policy_changes_to_that() -> Resul
         Differ {
             difference: Difference::ClaimsWithoutPods,
             in_tree: &["claim data-web-0: Pending [kubernetes.io/pvc-protection]"],
-            ours: &[
+            warden: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "claim data-web-1: Pending [kubernetes.io/pvc-protection]",
             ],
@@ -89,9 +90,9 @@ async fn claims_without_pods_are_kept_when_the_policy_changes_to_that() -> Resul
     run("to-retain", steps).await
 }
 
-/// S10: the other way round.
+/// S10: the reverse of S9.
 #[tokio::test]
-async fn claims_without_pods_are_deleted_when_the_policy_changes_to_that() -> Result<()> {
+async fn claims_without_pods_are_deleted_when_the_policy_changes_to_delete() -> Result<()> {
     let steps = [
         create(Set("web"), 2, RETAIN_RETAIN, "Parallel"),
         Expect(&[
@@ -117,7 +118,7 @@ async fn claims_without_pods_are_deleted_when_the_policy_changes_to_that() -> Re
                 "pod web-0: Running of StatefulSet/web",
                 "set web: 1 of 1 ready",
             ],
-            ours: &[
+            warden: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection] of StatefulSet/web",
                 "claim data-web-1: Pending [kubernetes.io/pvc-protection] of StatefulSet/web",
                 "pod web-0: Running of StatefulSet/web",
@@ -128,15 +129,15 @@ async fn claims_without_pods_are_deleted_when_the_policy_changes_to_that() -> Re
         Differ {
             difference: Difference::ClaimsWithoutPods,
             in_tree: &["claim data-web-1: Pending [kubernetes.io/pvc-protection]"],
-            ours: &[],
+            warden: &[],
         },
     ];
     run("to-delete", steps).await
 }
 
-/// STS-19. The pod runs, which is when in-tree is silent.
+/// STS-19. The pod runs; in-tree publishes no event then.
 #[tokio::test]
-async fn another_controller_of_a_claim_is_told_of() -> Result<()> {
+async fn another_controller_of_a_claim_is_reported() -> Result<()> {
     let given = &[
         "claim data-web-0: Pending [kubernetes.io/pvc-protection] of ConfigMap/boss",
         "pod web-0: Running of StatefulSet/web",
@@ -152,21 +153,21 @@ async fn another_controller_of_a_claim_is_told_of() -> Result<()> {
         ]),
         Give("data-web-0", Owner::Controller("boss")),
         Stays(given),
-        // So that in-tree has looked at the set since.
+        // Makes in-tree sync the set.
         change_policy(Set("web"), RETAIN_DELETE),
         Stays(given),
-        OnlyOursTells(
+        OnlyWardenPublishes(
             Difference::AnotherController,
             "ConflictingController",
             "data-web-0",
         ),
     ];
-    run("told", steps).await
+    run("controlled", steps).await
 }
 
-/// STS-04: both wait for the claim to go, and only ours says for what.
+/// STS-04: both wait for the deletion of the claim; only Volume Warden reports the claim.
 #[tokio::test]
-async fn a_pod_that_waits_for_its_claim_to_go_is_told_of() -> Result<()> {
+async fn a_pod_that_waits_for_the_deletion_of_its_claim_is_reported() -> Result<()> {
     let held = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection", FOREIGN]}});
     let steps = [
         create(Set("web"), 1, RETAIN_RETAIN, "OrderedReady"),
@@ -182,7 +183,7 @@ async fn a_pod_that_waits_for_its_claim_to_go_is_told_of() -> Result<()> {
             "claim data-web-0: Terminating Pending [example.com/hold]",
             "set web: 0 of 1 ready",
         ]),
-        OnlyOursTells(Difference::StaleClaim, "PodBlockedByClaim", "data-web-0"),
+        OnlyWardenPublishes(Difference::StaleClaim, "PodBlockedByClaim", "data-web-0"),
         Patch(Claim("data-web-0"), free()),
         Expect(&[
             "claim data-web-0 (2nd): Pending [kubernetes.io/pvc-protection]",

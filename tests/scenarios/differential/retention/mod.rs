@@ -1,5 +1,6 @@
-//! The claims of StatefulSets. Under every policy and both pod management policies the same is done to sets on both clusters, and must
-//! come to the same, which is what the [`model`] says. What differs on purpose is in [`differences`] and [`scaled_away`].
+//! The claims of StatefulSets. Under every retention policy and both pod management policies the
+//! same operations on both clusters must have the same result, which the [`model`] computes.
+//! Intended differences are in [`differences`] and [`scaled_away`].
 
 mod differences;
 mod model;
@@ -28,23 +29,23 @@ const DELETE_RETAIN: Policy = ("Delete", "Retain");
 const DELETE_DELETE: Policy = ("Delete", "Delete");
 const POLICIES: [Policy; 4] = [RETAIN_RETAIN, RETAIN_DELETE, DELETE_RETAIN, DELETE_DELETE];
 
-/// What is done to the one set of a story.
+/// An operation on the set of a story.
 #[derive(Clone, Debug)]
 enum Deed {
-    /// Created with so many pods, under the story's policy.
+    /// Creates the set with this many replicas, under the story's policy.
     Create(u32),
     Scale(u32),
     /// `Retain` for `Delete` and `Delete` for `Retain`.
     FlipBoth,
     FlipWhenScaled,
-    /// Its first claim gets another owner.
+    /// Gives the set's first claim another owner.
     Give(Owner),
-    /// A pod loses its owner.
+    /// Removes the owner of a pod.
     OrphanPod(u32),
     Delete(PropagationPolicy),
 }
 
-/// What a story's set is called, and what is done to it between one checkpoint and the next.
+/// For each story the name of its set and the operations, one before each checkpoint.
 const STORIES: [(&str, &[Deed]); 9] = [
     (
         "scaled",
@@ -123,7 +124,7 @@ const STORIES: [(&str, &[Deed]); 9] = [
 
 const CHAPTERS: usize = 5;
 
-/// How many lines all checkpoints have together, so that no story is lost unseen.
+/// Total number of lines in all checkpoints, so that a lost story is detected.
 const LINES: usize = 436;
 
 /// Every story under every policy.
@@ -160,7 +161,7 @@ async fn play(name: &str, management: &str) -> Result<()> {
     run(name, steps).await
 }
 
-/// The deed on the clusters, by the model as it is after it.
+/// The step for a deed; `model` has performed the deed already.
 fn step(deed: &Deed, model: &Model, management: &str) -> Step {
     let set = Set(model.name);
     match deed {

@@ -1,32 +1,32 @@
-//! What a set, its pods and its claims come to, in the outcome that is wanted of both clusters.
+//! Computes the set, pods and claims that both clusters must have.
 
 use super::{DELETE_DELETE, DELETE_RETAIN, Deed, Policy, RETAIN_DELETE, RETAIN_RETAIN, STORIES};
 use crate::differential::{projection::Projection, scenario::Owner};
 use kube::api::PropagationPolicy::Orphan;
 use std::collections::BTreeMap;
 
-/// A set and what is or was its own.
+/// A set with its pods and its present and past claims.
 pub struct Model {
     pub name: &'static str,
     pub policy: Policy,
-    /// Whether there is a set of that name.
+    /// Whether a set of that name exists.
     exists: bool,
     /// How many pods run, from the first ordinal on.
     pods: u32,
     claims: BTreeMap<u32, Claim>,
-    /// How many claims of an ordinal there have been.
+    /// Number of claims created so far, by ordinal.
     incarnations: BTreeMap<u32, u32>,
 }
 
 /// A claim that exists.
 #[derive(Default)]
 struct Claim {
-    /// Who else owns it.
+    /// The other owner of the claim.
     given_to: Option<Owner>,
 }
 
 impl Model {
-    /// A set's name is the story's with the first letters of its policy.
+    /// The set's name is the story's name with the first letters of the policy.
     pub fn new(story: &str, policy: Policy) -> Self {
         let name = format!("{story}-{}{}", &policy.0[..1], &policy.1[..1]);
         Self {
@@ -57,7 +57,7 @@ impl Model {
             Deed::FlipBoth => self.policy = (flipped(self.policy.0), flipped(self.policy.1)),
             Deed::FlipWhenScaled => self.policy.1 = flipped(self.policy.1),
             Deed::Give(owner) => self.claims.entry(0).or_default().given_to = Some(*owner),
-            // The set takes it back.
+            // The set adopts the pod again.
             Deed::OrphanPod(_) => {}
             Deed::Delete(Orphan) => self.exists = false,
             Deed::Delete(_) => {
@@ -69,7 +69,8 @@ impl Model {
         }
     }
 
-    /// Claims whose pods go now go with them or stay; what was scaled away before is not touched.
+    /// Deletes or keeps the claims of the pods that this scale-down deletes. Claims of earlier
+    /// scale-downs are not touched.
     fn scale(&mut self, replicas: u32) {
         let deletes = self.policy.1 == "Delete";
         let condemned = replicas..self.pods;
@@ -111,7 +112,7 @@ impl Model {
 }
 
 impl Claim {
-    /// The garbage collector spares it for its other owner, and Volume Warden does too.
+    /// The garbage collector and Volume Warden keep the claim for its other owner.
     fn is_given(&self) -> bool {
         self.given_to.is_some()
     }
@@ -129,7 +130,7 @@ fn lasting(name: String) -> &'static str {
     name.leak()
 }
 
-/// The model in a few places by hand, so that it is not its own judge: what claims there are after so many chapters.
+/// Checks the model against results written by hand: the claims after a number of chapters.
 #[test]
 fn the_model_means_what_the_policies_say() {
     let claims = |story: &str, policy, chapters| {

@@ -1,5 +1,5 @@
-//! Where ours differs from in-tree on purpose in what becomes of claims that are scaled away. Whoever loses a difference by accident fails
-//! here.
+//! Intended differences from in-tree for claims that a scale-down removes. A test here fails if a
+//! difference is lost.
 
 use super::{RETAIN_DELETE, create, scale};
 use crate::differential::{
@@ -25,12 +25,12 @@ const BOTH: Lines = &[
     "set web: 2 of 2 ready",
 ];
 
-/// Somebody keeps the pod when it is deleted.
+/// A foreign finalizer, which keeps a deleted pod object.
 fn held() -> Value {
     json!({"metadata": {"finalizers": [FOREIGN]}})
 }
 
-/// S5. The finalizer on the claim shows each step of what in-tree does.
+/// S5. The finalizer on the claim makes each step of in-tree visible.
 #[tokio::test]
 async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
     let steps = [
@@ -59,7 +59,7 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "pod web-1: Terminating Running [example.com/hold] of StatefulSet/web",
                 "set web: 2 of 2 ready",
             ],
-            ours: &[
+            warden: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "claim data-web-1: Pending [kubernetes.io/pvc-protection example.com/hold]",
                 "pod web-0: Running of StatefulSet/web",
@@ -76,7 +76,7 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "pod web-0: Running of StatefulSet/web",
                 "set web: 1 of 2 ready",
             ],
-            ours: &[
+            warden: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "claim data-web-1: Pending [kubernetes.io/pvc-protection example.com/hold]",
                 "pod web-0: Running of StatefulSet/web",
@@ -85,7 +85,7 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
             ],
         },
         Patch(Claim("data-web-1"), free()),
-        // Nothing tells in-tree that the claim is gone, so it goes on waiting.
+        // In-tree gets no event for the deletion of the claim, so it keeps waiting.
         Differ {
             difference: Difference::ShortScaleDown,
             in_tree: &[
@@ -93,9 +93,9 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "pod web-0: Running of StatefulSet/web",
                 "set web: 1 of 2 ready",
             ],
-            ours: BOTH,
+            warden: BOTH,
         },
-        // A change that means nothing makes it look.
+        // An unrelated change triggers a sync in-tree.
         Patch(
             Set("web"),
             json!({"metadata": {"annotations": {"example.com/look": "here"}}}),
@@ -109,13 +109,13 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "pod web-1: Running of StatefulSet/web",
                 "set web: 2 of 2 ready",
             ],
-            ours: BOTH,
+            warden: BOTH,
         },
     ];
     run("short-in-order", steps).await
 }
 
-/// S6: there in-tree agrees with us.
+/// S6: in-tree and Volume Warden agree here.
 #[tokio::test]
 async fn a_claim_outlives_a_short_scale_down_in_parallel() -> Result<()> {
     let steps = [
@@ -148,9 +148,9 @@ async fn a_claim_outlives_a_short_scale_down_in_parallel() -> Result<()> {
     run("short-in-parallel", steps).await
 }
 
-/// S3. While the first pod ends, nobody makes the second one anew, and then it is not wanted any more.
+/// S3. While the first pod terminates, the second one is not recreated, and then no longer wanted.
 #[tokio::test]
-async fn a_claim_without_a_pod_is_scaled_away_too() -> Result<()> {
+async fn a_scaled_down_claim_without_a_pod_is_deleted() -> Result<()> {
     let steps = [
         create(Set("web"), 2, RETAIN_DELETE, "OrderedReady"),
         Expect(BOTH),
@@ -172,7 +172,7 @@ async fn a_claim_without_a_pod_is_scaled_away_too() -> Result<()> {
                 "pod web-0: Terminating Running [example.com/hold] of StatefulSet/web",
                 "set web: 1 of 1 ready",
             ],
-            ours: &[
+            warden: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "pod web-0: Terminating Running [example.com/hold] of StatefulSet/web",
                 "set web: 1 of 1 ready",
@@ -187,7 +187,7 @@ async fn a_claim_without_a_pod_is_scaled_away_too() -> Result<()> {
                 "pod web-0: Running of StatefulSet/web",
                 "set web: 1 of 1 ready",
             ],
-            ours: &[
+            warden: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "pod web-0: Running of StatefulSet/web",
                 "set web: 1 of 1 ready",
@@ -197,9 +197,10 @@ async fn a_claim_without_a_pod_is_scaled_away_too() -> Result<()> {
     run("without-pod", steps).await
 }
 
-/// S3. A pod that was taken out of its set by hand keeps its claim, though it is scaled away, for as long as it is there.
+/// S3. A pod that was removed from its set by a label change keeps its claim until the pod is
+/// deleted, although the ordinal is scaled down.
 #[tokio::test]
-async fn a_claim_is_scaled_away_when_a_released_pod_is_done_with_it() -> Result<()> {
+async fn a_scaled_down_claim_is_deleted_after_its_released_pod() -> Result<()> {
     let steps = [
         create(Set("web"), 1, RETAIN_DELETE, "Parallel"),
         Expect(&[
@@ -229,7 +230,7 @@ async fn a_claim_is_scaled_away_when_a_released_pod_is_done_with_it() -> Result<
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "set web: 0 of 0 ready",
             ],
-            ours: &["set web: 0 of 0 ready"],
+            warden: &["set web: 0 of 0 ready"],
         },
     ];
     run("released-pod", steps).await

@@ -1,8 +1,8 @@
-//! `--authorize-requester=pod-creator`: only who may create claims gets some made.
+//! `--authorize-requester=pod-creator`: only pods of users who may create claims get claims.
 
 use super::{
+    outage_fixture::OutageFixture,
     posted::{Posted, post_as, reviewed},
-    ward::Ward,
 };
 use crate::{
     pvc_provisioner::support::{Askers, asking},
@@ -88,13 +88,13 @@ async fn posted_by(who: Who, askers: &Askers) -> Result<Posted> {
 }
 
 #[tokio::test]
-async fn only_who_may_create_claims_gets_some() -> Result<()> {
-    let ward = Ward::new("authorized", &["--authorize-requester=pod-creator"]).await?;
-    let askers = &ward.askers;
+async fn only_users_who_may_create_claims_get_them() -> Result<()> {
+    let fixture = OutageFixture::new("authorized", &["--authorize-requester=pod-creator"]).await?;
+    let askers = &fixture.askers;
     grant(askers).await?;
     for who in [BY_NAME, BY_GROUP] {
-        // The right is granted once the API server has heard of it.
-        let pod = eventually("the claim is there with its pod", async || {
+        // The API server's authorizer applies the grant with a delay.
+        let pod = eventually("the claim exists with its pod", async || {
             let posted = posted_by(who, askers).await?;
             let pod: Pod = posted.object()?;
             ensure!(posted.warnings.is_empty(), "{posted:?}");
@@ -104,7 +104,7 @@ async fn only_who_may_create_claims_gets_some() -> Result<()> {
         .await?;
         askers.belongs(&pod.name_any(), &pod).await?;
         askers
-            .is_told(&pod.name_any(), "PVCProvisioned", "created")
+            .has_event(&pod.name_any(), "PVCProvisioned", "created")
             .await?;
     }
 
@@ -116,9 +116,9 @@ async fn only_who_may_create_claims_gets_some() -> Result<()> {
     ensure!(posted.code == 201 && posted.says(&sentence), "{posted:?}");
     let refused = posted.object::<Pod>()?.name_any();
 
-    // Where nobody can say who may, nobody may.
+    // If the authorization check fails, the request is denied.
     let reviews = Rule::on("POST").path_contains("/subjectaccessreviews");
-    let broken = ward
+    let broken = fixture
         .between
         .add(reviews.respond(500, "InternalError", "not today"));
     let posted = posted_by(BY_NAME, askers).await?;
@@ -131,19 +131,19 @@ async fn only_who_may_create_claims_gets_some() -> Result<()> {
 
     for pod in [&refused, &unclear] {
         askers
-            .is_told(pod, "ErrRequesterUnknown", "re-create the pod")
+            .has_event(pod, "ErrRequesterUnknown", "re-create the pod")
             .await?;
     }
-    // A claim that is not made in time is not made here at all, so the canary asks for none.
+    // The reconciler creates no claims here, so the canary requests none.
     askers.heard().await?;
     for pod in [&refused, &unclear] {
         ensure!(askers.space.claims.get_opt(pod).await?.is_none(), "{pod}");
-        assert_eq!(askers.told(pod).await?.len(), 1);
+        assert_eq!(askers.pod_events(pod).await?.len(), 1);
     }
     a_pod_that_admission_missed(askers).await
 }
 
-/// The reconciler cannot know who asked. No webhook is called in this namespace.
+/// The reconciler cannot know the requester. No webhook is called in this namespace.
 async fn a_pod_that_admission_missed(askers: &Askers) -> Result<()> {
     let client = askers.space.cluster.client();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
@@ -154,15 +154,15 @@ async fn a_pod_that_admission_missed(askers: &Askers) -> Result<()> {
         pods.create(&PostParams::default(), &missed).await.map(drop)
     })
     .await?;
-    let told = eventually("the pod is told", async || {
+    let published = eventually("the pod has the Event", async || {
         let fields = "involvedObject.name=missed,reason=ErrRequesterUnknown";
         let events = events.list(&ListParams::default().fields(fields)).await?;
         anyhow::Ok(!events.items.is_empty())
     })
     .await;
     let made = claims.get_opt("missed").await?;
-    // Others would make it.
+    // Another test's Volume Warden would create it.
     pods.delete("missed", &DeleteParams::default()).await?;
     ensure!(made.is_none());
-    told
+    published
 }

@@ -1,8 +1,8 @@
-//! What may be chosen.
+//! Command line options.
 
 use super::{
+    outage_fixture::OutageFixture,
     posted::{asked, post},
-    ward::Ward,
 };
 use crate::{
     pvc_provisioner::support::{annotations, asking},
@@ -14,13 +14,13 @@ use kube::{ResourceExt, api::PostParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// `--namespace`: elsewhere it neither makes nor says anything.
+/// `--namespace`: in other namespaces Volume Warden creates and publishes nothing.
 #[tokio::test]
-async fn other_namespaces_are_left_alone() -> Result<()> {
+async fn other_namespaces_are_ignored() -> Result<()> {
     let own = |namespace: &str| vec![format!("--namespace={namespace}")];
-    let ward = Ward::in_own_space("one-namespace", own).await?;
-    let askers = &ward.askers;
-    let pod = eventually("a claim is there with its pod", async || {
+    let fixture = OutageFixture::in_own_space("one-namespace", own).await?;
+    let askers = &fixture.askers;
+    let pod = eventually("a claim exists with its pod", async || {
         let pod: Pod = asked(askers, json!({}), "").await?.object()?;
         askers.claim(&pod.name_any()).await?;
         anyhow::Ok(Some(pod))
@@ -43,12 +43,12 @@ async fn other_namespaces_are_left_alone() -> Result<()> {
     Ok(())
 }
 
-/// A dry run of Volume Warden itself: it says what it would make.
+/// `--dry-run` of Volume Warden itself: reports what would be created.
 #[tokio::test]
-async fn a_dry_run_of_volume_warden_says_what_it_would_make() -> Result<()> {
-    let ward = Ward::in_own_space("withheld", |_| vec!["--dry-run".to_owned()]).await?;
-    let askers = &ward.askers;
-    eventually("it says so", async || {
+async fn a_dry_run_of_volume_warden_reports_what_it_would_create() -> Result<()> {
+    let fixture = OutageFixture::in_own_space("withheld", |_| vec!["--dry-run".to_owned()]).await?;
+    let askers = &fixture.askers;
+    eventually("the dry run is reported", async || {
         let posted = asked(askers, json!({}), "").await?;
         let name = posted.object::<Pod>()?.name_any();
         let said = posted.says(&format!("(dry run) would create the claim \"{name}\""));

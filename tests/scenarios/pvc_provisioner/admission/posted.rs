@@ -1,4 +1,4 @@
-//! POSTs of pods, and everything that the API server answers.
+//! POSTs of pods, and the complete responses of the API server.
 
 use crate::{
     pvc_provisioner::support::{Askers, asking},
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use volume_warden_controlplane::{Cluster, eventually};
 
-/// What the API server answered.
+/// A response of the API server.
 #[derive(Debug)]
 pub struct Posted {
     pub code: u16,
@@ -22,7 +22,7 @@ pub struct Posted {
 }
 
 impl Posted {
-    /// What was created.
+    /// The created object.
     pub fn object<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.body).with_context(|| self.body.clone())
     }
@@ -38,7 +38,7 @@ pub async fn post(space: &Space, pod: &Pod, query: &str) -> Result<Posted> {
     post_as(None, space, pod, query).await
 }
 
-/// The same as somebody: a user, and a group that user is in.
+/// Like [`post`], as a user and a group of that user.
 pub async fn post_as(
     who: Option<(&str, &str)>,
     space: &Space,
@@ -71,9 +71,9 @@ fn warning(header: &str) -> String {
     text.replace("\\\"", "\"").replace("\\\\", "\\")
 }
 
-/// What has the answer to a POST in it.
+/// A response to a POST.
 pub trait Answered {
-    /// The sentences that whoever asked was shown.
+    /// The sentences that the requester was shown.
     fn shown(&self) -> String;
 }
 
@@ -96,7 +96,7 @@ impl Answered for String {
     }
 }
 
-/// What comes of a pod of [`asking`] whose claim has its name.
+/// Creates a pod of [`asking`] whose claim has the pod's name.
 pub async fn asked(askers: &Askers, changes: Value, query: &str) -> Result<Posted> {
     reviewed(askers, async |name| {
         let pod = asking(name, name, changes.clone())?;
@@ -105,7 +105,7 @@ pub async fn asked(askers: &Askers, changes: Value, query: &str) -> Result<Poste
     .await
 }
 
-/// The same, and the claim that is there when the answer is.
+/// Like [`asked`]; also returns the claim that exists when the response arrives.
 pub async fn asked_for(askers: &Askers) -> Result<(Posted, PersistentVolumeClaim)> {
     let (posted, claim) = reviewed(askers, async |name| {
         let posted = post(&askers.space, &asking(name, name, json!({}))?, "").await?;
@@ -116,7 +116,7 @@ pub async fn asked_for(askers: &Askers) -> Result<(Posted, PersistentVolumeClaim
     Ok((posted, claim))
 }
 
-/// What comes of creating a pod of the name that is handed in, where all calls of the review were answered in time.
+/// Calls `create` with new pod names until all API calls of one review were answered in time.
 pub async fn reviewed<T: Answered>(
     askers: &Askers,
     create: impl AsyncFnMut(&str) -> Result<T>,
@@ -125,12 +125,13 @@ pub async fn reviewed<T: Answered>(
     first(askers, create, in_time).await
 }
 
-/// The same where the webhook was heard in time, whatever became of its calls.
+/// Calls `create` with new pod names until the webhook answers in time, even if its calls fail.
 pub async fn heard<T>(askers: &Askers, create: impl AsyncFnMut(&str) -> Result<T>) -> Result<T> {
     first(askers, create, |_| true).await
 }
 
-/// On a busy machine a webhook may be too late, for one pod or another, and after a start nobody has heard of it yet.
+/// On a busy machine a webhook may time out for some pods, and after a start the API server does
+/// not call it yet.
 async fn first<T>(
     askers: &Askers,
     mut create: impl AsyncFnMut(&str) -> Result<T>,
@@ -138,25 +139,25 @@ async fn first<T>(
 ) -> Result<T> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let cluster = askers.space.cluster;
-    let first = eventually("the webhook is heard in time", async || {
+    let first = eventually("the webhook answers in time", async || {
         let name = format!("pod{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let before = too_late(cluster).await?;
         let created = create(&name).await;
         let heard = too_late(cluster).await? == before;
-        // What went wrong otherwise is an answer, not one more try.
+        // Any other failure is a result and is not retried.
         let wanted = heard && created.as_ref().map_or(true, &in_time);
         anyhow::Ok(Some(created).filter(|_| wanted))
     });
     first.await?
 }
 
-/// How often the API server has not waited for the webhook.
+/// The API server's counts of webhook calls that failed open.
 pub async fn too_late(cluster: &Cluster) -> Result<String> {
     let request = http::Request::get("/metrics").body(vec![])?;
     let metrics = cluster.client().request_text(request).await?;
-    let ours = |line: &&str| {
+    let of_webhook = |line: &&str| {
         line.starts_with("apiserver_admission_webhook_fail_open_count")
             && line.contains("pods.pvc-provisioner")
     };
-    Ok(metrics.lines().filter(ours).collect())
+    Ok(metrics.lines().filter(of_webhook).collect())
 }

@@ -1,8 +1,8 @@
-//! Pods that are refused after all.
+//! Pods that are refused by another check.
 
 use super::{
+    outage_fixture::OutageFixture,
     posted::{Posted, asked, asked_for, post},
-    ward::Ward,
 };
 use crate::{
     pvc_provisioner::{
@@ -17,7 +17,8 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// What Pod Security or the API's own validation refuses never gets to the webhook, and leaves nothing behind.
+/// A pod that Pod Security or API validation refuses never reaches the webhook, and leaves no
+/// claim.
 #[tokio::test]
 async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "unfit").await?;
@@ -34,13 +35,14 @@ async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
             );
         }
     }
-    // Whatever was made would have been made before the answer.
+    // A claim would have been created before the response.
     ensure!(askers.claims().await?.is_empty());
     enforce(&askers, "privileged", &host, false).await?;
     has_its_claim(&askers, &asked(&askers, host, "").await?).await
 }
 
-/// Returns when a pod with these changes is refused, or is not: the API server hears of labels by a watch of its own.
+/// Waits until a pod with these changes is refused, or admitted: the API server learns of labels
+/// by a watch of its own.
 async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -> Result<()> {
     let space = &askers.space;
     let label = format!("pod-security.kubernetes.io/enforce={level}");
@@ -76,12 +78,13 @@ async fn in_vain(askers: &Askers) -> Result<PersistentVolumeClaim> {
     Ok(claim)
 }
 
-/// What quota refuses was reviewed before: its claim awaits it in vain, and is collected after the grace. Nothing else is.
+/// The webhook reviews a pod before quota refuses it: its claim waits for the pod and is collected
+/// after the grace period. No other claim is collected.
 #[tokio::test]
 async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
-    // Longer than it takes to look at the claim.
-    let ward = Ward::new("quota", &["--orphan-grace=15"]).await?;
-    let askers = &ward.askers;
+    // Longer than a reconcile of the claim takes.
+    let fixture = OutageFixture::new("quota", &["--orphan-grace=15"]).await?;
+    let askers = &fixture.askers;
     let pod = askers.ask("kept", "kept", json!({})).await?;
     let kept = askers.belongs("kept", &pod).await?;
     let labelled = json!({"metadata": {"labels": {LABEL: ID}}});
@@ -89,15 +92,15 @@ async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
     let quota = Quota::new(askers, json!({"pods": "1"})).await?;
     let claim = in_vain(askers).await?;
     askers.space.claim_is_gone(&claim.name_any()).await?;
-    eventually("the metric has forgotten it", async || {
-        // Those of other scenarios await their pods still.
+    eventually("the metric no longer counts it", async || {
+        // Claims of other scenarios still wait for their pods.
         let claims = Api::<PersistentVolumeClaim>::all(askers.space.cluster.client());
         let claims = claims.list_metadata(&ListParams::default()).await?;
         let marked = claims
             .iter()
             .filter(|claim| claim.annotations().contains_key(MARK));
         let metric = format!("volume_warden_claims_awaiting_pod {}", marked.count());
-        let metrics = ward.warden.metrics().await?;
+        let metrics = fixture.warden.metrics().await?;
         let mut lines = metrics.lines().filter(|line| line.contains("awaiting"));
         ensure!(lines.any(|line| line == metric), "{metric}");
         Ok(())
@@ -115,9 +118,9 @@ async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
     Ok(())
 }
 
-/// Who comes back before the grace is over finds the claim.
+/// A pod recreated within the grace period gets the claim.
 #[tokio::test]
-async fn a_pod_that_comes_back_finds_its_claim() -> Result<()> {
+async fn a_recreated_pod_gets_its_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "back").await?;
     let quota = Quota::new(&askers, json!({"pods": "0"})).await?;
     let claim = in_vain(&askers).await?;
@@ -125,15 +128,15 @@ async fn a_pod_that_comes_back_finds_its_claim() -> Result<()> {
     let name = claim.name_any();
     let pod = askers.ask(&name, &name, json!({})).await?;
     assert_eq!(askers.belongs(&name, &pod).await?.uid(), claim.uid());
-    askers.is_told(&name, "PVCProvisioned", "created").await?;
+    askers.has_event(&name, "PVCProvisioned", "created").await?;
     Ok(())
 }
 
-/// `--strict-templates`: what would be warned of is refused, as a sentence.
+/// `--strict-templates`: a pod that would get a warning is refused with a full sentence.
 #[tokio::test]
 async fn strict_templates_refuse_the_pod() -> Result<()> {
-    let ward = Ward::new("strict", &["--strict-templates"]).await?;
-    let askers = &ward.askers;
+    let fixture = OutageFixture::new("strict", &["--strict-templates"]).await?;
+    let askers = &fixture.askers;
     let unknown = TEMPLATE.replace("requests", "request");
     for (wrong, part) in [
         (

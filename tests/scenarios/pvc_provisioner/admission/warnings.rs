@@ -1,4 +1,4 @@
-//! What is wrong is said at once to whoever creates the pod.
+//! The creator of a pod gets a warning about errors at once.
 
 use super::posted::{asked, reviewed};
 use crate::{
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;
 
-/// It is told on the pod as well, which is created all the same.
+/// An Event on the pod has the same text, and the pod is created nevertheless.
 #[tokio::test]
 async fn users_are_warned_at_once() -> Result<()> {
     let askers = Askers::new(guarded().await?, "warned").await?;
@@ -57,12 +57,12 @@ async fn users_are_warned_at_once() -> Result<()> {
         ensure!(posted.code == 201 && posted.says(part), "{posted:?}");
         ensure!(posted.warnings.len() == 1, "{posted:?}");
         let pod: Pod = posted.object()?;
-        askers.is_told(&pod.name_any(), reason, part).await?;
+        askers.has_event(&pod.name_any(), reason, part).await?;
     }
     Ok(())
 }
 
-/// kubectl shows it, and `--warnings-as-errors` is what makes it tell here.
+/// kubectl shows the warning; `--warnings-as-errors` makes kubectl fail on it here.
 #[tokio::test]
 async fn kubectl_shows_the_warning() -> Result<()> {
     let cluster = guarded().await?;
@@ -90,15 +90,16 @@ async fn kubectl_shows_the_warning() -> Result<()> {
     Ok(())
 }
 
-/// DP-18 at admission: who creates a pod too soon after its namesake is told why it has to wait.
+/// DP-18 at admission: a pod created while its predecessor's claim is being deleted gets a warning
+/// with the reason why it waits.
 #[tokio::test]
-async fn a_claim_that_is_being_deleted_is_told_of_at_once() -> Result<()> {
+async fn a_claim_that_is_being_deleted_is_reported_at_once() -> Result<()> {
     let askers = Askers::new(guarded().await?, "too-soon").await?;
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     let posted = reviewed(&askers, async |name| {
         askers.create_claim(name, held.clone()).await?;
         askers.space.delete_claim(name).await?;
-        // Its watch has told of that, too.
+        // The watch of Volume Warden has delivered the deletion, too.
         askers.settled().await?;
         let pod = asking(name, name, json!({}))?;
         super::posted::post(&askers.space, &pod, "").await

@@ -1,4 +1,4 @@
-//! Something happens between the decision and the write.
+//! An object changes between the decision and the write.
 
 use crate::pvc_provisioner::{
     patient::{Patient, claim_posts, claim_write, watch_of},
@@ -10,14 +10,14 @@ use kube::{Api, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// Somebody takes the mark off, or another claim has the name by now: a late deletion spares both.
+/// A user removes the mark, or another claim has the name by now: a late deletion spares both.
 #[tokio::test]
 async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
     let patient = Patient::new("late-deletion").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start_impatient().await?;
     let names = ["unmarked", "replaced"];
-    // Also what Volume Warden gives up meanwhile, to ask for it again, arrives in the end.
+    // Requests that time out and are retried also arrive eventually.
     let held = names.map(|name| {
         let deletion = claim_write("DELETE", name);
         patient.between.add(deletion.postpone())
@@ -67,9 +67,10 @@ async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
     Ok(())
 }
 
-/// The watch has not told that the pod is gone: it does not become the owner, and the claim is collected, not left to the garbage collector.
+/// The watch has not delivered the deletion of the pod: the pod does not become the owner, and
+/// Volume Warden collects the claim instead of the garbage collector.
 #[tokio::test]
-async fn a_pod_that_is_gone_gets_nothing() -> Result<()> {
+async fn a_deleted_pod_gets_no_claim() -> Result<()> {
     let patient = Patient::new("gone-pod").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let _warden = patient.start_impatient().await?;
@@ -95,9 +96,10 @@ async fn a_pod_that_is_gone_gets_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A namespace goes while a claim is being made, one is being given away and one is being collected: all of it ends.
+/// A namespace is deleted while one claim is being created, one gets its owner and one is
+/// collected: all operations end.
 #[tokio::test]
-async fn a_namespace_may_go_in_the_middle() -> Result<()> {
+async fn a_namespace_may_be_deleted_in_the_middle() -> Result<()> {
     let patient = Patient::new("namespace").await?;
     let (askers, space) = (&patient.askers, &patient.askers.space);
     let warden = patient.start_impatient().await?;
@@ -112,7 +114,7 @@ async fn a_namespace_may_go_in_the_middle() -> Result<()> {
     askers.bind("given").await?;
     askers.create_claim("orphan", awaiting()).await?;
     deletion.held(1).await?;
-    // Its own attempt to make the claim is given up first.
+    // Volume Warden's attempt to create the claim times out first.
     gift.held(1).await?;
     let namespaces: Api<Namespace> = Api::all(space.cluster.client());
     namespaces

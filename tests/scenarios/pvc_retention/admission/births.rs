@@ -1,7 +1,8 @@
-//! FinalizerState in for the StatefulSet controller.
+//! Creates claims in place of the StatefulSet controller.
 //!
-//! Claims are created in a dry run: nothing is stored, so no reconciler has a part in the answer. Beside the stamps every reviewed
-//! claim gets the finalizer of pvc-protection; without it the webhook was not heard at all.
+//! Claims are created in a dry run: nothing is stored, so no reconciler affects the response.
+//! Besides the stamps every reviewed claim gets the finalizer of pvc-protection; without the
+//! finalizer the webhook was not called.
 
 use crate::{
     pvc_retention::support::{DELETE_RETAIN, MARK, Policy, SetSpace, set},
@@ -19,7 +20,7 @@ use volume_warden_controlplane::{Cluster, eventually};
 pub const CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
 pub const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
-/// Creates the claim as `user`, who may do everything, in a dry run.
+/// Creates the claim in a dry run as `user`, who has all permissions.
 async fn dry_run_as(
     user: &str,
     client: &Client,
@@ -37,7 +38,7 @@ async fn dry_run_as(
     client.request(request).await
 }
 
-/// The retention webhook answers for sets it has just heard of, whatever other components there are.
+/// Waits until the retention webhook answers for new sets, with any other components.
 pub async fn stamps_are_given(cluster: &Cluster) -> Result<()> {
     let client = cluster.client();
     let sets = kube::Api::namespaced(client.clone(), "default");
@@ -53,7 +54,7 @@ pub async fn stamps_are_given(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The uids of what a claim is stamped and marked with.
+/// The uids in a claim's owner reference and mark.
 #[derive(Clone, Copy, Default)]
 pub struct Stamps<'a> {
     pub owner: Option<&'a str>,
@@ -84,7 +85,7 @@ impl Stamps<'_> {
     }
 }
 
-/// A namespace where claims are born.
+/// A namespace where claims are created.
 pub struct Births(pub SetSpace);
 
 impl Births {
@@ -92,11 +93,12 @@ impl Births {
         Ok(Self(SetSpace::new(cluster, label).await?))
     }
 
-    /// A set of three whose first pod never runs, so that only its first claim is created by Kubernetes; and the uid.
+    /// Creates a set of three whose first pod never runs, so that Kubernetes creates only its
+    /// first claim; returns the set's uid.
     pub async fn set(&self, name: &str, policy: Policy, changes: Value) -> Result<String> {
         let starved = json!({"spec": {
             "podManagementPolicy": "OrderedReady",
-            "template": {"spec": {"nodeName": null, "schedulerName": "nobody"}},
+            "template": {"spec": {"nodeName": null, "schedulerName": "absent"}},
         }});
         let mut wanted = serde_json::to_value(set(name, 3, policy, starved)?)?;
         json_patch::merge(&mut wanted, &changes);
@@ -114,7 +116,7 @@ impl Births {
         dry_run_as(user, &space.cluster.client(), &space.name, claim).await
     }
 
-    /// On a busy machine the webhook may be too late, or hear late of a set: then the next attempt counts.
+    /// Retries: on a busy machine the webhook may time out, or its watch may deliver a set late.
     pub async fn is_born_to(
         &self,
         user: &str,
@@ -122,7 +124,7 @@ impl Births {
         stamps: Stamps<'_>,
     ) -> Result<()> {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        eventually(&format!("{name} is born as it should"), async || {
+        eventually(&format!("{name} is created with its stamps"), async || {
             let created = self.dry_run(user, &claim).await?;
             let finalizers = created.metadata.finalizers.clone().unwrap_or_default();
             ensure!(finalizers == [PROTECTION], "not reviewed: {finalizers:?}");
@@ -144,7 +146,7 @@ impl Births {
         .await
     }
 
-    /// The StatefulSet controller may not create the claim, for there is no such set any more.
+    /// Waits until the StatefulSet controller may not create the claim, because its set is gone.
     pub async fn is_refused(&self, name: &str) -> Result<()> {
         let claim = claim(name, json!({}))?;
         eventually(&format!("{name} is refused"), async || {

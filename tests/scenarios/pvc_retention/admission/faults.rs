@@ -1,9 +1,9 @@
-//! Admission when the watch is late and live reads go wrong. Each scenario has the webhooks of a cluster to itself: its Volume Warden
-//! is behind an interposer, and nobody else answers.
+//! Admission when the watch is late and live reads fail. Each scenario has exclusive use of a
+//! cluster's webhooks: only its Volume Warden, behind an interposer, answers.
 
 use super::{
     births::{CONTROLLER, NOTHING, PROTECTION, Stamps},
-    ward::{PATH, Ward},
+    outage_fixture::{OutageFixture, PATH},
 };
 use crate::{
     pvc_retention::support::{
@@ -17,11 +17,11 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
 
-/// The watch still has the set, a live read does not.
+/// The cache still has the set, a live read does not.
 #[tokio::test]
 async fn a_claim_is_refused_although_the_watch_still_has_its_set() -> Result<()> {
-    let ward = Ward::new("late-watch").await?;
-    let births = &ward.births;
+    let fixture = OutageFixture::new("late-watch").await?;
+    let births = &fixture.births;
     let uid = births.set("web", DELETE_RETAIN, json!({})).await?;
     births
         .is_born(
@@ -32,19 +32,19 @@ async fn a_claim_is_refused_although_the_watch_still_has_its_set() -> Result<()>
             },
         )
         .await?;
-    let _frozen = ward.freeze_sets().await?;
+    let _frozen = fixture.freeze_sets().await?;
     births
         .delete_set("web", &DeleteParams::background())
         .await?;
     births.is_refused("data-web-1").await
 }
 
-/// The watch still has the set's predecessor. A claim born now is of the set there is: stamped with the old uid it would be collected
-/// as garbage, under its pod.
+/// The cache still has the set's predecessor. A claim created now belongs to the existing set:
+/// with the old uid the garbage collector would delete it while its pod uses it.
 #[tokio::test]
 async fn a_claim_is_stamped_with_the_set_that_is_there() -> Result<()> {
-    let ward = Ward::new("recreated").await?;
-    let births = &ward.births;
+    let fixture = OutageFixture::new("recreated").await?;
+    let births = &fixture.births;
     let old = births.set("web", DELETE_DELETE, json!({})).await?;
     births
         .is_born(
@@ -55,7 +55,7 @@ async fn a_claim_is_stamped_with_the_set_that_is_there() -> Result<()> {
             },
         )
         .await?;
-    let _frozen = ward.freeze_sets().await?;
+    let _frozen = fixture.freeze_sets().await?;
     births
         .delete_set("web", &DeleteParams::background())
         .await?;
@@ -71,11 +71,11 @@ async fn a_claim_is_stamped_with_the_set_that_is_there() -> Result<()> {
         .await
 }
 
-/// Whatever the live read comes to, creating a claim does not wait for it longer than the webhook may take.
+/// Creating a claim waits for the live read no longer than the webhook's timeout.
 #[tokio::test]
 async fn a_claim_is_stamped_by_the_watch_when_the_live_read_fails() -> Result<()> {
-    let ward = Ward::new("no-read").await?;
-    let births = &ward.births;
+    let fixture = OutageFixture::new("no-read").await?;
+    let births = &fixture.births;
     let uid = births.set("web", DELETE_RETAIN, json!({})).await?;
     let stamps = Stamps {
         owner: Some(&uid),
@@ -94,19 +94,20 @@ async fn a_claim_is_stamped_by_the_watch_when_the_live_read_fails() -> Result<()
         read().cut(),
         read().hold(),
     ] {
-        let broken = ward.between.add(rule);
+        let broken = fixture.between.add(rule);
         births.is_born("data-web-1", stamps).await?;
         ensure!(broken.taken() > 0, "the set was not read live");
     }
     Ok(())
 }
 
-/// A set that the watch has not told of yet is asked for, and so is one that came and went before the watch told.
+/// A set that the watch has not delivered yet is read live, and so is one that was created and
+/// deleted before the watch delivered it.
 #[tokio::test]
 async fn a_set_that_is_too_new_for_the_watch_is_read() -> Result<()> {
-    let ward = Ward::new("too-new").await?;
-    let births = &ward.births;
-    let _frozen = ward.freeze_sets().await?;
+    let fixture = OutageFixture::new("too-new").await?;
+    let births = &fixture.births;
+    let _frozen = fixture.freeze_sets().await?;
     let uid = births.set("web", DELETE_DELETE, json!({})).await?;
     let stamps = Stamps {
         owner: Some(&uid),
@@ -117,37 +118,38 @@ async fn a_set_that_is_too_new_for_the_watch_is_read() -> Result<()> {
         .delete_set("web", &DeleteParams::background())
         .await?;
     births.is_refused("data-web-1").await?;
-    // Where nobody can be asked nobody is refused: the reconciler will see to it.
+    // If the live read fails, the claim is admitted: the reconciler handles it later.
     let broken = Rule::on("GET").path_contains("/statefulsets/");
-    let _broken = ward
+    let _broken = fixture
         .between
         .add(broken.respond(500, "InternalError", "not today"));
     births.is_born("data-web-1", NOTHING).await
 }
 
-/// Where only one namespace is looked after, nobody knows which sets there are in the others.
+/// With `--namespace` Volume Warden does not know the sets of other namespaces.
 #[tokio::test]
 async fn claims_of_other_namespaces_are_left_alone() -> Result<()> {
-    let ward = Ward::with_arguments("elsewhere", &["--namespace=default"]).await?;
-    let births = &ward.births;
+    let fixture = OutageFixture::with_arguments("elsewhere", &["--namespace=default"]).await?;
+    let births = &fixture.births;
     births.set("web", DELETE_DELETE, json!({})).await?;
     births.is_born("data-web-1", NOTHING).await?;
-    births.is_born("data-nobody-1", NOTHING).await
+    births.is_born("data-absent-1", NOTHING).await
 }
 
-/// STS-115..118: what Kubernetes itself creates is born with its stamps; no write of the reconciler comes through here.
+/// STS-115..118: claims of the StatefulSet controller are created with their stamps; the
+/// reconciler's writes are blocked here.
 #[tokio::test]
 async fn what_the_controller_creates_is_born_stamped() -> Result<()> {
-    let ward = Ward::new("born").await?;
+    let fixture = OutageFixture::new("born").await?;
     let no_patches = Rule::on("PATCH").path_contains("/persistentvolumeclaims/");
-    let _held = ward.between.add(no_patches.hold());
+    let _held = fixture.between.add(no_patches.hold());
     for (name, policy) in [
         ("rr", RETAIN_RETAIN),
         ("rd", RETAIN_DELETE),
         ("dr", DELETE_RETAIN),
         ("dd", DELETE_DELETE),
     ] {
-        let (uid, claim) = reviewed_birth(&ward, name, policy).await?;
+        let (uid, claim) = reviewed_birth(&fixture, name, policy).await?;
         let stamps = Stamps {
             owner: Some(uid.as_str()).filter(|_| policy.0 == "Delete"),
             mark: Some(uid.as_str()).filter(|_| policy.1 == "Delete"),
@@ -157,19 +159,19 @@ async fn what_the_controller_creates_is_born_stamped() -> Result<()> {
     Ok(())
 }
 
-/// The uid of a set and the claim of its one pod, which was reviewed by who knew the set: of a few sets, for on a busy machine one may slip
-/// by.
+/// The uid of a set and the claim of its one pod, reviewed by a Volume Warden that knew the set.
+/// Tries a few sets, because on a busy machine a review may be missed.
 async fn reviewed_birth(
-    ward: &Ward,
+    fixture: &OutageFixture,
     name: &str,
     policy: Policy,
 ) -> Result<(String, PersistentVolumeClaim)> {
-    let sets = &ward.births.0;
+    let sets = &fixture.births.0;
     for attempt in 0..5 {
-        let unread = ward.unread();
+        let unread = fixture.unread();
         let wanted = set(&format!("{name}{attempt}"), 1, policy, json!({}))?;
         let created = sets.sets.create(&PostParams::default(), &wanted).await?;
-        let claim = eventually("the claim is there", async || {
+        let claim = eventually("the claim exists", async || {
             sets.space
                 .claims
                 .get_opt(&format!("data-{name}{attempt}-0"))
@@ -177,50 +179,51 @@ async fn reviewed_birth(
         })
         .await?;
         let reviewed = claim.metadata.finalizers.as_deref() == Some(&[PROTECTION.to_owned()]);
-        if reviewed && ward.unread() == unread {
+        if reviewed && fixture.unread() == unread {
             return Ok((created.metadata.uid.context("a uid")?, claim));
         }
     }
-    anyhow::bail!("the webhook was never heard")
+    anyhow::bail!("the webhook never answered in time")
 }
 
-/// The finalizer comes with the stamps: the other webhook for claims is not called for this user.
+/// One webhook adds the finalizer and the stamps: the other webhook for claims is not called for
+/// this user.
 #[tokio::test]
 async fn one_call_serves_both_components() -> Result<()> {
-    let ward = Ward::new("one-call").await?;
-    let births = &ward.births;
+    let fixture = OutageFixture::new("one-call").await?;
+    let births = &fixture.births;
     let uid = births.set("web", DELETE_DELETE, json!({})).await?;
     let stamps = Stamps {
         owner: Some(&uid),
         mark: Some(&uid),
     };
-    let others = ward.reviews("/pvc-protection/claims", "").await?;
-    let ours = ward.reviews(PATH, "").await?;
+    let others = fixture.reviews("/pvc-protection/claims", "").await?;
+    let retention = fixture.reviews(PATH, "").await?;
     for _ in 0..3 {
         births.is_born("data-web-1", stamps).await?;
     }
-    ensure!(ward.reviews(PATH, "").await? >= ours + 3);
-    assert_eq!(ward.reviews("/pvc-protection/claims", "").await?, others);
+    ensure!(fixture.reviews(PATH, "").await? >= retention + 3);
+    assert_eq!(fixture.reviews("/pvc-protection/claims", "").await?, others);
     let of_a_person = claim("data-web-1", json!({}))?;
     births.is_born_to("jane", of_a_person, NOTHING).await?;
-    ensure!(ward.reviews("/pvc-protection/claims", "").await? > others);
+    ensure!(fixture.reviews("/pvc-protection/claims", "").await? > others);
     Ok(())
 }
 
-/// A dry run of Volume Warden itself: it knows what to write, and writes nothing.
+/// `--dry-run` of Volume Warden itself: computes the stamps, and writes nothing.
 #[tokio::test]
 async fn a_dry_run_stamps_nothing() -> Result<()> {
-    let ward = Ward::with_arguments("dry", &["--dry-run"]).await?;
-    ward.births.set("web", DELETE_DELETE, json!({})).await?;
+    let fixture = OutageFixture::with_arguments("dry", &["--dry-run"]).await?;
+    fixture.births.set("web", DELETE_DELETE, json!({})).await?;
     let wanted = claim("data-web-1", json!({}))?;
-    eventually("it would stamp the claim", async || {
-        let created = ward.births.dry_run(CONTROLLER, &wanted).await?;
+    eventually("the dry run would stamp the claim", async || {
+        let created = fixture.births.dry_run(CONTROLLER, &wanted).await?;
         let untouched = created.metadata.finalizers.is_none() && NOTHING.are_on(&created).is_ok();
-        // Not something to wait for the end of.
+        // Fails at once instead of waiting.
         if !untouched {
             return Ok(Some(Err(anyhow::anyhow!("{:?}", created.metadata))));
         }
-        let patched = ward.reviews(PATH, "Patched").await?;
+        let patched = fixture.reviews(PATH, "Patched").await?;
         anyhow::Ok(Some(Ok(())).filter(|_| patched > 0))
     })
     .await?

@@ -1,8 +1,9 @@
-//! A claim whose name is also that of another set's claim, while the watch does not know its own set.
+//! A claim whose name another set's claim could also have, while the cache does not have its own
+//! set.
 
 use super::{
     births::{CONTROLLER, PROTECTION, Stamps},
-    ward::Ward,
+    outage_fixture::OutageFixture,
 };
 use crate::{
     pvc_retention::support::{DELETE_DELETE, ambiguous},
@@ -14,12 +15,13 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// The watch knows the set `c`, whose template `a-b` has claims named `a-b-c-<ordinal>`, and not `b-c`, whose template `a` has too.
-/// With the uid of `c` on it, the first claim of `b-c` would be deleted together with `c`.
+/// The cache has the set `c`, whose template `a-b` has claims named `a-b-c-<ordinal>`, but not
+/// `b-c`, whose template `a` has the same names. With the uid of `c`, the first claim of `b-c`
+/// would be deleted together with `c`.
 #[tokio::test]
 async fn a_claim_is_not_stamped_with_the_only_set_that_the_watch_knows() -> Result<()> {
-    let ward = Ward::new("readings").await?;
-    let births = &ward.births;
+    let fixture = OutageFixture::new("readings").await?;
+    let births = &fixture.births;
     let claims = &births.0.space.claims;
     let c = births
         .set("c", DELETE_DELETE, ambiguous("a-b", 5, "of-c"))
@@ -37,23 +39,20 @@ async fn a_claim_is_not_stamped_with_the_only_set_that_the_watch_knows() -> Resu
         .claim_is_owned_by("a-b-c-5", &["StatefulSet/c"])
         .await?;
 
-    let frozen = ward.freeze_sets().await?;
+    let frozen = fixture.freeze_sets().await?;
     let b_c = births
         .set("b-c", DELETE_DELETE, ambiguous("a", 0, "of-b-c"))
         .await?;
-    let born = eventually("the claim is there", async || {
-        claims.get_opt("a-b-c-0").await
-    })
-    .await?;
+    let born = eventually("the claim exists", async || claims.get_opt("a-b-c-0").await).await?;
     ensure!(!belongs_to(&born, &c), "{:?}", born.metadata);
-    // Not of the one birth alone, for that one the webhook may have been too late.
+    // Not only of the first creation, for which the webhook may have timed out.
     let labels = json!({"metadata": {"labels": {"of-b-c": "yes"}}});
     let wanted = claim("a-b-c-1", labels)?;
-    let reviewed = eventually("the webhook is heard in time", async || {
-        let unread = ward.unread();
+    let reviewed = eventually("the webhook answers in time", async || {
+        let unread = fixture.unread();
         let created = births.dry_run(CONTROLLER, &wanted).await?;
-        let heard = created.finalizers() == [PROTECTION] && ward.unread() == unread;
-        // What belongs to the wrong set is an answer in any case.
+        let heard = created.finalizers() == [PROTECTION] && fixture.unread() == unread;
+        // A claim of the wrong set ends the wait in any case.
         anyhow::Ok(Some(created).filter(|created| heard || belongs_to(created, &c)))
     })
     .await?;

@@ -1,4 +1,4 @@
-//! A namespace in the middle of everything, and what a drain makes of it.
+//! A namespace with claims in all states, and the result of a drain.
 
 use crate::{
     drain::support::{Drained, Stage},
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use volume_warden_controlplane::eventually;
 
-/// What is to be seen of a claim: its owners, whether it is marked, its resourceVersion.
+/// A claim's owners, whether it is marked, and its resourceVersion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     pub owners: Vec<String>,
@@ -34,7 +34,8 @@ impl Scene {
         Ok(Self { stage, patient })
     }
 
-    /// Of this component and this namespace. A busy API server may give it no Lease in time, once.
+    /// Drains this component in this namespace. Retries once, because a busy API server may grant
+    /// no Lease in time.
     pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
         let namespace = &self.patient.sets.space.name;
         let only = ["--components=pvc-retention", "--namespace", namespace];
@@ -72,8 +73,9 @@ impl Scene {
         Ok(seen.collect())
     }
 
-    /// Sets of two of all four policies, those that delete when scaled in the middle of a scale-down; one claim has an owner besides.
-    /// The Volume Warden that did it has ended.
+    /// Creates sets of two replicas with all four policies; those that delete when scaled are in
+    /// the middle of a scale-down, and one claim has another owner. Volume Warden has stopped
+    /// afterwards.
     pub async fn in_the_middle_of_everything(label: &str) -> Result<Self> {
         let scene = Self::new(label).await?;
         let patient = &scene.patient;
@@ -140,7 +142,8 @@ impl Scene {
         .await
     }
 
-    /// Deletes all sets with their pods. What the garbage collector would take of the sets and of a condemned pod is gone afterwards.
+    /// Deletes all sets with their pods, and waits until the garbage collector has deleted their
+    /// dependents and those of a condemned pod.
     pub async fn delete_all_sets(&self) -> Result<()> {
         let sets = &self.patient.sets;
         let all = ["rr", "rd", "dr", "dd"];
@@ -166,7 +169,7 @@ impl Scene {
         ] {
             self.patient.free(pod).await?;
         }
-        eventually("the garbage collector has been here", async || {
+        eventually("the garbage collector has finished", async || {
             let names = ["get", "configmaps", "-n", &sets.space.name, "-o", "name"];
             let left = sets.space.cluster.kubectl(&names).await?;
             ensure!(!left.contains("canary-"), "{left}");

@@ -1,4 +1,5 @@
-//! Volume Warden is killed or paused, or the API server is away: what was begun is brought to its end, by whoever leads then.
+//! Volume Warden is killed or paused, or the API server is unavailable: the next leader completes
+//! the work in progress.
 
 use super::{Patient, claim_write, held_pods, interposer};
 use crate::{
@@ -10,16 +11,16 @@ use kube::ResourceExt;
 use std::time::Duration;
 use volume_warden_controlplane::{Cluster, Component, Rule, eventually};
 
-/// Every write of a claim, and nothing else: single claims are only read through the watch.
+/// Matches only writes of claims: single claims are only read through the watch.
 fn any_claim_write() -> Rule {
     Rule::on("*").path_contains("/persistentvolumeclaims/")
 }
 
-/// Killed before the next write has arrived, or after that but before its answer has; or when claims and owners are these, for more than
-/// one write may arrive before a kill.
+/// Kills Volume Warden before the next write arrives, or before its response does; or when claims
+/// and owners equal `last`, because more than one write may arrive before a kill.
 async fn dies(patient: &Patient, at: fn(Rule) -> Rule, last: &[&str]) -> Result<()> {
     let held = patient.between.add(at(any_claim_write()));
-    // One write at a time: there is no other on the way.
+    // One write at a time: no other write is in flight.
     let builder = patient.builder("warden").arg("--max-in-flight=1");
     let warden = builder.start().await?;
     eventually("a write is held, or none is left", async || {
@@ -45,8 +46,8 @@ async fn owned(patient: &Patient) -> Result<Vec<String>> {
     Ok(owned)
 }
 
-/// A successor finds everything there is to do, and does nothing else. Four claims get owner and mark; of a scale-down's two one still
-/// has its pod, the other has none and is deleted outright.
+/// A successor does all remaining work and nothing else. Four claims get owner and mark; of the
+/// two claims of a scale-down one still has its pod, the other has none and is deleted directly.
 #[tokio::test]
 async fn killed_between_any_two_writes_everything_ends_right() -> Result<()> {
     let patient = Patient::new("killed").await?;
@@ -96,8 +97,8 @@ async fn killed_between_any_two_writes_everything_ends_right() -> Result<()> {
     Ok(())
 }
 
-/// A leader that was paused for longer than its Lease writes nothing when it wakes up to work that has come meanwhile. The second
-/// leader is kept from doing that work, so that it is there to be done.
+/// A leader that was paused for longer than its Lease does not do new work when it resumes. The
+/// second leader is prevented from doing that work, so that it is still pending.
 #[tokio::test]
 async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
     let patient = Patient::new("paused").await?;
@@ -117,8 +118,9 @@ async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
     let writes = patient.claim_writes();
     let looks = patient.count("GET", "/leases/");
     first.process().resume()?;
-    // Only a follower reads the Lease. Once it has done so a few times it has long heard of the new policy.
-    eventually("it follows", async || {
+    // Only a follower reads the Lease. After a few reads its watch has long delivered the new
+    // policy.
+    eventually("the paused replica follows", async || {
         patient.count("GET", "/leases/") >= looks + 4
     })
     .await?;
@@ -130,8 +132,9 @@ async fn a_leader_that_was_paused_writes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The API server stops for a minute in the middle of a scale-down: two claims are already their pods', two are about to be. In this
-/// minute Leases expire, calls time out and watches fall silent; all of it is caught up with, and what is retained is there.
+/// The API server stops for a minute in the middle of a scale-down: two claims are already owned
+/// by their pods, two are about to be. In this minute Leases expire, calls time out and watches
+/// stall; afterwards Volume Warden catches up, and retained claims still exist.
 #[tokio::test]
 async fn an_api_server_away_for_a_minute_is_caught_up_with() -> Result<()> {
     let cluster: &'static Cluster = Box::leak(Box::new(installed("away", "manifests").await?));
@@ -164,7 +167,7 @@ async fn an_api_server_away_for_a_minute_is_caught_up_with() -> Result<()> {
     }
     cluster.pause(Component::Apiserver)?;
     drop(on_the_way);
-    // Not a wait for anything: the minute is the fault itself.
+    // The minute is the fault itself, not a wait.
     tokio::time::sleep(Duration::from_secs(60)).await;
     cluster.resume(Component::Apiserver)?;
 
@@ -187,7 +190,7 @@ async fn an_api_server_away_for_a_minute_is_caught_up_with() -> Result<()> {
     end(cluster)
 }
 
-/// Gives its memory back; a leaked cluster would keep it to the end of all tests.
+/// Frees the cluster's memory; a leaked cluster would keep it until all tests end.
 fn end(cluster: &Cluster) -> Result<()> {
     use Component::{Apiserver, ControllerManager, Etcd, Kwok, Scheduler};
     for component in [Kwok, Scheduler, ControllerManager, Apiserver, Etcd] {

@@ -1,4 +1,5 @@
-//! Caches trigger, live reads decide: what must not happen when a watch is late, or when the live read fails.
+//! Caches trigger, live reads decide: writes that must not happen when a watch is late or a live
+//! read fails.
 
 use super::{Patient, held_pods, watch_of};
 use crate::pvc_retention::support::{
@@ -19,7 +20,7 @@ fn pod_list() -> Rule {
         .query_contains("limit=")
 }
 
-/// Without the live set nothing is known of its policy: neither refs nor marks nor deletions.
+/// Without the live set its policy is unknown: no references, marks or deletions are written.
 #[tokio::test]
 async fn nothing_is_written_while_the_set_cannot_be_read() -> Result<()> {
     let patient = Patient::new("no-set").await?;
@@ -32,7 +33,7 @@ async fn nothing_is_written_while_the_set_cannot_be_read() -> Result<()> {
         let broken = patient.between.add(fault);
         patient.sets.create("web", 1, DELETE_DELETE).await?;
         patient.create_marked_claim("data-web-5", "web").await?;
-        eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+        eventually("the reads were retried", async || broken.taken() >= 4).await?;
         assert_eq!(patient.claim_writes(), writes);
         drop(broken);
         let owner = ["StatefulSet/web"];
@@ -44,7 +45,7 @@ async fn nothing_is_written_while_the_set_cannot_be_read() -> Result<()> {
     Ok(())
 }
 
-/// Without the live pods no pod becomes an owner, and no claim is known to have none.
+/// Without the live pods no pod becomes an owner, and no claim counts as one without a pod.
 #[tokio::test]
 async fn nothing_is_decided_by_pods_that_cannot_be_read() -> Result<()> {
     let patient = Patient::new("no-pods").await?;
@@ -62,7 +63,7 @@ async fn nothing_is_decided_by_pods_that_cannot_be_read() -> Result<()> {
         .add(pod_list().respond(500, "InternalError", "no pods today"));
     sets.scale("web", 1).await?;
     patient.create_marked_claim("data-web-5", "web").await?;
-    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    eventually("the reads were retried", async || broken.taken() >= 4).await?;
     assert_eq!(patient.claim_writes(), writes);
     drop(broken);
     sets.space.claim_is_gone("data-web-5").await?;
@@ -72,9 +73,10 @@ async fn nothing_is_decided_by_pods_that_cannot_be_read() -> Result<()> {
     sets.claim_is_owned_by("data-web-0", &[]).await
 }
 
-/// The watch has not told that a pod is gone: as its claim's owner it would make garbage of a claim that was to be retained then.
+/// The watch has not delivered the deletion of a pod: with that pod as owner, the garbage
+/// collector would delete a claim to retain.
 #[tokio::test]
-async fn a_pod_that_is_gone_never_becomes_an_owner() -> Result<()> {
+async fn a_deleted_pod_never_becomes_an_owner() -> Result<()> {
     let patient = Patient::new("gone-pod").await?;
     let sets = &patient.sets;
     let _warden = patient.start().await?;
@@ -92,7 +94,7 @@ async fn a_pod_that_is_gone_never_becomes_an_owner() -> Result<()> {
     sets.claim_is_marked("data-web-0", mark.as_deref()).await?;
     sets.settled().await?;
     assert_eq!(patient.claim_writes_of("data-web-1"), 0);
-    // Not even when the watch catches up, for it carries no mark.
+    // Not even when the watch catches up, because the claim has no mark.
     drop(frozen);
     patient
         .event_says("ScaledDownUnmarked", "web", "data-web-1")
@@ -101,7 +103,8 @@ async fn a_pod_that_is_gone_never_becomes_an_owner() -> Result<()> {
     sets.claim_is_owned_by("data-web-1", &[]).await
 }
 
-/// The watch has not told that the set was scaled up again. Its pods never run, so that the claim in question has none.
+/// The watch has not delivered that the set was scaled up again. Its pods never run, so the claim
+/// has no pod.
 #[tokio::test]
 async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     let patient = Patient::new("up-again").await?;
@@ -109,12 +112,12 @@ async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     let _warden = patient.start().await?;
     let starved = json!({"spec": {
         "podManagementPolicy": "OrderedReady",
-        "template": {"spec": {"nodeName": null, "schedulerName": "nobody"}},
+        "template": {"spec": {"nodeName": null, "schedulerName": "absent"}},
     }});
     let wanted = set("web", 1, RETAIN_DELETE, starved)?;
     let created = sets.sets.create(&PostParams::default(), &wanted).await?;
     let uid = created.metadata.uid.context("a uid")?;
-    eventually("the first claim is there", async || {
+    eventually("the first claim exists", async || {
         anyhow::Ok(sets.space.claims.get_opt("data-web-0").await?)
     })
     .await?;
@@ -127,7 +130,7 @@ async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     sets.scale("web", 3).await?;
     let reads = patient.count("GET", "/statefulsets/web");
     patient.create_marked_claim("data-web-2", "web").await?;
-    eventually("it read the set live", async || {
+    eventually("the set was read live", async || {
         patient.count("GET", "/statefulsets/web") > reads
     })
     .await?;
@@ -137,7 +140,8 @@ async fn a_set_that_was_scaled_up_again_keeps_its_claim() -> Result<()> {
     sets.claim_is_marked("data-web-2", Some(&uid)).await
 }
 
-/// Nor is the pod of an ordinal that is in range again taken for condemned: the one write there is adds the mark.
+/// The pod of an ordinal that is in range again does not count as condemned: the only write adds
+/// the mark.
 #[tokio::test]
 async fn a_pod_of_a_set_that_was_scaled_up_again_is_not_condemned() -> Result<()> {
     let patient = Patient::new("not-condemned").await?;
@@ -154,7 +158,7 @@ async fn a_pod_of_a_set_that_was_scaled_up_again_is_not_condemned() -> Result<()
     let reads = patient.count("GET", "/statefulsets/web");
     sets.scale("web", 2).await?;
     sets.has_ready("web", 2).await?;
-    eventually("it read the set live", async || {
+    eventually("the set was read live", async || {
         patient.count("GET", "/statefulsets/web") > reads
     })
     .await?;
@@ -165,10 +169,10 @@ async fn a_pod_of_a_set_that_was_scaled_up_again_is_not_condemned() -> Result<()
     sets.claim_is_owned_by("data-web-1", &[]).await
 }
 
-/// The set was deleted and made anew while the watch was late: nothing of the old uid is written onto the claims.
+/// The set was recreated while the watch was late: the old uid is not written to the claims.
 #[tokio::test]
-async fn a_set_that_was_recreated_is_told_from_the_old_one() -> Result<()> {
-    let patient = Patient::new("made-anew").await?;
+async fn a_recreated_set_is_distinguished_from_the_old_one() -> Result<()> {
+    let patient = Patient::new("recreated").await?;
     let sets = &patient.sets;
     let _warden = patient.start().await?;
     sets.create("web", 1, DELETE_RETAIN).await?;
@@ -183,7 +187,7 @@ async fn a_set_that_was_recreated_is_told_from_the_old_one() -> Result<()> {
     let reads = patient.count("GET", "/statefulsets/web");
     let new = sets.create("web", 1, DELETE_RETAIN).await?;
     let claim = sets.uid_of_claim("data-web-0").await?;
-    eventually("it read the set live", async || {
+    eventually("the set was read live", async || {
         patient.count("GET", "/statefulsets/web") > reads
     })
     .await?;
@@ -195,7 +199,7 @@ async fn a_set_that_was_recreated_is_told_from_the_old_one() -> Result<()> {
         Some(&owners[0].uid) == new.metadata.uid.as_ref(),
         "{owners:?}"
     );
-    // Owned by something that does not exist, it would have been collected as garbage.
+    // With a nonexistent owner, the garbage collector would have deleted the claim.
     assert_eq!(sets.uid_of_claim("data-web-0").await?, claim);
     Ok(())
 }

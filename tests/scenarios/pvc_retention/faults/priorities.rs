@@ -1,4 +1,5 @@
-//! What keeps data does not wait behind what destroys it, however much of that is due.
+//! Work that keeps data does not wait behind work that deletes data, however much of that is
+//! queued.
 
 use super::{Patient, claim_write, held_pods};
 use crate::{
@@ -17,7 +18,8 @@ const BULK: usize = 1000;
 /// Removals under way at once, by default.
 const IN_FLIGHT: usize = 32;
 const AT_ONCE: usize = 32;
-/// Until the write that keeps the claim: the removals alone, each held until Volume Warden gives it up, take longer than a minute.
+/// Limit for the write that keeps the claim: the removals alone, each held until its timeout, take
+/// longer than a minute.
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Patient {
@@ -54,7 +56,7 @@ async fn each_of_bulk(call: impl AsyncFn(String) -> Result<()>) -> Result<()> {
     calls.buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Objects that pvc-protection has in its queue or in hand.
+/// Number of objects that pvc-protection has queued or is processing.
 async fn waiting(warden: &Warden) -> Result<usize> {
     let metrics = warden.metrics().await?;
     let series = "volume_warden_queue_depth{component=\"pvc-protection\"} ";
@@ -71,8 +73,9 @@ fn writes<'a>(seen: &'a [Seen], name: &'a str) -> impl Iterator<Item = (usize, &
     })
 }
 
-/// A set is scaled down while the removals of a thousand finalizers are due, and up again. The pod's reference on its claim is
-/// removed before half of the removals, all of which were due earlier, so that the claim survives the end of its pod.
+/// A set is scaled down and up again while the removals of a thousand finalizers are queued. The
+/// pod's reference on its claim is removed before half of the earlier queued removals, so the
+/// claim survives the deletion of its pod.
 async fn survives(label: &str, policy: Policy, owners: &[&str]) -> Result<()> {
     let patient = Patient::new(label).await?;
     let (sets, between) = (&patient.sets, &patient.between);
@@ -127,11 +130,12 @@ async fn a_set_that_is_scaled_up_again_keeps_its_claim_among_a_thousand_removals
 
 /// The reference to the pod becomes one to the set, in the same write.
 #[tokio::test]
-async fn the_same_where_the_claim_goes_with_its_set() -> Result<()> {
+async fn the_same_where_the_claim_is_deleted_with_its_set() -> Result<()> {
     survives("priorities-set", DELETE_DELETE, &["StatefulSet/web"]).await
 }
 
-/// Whether another claim of the set may be deleted takes a LIST of pods, which does not end. The set is looked at all the same.
+/// The decision about deleting another claim of the set requires a LIST of pods, which does not
+/// return. The set is reconciled nevertheless.
 #[tokio::test]
 async fn a_set_whose_pods_cannot_be_listed_keeps_its_claim() -> Result<()> {
     let patient = Patient::new("priorities-list").await?;

@@ -1,4 +1,4 @@
-//! Claims whose names two sets may have: before one of them gets a claim, the other one is read live.
+//! Claims whose names fit two sets: before one set gets a claim, the other one is read live.
 
 use super::{Patient, watch_of};
 use crate::pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_RETAIN, ambiguous};
@@ -7,7 +7,8 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
 
-/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch does not know `b-c` yet.
+/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch does not
+/// know `b-c` yet.
 #[tokio::test]
 async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another() -> Result<()> {
     let patient = Patient::new("readings").await?;
@@ -27,7 +28,7 @@ async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another()
     let changes = ambiguous("a", 0, "of-b-c");
     sets.create_with("b-c", 1, DELETE_DELETE, changes).await?;
     let born = sets.claim("a-b-c-0").await?;
-    // Work for `c`, whose claims are then all looked at.
+    // Triggers a reconcile of `c` with all its claims.
     let unmarked = json!({"metadata": {"annotations": {MARK: null}}});
     sets.space.patch_claim("a-b-c-5", unmarked).await?;
     sets.claim_is_marked("a-b-c-5", Some(&c)).await?;
@@ -48,7 +49,7 @@ async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another()
     Ok(())
 }
 
-/// What could not be read may be the set that the claim is of.
+/// The set that could not be read may be the owner of the claim.
 #[tokio::test]
 async fn nothing_is_written_while_another_reading_cannot_be_read() -> Result<()> {
     let patient = Patient::new("no-reading").await?;
@@ -60,14 +61,14 @@ async fn nothing_is_written_while_another_reading_cannot_be_read() -> Result<()>
         .add(broken.respond(500, "InternalError", "not this one"));
     let changes = ambiguous("a-b", 0, "of-c");
     sets.create_with("c", 1, DELETE_DELETE, changes).await?;
-    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    eventually("the reads were retried", async || broken.taken() >= 4).await?;
     assert_eq!(patient.claim_writes(), 0);
     drop(broken);
     sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/c"]).await
 }
 
-/// Without labels and pod nothing says that a claim is of the set that exists: it may be of one that is to be created. With the pod
-/// it is, as in Kubernetes, whatever its labels.
+/// A claim without labels and pod may belong to a set that does not exist yet. A claim that a pod
+/// of the existing set mounts belongs to that set, as in Kubernetes, with any labels.
 #[tokio::test]
 async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()> {
     let patient = Patient::new("adopted").await?;
@@ -81,9 +82,9 @@ async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()
         .await?;
     sets.settled().await?;
     assert_eq!(patient.claim_writes_of("a-b-c-1"), 0);
-    // Later the owner reference is evidence enough to remove it, with no pod there.
+    // Later the owner reference is sufficient evidence to remove it, without a pod.
     sets.scale("c", 0).await?;
-    eventually("its pod is gone", async || {
+    eventually("the claim's pod is gone", async || {
         anyhow::Ok(sets.space.pods.get_opt("c-0").await?.is_none())
     })
     .await?;

@@ -1,4 +1,4 @@
-//! Single writes that fail, come late, or meet what has changed meanwhile.
+//! Single writes that fail, arrive late, or meet a changed object.
 
 use super::{Patient, claim_write, watch_of};
 use crate::pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, RETAIN_DELETE, RETAIN_RETAIN};
@@ -6,10 +6,11 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
 
-/// What becomes of a request.
+/// Changes a rule into a fault.
 type Fault = fn(Rule) -> Rule;
 
-/// STS-31: nothing is wrong with a set whose claim is missing; when the claim appears, and the watch tells, it gets its owner.
+/// STS-31: a missing claim is no failure of its set; when the watch delivers the claim, it gets
+/// its owner.
 #[tokio::test]
 async fn a_missing_claim_is_owned_when_it_appears() -> Result<()> {
     let patient = Patient::new("missing-claim").await?;
@@ -36,9 +37,10 @@ async fn a_missing_claim_is_owned_when_it_appears() -> Result<()> {
         .await
 }
 
-/// STS-12 in our part: a patch that is refused, meets a conflict or is cut off is written in the end, owner and mark in one.
+/// STS-12 for Volume Warden: a patch that is refused, conflicts or is interrupted is eventually
+/// written, owner and mark in one write.
 #[tokio::test]
-async fn a_patch_that_fails_is_made_up_for() -> Result<()> {
+async fn a_failed_patch_is_retried() -> Result<()> {
     let patient = Patient::new("failed-patch").await?;
     let _warden = patient.start().await?;
     let faults: [(&str, Fault); 3] = [
@@ -46,7 +48,7 @@ async fn a_patch_that_fails_is_made_up_for() -> Result<()> {
             rule.respond(403, "Forbidden", "not on my watch")
         }),
         ("stale", |rule| {
-            rule.respond(409, "Conflict", "somebody was first")
+            rule.respond(409, "Conflict", "another write was first")
         }),
         ("cut", Rule::cut),
     ];
@@ -70,16 +72,16 @@ async fn a_patch_that_fails_is_made_up_for() -> Result<()> {
         .await
 }
 
-/// STS-52 in our part: a deletion that fails is tried until the claim is gone.
+/// STS-52 for Volume Warden: a failed deletion is retried until the claim is gone.
 #[tokio::test]
-async fn a_deletion_that_fails_is_made_up_for() -> Result<()> {
+async fn a_failed_deletion_is_retried() -> Result<()> {
     let patient = Patient::new("failed-deletion").await?;
     let _warden = patient.start().await?;
     patient.sets.create("web", 1, RETAIN_DELETE).await?;
     let faults: [(u32, Fault); 3] = [
         (7, |rule| rule.respond(403, "Forbidden", "not on my watch")),
         (8, |rule| {
-            rule.respond(409, "Conflict", "somebody was first")
+            rule.respond(409, "Conflict", "another write was first")
         }),
         (9, Rule::cut),
     ];
@@ -96,14 +98,15 @@ async fn a_deletion_that_fails_is_made_up_for() -> Result<()> {
         .await
 }
 
-/// What was decided about one claim is not done to the next of that name, which nobody marked.
+/// A deletion decided for one claim is not applied to the next claim of that name, which has no
+/// mark.
 #[tokio::test]
 async fn a_late_deletion_spares_the_next_claim_of_that_name() -> Result<()> {
     let patient = Patient::new("late-deletion").await?;
     let space = &patient.sets.space;
     let _warden = patient.start().await?;
     patient.sets.create("web", 1, RETAIN_DELETE).await?;
-    // Also what Volume Warden gives up meanwhile, to ask for it again, arrives in the end.
+    // Requests that time out and are retried also arrive eventually.
     let deletion = claim_write("DELETE", "data-web-5");
     let held = patient.between.add(deletion.postpone());
     patient.create_marked_claim("data-web-5", "web").await?;
@@ -115,11 +118,11 @@ async fn a_late_deletion_spares_the_next_claim_of_that_name() -> Result<()> {
     held.release();
     let codes = eventually("the late deletion was answered", async || {
         let calls = space.cluster.audit().since(mark)?;
-        let ours = calls.iter().filter(|call| {
+        let deletions = calls.iter().filter(|call| {
             (call.verb.as_str(), call.name.as_str()) == ("delete", "data-web-5")
                 && call.namespace == space.name
         });
-        let codes = Vec::from_iter(ours.map(|call| call.code));
+        let codes = Vec::from_iter(deletions.map(|call| call.code));
         anyhow::Ok(Some(codes).filter(|codes| codes.len() >= late))
     })
     .await?;
@@ -131,9 +134,9 @@ async fn a_late_deletion_spares_the_next_claim_of_that_name() -> Result<()> {
     Ok(())
 }
 
-/// A claim that somebody else took while the watch was late is not written over.
+/// A claim that got another owner while the watch was late is not overwritten.
 #[tokio::test]
-async fn a_claim_that_changed_meanwhile_is_not_written_over() -> Result<()> {
+async fn a_claim_that_changed_meanwhile_is_not_overwritten() -> Result<()> {
     let patient = Patient::new("changed").await?;
     let (sets, space) = (&patient.sets, &patient.sets.space);
     let _warden = patient.start().await?;
@@ -150,7 +153,7 @@ async fn a_claim_that_changed_meanwhile_is_not_written_over() -> Result<()> {
         )
         .await?;
     sets.set_policy("web", DELETE_DELETE).await?;
-    eventually("it tried", async || {
+    eventually("the write was attempted", async || {
         patient.claim_writes_of("data-web-0") > 0
     })
     .await?;

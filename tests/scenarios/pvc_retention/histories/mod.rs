@@ -1,16 +1,18 @@
-//! Random histories: sets are created, scaled, told other policies and deleted, their pods are deleted, Volume Warden is killed and
-//! the API server paused. At no moment is a claim gone that policy keeps, and once everything is at rest none is left that policy
-//! deletes.
+//! Random histories: sets are created, scaled, given other policies and deleted, their pods are
+//! deleted, Volume Warden is killed and the API server paused. At no moment is a claim missing
+//! that the policy keeps, and in a steady state none is left that the policy deletes.
 //!
-//! A history is made from its number alone. `VOLUME_WARDEN_SOAK=1` plays more of them.
+//! A history is generated from its number alone. `VOLUME_WARDEN_SOAK=1` plays more of them.
 //!
-//! No Volume Warden answers the webhooks here. They are for the whole cluster, while a history kills its own Volume Warden: another
-//! history's would answer for the one killed, and one that always runs would hide what a kill costs. So claims are born without
-//! owner and mark, all of it is the reconciler's work, and only a set that was deleted after a rest has to take its claims with it.
-//! That also a set deleted at once does so is shown in [`super::leaks`].
+//! No Volume Warden answers the webhooks here. Webhooks apply to the whole cluster, while a
+//! history kills its own Volume Warden: that of another history would answer for the one killed,
+//! and one that always runs would hide the effect of a kill. So claims are created without owner
+//! and mark, only the reconciler writes these, and only the claims of a set that was deleted after
+//! a steady state must be deleted with it. [`super::leaks`] covers sets that are deleted at once.
 //!
-//! What cannot be known in time is allowed both ways: a policy that was set to Retain and back while claims were scaled away, and a
-//! set deleted right after its `whenDeleted` was set to Retain.
+//! Two outcomes are allowed for changes that Volume Warden cannot observe in time: a policy that
+//! was set to Retain and back during a scale-down, and a set deleted right after its `whenDeleted`
+//! was set to Retain.
 
 mod model;
 mod rest;
@@ -49,7 +51,7 @@ async fn no_history_loses_a_kept_claim_or_leaves_a_condemned_one() -> Result<()>
     Ok(())
 }
 
-/// Of its own: others would not bear that the API server is paused.
+/// A separate cluster: other tests would fail while the API server is paused.
 async fn cluster() -> Result<&'static Cluster> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     CLUSTER
@@ -66,15 +68,15 @@ async fn play(cluster: &'static Cluster, number: u64) -> Result<()> {
     };
     history.start().await?;
     for (index, step) in steps.iter().enumerate() {
-        let told = || {
+        let place = || {
             let steps = steps.iter().enumerate();
             let steps = steps.map(|(index, step)| format!("\n  {index}: {step:?}"));
             let steps: String = steps.collect();
             let namespace = &history.space.space.name;
             format!("step {index} in namespace {namespace} of{steps}\n")
         };
-        let told = told();
-        history.take(*step).await.context(told)?;
+        let place = place();
+        history.take(*step).await.context(place)?;
     }
     Ok(())
 }
@@ -114,7 +116,7 @@ impl History {
         let mut changes = deciding(spec);
         changes["spec"]["podManagementPolicy"] = json!(management);
         let wanted = set(name, spec.replicas, spec.policy, changes)?;
-        // Its predecessor of that name may still be going.
+        // The previous set of that name may still be terminating.
         let now = PostParams::default();
         eventually(&format!("set {name} is created"), async || {
             self.space.sets.create(&now, &wanted).await.map(drop)
@@ -153,7 +155,7 @@ impl History {
         }
     }
 
-    /// Always of one identity, so that no start has to wait for a Lease to expire.
+    /// Always uses the same identity, so that no start waits for a Lease to expire.
     async fn start(&mut self) -> Result<()> {
         if self.warden.is_some() {
             return Ok(());
@@ -172,7 +174,7 @@ impl History {
     async fn settle(&mut self) -> Result<()> {
         self.start().await?;
         self.rest().await?;
-        // Whatever Volume Warden and the garbage collector had begun before they have ended.
+        // Volume Warden and the garbage collector have finished all earlier work.
         self.space.settled().await?;
         let there = self.rest().await?;
         self.model.rests(&there)
@@ -180,7 +182,7 @@ impl History {
 
     async fn rest(&self) -> Result<Vec<model::Found>> {
         let specs = &self.model.specs;
-        eventually("everything is at rest", async || {
+        eventually("the steady state is reached", async || {
             rest::at_rest(&self.space, specs).await.map(Some)
         })
         .await
@@ -196,13 +198,13 @@ fn deciding(spec: Spec) -> Value {
     }})
 }
 
-/// The API server is silent for so many questions of a second each, for all histories.
+/// Pauses the API server for so many requests of a second each, for all histories.
 async fn pause(cluster: &Cluster, seconds: u8) -> Result<()> {
     static ALONE: Mutex<()> = Mutex::const_new(());
     let _alone = ALONE.lock().await;
     let silence = Silence::begin(cluster)?;
     for _ in 0..seconds {
-        // Until the signal has reached it, it may answer.
+        // The API server may answer until the signal reaches it.
         eventually("the API server is silent", async || {
             let client = cluster.client();
             let answer = timeout(Duration::from_secs(1), client.apiserver_version()).await;
@@ -213,7 +215,7 @@ async fn pause(cluster: &Cluster, seconds: u8) -> Result<()> {
     silence.end()
 }
 
-/// A paused API server, which goes on whatever becomes of the history.
+/// A paused API server, which resumes even if the history fails.
 struct Silence<'a>(&'a Cluster);
 
 impl<'a> Silence<'a> {
@@ -229,7 +231,7 @@ impl<'a> Silence<'a> {
 
 impl Drop for Silence<'_> {
     fn drop(&mut self) {
-        // A second time it changes nothing.
+        // A second resume changes nothing.
         let _ = self.0.resume(Component::Apiserver);
     }
 }

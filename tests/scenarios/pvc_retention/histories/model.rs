@@ -1,30 +1,31 @@
-//! What has to be there and what has to be gone, as far as a user can know it from the specs alone.
+//! Which claims must exist and which must be gone, as far as a user can know from the specs alone.
 
 use super::steps::{How, SETS, Spec};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A claim that is there and not being deleted.
+/// A claim that exists and is not being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub name: String,
     pub uid: String,
 }
 
-/// One claim from its creation to its end, told from another of its name by its uid.
+/// One claim from its creation to its deletion, distinguished by its uid from others of its name.
 #[derive(Debug)]
 struct Incarnation {
     set: &'static str,
     ordinal: i32,
-    /// At some moment since everything was at rest the policy allowed it to go.
+    /// At some moment since the last steady state the policy allowed its deletion.
     may_go: bool,
-    /// Its set was deleted with `whenDeleted: Delete`, and Volume Warden had had the time to prepare that.
+    /// Its set was deleted with `whenDeleted: Delete`, after Volume Warden had time to prepare.
     must_go: bool,
-    /// It was out of range when everything was at rest, and has never been in range since.
+    /// It was out of range in the last steady state, and has never been in range since.
     kept: bool,
-    /// It was in range under `whenScaled: Delete` when everything was at rest, and the policy has never been another since.
+    /// It was in range under `whenScaled: Delete` in the last steady state, and the policy has not
+    /// changed since.
     goes_when_scaled: bool,
-    /// `whenDeleted` was Delete when everything was at rest, and has never been Retain since.
+    /// `whenDeleted` was Delete in the last steady state, and has never been Retain since.
     goes_with_set: bool,
 }
 
@@ -53,7 +54,7 @@ impl Incarnation {
     fn rests(&mut self, spec: Option<Spec>) -> Result<()> {
         ensure!(!self.must_go, "left, although its set is gone: {self:?}");
         let wanted = spec.is_some_and(|spec| spec.wants(self.ordinal));
-        // Without a set it had time to go, but only a set tells that it has to.
+        // Without a set the claim had time to be deleted, but only a set requires its deletion.
         let scaled_away = spec.is_some() && !wanted;
         ensure!(
             !(scaled_away && self.goes_when_scaled),
@@ -67,29 +68,30 @@ impl Incarnation {
     }
 }
 
-/// `data-web-2` is of the set web and its ordinal 2; claims of other sets are of no concern.
+/// `data-web-2` belongs to the set web and its ordinal 2; `None` for claims of other sets.
 pub fn set_and_ordinal(claim: &str) -> Option<(&'static str, i32)> {
     let (set, ordinal) = claim.strip_prefix("data-")?.rsplit_once('-')?;
     let set = SETS.into_iter().find(|name| *name == set)?;
     Some((set, ordinal.parse().ok()?))
 }
 
-/// What is known of a history.
+/// The known state of a history.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// Of the sets there are.
+    /// The specs of the existing sets.
     pub specs: BTreeMap<&'static str, Spec>,
-    /// What the specs were until just now: a claim that nobody has seen yet may be from then.
+    /// The previous specs: a claim that was not observed yet may have been created under them.
     before: BTreeMap<&'static str, Spec>,
-    /// Sets whose claims may still have references to them: `whenDeleted` was Delete since everything was at rest.
+    /// Sets whose claims may still have references to them: `whenDeleted` was Delete since the
+    /// last steady state.
     referred: BTreeSet<&'static str>,
-    /// Sets that were deleted just now, and took with them what had a reference.
+    /// Sets that were just deleted, together with claims that had a reference.
     taking: BTreeSet<&'static str>,
     claims: BTreeMap<String, Incarnation>,
 }
 
 impl Model {
-    /// What is there. Fails if something is gone that should not be.
+    /// Updates the model with the existing claims. Fails if a claim to keep is gone.
     pub fn sees(&mut self, there: &[Found]) -> Result<()> {
         let is_there = |uid: &String| there.iter().any(|found| found.uid == *uid);
         let gone: Vec<_> = self
@@ -162,7 +164,8 @@ impl Model {
         }
     }
 
-    /// Volume Warden runs and everything is at rest; `there` is what there is. Fails if something is left that should be gone.
+    /// Volume Warden runs in a steady state with the claims `there`. Fails if a claim to delete is
+    /// left.
     pub fn rests(&mut self, there: &[Found]) -> Result<()> {
         self.sees(there)?;
         for claim in self.claims.values_mut() {

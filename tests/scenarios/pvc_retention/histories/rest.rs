@@ -1,5 +1,5 @@
-//! When everything is at rest: the sets have the pods they want, their claims what the policy asks for, and nobody has anything left
-//! to do.
+//! The steady state: the sets have the pods they want, their claims match the policy, and no
+//! controller has pending work.
 
 use super::{
     model::{Found, set_and_ordinal},
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Specs = BTreeMap<&'static str, Spec>;
 
-/// The claims, if everything is at rest.
+/// The claims; fails unless the steady state is reached.
 pub async fn at_rest(space: &SetSpace, specs: &Specs) -> Result<Vec<Found>> {
     let all = ListParams::default();
     let sets = sets_at_rest(space.sets.list(&all).await?, specs)?;
@@ -85,14 +85,14 @@ fn claim_at_rest(
         owners == Vec::from_iter(wanted),
         "owners {owners:?} and not {wanted:?}"
     );
-    // Who is out of range and has it is to be deleted.
+    // A claim with the mark that is out of range is to be deleted.
     let is_marked = claim.annotations().get(MARK) == Some(uid);
     let wants_mark = spec.deletes_when_scaled() && spec.wants(ordinal);
     ensure!(is_marked == wants_mark, "marked: {is_marked}");
     Ok(())
 }
 
-/// Claims that are there and not being deleted.
+/// Claims that exist and are not being deleted.
 pub async fn there(space: &SetSpace) -> Result<Vec<Found>> {
     let claims = space.space.claims.list(&ListParams::default()).await?;
     let stays = |claim: &&PersistentVolumeClaim| claim.metadata.deletion_timestamp.is_none();

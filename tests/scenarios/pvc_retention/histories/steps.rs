@@ -1,4 +1,4 @@
-//! What happens in a history, made from its number alone.
+//! The steps of a history, generated from its number alone.
 
 use crate::pvc_retention::support::{
     DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN,
@@ -9,7 +9,7 @@ pub const SETS: [&str; 2] = ["web", "db"];
 const LENGTH: usize = 24;
 const POLICIES: [Policy; 4] = [RETAIN_RETAIN, RETAIN_DELETE, DELETE_RETAIN, DELETE_DELETE];
 
-/// What of a set's spec decides about its claims.
+/// The fields of a set's spec that decide about its claims.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     pub start: i32,
@@ -39,7 +39,7 @@ pub enum How {
     Orphan,
 }
 
-/// One thing that happens. Sets are told by their names.
+/// One step. Sets are identified by their names.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Create {
@@ -59,19 +59,20 @@ pub enum Step {
         set: &'static str,
         how: How,
     },
-    /// Volume Warden, with SIGKILL.
+    /// Kills Volume Warden with SIGKILL.
     Kill,
-    /// Volume Warden, if it does not run.
+    /// Starts Volume Warden if it does not run.
     Start,
-    /// The API server answers nothing for so many seconds.
+    /// Pauses the API server for so many seconds.
     Pause {
         seconds: u8,
     },
-    /// Volume Warden runs, and there is nothing left to do for anybody. What policy deletes is gone.
+    /// Volume Warden runs, and no controller has pending work. All claims to delete are gone.
     Settle,
 }
 
-/// The steps of a history. In the end all sets are deleted, and what then has to be gone is gone.
+/// The steps of a history. The last steps delete all sets and check that all claims to delete are
+/// gone.
 pub fn steps(number: u64) -> Vec<Step> {
     let mut maker = Maker {
         random: fastrand::Rng::with_seed(number),
@@ -94,7 +95,7 @@ pub fn steps(number: u64) -> Vec<Step> {
 
 struct Maker {
     random: fastrand::Rng,
-    /// Of the sets there are.
+    /// The specs of the existing sets.
     specs: [Option<Spec>; SETS.len()],
 }
 
@@ -168,8 +169,8 @@ impl Maker {
         }
     }
 
-    /// Half of the time everything rests before, so that it is known which claims must go with the set; then Volume Warden need not
-    /// even run.
+    /// Half of the time a steady state comes first, so that the claims to delete with the set are
+    /// known; then Volume Warden need not run.
     fn delete(&mut self, index: usize, steps: &mut Vec<Step>) {
         let set = SETS[index];
         self.specs[index] = None;

@@ -1,4 +1,4 @@
-//! A cluster's webhooks for one scenario alone.
+//! Exclusive use of a cluster's webhooks by one scenario.
 
 use crate::{
     pvc_provisioner::support::Askers,
@@ -8,8 +8,8 @@ use anyhow::Result;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder};
 
-/// The cluster whose webhooks one scenario after the other has to itself. As on OpenShift, only who may change the finalizers of a pod
-/// may make its deletion wait (DP-29).
+/// The cluster whose webhooks the scenarios use one after the other. As on OpenShift,
+/// `blockOwnerDeletion` requires the permission to update the pod's finalizers (DP-29).
 async fn cluster() -> Result<&'static Cluster> {
     static PROVISIONER: OnceCell<Cluster> = OnceCell::const_new();
     let start = || async {
@@ -27,15 +27,15 @@ async fn cluster() -> Result<&'static Cluster> {
     PROVISIONER.get_or_try_init(start).await
 }
 
-/// The cluster, and nobody else uses it for as long as the guard lives.
+/// Locks the cluster: no other scenario uses it while the guard lives.
 pub async fn turn() -> Result<(&'static Cluster, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::const_new(());
     let turn = TURN.lock().await;
     Ok((cluster().await?, turn))
 }
 
-/// One Volume Warden with all components, and what lies between it and the API server.
-pub struct Ward {
+/// One Volume Warden with all components, and the interposer between it and the API server.
+pub struct OutageFixture {
     pub askers: Askers,
     pub between: Interposer,
     pub warden: Warden,
@@ -44,17 +44,17 @@ pub struct Ward {
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Ward {
+impl OutageFixture {
     pub async fn new(label: &'static str, arguments: &[&str]) -> Result<Self> {
-        let ward = Self::in_own_space(label, |_| {
+        let fixture = Self::in_own_space(label, |_| {
             arguments.iter().map(|each| (*each).to_owned()).collect()
         })
         .await?;
-        webhooks_answer(&ward.askers.space.cluster.client()).await?;
-        Ok(ward)
+        webhooks_answer(&fixture.askers.space.cluster.client()).await?;
+        Ok(fixture)
     }
 
-    /// The arguments may depend on the namespace. Returns without a sign that the API server has heard of the webhooks.
+    /// `arguments` receives the namespace. Does not wait until the API server calls the webhooks.
     pub async fn in_own_space(
         label: &'static str,
         arguments: impl FnOnce(&str) -> Vec<String>,
@@ -77,7 +77,7 @@ impl Ward {
         })
     }
 
-    /// The same once more, after this one was killed.
+    /// Starts Volume Warden again after it was killed.
     pub async fn again(&mut self) -> Result<()> {
         let cluster = self.askers.space.cluster;
         self.warden = builder(cluster, self.label, &self.between, &self.arguments)
@@ -87,7 +87,7 @@ impl Ward {
     }
 }
 
-/// Always of one identity, so that no start has to wait for a Lease to expire.
+/// Always uses the same identity, so that no start waits for a Lease to expire.
 fn builder<'a>(
     cluster: &'a Cluster,
     label: &str,

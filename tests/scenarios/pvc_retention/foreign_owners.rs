@@ -1,4 +1,5 @@
-//! Rows STS-* of upstream's tables: owners, labels and pods that other hands gave a set, and references where nobody writes any.
+//! Rows STS-* of upstream's tables: foreign owners, labels and pods of a set, and references on
+//! clusters where only Volume Warden writes them.
 
 use super::stories::Story;
 use super::support::DELETE_DELETE;
@@ -8,20 +9,20 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// STS-18, STS-28, STS-29: without Volume Warden nobody on these clusters writes a reference or takes one back; with it both is done.
+/// STS-18, STS-28, STS-29: on these clusters only Volume Warden writes and removes references.
 #[tokio::test]
-async fn every_reference_is_ours() -> Result<()> {
+async fn volume_warden_writes_every_reference() -> Result<()> {
     let story = Story::new(bare().await?, "gate").await?;
     story
-        .tell("create web 1 Delete/Delete; create old 1 Retain/Retain")
+        .run("create web 1 Delete/Delete; create old 1 Retain/Retain")
         .await?;
     own(&story, "data-old-0", &[("sts/old", true)]).await?;
     story
-        .tell("turn web 2; turn old 2; now web 0 1; now old 0:set 1")
+        .run("turn web 2; turn old 2; now web 0 1; now old 0:set 1")
         .await?;
     let _warden = story.sets.own_warden().await?;
     story
-        .tell("claims web 0:set+mark 1:set+mark; rest old 0 1")
+        .run("claims web 0:set+mark 1:set+mark; rest old 0 1")
         .await
 }
 
@@ -42,19 +43,19 @@ async fn own(story: &Story, claim: &str, owners: &[(&str, bool)]) -> Result<()> 
     story.sets.space.patch_claim(claim, references).await
 }
 
-/// STS-19: somebody else's controller keeps us out, and our own reference is taken back. Any other owner is no obstacle, and keeps
-/// the claim for as long as it lives.
+/// STS-19: with a foreign controller Volume Warden writes no reference and removes its own. Any
+/// other owner is no obstacle, and keeps the claim for as long as that owner exists.
 #[tokio::test]
-async fn a_foreign_controller_keeps_us_out() -> Result<()> {
+async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
     let story = Story::new(guarded().await?, "foreign").await?;
     story
-        .tell("claim data-web-0; claim data-web-1; kubectl create configmap other")
+        .run("claim data-web-0; claim data-web-1; kubectl create configmap other")
         .await?;
     own(&story, "data-web-0", &[("cm/other", true)]).await?;
     own(&story, "data-web-1", &[("cm/other", false)]).await?;
     let steps = "create web 2 Delete/Delete; rest web 0:ConfigMap 1:ConfigMap+set+mark
-        told ConflictingController web data-web-0";
-    story.tell(steps).await?;
+        event ConflictingController web data-web-0";
+    story.run(steps).await?;
     own(
         &story,
         "data-web-0",
@@ -63,13 +64,13 @@ async fn a_foreign_controller_keeps_us_out() -> Result<()> {
     .await?;
     let steps = "rest web 0:ConfigMap 1:ConfigMap+set+mark; turn web 0; rest web 0:ConfigMap 1:ConfigMap+set+mark
         kubectl delete sts web; rest web 0:ConfigMap 1:ConfigMap+gone-mark";
-    story.tell(steps).await
+    story.run(steps).await
 }
 
-/// STS-32..35: an orphaned pod is adopted, a misnamed one released. The claims follow their ordinals, also the one that only the
-/// misnamed pod uses; in-tree leaves that one alone.
+/// STS-32..35: an orphaned pod is adopted, a misnamed one released. The claims follow their
+/// ordinals, also the claim that only the misnamed pod uses; in-tree does not change that one.
 #[tokio::test]
-async fn claims_do_not_mind_whose_pods_are() -> Result<()> {
+async fn claims_do_not_depend_on_the_owners_of_pods() -> Result<()> {
     for (policy, two, none) in [
         ("Retain/Retain", "0 1 2", "0 1 2"),
         ("Retain/Delete", "0:mark 1:mark 2", "2"),
@@ -78,7 +79,7 @@ async fn claims_do_not_mind_whose_pods_are() -> Result<()> {
     ] {
         let story = Story::new(guarded().await?, "misnamed").await?;
         story
-            .tell(&format!("claim data-web-2; create web 2 {policy}"))
+            .run(&format!("claim data-web-2; create web 2 {policy}"))
             .await?;
         let owner = story.sets.sets.get("web").await?.controller_owner_ref(&());
         let meta = json!({"labels": {"app": "web"}, "ownerReferences": [owner]});
@@ -101,7 +102,7 @@ async fn claims_do_not_mind_whose_pods_are() -> Result<()> {
             )
         };
         story
-            .tell(
+            .run(
                 "kubectl patch pod web-1 --type=merge -p {\"metadata\":{\"ownerReferences\":null}}",
             )
             .await?;
@@ -110,13 +111,13 @@ async fn claims_do_not_mind_whose_pods_are() -> Result<()> {
         })
         .await?;
         story
-            .tell(&format!("rest web {two}; turn web 0; rest web {none}"))
+            .run(&format!("rest web {two}; turn web 0; rest web {none}"))
             .await?;
     }
     Ok(())
 }
 
-/// STS-113: labels are the StatefulSet controller's business; and each template has its claims.
+/// STS-113: only the StatefulSet controller sets labels; each template has its claims.
 #[tokio::test]
 async fn labels_and_templates_make_no_difference() -> Result<()> {
     let sets = Story::new(guarded().await?, "labels").await?.sets;
@@ -127,7 +128,7 @@ async fn labels_and_templates_make_no_difference() -> Result<()> {
         ("disjoint", db),
         ("overlapping", both),
     ];
-    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}});
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
     let template =
         |(name, labels)| json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
     let templates = json!({"spec": {"volumeClaimTemplates": labels.map(template)}});

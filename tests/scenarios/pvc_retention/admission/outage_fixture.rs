@@ -1,4 +1,4 @@
-//! A cluster's webhooks for one scenario alone.
+//! Exclusive use of a cluster's webhooks by one scenario.
 
 use super::births::Births;
 use crate::{
@@ -11,7 +11,7 @@ use volume_warden_controlplane::{Cluster, Interposer, Rule, RuleHandle, Warden};
 
 pub const PATH: &str = "/pvc-retention/claims";
 
-/// The cluster whose webhooks one scenario after the other has to itself.
+/// The cluster whose webhooks the scenarios use one after the other.
 async fn cluster() -> Result<&'static Cluster> {
     static RETENTION: OnceCell<Cluster> = OnceCell::const_new();
     RETENTION
@@ -19,19 +19,19 @@ async fn cluster() -> Result<&'static Cluster> {
         .await
 }
 
-/// One Volume Warden with all components, and what lies between it and the API server.
-pub struct Ward {
+/// One Volume Warden with all components, and the interposer between it and the API server.
+pub struct OutageFixture {
     pub births: Births,
     pub between: Interposer,
     warden: Warden,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Ward {
+impl OutageFixture {
     pub async fn new(label: &str) -> Result<Self> {
-        let ward = Self::with_arguments(label, &[]).await?;
+        let fixture = Self::with_arguments(label, &[]).await?;
         webhooks_answer(&cluster().await?.client()).await?;
-        Ok(ward)
+        Ok(fixture)
     }
 
     pub async fn with_arguments(label: &str, arguments: &[&str]) -> Result<Self> {
@@ -64,12 +64,12 @@ impl Ward {
         Ok(frozen)
     }
 
-    /// The claims in its namespace so far whose sets could not be read in time.
+    /// Number of claims in the namespace so far whose sets could not be read in time.
     pub fn unread(&self) -> usize {
         unread(&self.warden.process().log(), &self.births.0.space.name)
     }
 
-    /// Reviews so far, on `path` and of `verdict` if it is not empty.
+    /// Number of reviews so far on `path`, with `verdict` if it is not empty.
     pub async fn reviews(&self, path: &str, verdict: &str) -> Result<u64> {
         let metrics = self.warden.metrics().await?;
         let wanted =

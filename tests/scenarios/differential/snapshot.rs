@@ -1,4 +1,4 @@
-//! What one of the two clusters of a scenario looks like.
+//! Reads the state of one of the two clusters of a scenario.
 
 use super::{
     projection::{Present, Projection, line, line_of_set},
@@ -15,11 +15,12 @@ use std::{collections::BTreeSet, pin::pin, sync::PoisonError};
 use tokio::try_join;
 use volume_warden_controlplane::Call;
 
-/// Whose claims ours refuses once their set is gone. That is a race, which a scenario may meet or not.
+/// Volume Warden refuses this user's claims once their set is deleted. A scenario may or may not
+/// hit this race.
 const SET_CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
 
-/// What there is of a scenario.
-struct Sight {
+/// All objects of a scenario.
+struct Snapshot {
     claims: Vec<DynamicObject>,
     pods: Vec<DynamicObject>,
     sets: Vec<DynamicObject>,
@@ -29,27 +30,27 @@ struct Sight {
 
 impl Side {
     pub async fn look(&self) -> Result<Projection> {
-        let sight = self.sight().await?;
+        let snapshot = self.snapshot().await?;
         let mut lines = Projection::new();
-        for claim in &sight.claims {
+        for claim in &snapshot.claims {
             let label = format!("claim {}{}", claim.name_any(), self.incarnation(claim));
-            lines.insert(line(&label, claim, &sight.present));
+            lines.insert(line(&label, claim, &snapshot.present));
         }
-        for pod in &sight.pods {
+        for pod in &snapshot.pods {
             let label = format!("pod {}", pod.name_any());
-            lines.insert(line(&label, pod, &sight.present));
+            lines.insert(line(&label, pod, &snapshot.present));
         }
-        lines.extend(sight.sets.iter().map(line_of_set));
-        for volume in &sight.volumes {
+        lines.extend(snapshot.sets.iter().map(line_of_set));
+        for volume in &snapshot.volumes {
             if let Some(name) = self.volume_label(volume) {
                 let label = format!("volume {name}");
-                lines.insert(line(&label, volume, &sight.present));
+                lines.insert(line(&label, volume, &snapshot.present));
             }
         }
         Ok(lines)
     }
 
-    async fn sight(&self) -> Result<Sight> {
+    async fn snapshot(&self) -> Result<Snapshot> {
         let (claims, maps, pods, sets, volumes) = try_join!(
             self.list(Object::Claim("")),
             self.list(Object::ConfigMap("")),
@@ -61,7 +62,7 @@ impl Side {
         present.add("ConfigMap", &maps);
         present.add("Pod", &pods);
         present.add("StatefulSet", &sets);
-        Ok(Sight {
+        Ok(Snapshot {
             claims,
             pods,
             sets,
@@ -70,7 +71,8 @@ impl Side {
         })
     }
 
-    /// All of that kind, but for what a [canary](Side::canaries) may have left to the garbage collector.
+    /// All objects of that kind, without those of a [canary](Side::canaries), which the garbage
+    /// collector may not have deleted yet.
     async fn list(&self, kind: Object) -> Result<Vec<DynamicObject>> {
         let objects = self.api(kind).list(&ListParams::default()).await?;
         let all = objects.into_iter();
@@ -95,7 +97,7 @@ impl Side {
         ordinal(index + 1)
     }
 
-    /// The writes that were refused so far, as `update persistentvolumes disk`.
+    /// The writes refused so far, as `update persistentvolumes disk`.
     pub fn refusals(&self) -> Result<BTreeSet<String>> {
         let calls = self.audit.since(self.start)?;
         let refused = calls
@@ -119,8 +121,8 @@ impl Side {
         }
     }
 
-    /// Whether an event of a set gives this reason and names this claim.
-    pub async fn told(&self, reason: &str, claim: &str) -> Result<bool> {
+    /// Whether an event of a set has this reason and names this claim.
+    pub async fn has_event(&self, reason: &str, claim: &str) -> Result<bool> {
         let events = self.space.events_with(reason).await?;
         Ok(events.iter().any(|event| {
             let message = event.message.as_deref().unwrap_or_default();
@@ -128,7 +130,7 @@ impl Side {
         }))
     }
 
-    /// The claim as it was when it was created.
+    /// The state of the claim at its creation.
     pub async fn birth(&self, claim: &str) -> Result<String> {
         let only = WatchParams::default()
             .fields(&format!("metadata.name={claim}"))
@@ -137,7 +139,7 @@ impl Side {
         let mut events = pin!(claims.watch(&only, &self.beginning).await?);
         while let Some(event) = events.try_next().await? {
             if let WatchEvent::Added(claim) = event {
-                let present = self.sight().await?.present;
+                let present = self.snapshot().await?.present;
                 return Ok(line(
                     &format!("claim {}", claim.name_any()),
                     &claim,
@@ -145,17 +147,19 @@ impl Side {
                 ));
             }
         }
-        bail!("nobody saw claim {claim} come")
+        bail!("the watch showed no creation of claim {claim}")
     }
 
-    /// What the scenario calls a volume, if it is one of its own: a provisioned one goes by its claim.
+    /// The scenario's name for a volume of its own; a provisioned volume is named by its claim.
     pub(super) fn volume_label(&self, volume: &DynamicObject) -> Option<String> {
         let claim = &volume.data["spec"]["claimRef"];
-        let ours = claim["namespace"] == *self.space.name;
+        let of_scenario = claim["namespace"] == *self.space.name;
         let created = volume.metadata.name.as_deref()?;
         self.without_namespace(created)
             .map(str::to_owned)
-            .or_else(|| ours.then(|| format!("of {}", claim["name"].as_str().unwrap_or_default())))
+            .or_else(|| {
+                of_scenario.then(|| format!("of {}", claim["name"].as_str().unwrap_or_default()))
+            })
     }
 
     fn without_namespace<'a>(&self, volume: &'a str) -> Option<&'a str> {
