@@ -204,7 +204,7 @@ async fn ns_31_the_token_is_found_wherever_it_is() {
         failure.to_string(),
         "StorageOS answered the login without a token"
     );
-    assert_eq!(failure.outcome().name(), "server");
+    assert_eq!(failure.outcome().name(), "Server");
 }
 
 #[tokio::test]

@@ -351,10 +351,10 @@ fn lifetimes_that_cannot_be_kept_are_told() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
     for (flag, told) in [
-        ("--tls-certificate-lifetime=9s", "for 10s at least"),
-        ("--tls-ca-lifetime=4000h", "twice as long"),
+        ("--tls-certificate-lifetime=9s", "at least 10s"),
+        ("--tls-ca-lifetime=4000h", "at least twice"),
         ("--tls-ca-lifetime=100000h", "87600h"),
-        ("--tls-ca-lifetime=1y", "a duration of at most"),
+        ("--tls-ca-lifetime=1y", "expected a duration of at most"),
     ] {
         misused(run(&kubeconfig, &[flag]), &[told]);
     }

@@ -46,7 +46,7 @@ fn existing() -> Vec<Value> {
         claim("ns", "live", json!({})),
         claim("ns", "gone", deleted()),
         claim("ns", "pod-scratch", made_for("pod-uid")),
-        claim("ns", "other-scratch", made_for("other-uid")),
+        claim("ns", "other-scratch", made_for("foreign-uid")),
         claim("elsewhere", "live", deleted()),
         claim("down", "pod-scratch", made_for("pod-uid")),
     ];

@@ -11,7 +11,7 @@ use volume_warden_controlplane::eventually;
 
 /// STS-18, STS-28, STS-29: on these clusters only Volume Warden writes and removes references.
 #[tokio::test]
-async fn volume_warden_writes_every_reference() -> Result<()> {
+async fn every_reference_is_written_by_volume_warden() -> Result<()> {
     let story = Story::new(bare().await?, "gate").await?;
     story
         .run("create web 1 Delete/Delete; create old 1 Retain/Retain")
