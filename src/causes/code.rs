@@ -34,15 +34,15 @@ codes! {
     NodeLost,
     /// The pod that uses it is being deleted and does not go.
     PodTerminating,
-    /// No pod uses the claim any more: its protection is about to be taken off.
+    /// No pod uses the claim: its protection finalizer is about to be removed.
     NotInUse,
-    /// Whoever takes the protection off is not running.
+    /// The controller that removes the protection finalizer is not running.
     OwnerNotRunning,
-    /// A finalizer of somebody else.
+    /// A finalizer of another controller.
     ForeignFinalizer,
     /// A claim has the volume.
     Bound,
-    /// No claim has the volume any more: its protection is about to be taken off.
+    /// The volume is bound to no claim: its protection finalizer is about to be removed.
     NotBound,
     /// What is behind the volume is still to be deleted.
     StorageNotDeleted,
@@ -58,7 +58,7 @@ codes! {
     ClassMissing,
     /// There are two default classes, and the newer one was taken.
     TwoDefaultClasses,
-    /// No volume fits, and nobody makes one.
+    /// No volume fits, and no provisioner creates one.
     NoMatchingVolume,
     /// The volume that the claim names does not exist.
     VolumeMissing,
@@ -104,7 +104,7 @@ codes! {
     NamespaceContent,
     /// The storage backend still has the namespace, and things in it.
     BackendNotEmpty,
-    /// Nobody answers the webhooks.
+    /// No replica answers the webhooks.
     WebhookDown,
     /// The API server cannot trust the webhooks.
     CertificateWrong,

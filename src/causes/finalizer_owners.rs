@@ -5,7 +5,7 @@
 
 use crate::objects::finalizers::{PV_PROTECTION, PVC_PROTECTION};
 
-/// The external-provisioner's, on volumes it made whose storage goes with them.
+/// Of external-provisioner, on volumes that it provisioned and whose storage it deletes with them.
 pub const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// The same of volumes that Kubernetes itself made.
 pub const PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
@@ -21,7 +21,7 @@ pub struct Owner {
     pub when: &'static str,
 }
 
-/// Of that finalizer; nothing where it is of nobody known here.
+/// The owner of the finalizer, if it is a known one.
 pub fn owner(finalizer: &str) -> Option<Owner> {
     if let Some(driver) = finalizer.strip_prefix(ATTACHER) {
         return Some(Owner {

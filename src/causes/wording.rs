@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 const NAMED: usize = 3;
 
 /// Deleting the pod may delete more than the pod.
-const GOES_THEN_IN_USE: &str = "once neither the pod nor what is on the claim is needed: the claim goes with its last pod, and with the policy Delete its storage";
-const GOES_THEN_FINISHED: &str = "once nobody needs the pod's logs or what is on the claim: the claim goes with its last pod, and with the policy Delete its storage";
+const GOES_THEN_IN_USE: &str = "once neither the pod nor the data of the claim is needed: the claim is deleted after its last pod, and with the policy Delete its storage too";
+const GOES_THEN_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed: the claim is deleted after its last pod, and with the policy Delete its storage too";
 
 /// The cause for which `holder` keeps `object`.
 pub fn describe(object: &Object, holder: &Holder<'_>) -> Cause {
@@ -71,9 +71,9 @@ fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
 }
 
 fn unused(object: &Object) -> Cause {
-    let sentence = "No pod uses the claim any more, so its protection is taken off.";
+    let sentence = "No pod uses the claim, so its protection finalizer is removed.";
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
-    Cause::new(Code::NotInUse, sentence, evidence).wait("it goes within seconds")
+    Cause::new(Code::NotInUse, sentence, evidence).wait("it is deleted within seconds")
 }
 
 fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
@@ -95,19 +95,19 @@ fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
 }
 
 fn not_bound(object: &Object) -> Cause {
-    let sentence = "No claim has the volume, so its protection is taken off.";
+    let sentence = "The volume is bound to no claim, so its protection finalizer is removed.";
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
-    Cause::new(Code::NotBound, sentence, evidence).wait("it goes within seconds")
+    Cause::new(Code::NotBound, sentence, evidence).wait("it is deleted within seconds")
 }
 
 fn foreign(object: &Object, finalizer: &str) -> Cause {
     let sentence = match owner(finalizer) {
         Some(owner) => format!(
-            "The finalizer {finalizer} holds it; {} takes it off {}.",
+            "The finalizer {finalizer} holds it; {} removes the finalizer {}.",
             owner.who, owner.when
         ),
         None => format!(
-            "The finalizer {finalizer} holds it, which is neither Kubernetes' nor Volume Warden's: whoever put it there has to take it off."
+            "The finalizer {finalizer} holds it, which is neither Kubernetes' nor Volume Warden's: the controller that added it must remove it."
         ),
     };
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
@@ -116,6 +116,6 @@ fn foreign(object: &Object, finalizer: &str) -> Cause {
             "kubectl get {} -o yaml --show-managed-fields",
             object.arguments()
         ),
-        "to see who put it there, and then look after that controller",
+        "to see which client added it, and then check that controller",
     )
 }

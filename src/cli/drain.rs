@@ -99,7 +99,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     let metrics = Arc::new(Metrics::new());
     if options.dry_run {
         for held in found.iter().filter(|found| !found.holder.is_empty()) {
-            let message = held.told();
+            let message = held.description();
             print(&format!("{message}: without --dry-run, drain waits for it"))?;
         }
         // Nothing is written, so leadership is not checked.
@@ -162,7 +162,7 @@ async fn drain_as_leader(
     if let Some(begun) = held_by_others(&client, &components, lease).await?.first() {
         bail!(
             "another Volume Warden started during the drain: {}. Stop it, and run this again",
-            begun.told()
+            begun.description()
         );
     }
     exit_code(&outcome)
@@ -179,7 +179,7 @@ async fn not_acquired(client: &Client, components: &[ComponentRef], lease: &Leas
                 lease.namespace, lease.name
             )
         },
-        Found::told,
+        Found::description,
     );
     format!(
         "{problem}, after {ACQUIRE_TIMEOUT:?} of waiting. If a running Volume Warden holds it, scale it to 0 first: it would write \

@@ -10,7 +10,7 @@ use kube::{
     api::{DynamicObject, ObjectMeta},
 };
 
-/// So often, for one that somebody writes meanwhile: who keeps its caBundle, for instance.
+/// Attempts for a configuration that another client writes meanwhile, such as cert-manager its caBundle.
 const TRIES: u32 = 5;
 
 /// Deletes those of these components, and returns which it deleted.

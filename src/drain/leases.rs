@@ -26,7 +26,7 @@ impl Found {
     }
 
     /// In words.
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         let Self {
             namespace,
             name,
@@ -42,9 +42,9 @@ impl Found {
 /// When they cannot be listed.
 pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<Vec<Found>> {
     let (label, value) = PART_OF;
-    let ours = ListParams::default().labels(&format!("{label}={value}"));
+    let labelled = ListParams::default().labels(&format!("{label}={value}"));
     let leases = Api::<Lease>::all(client.clone());
-    let listed = within(UNHURRIED, leases.list(&ours)).await;
+    let listed = within(UNHURRIED, leases.list(&labelled)).await;
     let listed = listed.context("the Leases could not be listed, so nothing is concluded")?;
     let concern = |lease: &Lease| {
         components
@@ -55,7 +55,7 @@ pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<
     Ok(concerning.map(found).collect())
 }
 
-/// Other namespaces have installations of their own, whose Leases are not ours to take.
+/// Other namespaces have installations of their own, whose Leases this one must not acquire.
 ///
 /// # Errors
 /// When one of them is held.
@@ -67,7 +67,7 @@ pub fn none_elsewhere(found: &[Found], lease: &LeaseName) -> anyhow::Result<()> 
         Some(held) => bail!(
             "{}, for components that are to be drained. Scale that installation to 0, or drain only other --components; if it is gone, delete \
              its Lease",
-            held.told()
+            held.description()
         ),
         None => Ok(()),
     }

@@ -1,8 +1,8 @@
-//! Taking back what Volume Warden wrote, before it is removed for good.
+//! Removes what Volume Warden wrote on objects, before Volume Warden itself is removed.
 //!
-//! **Order.** Nothing of ours may run, and none may begin to: [`leases`]. The webhook configurations go first, because an API server
-//! that goes on calling nobody makes everybody wait: [`configurations`]. Then everything is read live, what is to be taken back is
-//! [`plan`]ned, a pure function of what was read, and written, one patch for each object; and all of that again, until a read that
+//! **Order.** No Volume Warden may run or start: [`leases`]. The webhook configurations are deleted first, because a webhook without a
+//! server delays every request: [`configurations`]. Then everything is read live, the removals are [`plan`]ned, a pure function of
+//! what was read, and written, one patch for each object; and all of that again, until a read that
 //! began after the last write shows nothing to do.
 //!
 //! **Safety.** Every write is tested against uid and resourceVersion. Of what cannot be read nothing is concluded. The finalizer of an
@@ -42,8 +42,8 @@ pub const NAME: &str = "drain";
 
 /// So often all is read, for objects that others write meanwhile.
 const ROUNDS: u32 = 20;
-/// For what API servers had been told by our webhooks before these were deleted, and for a write that a leader began before it let
-/// go of its Lease: longer than all webhooks of one request together.
+/// Wait for requests that passed the webhooks before these were deleted, and for a write that a leader began before it released its
+/// Lease: longer than all webhooks of one request together.
 const SETTLE: Duration = Duration::from_secs(7);
 /// Before what changed meanwhile is read again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -56,7 +56,7 @@ pub struct Drain {
     pub apply: Arc<Apply>,
     /// Claims of this namespace only, where set. Volumes have none.
     pub namespace: Option<String>,
-    /// What is to be taken back.
+    /// What to remove.
     pub terms: Terms,
     /// Writes under way at once.
     pub in_flight: usize,
@@ -77,12 +77,12 @@ impl Drain {
         if !deleted.is_empty() {
             tokio::time::sleep(SETTLE).await;
         }
-        let mut outcome = self.take_back(say).await?;
+        let mut outcome = self.remove_parts(say).await?;
         outcome.configurations = configurations::returned(&self.client, &deleted).await?;
         Ok(outcome)
     }
 
-    async fn take_back(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
+    async fn remove_parts(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
         let (mut outcome, mut history) = (Outcome::default(), History::default());
         for _ in 0..ROUNDS {
             let world = World::read(&self.client, self.namespace.as_deref()).await?;
@@ -130,11 +130,11 @@ fn is_refusal(error: &kube::Error) -> bool {
 /// What was tried so far.
 #[derive(Default)]
 struct History {
-    /// What was taken back, of each object.
+    /// What was removed from each object.
     done: HashMap<String, HashSet<String>>,
     /// Refused, or withheld by a dry run: not tried again.
     given_up: HashSet<String>,
-    /// Somebody wrote on them again what had been taken back. There is no end to that, so they are left.
+    /// Objects on which another client wrote again what had been removed. They are left, because that may repeat without end.
     returned: HashSet<String>,
 }
 

@@ -16,7 +16,7 @@ pub struct Outcome {
     pub withheld: usize,
     /// Objects that the API server did not let us change.
     pub failed: usize,
-    /// Objects on which somebody wrote it anew.
+    /// Objects on which another client wrote it again.
     pub returned: usize,
     /// Objects that others wrote at each try, or about which the API server did not answer.
     pub unsettled: usize,
@@ -41,14 +41,14 @@ impl Outcome {
         }
         if self.returned > 0 {
             left.push(format!(
-                "on {} objects it was written anew, by an older replica or, with --in-tree=off, by Kubernetes' own controllers, which are \
+                "on {} objects it was written again, by an older replica or, with --in-tree=off, by Kubernetes' own controllers, which are \
                  on then",
                 self.returned
             ));
         }
         if !self.configurations.is_empty() {
             left.push(format!(
-                "somebody created anew {}",
+                "another client recreated {}",
                 self.configurations.join(", ")
             ));
         }
@@ -110,7 +110,7 @@ mod tests {
         assert!(
             outcome
                 .trouble()
-                .is_some_and(|words| words.contains("on 2 objects it was written anew"))
+                .is_some_and(|words| words.contains("on 2 objects it was written again"))
         );
     }
 }

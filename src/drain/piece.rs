@@ -1,4 +1,4 @@
-//! One object, and what of it is taken back.
+//! One object, and what is removed from it.
 
 use crate::{
     cluster::Target,
@@ -13,7 +13,7 @@ use crate::{
 };
 use json_patch::PatchOperation;
 
-/// An object with something to take back.
+/// An object with something to remove.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     /// Its kind.
@@ -24,7 +24,7 @@ pub struct Piece {
     pub uid: Box<str>,
     /// The version for which the operations hold.
     pub resource_version: Box<str>,
-    /// What is taken back, in words.
+    /// What is removed, in words.
     pub what: Vec<String>,
     /// How.
     pub operations: Vec<PatchOperation>,
@@ -55,31 +55,31 @@ impl Piece {
         }
     }
 
-    fn take_back(&mut self, what: String, operations: impl IntoIterator<Item = PatchOperation>) {
+    fn remove_parts(&mut self, what: String, operations: impl IntoIterator<Item = PatchOperation>) {
         self.what.push(what);
         self.operations.extend(operations);
     }
 
     pub(super) fn label(&mut self, key: &str) {
-        self.take_back(format!("label {key}"), [remove(&["labels", key])]);
+        self.remove_parts(format!("label {key}"), [remove(&["labels", key])]);
     }
 
-    pub(super) fn finalizer(&mut self, all: &[Box<str>], ours: &str) {
-        let operations = finalizers::remove(all, ours);
-        self.take_back(format!("finalizer {ours}"), operations);
+    pub(super) fn finalizer(&mut self, all: &[Box<str>], finalizer: &str) {
+        let operations = finalizers::remove(all, finalizer);
+        self.remove_parts(format!("finalizer {finalizer}"), operations);
     }
 
     /// What pvc-provisioner wrote. Another installation knows what to do about its own.
     pub(super) fn made_for_a_pod(&mut self, claim: &Claim, id: &ControllerId) {
         let labels = claim.managed_by.as_deref();
         let label = labels.and_then(|labels| labels.provisioner.as_deref());
-        let ours = label == Some(id.as_str());
-        if ours {
+        let own = label == Some(id.as_str());
+        if own {
             self.label(PROVISIONER_LABEL);
         }
-        if claim.awaiting_pod.is_some() && (ours || label.is_none()) {
+        if claim.awaiting_pod.is_some() && (own || label.is_none()) {
             let mark = remove(&["annotations", AWAITING_POD]);
-            self.take_back(format!("annotation {AWAITING_POD}"), [mark]);
+            self.remove_parts(format!("annotation {AWAITING_POD}"), [mark]);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is to be taken back of each object: a pure function of what was read.
+//! What to remove from each object: a pure function of what was read.
 
 use super::{
     World,
@@ -24,14 +24,14 @@ use crate::{
 };
 use std::fmt;
 
-/// What is to be taken back.
+/// What to remove.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// Of which components.
     pub components: Vec<ComponentRef>,
     /// Kubernetes' own controllers are on, so what they would write themselves stays.
     pub in_tree: bool,
-    /// Labels with this value are ours.
+    /// Labels with this value belong to this installation.
     pub id: ControllerId,
 }
 
@@ -41,10 +41,10 @@ impl Terms {
     }
 }
 
-/// What there is to do.
+/// The removals, and what they wait for.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Objects with something to take back.
+    /// Objects with something to remove.
     pub pieces: Vec<Piece>,
     /// Objects that keep their finalizer for now.
     pub in_use: Vec<InUse>,
@@ -66,7 +66,7 @@ impl fmt::Display for InUse {
     }
 }
 
-/// What there is to do.
+/// The removals, and what they wait for.
 pub fn plan(world: &World, terms: &Terms) -> Plan {
     let mut plan = Plan::default();
     let mut updates = if terms.drains(&PvcRetention) {
@@ -88,7 +88,7 @@ pub fn plan(world: &World, terms: &Terms) -> Plan {
     plan
 }
 
-/// A pod that uses a claim which is being deleted, by the rule of pvc-protection. Who uses another one is nobody's concern.
+/// A pod that uses a claim which is being deleted, by the rule of pvc-protection. Users of other claims do not matter.
 fn user<'a>(name: &ObjectName, claim: &Claim, pods: &'a Store<Pod>) -> Option<&'a str> {
     let uses = |pod: &&ObjectName| {
         let pod = pods.get(pod);

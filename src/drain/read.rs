@@ -1,4 +1,4 @@
-//! What there is, read live.
+//! Reads all objects live.
 
 use crate::{
     cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},

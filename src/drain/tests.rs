@@ -22,7 +22,7 @@ const PVC: &str = "kubernetes.io/pvc-protection";
 const PV: &str = "kubernetes.io/pv-protection";
 const ID: &str = "dynamic-reclaimable-pvc-controllers";
 const MADE: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
-const OURS: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
+const RELEASER_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 const AWAITS: &str = "volume-warden.dev/awaiting-pod";
 const GOING: &str = "2026-01-01T00:00:00Z";
 
@@ -82,7 +82,7 @@ fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
     }
 }
 
-/// What is taken back, and what is held, in words; with the patches applied to what they are for.
+/// What is removed, and what is held, in words; with the patches applied to what they are for.
 fn planned(
     claim: Value,
     volume: Value,
@@ -149,7 +149,7 @@ fn what_is_being_deleted_and_in_use_keeps_its_finalizer() {
             "volume v: left, it is being deleted and bound to the claim ns/c",
         ]
     );
-    // In-tree they are nobody's concern here.
+    // The built-in controllers handle them.
     let (what, held) = planned(claim.clone(), volume, &[json!({})], &on());
     assert!(what.is_empty() && held.is_empty(), "{what:?} {held:?}");
     // A finished pod counts, one without a node does not.
@@ -172,14 +172,13 @@ fn what_lives_loses_its_finalizer_though_it_is_in_use() {
 
 #[test]
 fn labels_and_marks_with_our_id_go() {
-    let claim = json!({"labels": {MADE: ID, OURS: ID, "app": "x"}, "annotations": {AWAITS: "then", "volume-warden.dev/scaled-with": "uid"}});
-    let volume =
-        json!({"metadata": {"labels": {OURS: ID, "reclaimable-pv-releaser/managed-by": ID}}});
+    let claim = json!({"labels": {MADE: ID, RELEASER_LABEL: ID, "app": "x"}, "annotations": {AWAITS: "then", "volume-warden.dev/scaled-with": "uid"}});
+    let volume = json!({"metadata": {"labels": {RELEASER_LABEL: ID, "reclaimable-pv-releaser/managed-by": ID}}});
     let expected = [
         "c: annotation volume-warden.dev/scaled-with".to_owned(),
         format!("c: label {MADE}"),
         format!("c: annotation {AWAITS}"),
-        format!("v: label {OURS}"),
+        format!("v: label {RELEASER_LABEL}"),
     ];
     assert_eq!(taken(claim.clone(), volume.clone(), &off()), expected);
     assert_eq!(taken(claim.clone(), volume.clone(), &on()), expected);
@@ -200,7 +199,7 @@ fn labels_and_marks_with_our_id_go() {
 #[test]
 fn what_is_anothers_stays() {
     let claim = json!({"labels": {MADE: "another"}, "annotations": {AWAITS: "then"}});
-    let volume = json!({"metadata": {"labels": {OURS: "another"}}});
+    let volume = json!({"metadata": {"labels": {RELEASER_LABEL: "another"}}});
     assert_eq!(taken(claim, volume, &off()), [""; 0]);
     let unlabelled = json!({"annotations": {AWAITS: "then"}});
     assert_eq!(taken(unlabelled, json!({}), &off()).len(), 1);

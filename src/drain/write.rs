@@ -1,4 +1,4 @@
-//! Writing what was planned, and telling how far it is.
+//! Writes the plan and reports progress.
 
 use super::{Drain, NAME, Piece, piece::object};
 use crate::cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal};
@@ -9,8 +9,8 @@ use tokio::time::{Instant, interval_at};
 
 /// Why: log field and metric label.
 const TAKEN_BACK: &str = "TakenBack";
-/// Between two lines that tell how far it is.
-const TOLD_EVERY: Duration = Duration::from_secs(2);
+/// Interval between progress lines.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Drain {
     /// Writes each piece once, a line for each, and says what became of them.
@@ -22,7 +22,7 @@ impl Drain {
         let total = pieces.len();
         let writes = stream::iter(pieces).map(|piece| self.perform(piece));
         let mut writes = pin!(writes.buffer_unordered(self.in_flight));
-        let mut told = interval_at(Instant::now() + TOLD_EVERY, TOLD_EVERY);
+        let mut progress = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
         let mut written = Vec::with_capacity(total);
         loop {
             tokio::select! {
@@ -35,20 +35,20 @@ impl Drain {
                         written.push((piece, applied));
                     }
                 },
-                _ = told.tick() => say(&format!("{} of {total} done", written.len())),
+                _ = progress.tick() => say(&format!("{} of {total} done", written.len())),
             }
         }
     }
 
     async fn perform(&self, piece: Piece) -> (Piece, Applied) {
-        let action = take_back(piece.operations.clone());
+        let action = remove_parts(piece.operations.clone());
         let target = piece.target();
         let applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
         (piece, applied)
     }
 }
 
-fn take_back(operations: Vec<PatchOperation>) -> Action {
+fn remove_parts(operations: Vec<PatchOperation>) -> Action {
     Action {
         name: "TakeBack",
         mutation: Mutation::Patch(operations),
@@ -66,9 +66,9 @@ fn line(piece: &Piece, applied: &Applied) -> Option<String> {
     let object = object(piece.kind, &piece.name);
     let what = piece.what.join(", ");
     match applied {
-        Applied::Done => Some(format!("{object}: taken back: {what}")),
-        Applied::Withheld => Some(format!("{object}: would be taken back: {what}")),
-        Applied::Failed(error) => Some(format!("{object}: not taken back: {what}: {error}")),
+        Applied::Done => Some(format!("{object}: removed: {what}")),
+        Applied::Withheld => Some(format!("{object}: would be removed: {what}")),
+        Applied::Failed(error) => Some(format!("{object}: not removed: {what}: {error}")),
         Applied::Stale | Applied::NotLeading => None,
     }
 }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_is_bulk_and_asked_for_again_by_hand() {
-        let action = take_back(Vec::new());
+        let action = remove_parts(Vec::new());
         assert_eq!(action.lane, Lane::Bulk);
         assert_eq!(action.on_refusal.next, "so run volume-warden drain again");
     }

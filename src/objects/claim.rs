@@ -12,17 +12,17 @@ use serde::Deserialize;
 /// The binder writes it on a claim when the binding is complete on both sides.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// Ours, with the uid of a StatefulSet: when the claim's ordinal was last seen in range, the set wanted its claims deleted when they are
+/// Volume Warden's marker, with the uid of a StatefulSet: when the claim's ordinal was last seen in range, the set wanted its claims deleted when they are
 /// scaled away.
 pub const SCALED_WITH: &str = "volume-warden.dev/scaled-with";
 
-/// Ours, with the time of the claim's creation (RFC 3339): it was made for a pod that was not stored yet, and has no owner.
+/// Volume Warden's marker, with the time of the claim's creation (RFC 3339): the claim was created for a pod that was not stored yet, and has no owner.
 pub const AWAITING_POD: &str = "volume-warden.dev/awaiting-pod";
 
 /// What the rules read of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// Tells this claim from an earlier or later one of the same name.
+    /// Distinguishes the claim from an earlier or later one of the same name.
     pub uid: Box<str>,
     /// The version this was read at.
     pub resource_version: Box<str>,
@@ -36,7 +36,7 @@ pub struct Claim {
     pub owners: Box<[OwnerReference]>,
     /// Kept only where the name leaves open which StatefulSet the claim is of.
     pub labels: Box<[Label]>,
-    /// Which installation looks after it, or its volume.
+    /// The installation that manages the claim, or its volume.
     pub managed_by: Option<Box<ManagedBy>>,
     /// [`SCALED_WITH`]
     pub scaled_with: Option<Box<str>>,

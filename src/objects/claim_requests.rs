@@ -10,7 +10,7 @@ pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
 
 /// What the keys of templates end with.
 const TEMPLATE: &str = ".pvc";
-/// More than a template may have, so that one that has too many is still told from one that has not.
+/// More than a template may have, so that a template with too many is still recognized.
 const KEPT: usize = 17 * 1024;
 
 /// The annotations and what they are about, as written. Kept only of pods that have one with the prefix.

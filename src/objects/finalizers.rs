@@ -51,7 +51,7 @@ pub fn append(finalizers: &[Box<str>], finalizer: &str) -> PatchOperation {
 }
 
 /// Every occurrence of the finalizer removed, each behind a `test` that it is still at its place: a list that changed meanwhile
-/// fails the patch instead of losing somebody else's finalizer.
+/// fails the patch instead of losing another controller's finalizer.
 pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
     let places = finalizers
         .iter()

@@ -1,4 +1,4 @@
-//! The labels that say which installation looks after a claim or a volume.
+//! The labels that name the installation that manages a claim or a volume.
 //!
 //! The keys are those of plumber-cd's two controllers, so that what was labelled for them is understood.
 
@@ -25,14 +25,14 @@ pub struct ManagedBy {
     pub legacy: Option<Box<str>>,
 }
 
-/// Who looks after an object, by its labels.
+/// Which installation manages an object, by its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// We, by every label there is.
     Own,
-    /// Somebody else, by at least one label. An empty value names nobody, and so not us.
+    /// Another installation, by at least one label. An empty value names none, and so not this one.
     Foreign,
-    /// Nobody: there is no such label.
+    /// There is no such label.
     Unlabeled,
 }
 

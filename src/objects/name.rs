@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// Namespace and name of an object of a kind that the context tells. Cluster-scoped objects have an empty namespace.
+/// Namespace and name of an object whose kind is known from the context. Cluster-scoped objects have an empty namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
     /// Empty for cluster-scoped objects.

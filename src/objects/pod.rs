@@ -11,7 +11,7 @@ pub use super::pod_wire::{ClaimSource, MIRROR, Mount, PodSpec, PodVolume, PodWir
 /// What the rules read of a pod. Pods without a claim, and without a wish for one, are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Tells this pod from an earlier or later one of the same name.
+    /// Distinguishes the pod from an earlier or later one of the same name.
     pub uid: Box<str>,
     /// `spec.nodeName` is set.
     pub scheduled: bool,

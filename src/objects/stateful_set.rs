@@ -16,7 +16,7 @@ const ORPHAN: &str = "orphan";
 /// What the rules read of a set. Sets without claim templates are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatefulSet {
-    /// Tells this set from an earlier or later one of the same name.
+    /// Distinguishes the set from an earlier or later one of the same name.
     pub uid: Box<str>,
     /// `deletionTimestamp` is set.
     pub deleting: bool,
@@ -26,7 +26,7 @@ pub struct StatefulSet {
     pub replicas: u32,
     /// The first pod's ordinal.
     pub start: u32,
-    /// What becomes of the claims. Nothing where the API server does not know the field: then nobody may act on it.
+    /// The retention policy of the claims. None where the API server does not know the field: then nothing may act on it.
     pub retention: Option<Retention>,
     /// Names of the claim templates.
     pub templates: Box<[Box<str>]>,
@@ -88,8 +88,8 @@ pub struct Reading<'a> {
     pub ordinal: u32,
 }
 
-/// Every way to read the name of a claim: `a-b-c-0` is of the template `a` of `b-c`, or of `a-b` of `c`. Only the sets that exist
-/// can tell.
+/// Every way to read the name of a claim: `a-b-c-0` is of the template `a` of `b-c`, or of `a-b` of `c`. The sets that exist
+/// decide.
 pub fn readings(claim: &str) -> impl Iterator<Item = Reading<'_>> {
     ordinal(claim)
         .into_iter()

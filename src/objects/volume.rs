@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// The binder writes it on a volume that it bound by itself, and not because somebody had reserved it.
+/// The binder writes it on a volume that it chose, as opposed to one that was reserved for the claim.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Before `spec.storageClassName`, and still before it where it is there.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -15,7 +15,7 @@ const RETAIN: &str = "Retain";
 /// What the rules read of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Tells this volume from an earlier or later one of the same name.
+    /// Distinguishes the volume from an earlier or later one of the same name.
     pub uid: Box<str>,
     /// The version this was read at.
     pub resource_version: Box<str>,
@@ -27,7 +27,7 @@ pub struct Volume {
     pub finalizers: Box<[Box<str>]>,
     /// `status.phase`
     pub phase: Phase,
-    /// Nobody deletes it, nor what is on it, when its claim is gone.
+    /// The reclaim policy is Retain: the volume and its data are kept when its claim is deleted.
     pub retain: bool,
     /// The claim it is bound to or reserved for.
     pub claim_ref: Option<ClaimRef>,
@@ -37,7 +37,7 @@ pub struct Volume {
     pub bound_by_controller: bool,
     /// There are labels, whatever they are: one that is added needs a map to be in.
     pub labelled: bool,
-    /// Which installation looks after it.
+    /// The installation that manages the volume.
     pub managed_by: Option<Box<ManagedBy>>,
 }
 
@@ -48,7 +48,7 @@ pub enum Phase {
     Bound,
     /// Its claim is gone.
     Released,
-    /// Pending, Available or Failed, or not told yet.
+    /// Pending, Available or Failed, or not reported yet.
     Other,
 }
 

@@ -91,12 +91,12 @@ async fn what_is_written_anew_is_told_and_left() -> Result<()> {
         if drained.code == Some(0) || drained.has_lost_a_lease() {
             continue;
         }
-        drained.failed("on 1 objects it was written anew")?;
+        drained.failed("on 1 objects it was written again")?;
         stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
         assert_eq!(space.finalizers("data").await?, [""; 0]);
         return Ok(());
     }
-    bail!("what was written anew is never told")
+    bail!("a repeated write is never reported")
 }
 
 /// A drain of the protected claim `data`, which is protected again before the drain knows that it no longer is.

@@ -19,12 +19,12 @@ async fn a_dry_run_says_everything_and_writes_nothing() -> Result<()> {
         "{drained:?}"
     );
     drained.tells(&[
-        &format!("claim {}/data: would be taken back", space.name),
+        &format!("claim {}/data: would be removed", space.name),
         CLAIM_FINALIZER,
         "awaiting-pod",
     ])?;
     drained.tells(&[
-        &format!("volume {volume}: would be taken back"),
+        &format!("volume {volume}: would be removed"),
         VOLUME_FINALIZER,
     ])?;
     drained

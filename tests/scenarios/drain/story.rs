@@ -132,7 +132,7 @@ async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Resu
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let drained = stage.drain(&arguments).await?;
     drained.left_nothing()?;
-    let own = |name: &str| format!("claim {}/{name}: taken back", space.name);
+    let own = |name: &str| format!("claim {}/{name}: removed", space.name);
     drained.tells(&[&own("plain"), CLAIM_FINALIZER])?;
     drained.tells(&[&own("data-web-0"), CLAIM_FINALIZER, "StatefulSet/web", MARK])?;
     drained.tells(&[&own("cache"), MADE])?;
