@@ -17,7 +17,7 @@ pub use read::{
     SharedList, Tokens, Webhook, read_all,
 };
 pub(crate) use run::{FIRST_RETRY, Pace};
-pub use run::{Reconcile, Reconciler, Retry, WorkQueue};
+pub use run::{Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, WorkQueue};
 pub use watch::{Change, Feed, Feeds, RecentlyDeleted, Store};
 pub use write::{
     Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, Mutation,

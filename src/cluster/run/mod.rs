@@ -5,5 +5,5 @@ mod reconciler;
 mod work_queue;
 
 pub(crate) use pace::{FIRST_RETRY, Pace};
-pub use reconciler::{Reconcile, Reconciler, Retry};
+pub use reconciler::{Reconcile, ReconcileError, Reconciled, Reconciler, Requeue};
 pub use work_queue::WorkQueue;

@@ -24,50 +24,53 @@ const MAX_CONCURRENT: usize = 1000;
 const RESERVED: usize = 200;
 const NORMAL: usize = MAX_CONCURRENT - RESERVED;
 
-/// Why an object has to be reconciled again, as a sentence for the log.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct Retry {
-    why: String,
-    at_least: Duration,
-    /// Nothing went wrong.
-    planned: bool,
-    /// `at_least` is how long it takes, however often it failed before.
-    exact: bool,
+/// The result of a reconcile.
+pub type Reconciled = Result<Requeue, ReconcileError>;
+
+/// When to reconcile a key again after a success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    /// When an event arrives for it.
+    OnEvent,
+    /// After this delay or when an event arrives. The sentence says what it waits for.
+    After(Duration, String),
 }
 
-impl Retry {
-    /// After a while that doubles with each failure.
-    pub fn new(why: impl Into<String>) -> Self {
-        Self::after(Duration::ZERO, why)
+/// Why a reconcile failed, as a sentence for the log. The key is reconciled again.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ReconcileError {
+    message: String,
+    backoff: Backoff,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Backoff {
+    /// A delay that doubles with each failure, and is at least this long.
+    Exponential(Duration),
+    /// Exactly this delay.
+    Fixed(Duration),
+}
+
+impl ReconcileError {
+    /// Retries with exponential backoff.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::after(Duration::ZERO, message)
     }
 
-    /// The same, and not before `at_least` has passed unless something happens: looking earlier
-    /// would see nothing new.
-    pub fn after(at_least: Duration, why: impl Into<String>) -> Self {
+    /// The same, but not before `at_least` has passed unless an event arrives.
+    pub fn after(at_least: Duration, message: impl Into<String>) -> Self {
         Self {
-            why: why.into(),
-            at_least,
-            planned: false,
-            exact: false,
+            message: message.into(),
+            backoff: Backoff::Exponential(at_least),
         }
     }
 
-    /// Not before `delay` has passed unless something happens: nothing went wrong, it is only too
-    /// early.
-    pub fn later(delay: Duration, why: impl Into<String>) -> Self {
+    /// Retries after `delay` unless an event arrives: the action that failed has its own schedule.
+    pub fn on_schedule(delay: Duration, message: impl Into<String>) -> Self {
         Self {
-            planned: true,
-            ..Self::on_schedule(delay, why)
-        }
-    }
-
-    /// Retries after `delay` unless an event arrives first: an action failed that has its own
-    /// schedule.
-    pub fn on_schedule(delay: Duration, why: impl Into<String>) -> Self {
-        Self {
-            exact: true,
-            ..Self::after(delay, why)
+            message: message.into(),
+            backoff: Backoff::Fixed(delay),
         }
     }
 }
@@ -86,8 +89,8 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Reconciles one object by its rule.
     ///
     /// # Errors
-    /// When the object has to be reconciled again even without a new event.
-    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<(), Retry>> + Send;
+    /// When it failed. The object is then reconciled again even without a new event.
+    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Reconciled> + Send;
 }
 
 /// Runs the reconciles of one component.
@@ -137,7 +140,7 @@ impl<R: Reconcile> Reconciler<R> {
                     let span = tracing::debug_span!("reconcile", component = R::COMPONENT, object = %key);
                     tasks.spawn(async move {
                         let outcome = AssertUnwindSafe(reconcile.reconcile(&key)).catch_unwind().await;
-                        (key, started, outcome.unwrap_or_else(|_| Err(Retry::new("the reconcile panicked; this is a bug"))))
+                        (key, started, outcome.unwrap_or_else(|_| Err(ReconcileError::new("the reconcile panicked; this is a bug"))))
                     }.instrument(span));
                 }
                 Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
@@ -157,20 +160,25 @@ impl<R: Reconcile> Reconciler<R> {
         }
     }
 
-    fn finish(&self, key: &R::Key, started: Instant, outcome: Result<(), Retry>) {
-        let settled = outcome.as_ref().err().is_none_or(|retry| retry.planned);
+    fn finish(&self, key: &R::Key, started: Instant, outcome: Reconciled) {
         self.metrics
             .work
-            .reconciled(R::COMPONENT, started.elapsed(), settled);
+            .reconciled(R::COMPONENT, started.elapsed(), outcome.is_ok());
         match outcome {
-            Ok(()) => self.queue.done(key),
-            Err(retry) if retry.exact => {
-                self.queue.later(key, retry.at_least);
-                tracing::debug!(component = R::COMPONENT, object = %key, %retry, delay = ?retry.at_least, "looking later");
+            Ok(Requeue::OnEvent) => self.queue.done(key),
+            Ok(Requeue::After(delay, reason)) => {
+                self.queue.later(key, delay);
+                tracing::debug!(component = R::COMPONENT, object = %key, reason, ?delay, "requeued");
             }
-            Err(retry) => {
-                let delay = self.queue.failed(key, retry.at_least);
-                tracing::info!(component = R::COMPONENT, object = %key, %retry, ?delay, "looking again");
+            Err(error) => {
+                let delay = match error.backoff {
+                    Backoff::Exponential(at_least) => self.queue.failed(key, at_least),
+                    Backoff::Fixed(delay) => {
+                        self.queue.later(key, delay);
+                        delay
+                    }
+                };
+                tracing::info!(component = R::COMPONENT, object = %key, %error, ?delay, "reconcile failed");
             }
         }
     }
@@ -199,14 +207,14 @@ mod tests {
             vec![ObjectName::new("ns", "candidate")]
         }
 
-        async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+        async fn reconcile(&self, name: &ObjectName) -> Reconciled {
             let first = {
                 let mut seen = self.seen.lock().expect("lock");
                 seen.push(name.name.to_string());
                 seen.iter().filter(|each| **each == *name.name).count() == 1
             };
             assert!(&*name.name != "panics" || !first, "on purpose");
-            Ok(())
+            Ok(Requeue::OnEvent)
         }
     }
 
@@ -227,10 +235,10 @@ mod tests {
                 .collect()
         }
 
-        async fn reconcile(&self, _: &ObjectName) -> Result<(), Retry> {
+        async fn reconcile(&self, _: &ObjectName) -> Reconciled {
             self.started.fetch_add(1, Ordering::SeqCst);
             self.finish.acquire().await.expect("open").forget();
-            Ok(())
+            Ok(Requeue::OnEvent)
         }
     }
 

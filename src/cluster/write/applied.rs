@@ -1,7 +1,7 @@
 //! The outcome of a write.
 
 use crate::cluster::api::is_absent;
-use crate::cluster::run::Retry;
+use crate::cluster::run::{ReconcileError, Reconciled, Requeue};
 use kube::core::Status;
 
 /// The outcome of an action.
@@ -24,12 +24,12 @@ impl Applied {
     ///
     /// # Errors
     /// When the action was not written, and a retry may succeed.
-    pub fn settled(self) -> Result<(), Retry> {
+    pub fn settled(self) -> Reconciled {
         match self {
-            Self::Done | Self::Withheld => Ok(()),
-            Self::NotLeading => Err(Retry::new("this replica does not lead")),
-            Self::Stale => Err(Retry::new("the object changed meanwhile")),
-            Self::Failed(error) => Err(Retry::new(error.to_string())),
+            Self::Done | Self::Withheld => Ok(Requeue::OnEvent),
+            Self::NotLeading => Err(ReconcileError::new("this replica does not lead")),
+            Self::Stale => Err(ReconcileError::new("the object changed meanwhile")),
+            Self::Failed(error) => Err(ReconcileError::new(error.to_string())),
         }
     }
 

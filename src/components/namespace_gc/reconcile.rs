@@ -7,7 +7,7 @@ use super::{
     waiting::{Origin, Waiting},
 };
 use crate::{
-    cluster::{Feed, Leadership, Reconcile, Retry, WorkQueue},
+    cluster::{Feed, Leadership, Reconcile, ReconcileError, Reconciled, Requeue, WorkQueue},
     objects::{Namespace, ObjectName},
     telemetry::Metrics,
 };
@@ -71,12 +71,7 @@ impl NamespaceGcReconciler {
     ///
     /// # Errors
     /// If the removal must be retried.
-    pub fn conclude(
-        &self,
-        name: &ObjectName,
-        removal: &Removal,
-        origin: Origin,
-    ) -> Result<(), Retry> {
+    pub fn conclude(&self, name: &ObjectName, removal: &Removal, origin: Origin) -> Reconciled {
         match removal {
             Removal::Waits(reason, why) => {
                 let waits = self.waiting.failed(name, *reason, origin);
@@ -88,17 +83,15 @@ impl NamespaceGcReconciler {
                 }
                 let (cause, attempts) = (reason.name(), waits.attempts);
                 let sentence = format!("{cause}: {why} (attempt {attempts})");
-                return Err(Retry::on_schedule(waits.delay, sentence));
+                return Err(ReconcileError::on_schedule(waits.delay, sentence));
             }
             Removal::TooYoung => {
                 let grace = self.remover.options.grace;
                 self.waiting.put_off(name, grace);
-                return Err(Retry::later(
-                    grace,
-                    "the namespace is within the grace period",
-                ));
+                let reason = "the namespace is within the grace period";
+                return Ok(Requeue::After(grace, reason.into()));
             }
-            Removal::NotLeading => return Err(Retry::new("this replica does not lead")),
+            Removal::NotLeading => return Err(ReconcileError::new("this replica does not lead")),
             Removal::Deleted => self.notices.deleted(&name.name),
             Removal::Withheld => {
                 tracing::info!(component = NAME, namespace = %name, "dry run: would delete the namespace from the storage backend");
@@ -106,7 +99,7 @@ impl NamespaceGcReconciler {
             Removal::Absent | Removal::Kept => {}
         }
         self.waiting.forget(name);
-        Ok(())
+        Ok(Requeue::OnEvent)
     }
 }
 
@@ -119,14 +112,14 @@ impl Reconcile for NamespaceGcReconciler {
         self.waiting.due()
     }
 
-    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         // The cache may be stale, but a cached namespace is enough to keep it.
         if self.namespaces.read().get(name).is_some() {
             self.waiting.forget(name);
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         }
         if let Some(left) = self.waiting.left(name) {
-            return Err(Retry::later(left, "waiting for the next attempt"));
+            return Ok(Requeue::After(left, "waiting for the next attempt".into()));
         }
         let waits = self.waiting.origin(name);
         let origin = waits.unwrap_or(Origin::RecentlyDeleted);

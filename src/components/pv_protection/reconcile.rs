@@ -5,7 +5,7 @@ use super::{
     rule::{Decision, decide},
 };
 use crate::{
-    cluster::{Apply, Feed, Reconcile, Retry, Target, WorkQueue},
+    cluster::{Apply, Feed, Reconcile, Reconciled, Requeue, Target, WorkQueue},
     objects::{Kind, ObjectName, Volume, finalizers::FinalizerState},
     telemetry::Metrics,
 };
@@ -48,15 +48,15 @@ impl Reconcile for PvProtectionReconciler {
         volumes.names_where(|volume| volume.finalizer_state() != FinalizerState::Settled)
     }
 
-    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let Some(volume) = self.volumes.read().get_fresh(name) else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let (action, reason) = match decide(&volume) {
             Decision::Act(action, reason) => (action, reason),
             Decision::Leave(reason) => {
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
-                return Ok(());
+                return Ok(Requeue::OnEvent);
             }
         };
         let target = Target {

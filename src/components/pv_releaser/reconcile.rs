@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cluster::{
         Action, Apply, Basis, EventDeduplicator, Lane, Mutation, OnRefusal, Proof, Reconcile,
-        Regarding, Retry, SharedList, Target, WorkQueue,
+        ReconcileError, Reconciled, Regarding, Requeue, SharedList, Target, WorkQueue,
     },
     objects::{Kind, ObjectName, Volume, VolumeAttachment},
     telemetry::Metrics,
@@ -61,13 +61,14 @@ impl PvReleaserReconciler {
         &self,
         name: &ObjectName,
         volume: &Volume,
-    ) -> Result<(Decision, Proof), Retry> {
+    ) -> Result<(Decision, Proof), ReconcileError> {
         let live = self.live_attachments.list(&name.namespace).await;
-        let live =
-            live.map_err(|error| Retry::new(format!("attachments could not be listed: {error}")))?;
+        let live = live.map_err(|error| {
+            ReconcileError::new(format!("attachments could not be listed: {error}"))
+        })?;
         if !live.value.names_referring_to(name).is_empty() {
             // The late watch may never show the attachment. Then nothing would enqueue the volume.
-            return Err(Retry::new(
+            return Err(ReconcileError::new(
                 "the volume is attached, which the watch has not shown yet",
             ));
         }
@@ -75,7 +76,7 @@ impl PvReleaserReconciler {
         Ok((decision, live.proof(MAX_AGE)))
     }
 
-    async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Result<(), Retry> {
+    async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let action = action(
             "Associate",
             OnRefusal::new("ErrAssociatePV"),
@@ -99,7 +100,7 @@ impl PvReleaserReconciler {
         name: &ObjectName,
         volume: &Arc<Volume>,
         detached: Proof,
-    ) -> Result<(), Retry> {
+    ) -> Reconciled {
         let options = &self.caches.options;
         let action = action(
             "Release",
@@ -153,7 +154,7 @@ impl Reconcile for PvReleaserReconciler {
         volumes.names_where(|volume| volume.claimed_by().is_some())
     }
 
-    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let (get, current) = {
             let volumes = self.caches.volumes.read();
             (volumes.get(name), volumes.get_fresh(name))
@@ -162,7 +163,7 @@ impl Reconcile for PvReleaserReconciler {
             self.events.forget(name);
         }
         let Some(volume) = current else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let (decision, detached) = match self.caches.judge(name, &volume) {
             // The volume has been seen, so a LIST that begins now is newer.
@@ -174,7 +175,7 @@ impl Reconcile for PvReleaserReconciler {
         };
         if !decision.is_in_time(volume.phase) {
             tracing::debug!(component = NAME, object = %name, "not bound yet");
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         }
         match (decision, detached) {
             (Decision::Associate, _) => self.associate(name, &volume).await,
@@ -183,9 +184,9 @@ impl Reconcile for PvReleaserReconciler {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.publish(name, &volume, left);
-                Ok(())
+                Ok(Requeue::OnEvent)
             }
-            (Decision::Confirm | Decision::Release, _) => Ok(()),
+            (Decision::Confirm | Decision::Release, _) => Ok(Requeue::OnEvent),
         }
     }
 }

@@ -8,8 +8,8 @@ use super::{
 use crate::{
     causes::FinishedPods,
     cluster::{
-        Action, Apply, Basis, Change, Feed, Proof, Reconcile, Retry, SharedList, Store, Target,
-        WorkQueue,
+        Action, Apply, Basis, Change, Feed, Proof, Reconcile, ReconcileError, Reconciled, Requeue,
+        SharedList, Store, Target, WorkQueue,
     },
     objects::{
         Claim, Kind, ObjectName, Pod,
@@ -79,7 +79,7 @@ impl PvcProtectionReconciler {
         })
     }
 
-    async fn protect(&self, name: &ObjectName, claim: &Arc<Claim>) -> Result<(), Retry> {
+    async fn protect(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let target = Target {
             // The finalizer is added to the list that was read, so the list must be unchanged.
             resource_version: Some(&claim.resource_version),
@@ -90,12 +90,7 @@ impl PvcProtectionReconciler {
     }
 
     /// The removal rests on the pods, so the binder may write the claim's status meanwhile.
-    async fn unprotect(
-        &self,
-        name: &ObjectName,
-        claim: &Arc<Claim>,
-        proof: Proof,
-    ) -> Result<(), Retry> {
+    async fn unprotect(&self, name: &ObjectName, claim: &Arc<Claim>, proof: Proof) -> Reconciled {
         let action = Action::remove_finalizer(PVC_PROTECTION, Basis::Proof(proof));
         self.write(&target(name, claim), claim, action, NOT_IN_USE)
             .await
@@ -107,7 +102,7 @@ impl PvcProtectionReconciler {
         claim: &Arc<Claim>,
         action: Action,
         reason: &'static str,
-    ) -> Result<(), Retry> {
+    ) -> Reconciled {
         let applied = self.apply.perform(NAME, target, action, reason).await;
         if applied.written() {
             self.claims.mark_stale(target.name, claim);
@@ -116,19 +111,19 @@ impl PvcProtectionReconciler {
     }
 
     /// Decides by a live LIST of pods. The claim's deletion was seen before, so the LIST is newer.
-    async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Result<(), Retry> {
+    async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let pods = self.live_pods.list(&name.namespace).await;
-        let pods =
-            pods.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))?;
+        let pods = pods
+            .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
         match self.judge(name, claim, &pods.value, decide_live) {
             Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
             Step::Protect => self.protect(name, claim).await,
             // The pod may be deleted before the late watch shows it. Then nothing would enqueue
             // the claim.
-            Step::Leave(Some(IN_USE)) => {
-                Err(Retry::new("a pod uses it that the watch has not shown yet"))
-            }
-            Step::Leave(_) => Ok(()),
+            Step::Leave(Some(IN_USE)) => Err(ReconcileError::new(
+                "a pod uses it that the watch has not shown yet",
+            )),
+            Step::Leave(_) => Ok(Requeue::OnEvent),
         }
     }
 }
@@ -149,9 +144,9 @@ impl Reconcile for PvcProtectionReconciler {
         claims.names_where(|claim| claim.finalizer_state() != FinalizerState::Settled)
     }
 
-    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let Some(claim) = self.claims.read().get_fresh(name) else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let cached = self.judge(name, &claim, &self.pods.read(), decide);
         match cached {
@@ -159,7 +154,7 @@ impl Reconcile for PvcProtectionReconciler {
             Cached::Do(Step::Protect) => self.protect(name, &claim).await,
             Cached::Do(step) => {
                 tracing::debug!(component = NAME, object = %name, ?step, "no action");
-                Ok(())
+                Ok(Requeue::OnEvent)
             }
         }
     }

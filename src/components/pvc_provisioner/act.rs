@@ -8,30 +8,33 @@ use super::{
     template::{Birth, Template},
 };
 use crate::{
-    cluster::{Action, Applied, Basis, Caller, Creation, Proof, Retry, Target},
+    cluster::{
+        Action, Applied, Basis, Caller, Creation, Proof, ReconcileError, Reconciled, Requeue,
+        Target,
+    },
     objects::{Claim, Kind, ObjectName, claim::AWAITING_POD, owner_references, patch::remove},
 };
 use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use std::{sync::Arc, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 /// Pause after a refusal. The API server usually refuses the same claim again until something
 /// changes that Volume Warden does not watch.
 const REFUSED: Duration = Duration::from_secs(30);
 
 impl PvcProvisionerReconciler {
-    /// Follows a decision that writes nothing, or returns what is to be written.
+    /// Carries out a decision that writes nothing, or returns what is to be written.
     pub(super) fn follow<Act>(
         &self,
         name: &ObjectName,
         claim: Option<&Arc<Claim>>,
         decision: Decision<'_, Act>,
-    ) -> Result<Option<Act>, Retry> {
+    ) -> ControlFlow<Requeue, Act> {
         match decision {
-            Decision::Act(what) => return Ok(Some(what)),
+            Decision::Act(what) => return ControlFlow::Continue(what),
             Decision::Later(left) => {
                 let reason = "waiting for the pod that the claim was created for";
-                return Err(Retry::later(left, reason));
+                return ControlFlow::Break(Requeue::After(left, reason.into()));
             }
             Decision::Refuse(user, reason) => self.refuse(name, user, reason),
             Decision::Await(user) => {
@@ -44,7 +47,7 @@ impl PvcProvisionerReconciler {
                 self.notices.no_obstacle(name);
             }
         }
-        Ok(None)
+        ControlFlow::Break(Requeue::OnEvent)
     }
 
     /// Carries out the step. `no_users` proves that no pod names the claim; without it nothing
@@ -55,12 +58,12 @@ impl PvcProvisionerReconciler {
         claim: Option<&Arc<Claim>>,
         step: Step<'_>,
         no_users: Option<Proof>,
-    ) -> Result<(), Retry> {
+    ) -> Reconciled {
         match (step, claim) {
             (Step::Create(user), _) => self.create(name, user).await,
             (Step::RefuseRequester(user), _) => {
                 self.refuse(name, user, reasons::REQUESTER_UNKNOWN);
-                Ok(())
+                Ok(Requeue::OnEvent)
             }
             (Step::Give(user), Some(claim)) => self.give(name, claim, user).await,
             (Step::Keep, Some(claim)) => {
@@ -71,19 +74,19 @@ impl PvcProvisionerReconciler {
             }
             (Step::Collect, Some(claim)) => {
                 let Some(proof) = no_users else {
-                    return Ok(());
+                    return Ok(Requeue::OnEvent);
                 };
                 let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
                 applied.await.settled()
             }
             // They are decided for a claim that exists.
-            (Step::Give(_) | Step::Keep | Step::Collect, None) => Ok(()),
+            (Step::Give(_) | Step::Keep | Step::Collect, None) => Ok(Requeue::OnEvent),
         }
     }
 
-    async fn create(&self, name: &ObjectName, user: &User) -> Result<(), Retry> {
+    async fn create(&self, name: &ObjectName, user: &User) -> Reconciled {
         let Some(claim_request) = claim_request(name, user) else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let manifest = claim_request.template.manifest(&Birth {
             namespace: &name.namespace,
@@ -104,7 +107,7 @@ impl PvcProvisionerReconciler {
         match created.await {
             Applied::Done => {
                 self.notices.provisioned(name, user, None);
-                Ok(())
+                Ok(Requeue::OnEvent)
             }
             Applied::Failed(error) => Err(self.failed(name, user, &claim_request, &error)),
             other => other.settled(),
@@ -117,7 +120,7 @@ impl PvcProvisionerReconciler {
         user: &User,
         claim_request: &ClaimRequest,
         error: &kube::Error,
-    ) -> Retry {
+    ) -> ReconcileError {
         let notice = Notice::failed(claim_request, error, "and will be tried again");
         self.notices.obstacle(name, user, notice);
         let pause = if is_refused(error) {
@@ -125,7 +128,7 @@ impl PvcProvisionerReconciler {
         } else {
             Duration::ZERO
         };
-        Retry::after(pause, error.to_string())
+        ReconcileError::after(pause, error.to_string())
     }
 
     fn refuse(&self, name: &ObjectName, user: &User, reason: &'static str) {
@@ -145,7 +148,7 @@ impl PvcProvisionerReconciler {
 
     /// Makes the pod the owner. The reference holds the pod's uid: if the pod is deleted by now,
     /// the garbage collector deletes the claim.
-    async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Result<(), Retry> {
+    async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Reconciled {
         let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
         operations.push(without_mark());
         let action = Action::own(operations, Basis::Object);

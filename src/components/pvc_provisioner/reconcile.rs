@@ -13,11 +13,14 @@ use super::{
     waiting::Waiting,
 };
 use crate::{
-    cluster::{Apply, Evidence, LiveGet, Reconcile, Retry, SharedList, WorkQueue},
+    cluster::{
+        Apply, Evidence, LiveGet, Reconcile, ReconcileError, Reconciled, Requeue, SharedList,
+        WorkQueue,
+    },
     objects::{Claim, ObjectName, Pod},
     telemetry::Metrics,
 };
-use std::{slice::from_ref, sync::Arc, time::Duration};
+use std::{ops::ControlFlow, slice::from_ref, sync::Arc, time::Duration};
 
 const GET_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum age of a LIST of pods on which the deletion of a claim may rest.
@@ -65,22 +68,22 @@ impl Reconcile for PvcProvisionerReconciler {
         triggers::candidates(&self.caches, &self.options.controller_id)
     }
 
-    async fn reconcile(&self, subject: &Subject) -> Result<(), Retry> {
+    async fn reconcile(&self, subject: &Subject) -> Reconciled {
         match subject {
             Subject::Claim(name) => self.claim(name).await,
             Subject::Pod(name) => {
                 let pod = self.caches.pods.read().get(name);
                 self.notices.of_pod(name, pod.as_deref(), &self.caches);
-                Ok(())
+                Ok(Requeue::OnEvent)
             }
         }
     }
 }
 
 impl PvcProvisionerReconciler {
-    async fn claim(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn claim(&self, name: &ObjectName) -> Reconciled {
         let Ok(claim) = self.caches.claim(name) else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let users = match depends_on_users(claim.as_deref(), &self.options.controller_id) {
             true => self.caches.users(name),
@@ -88,10 +91,12 @@ impl PvcProvisionerReconciler {
         };
         let view = self.view(name, claim.as_deref(), &users);
         let (decision, claim) = (decide(view, self.terms()), claim.as_ref());
-        match (self.follow(name, claim, decision)?, claim) {
-            (None, _) => Ok(()),
-            (Some(Unconfirmed), None) => self.confirm_absence(name, &users).await,
-            (Some(Unconfirmed), claim) => self.confirm_users(name, claim, &users).await,
+        match (self.follow(name, claim, decision), claim) {
+            (ControlFlow::Break(requeue), _) => Ok(requeue),
+            (ControlFlow::Continue(Unconfirmed), None) => self.confirm_absence(name, &users).await,
+            (ControlFlow::Continue(Unconfirmed), claim) => {
+                self.confirm_users(name, claim, &users).await
+            }
         }
     }
 
@@ -138,13 +143,14 @@ impl PvcProvisionerReconciler {
     /// Confirms that the claim is absent: the watch of claims may be behind the watch of pods. An
     /// existing claim is not created again, not even to get a conflict: a quota that this claim
     /// exhausts would refuse the request first.
-    async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Result<(), Retry> {
+    async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Reconciled {
         let live = self.live_claims.get(name, GET_LIMIT).await;
-        let live =
-            live.map_err(|error| Retry::new(format!("the claim could not be read: {error}")))?;
+        let live = live.map_err(|error| {
+            ReconcileError::new(format!("the claim could not be read: {error}"))
+        })?;
         if live.is_some() {
             // The watch delivers the claim, which triggers another reconcile.
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         }
         self.confirm_users(name, None, users).await
     }
@@ -156,7 +162,7 @@ impl PvcProvisionerReconciler {
         name: &ObjectName,
         claim: Option<&Arc<Claim>>,
         users: &[User],
-    ) -> Result<(), Retry> {
+    ) -> Reconciled {
         let known = self.view(name, claim.map(|claim| &**claim), users);
         let (users, proof) = match self.live_candidate(name, &known).await? {
             Some(user) => (vec![user], None),
@@ -171,9 +177,9 @@ impl PvcProvisionerReconciler {
             ..known
         };
         let decision = decide_live(live, self.terms());
-        match self.follow(name, claim, decision)? {
-            Some(step) => self.act(name, claim, step, proof).await,
-            None => Ok(()),
+        match self.follow(name, claim, decision) {
+            ControlFlow::Continue(step) => self.act(name, claim, step, proof).await,
+            ControlFlow::Break(requeue) => Ok(requeue),
         }
     }
 
@@ -181,14 +187,14 @@ impl PvcProvisionerReconciler {
         &self,
         name: &ObjectName,
         known: &View<'_>,
-    ) -> Result<Option<User>, Retry> {
+    ) -> Result<Option<User>, ReconcileError> {
         let Some(candidate) = known.candidate() else {
             return Ok(None);
         };
         let pod = ObjectName::new(name.namespace.clone(), &*candidate.name);
         let live = self.live_pod.get(&pod, GET_LIMIT).await;
-        let live =
-            live.map_err(|error| Retry::new(format!("the pod could not be read: {error}")))?;
+        let live = live
+            .map_err(|error| ReconcileError::new(format!("the pod could not be read: {error}")))?;
         let live = live.map(|live| asker(&pod, &live, name));
         Ok(live.filter(|live| {
             let alone = View {
@@ -199,10 +205,10 @@ impl PvcProvisionerReconciler {
         }))
     }
 
-    async fn live_users(&self, claim: &ObjectName) -> Result<Evidence<Vec<User>>, Retry> {
+    async fn live_users(&self, claim: &ObjectName) -> Result<Evidence<Vec<User>>, ReconcileError> {
         let pods = self.live_pods.list(&claim.namespace).await;
-        let pods =
-            pods.map_err(|error| Retry::new(format!("pods could not be listed: {error}")))?;
+        let pods = pods
+            .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
         Ok(pods.map(|pods| users(&pods, claim)))
     }
 }

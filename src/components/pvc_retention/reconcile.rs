@@ -13,7 +13,10 @@ use super::{
     triggers,
 };
 use crate::{
-    cluster::{Action, Apply, LiveGet, Reconcile, Regarding, Retry, SharedList, Store, WorkQueue},
+    cluster::{
+        Action, Apply, LiveGet, Reconcile, ReconcileError, Reconciled, Regarding, Requeue,
+        SharedList, Store, WorkQueue,
+    },
     objects::{Kind, ObjectName, Pod, StatefulSet},
     telemetry::Metrics,
 };
@@ -54,7 +57,11 @@ impl PvcRetentionReconciler {
     /// The set is read last: a claim is deleted because of the set's policy, so no slow call may
     /// lie between that read and the deletion. If a pod is created after the pods were read, the
     /// set read afterwards has its ordinal in range.
-    async fn confirm(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Judged>, Retry> {
+    async fn confirm(
+        &self,
+        name: &ObjectName,
+        cached: &Judged,
+    ) -> Result<Option<Judged>, ReconcileError> {
         let members = &cached.members;
         let rivals = Rivals::read(&self.live_sets, name, members).await?;
         let mut rests_on_pods = cached.verdicts.iter().any(Verdict::rests_on_pods)
@@ -84,38 +91,41 @@ impl PvcRetentionReconciler {
 
     /// Reads the set live. If the set is deleted, being deleted or recreated, the watch enqueues
     /// it.
-    async fn live(&self, name: &ObjectName, cached: &Judged) -> Result<Option<Read>, Retry> {
+    async fn live(
+        &self,
+        name: &ObjectName,
+        cached: &Judged,
+    ) -> Result<Option<Read>, ReconcileError> {
         let set = self.live_sets.read(name, READ_LIMIT).await;
-        let set = set.map_err(|error| Retry::new(format!("the set could not be read: {error}")))?;
+        let set = set
+            .map_err(|error| ReconcileError::new(format!("the set could not be read: {error}")))?;
         let proof = set.proof(MAX_AGE);
         let read = set.value.and_then(|set| managed(set, Some(proof)));
         Ok(read.filter(|read| read.set.uid == cached.set.uid))
     }
 
-    async fn pods(&self, name: &ObjectName) -> Result<Arc<Store<Pod>>, Retry> {
+    async fn pods(&self, name: &ObjectName) -> Result<Arc<Store<Pod>>, ReconcileError> {
         let live = self.live_pods.list(&name.namespace).await;
-        let live = live.map_err(|error| Retry::new(format!("pods could not be listed: {error}")));
+        let live =
+            live.map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")));
         Ok(live?.value)
     }
 
     /// Performs the changes of these claims.
-    async fn act<'a>(
-        &self,
-        judged: &Judged,
-        work: impl Iterator<Item = Work<'a>>,
-    ) -> Result<(), Retry> {
+    async fn act<'a>(&self, judged: &Judged, work: impl Iterator<Item = Work<'a>>) -> Reconciled {
         let acts = work.map(|work| self.act_on(judged, work));
-        join_all(acts).await.into_iter().collect()
+        let done: Result<Vec<Requeue>, _> = join_all(acts).await.into_iter().collect();
+        done.map(|_| Requeue::OnEvent)
     }
 
-    async fn act_on(&self, judged: &Judged, (member, verdict): Work<'_>) -> Result<(), Retry> {
+    async fn act_on(&self, judged: &Judged, (member, verdict): Work<'_>) -> Reconciled {
         let (claim, name) = (&member.claim, &member.name);
         // The watches alone justify no write.
         let Some(proof) = judged.proof else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let (action, reason) = match &verdict.step {
-            Step::Leave => return Ok(()),
+            Step::Leave => return Ok(Requeue::OnEvent),
             Step::Update(update) => (action(claim, verdict, update, proof), verdict.fate.name()),
             Step::Delete => (Action::delete(proof), SCALED_AWAY),
         };
@@ -167,16 +177,16 @@ impl PvcRetentionReconciler {
     }
 
     /// Pods are not read live: here neither cached pods nor their absence can lead to a deletion.
-    async fn rescue(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn rescue(&self, name: &ObjectName) -> Reconciled {
         let Some(cached) = self.look(name) else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         if cached.rescues().next().is_none() {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         }
         let rivals = Rivals::read(&self.live_sets, name, &cached.members).await?;
         let Some(live) = self.live(name, &cached).await? else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let judged = {
             let pods = self.caches.pods.read();
@@ -186,16 +196,16 @@ impl PvcRetentionReconciler {
         self.act(&judged, judged.rescues()).await
     }
 
-    async fn follow_policy(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn follow_policy(&self, name: &ObjectName) -> Reconciled {
         if self.caches.sets.read().get(name).is_none() {
             self.events.forget(name);
         }
         let Some(mut judged) = self.look(name) else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         if judged.others().next().is_some() {
             let Some(confirmed) = self.confirm(name, &judged).await? else {
-                return Ok(());
+                return Ok(Requeue::OnEvent);
             };
             judged = confirmed;
         }
@@ -214,7 +224,7 @@ impl Reconcile for PvcRetentionReconciler {
         sets.iter().flat_map(Subject::both).collect()
     }
 
-    async fn reconcile(&self, subject: &Subject) -> Result<(), Retry> {
+    async fn reconcile(&self, subject: &Subject) -> Reconciled {
         match subject {
             Subject::Rescue(set) => self.rescue(set).await,
             Subject::Policy(set) => self.follow_policy(set).await,

@@ -7,7 +7,7 @@ use super::{
     resolve_set::{READINGS, is_ambiguous},
 };
 use crate::{
-    cluster::{LiveGet, Retry, Store},
+    cluster::{LiveGet, ReconcileError, Store},
     objects::{ObjectName, Pod, StatefulSet, stateful_set::readings},
 };
 use futures::future::try_join_all;
@@ -30,11 +30,11 @@ impl Rivals {
         live: &LiveGet<StatefulSet>,
         set: &ObjectName,
         members: &[Member],
-    ) -> Result<Self, Retry> {
+    ) -> Result<Self, ReconcileError> {
         let reads = possible(set, members).into_iter().map(async |name| {
             match live.get(&name, READ_LIMIT).await {
                 Ok(found) => Ok(found.map(|found| (name, Arc::new(found)))),
-                Err(error) => Err(Retry::new(format!(
+                Err(error) => Err(ReconcileError::new(format!(
                     "statefulset {name}, which may have the same claims, could not be read: {error}"
                 ))),
             }

@@ -5,7 +5,8 @@ use prometheus_client::metrics::counter::Counter;
 use std::sync::Arc;
 use volume_warden::{
     cluster::{
-        Action, Apply, Basis, Feed, Lane, Mutation, OnRefusal, Reconcile, Retry, Target, WorkQueue,
+        Action, Apply, Basis, Feed, Lane, Mutation, OnRefusal, Reconcile, Reconciled, Requeue,
+        Target, WorkQueue,
     },
     objects::{
         Claim, Kind, ObjectName,
@@ -42,10 +43,10 @@ impl Reconcile for GreeterReconciler {
             .names_where(|claim| self.lacks_greeting(claim))
     }
 
-    async fn reconcile(&self, name: &ObjectName) -> Result<(), Retry> {
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let claim = self.claims.read().get_fresh(name);
         let Some(claim) = claim.filter(|claim| self.lacks_greeting(claim)) else {
-            return Ok(());
+            return Ok(Requeue::OnEvent);
         };
         let target = Target {
             kind: Kind::PersistentVolumeClaim,
