@@ -2,7 +2,7 @@
 
 use super::{
     Options,
-    rule::{Attachment, Decision, Left, View, decide},
+    rule::{Attachment, Decision, Left, Unconfirmed, View, decide},
 };
 use crate::{
     cluster::{Change, Feed, Feeds, RecentlyDeleted},
@@ -66,17 +66,17 @@ impl Caches {
     }
 
     /// Decides what to do with the volume by the watches.
-    pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision {
+    pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision<Unconfirmed> {
         let attached = !self.attachments.read().names_referring_to(name).is_empty();
         let attachment = match attached {
-            true => Attachment::Caches,
-            false => Attachment::NotKnown,
+            true => Attachment::Attached,
+            false => Attachment::Detached(Unconfirmed),
         };
         self.judge_with(volume, attachment)
     }
 
     /// Decides what to do with the volume, given what is known of its attachments.
-    pub fn judge_with(&self, volume: &Volume, attachment: Attachment) -> Decision {
+    pub fn judge_with<D: Copy>(&self, volume: &Volume, attachment: Attachment<D>) -> Decision<D> {
         let claim_ref = volume.claimed_by();
         let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
         let recently_deleted = claim_ref.and_then(|claim| self.recently_deleted.get(&claim.uid));

@@ -2,7 +2,7 @@
 
 use super::{
     caches::Caches,
-    rule::{Decision, Left},
+    rule::{Decision, Left, Unconfirmed},
 };
 use crate::{
     objects::volume::Phase,
@@ -68,7 +68,7 @@ fn count(caches: &Caches, metrics: &ReleaseMetrics) {
     for (name, volume) in &released {
         let fate = match caches.judge(name, volume) {
             Decision::Leave(left) => left.name(),
-            Decision::Associate | Decision::Confirm | Decision::Release => DUE,
+            Decision::Associate | Decision::Release(Unconfirmed) => DUE,
         };
         *fates.entry(fate).or_default() += 1;
     }

@@ -43,7 +43,7 @@ pub use caches::Caches;
 pub use metrics::register as register_metrics;
 pub use options::{Mode, Options};
 pub use reconcile::PvReleaserReconciler;
-pub use rule::{Attachment, Decision, Left, View, decide};
+pub use rule::{Attachment, Decision, Left, Unconfirmed, View, decide};
 pub use webhooks::hook;
 
 /// Name of the component in flags, logs and metrics.

@@ -6,7 +6,7 @@ use super::{
     metrics, notices,
     patch::{association, release},
     reasons::{ASSOCIATED, RELEASED},
-    rule::{Attachment, Decision, Left},
+    rule::{Attachment, Decision, Left, Unconfirmed},
     triggers,
 };
 use crate::{
@@ -61,7 +61,7 @@ impl PvReleaserReconciler {
         &self,
         name: &ObjectName,
         volume: &Volume,
-    ) -> Result<(Decision, Proof), ReconcileError> {
+    ) -> Result<Decision<Proof>, ReconcileError> {
         let live = self.live_attachments.list(&name.namespace).await;
         let live = live.map_err(|error| {
             ReconcileError::new(format!("attachments could not be listed: {error}"))
@@ -72,8 +72,8 @@ impl PvReleaserReconciler {
                 "the volume is attached, which the watch has not shown yet",
             ));
         }
-        let decision = self.caches.judge_with(volume, Attachment::Absent);
-        Ok((decision, live.proof(MAX_AGE)))
+        let detached = Attachment::Detached(live.proof(MAX_AGE));
+        Ok(self.caches.judge_with(volume, detached))
     }
 
     async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
@@ -155,38 +155,35 @@ impl Reconcile for PvReleaserReconciler {
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
-        let (get, current) = {
+        let (known, current) = {
             let volumes = self.caches.volumes.read();
             (volumes.get(name), volumes.get_fresh(name))
         };
-        if get.is_none() {
+        if known.is_none() {
             self.events.forget(name);
         }
         let Some(volume) = current else {
             return Ok(Requeue::OnEvent);
         };
-        let (decision, detached) = match self.caches.judge(name, &volume) {
+        let decision = match self.caches.judge(name, &volume) {
             // The volume has been seen, so a LIST that begins now is newer.
-            Decision::Confirm => {
-                let (decision, proof) = self.confirm(name, &volume).await?;
-                (decision, Some(proof))
-            }
-            decision => (decision, None),
+            Decision::Release(Unconfirmed) => self.confirm(name, &volume).await?,
+            Decision::Associate => Decision::Associate,
+            Decision::Leave(left) => Decision::Leave(left),
         };
         if !decision.is_in_time(volume.phase) {
             tracing::debug!(component = NAME, object = %name, "not bound yet");
             return Ok(Requeue::OnEvent);
         }
-        match (decision, detached) {
-            (Decision::Associate, _) => self.associate(name, &volume).await,
-            (Decision::Release, Some(detached)) => self.release(name, &volume, detached).await,
-            (Decision::Leave(left), _) => {
+        match decision {
+            Decision::Associate => self.associate(name, &volume).await,
+            Decision::Release(detached) => self.release(name, &volume, detached).await,
+            Decision::Leave(left) => {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.publish(name, &volume, left);
                 Ok(Requeue::OnEvent)
             }
-            (Decision::Confirm | Decision::Release, _) => Ok(Requeue::OnEvent),
         }
     }
 }

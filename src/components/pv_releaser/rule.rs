@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 
 /// Input of the rule.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct View<'a, D> {
     /// The volume.
     pub volume: &'a Volume,
     /// Whether the namespace of its claim is watched. If not, the claim is unknown.
@@ -22,43 +22,44 @@ pub struct View<'a> {
     /// The installation that the StorageClass of the volume names, where classes count.
     pub class: Option<&'a str>,
     /// Whether the volume is attached to a node.
-    pub attachment: Attachment,
+    pub attachment: Attachment<D>,
 }
 
 /// What is known of VolumeAttachments that name the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attachment {
+pub enum Attachment<D> {
     /// The watch knows one.
-    Caches,
-    /// The watch knows none, which does not prove that there is none.
-    NotKnown,
-    /// A LIST that began after the volume was seen had none.
-    Absent,
+    Attached,
+    /// None is known: [`Unconfirmed`] by the watch, or with the proof of a LIST that began after
+    /// the volume was seen.
+    Detached(D),
 }
+
+/// The watch knows no attachment, which does not prove that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unconfirmed;
 
 /// Decision of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum Decision<D> {
     /// No action.
     Leave(Left),
     /// Label the volume as managed. A stored volume is labelled only when
     /// [`Decision::is_in_time`].
     Associate,
-    /// Release it if a LIST shows no attachment.
-    Confirm,
-    /// Release the volume from its claim.
-    Release,
+    /// Release the volume from its claim, by this evidence that it is detached.
+    Release(D),
 }
 
-impl Decision {
+impl<D> Decision<D> {
     /// Returns whether a stored volume in this phase may be written now.
     ///
     /// Bound is the last write of kube-controller-manager's binder to a volume, after the
     /// claimRef. A write of another client in between makes the binder's fail with a conflict, and
     /// the binding waits for its next resync, up to 15 s later. The change of the phase asks
     /// again.
-    pub fn is_in_time(self, phase: Phase) -> bool {
-        self != Self::Associate || phase != Phase::Other
+    pub fn is_in_time(&self, phase: Phase) -> bool {
+        !matches!(self, Self::Associate) || phase != Phase::Other
     }
 }
 
@@ -92,7 +93,7 @@ impl Left {
 }
 
 /// Decides what to do with the volume.
-pub fn decide(view: &View<'_>, options: &Options) -> Decision {
+pub fn decide<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
     match options.whose(view.volume) {
         Ownership::Foreign => Decision::Leave(Left::OtherInstallation),
         Ownership::Own => view.release(),
@@ -103,17 +104,16 @@ pub fn decide(view: &View<'_>, options: &Options) -> Decision {
     }
 }
 
-impl View<'_> {
-    fn release(&self) -> Decision {
+impl<D: Copy> View<'_, D> {
+    fn release(&self) -> Decision<D> {
         let volume = self.volume;
         let left = match self.attachment {
             _ if volume.phase != Phase::Released => Left::InUse,
             _ if volume.claimed_by().is_none() => Left::Freed,
             _ if volume.deleting => Left::Deleting,
             _ if !volume.retain => Left::NotRetained,
-            Attachment::Caches => Left::Attached,
-            Attachment::NotKnown => return Decision::Confirm,
-            Attachment::Absent => return Decision::Release,
+            Attachment::Attached => Left::Attached,
+            Attachment::Detached(evidence) => return Decision::Release(evidence),
         };
         Decision::Leave(left)
     }

@@ -4,7 +4,7 @@
 use super::{
     caches::Caches,
     patch::association,
-    rule::{Attachment, Decision},
+    rule::{Attachment, Decision, Unconfirmed},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -30,11 +30,13 @@ pub fn hook(caches: &Caches) -> Hook {
 /// Refuses nothing and waits for no watch: the reconciler labels the volumes missed here.
 fn review(caches: &Caches, request: &Request) -> Reviewed {
     let volume = Volume::from(request.object::<VolumeWire>()?);
-    Ok(match caches.judge_with(&volume, Attachment::NotKnown) {
-        Decision::Associate => Answer::Patch {
-            operations: association(&volume, &caches.options.id),
-            what: format!("add the label {RELEASER_LABEL}={}", caches.options.id),
+    Ok(
+        match caches.judge_with(&volume, Attachment::Detached(Unconfirmed)) {
+            Decision::Associate => Answer::Patch {
+                operations: association(&volume, &caches.options.id),
+                what: format!("add the label {RELEASER_LABEL}={}", caches.options.id),
+            },
+            Decision::Leave(_) | Decision::Release(Unconfirmed) => Answer::Allow,
         },
-        Decision::Leave(_) | Decision::Confirm | Decision::Release => Answer::Allow,
-    })
+    )
 }

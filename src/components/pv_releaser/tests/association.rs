@@ -99,7 +99,7 @@ fn without_automatic_association_no_volume_is_labelled() {
     table! { by_hand;
         "PR-08 Bound": unlabelled(phase("Bound")), known("1", own_labels()) => Leave(Unlabeled);
         "PR-08 Released": unlabelled(json!({})), gone(own_labels()) => Leave(Orphaned);
-        "PR-10": volume(json!({})), NOTHING => Release;
+        "PR-10": volume(json!({})), NOTHING => Release(());
     }
 }
 
@@ -114,14 +114,14 @@ fn the_legacy_label_counts_where_it_is_to() {
     let own = || unlabelled(label(LEGACY_LABEL, &US));
     let foreign = || volume(label(LEGACY_LABEL, "you"));
     table! { Options::default();
-        "on a volume": own(), NOTHING => Release;
+        "on a volume": own(), NOTHING => Release(());
         "on a claim": unlabelled(phase("Bound")), claimed() => Associate;
         "label of another installation": foreign(), NOTHING => Leave(OtherInstallation);
     }
     table! { ignoring;
         "on a volume": own(), NOTHING => Leave(Orphaned);
         "on a claim": unlabelled(phase("Bound")), claimed() => Leave(Unlabeled);
-        "label of another installation": foreign(), NOTHING => Release;
+        "label of another installation": foreign(), NOTHING => Release(());
     }
 }
 
@@ -137,13 +137,13 @@ fn each_installation_serves_its_own() {
         json!({PROVISIONER_LABEL: "other"}),
     );
     table! { Options::default();
-        "own volume": volume(json!({})), NOTHING => Release;
+        "own volume": volume(json!({})), NOTHING => Release(());
         "claim of the other installation": bound, known("1", foreign.clone()) => Leave(Unlabeled);
         "volume of the other installation": volume(label(RELEASER_LABEL, "other")), NOTHING => Leave(OtherInstallation);
     }
     table! { other;
         "own volume": volume(json!({})), NOTHING => Leave(OtherInstallation);
         "claim of the other installation": bound, known("1", foreign.clone()) => Associate;
-        "volume of the other installation": volume(label(RELEASER_LABEL, "other")), NOTHING => Release;
+        "volume of the other installation": volume(label(RELEASER_LABEL, "other")), NOTHING => Release(());
     }
 }

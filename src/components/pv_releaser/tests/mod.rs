@@ -79,7 +79,7 @@ struct Else {
     recently_deleted: Option<ManagedBy>,
     class: Option<String>,
     watched: bool,
-    attachment: Attachment,
+    attachment: Attachment<()>,
 }
 
 /// No other object is known, and no attachment exists.
@@ -88,7 +88,7 @@ const NOTHING: Else = Else {
     recently_deleted: None,
     class: None,
     watched: true,
-    attachment: Attachment::Absent,
+    attachment: Attachment::Detached(()),
 };
 
 /// A claim with the name in `claimRef`.
@@ -116,9 +116,9 @@ fn class(id: &str) -> Else {
     }
 }
 
-fn attached(attachment: Attachment) -> Else {
+fn attached() -> Else {
     Else {
-        attachment,
+        attachment: Attachment::Attached,
         ..NOTHING
     }
 }
@@ -131,7 +131,7 @@ fn unwatched() -> Else {
     }
 }
 
-fn decided(volume: &Volume, other: &Else, options: &Options) -> Decision {
+fn decided(volume: &Volume, other: &Else, options: &Options) -> Decision<()> {
     let view = View {
         volume,
         watched: other.watched,

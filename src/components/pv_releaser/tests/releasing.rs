@@ -1,8 +1,7 @@
 //! Which volumes are released, and which are orphans.
 
 use super::{
-    Attachment::{Caches, NotKnown},
-    Decision::{Associate, Confirm, Leave, Release},
+    Decision::{Associate, Leave, Release},
     Left::{Attached, Deleting, Freed, InUse, NotRetained, Orphaned, OtherInstallation, Unlabeled},
     *,
 };
@@ -18,16 +17,15 @@ fn managed_volumes_are_released_once_they_are_free() {
     let no_uid = || claim_ref(json!({"uid": null}));
     let no_policy = json!({"spec": {"persistentVolumeReclaimPolicy": null}});
     table! { Options::default();
-        "PR-09, PR-17": volume(json!({})), NOTHING => Release;
+        "PR-09, PR-17": volume(json!({})), NOTHING => Release(());
         "PR-11 freed already": volume(claim_ref(json!(null))), NOTHING => Leave(Freed);
         "PR-13 policy Delete": volume(policy("Delete")), NOTHING => Leave(NotRetained);
         "PR-13 no policy": volume(no_policy), NOTHING => Leave(NotRetained);
         "PR-13 being deleted": volume(deleted()), NOTHING => Leave(Deleting);
-        "PR-16 whatever a later claim of that name says": volume(json!({})), known("2", json!(null)) => Release;
-        "PR-27 whatever is not known of its claim": volume(json!({})), unwatched() => Release;
+        "PR-16 whatever a later claim of that name says": volume(json!({})), known("2", json!(null)) => Release(());
+        "PR-27 whatever is not known of its claim": volume(json!({})), unwatched() => Release(());
         "PR-30 freed softly": volume(no_uid()), NOTHING => Leave(Freed);
-        "attached": volume(json!({})), attached(Caches) => Leave(Attached);
-        "not attached, by the watch": volume(json!({})), attached(NotKnown) => Confirm;
+        "attached": volume(json!({})), attached() => Leave(Attached);
     }
 }
 
@@ -67,15 +65,15 @@ fn a_class_assigns_its_volumes_where_enabled() {
         ..known("1", json!({PROVISIONER_LABEL: *US}))
     };
     let attached = Else {
-        attachment: Caches,
+        attachment: Attachment::Attached,
         ..class(&US)
     };
     table! { may;
-        "own class": unlabelled(json!({})), class(&US) => Release;
+        "own class": unlabelled(json!({})), class(&US) => Release(());
         "another installation's": unlabelled(json!({})), class("you") => Leave(Unlabeled);
         "no class with an id": unlabelled(json!({})), NOTHING => Leave(Orphaned);
         "labelled for another installation": volume(label(RELEASER_LABEL, "you")), class(&US) => Leave(OtherInstallation);
-        "labelled for us, and another's by class": volume(json!({})), class("you") => Release;
+        "labelled for us, and another's by class": volume(json!({})), class("you") => Release(());
         "Bound": unlabelled(phase("Bound")), class(&US) => Leave(InUse);
         "policy Delete, as of most classes": unlabelled(policy("Delete")), class(&US) => Leave(Unlabeled);
         "its claim gets it labelled": unlabelled(phase("Bound")), claimed => Associate;
