@@ -32,7 +32,7 @@ pub struct Answer {
 pub enum Conclusion {
     /// The chain says why the object is in its state.
     Explained,
-    /// A rule concluded that the object is as it should be. A chain then only informs.
+    /// A rule concluded that the object is healthy. A chain then only informs.
     Healthy {
         /// Because of this, a clause: `its volume disk is Bound`.
         reason: String,

@@ -16,7 +16,7 @@ pub enum Explanation {
 }
 
 impl Explanation {
-    /// Whether somebody who has heard the one need not hear the other.
+    /// Whether the two explanations say the same, so that the second need not be printed.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Explained(one), Self::Explained(other)) => {

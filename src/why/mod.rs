@@ -8,9 +8,9 @@
 //!
 //! **Rule.** An explanation is a pure function of what was read. It asks the [`World`] for what it needs; what was not read yet is
 //! wished for, read, and the function runs again, until it wishes for nothing more. So only what matters is read, mostly three to five
-//! calls. What could not be read is said, and nothing is concluded from it.
+//! calls. What could not be read is reported, and nothing is concluded from it.
 //!
-//! **What it never does.** It writes nothing. It never tells anybody to take a finalizer off by hand while its owner may be alive.
+//! **What it never does.** It writes nothing. It never suggests removing a finalizer by hand while its owner may run.
 
 mod answer;
 mod ask;

@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-/// One answer takes no more calls. What is wished for beyond them stays unread, and that is told.
+/// One answer takes no more calls. Requests beyond them stay unread, which is reported.
 const MOST_CALLS: usize = 6;
 
 /// A kind that can be asked for.
@@ -61,7 +61,7 @@ pub struct Selection<'a> {
 
 /// What was read so far, and what is wished for.
 pub struct World {
-    /// All ages are told from here.
+    /// All ages are relative to this time.
     pub now: Timestamp,
     client: Client,
     read: BTreeMap<Question, Reading>,
@@ -128,7 +128,10 @@ impl World {
     pub fn unread(&self) -> Vec<String> {
         let failed = self.read.iter().filter_map(|(question, reading)| {
             let error = reading.as_ref().err()?;
-            Some(format!("{} could not be read: {error}", question.told()))
+            Some(format!(
+                "{} could not be read: {error}",
+                question.description()
+            ))
         });
         failed.collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -183,7 +186,7 @@ impl Question {
         }
     }
 
-    fn told(&self) -> String {
+    fn description(&self) -> String {
         let Self {
             plural,
             namespace,
@@ -215,7 +218,7 @@ fn fetch_one<K: Readable>(client: Client, question: Question) -> BoxFuture<'stat
             Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
                 Ok(None)
             }
-            Err(error) => Err(told(&error)),
+            Err(error) => Err(error_message(&error)),
         }
     })
 }
@@ -228,13 +231,13 @@ fn fetch_all<K: Readable>(client: Client, question: Question) -> BoxFuture<'stat
         let request = question.request::<K>().list(&only);
         let request = request.map_err(|error| error.to_string())?;
         let listed = within(UNHURRIED, client.request::<ObjectList<K>>(request)).await;
-        let listed = listed.map_err(|error| told(&error))?;
+        let listed = listed.map_err(|error| error_message(&error))?;
         Ok(Some(Arc::new(listed.items) as Object))
     })
 }
 
 /// In the API server's own words.
-fn told(error: &kube::Error) -> String {
+fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),

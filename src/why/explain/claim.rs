@@ -140,7 +140,7 @@ fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<C
         }
         Misfit::Former(uid) => {
             let sentence = format!(
-                "The volume {volume} was an earlier claim's of this name (uid {uid}), and a volume is never given to a namesake by itself."
+                "The volume {volume} belonged to an earlier claim of this name (uid {uid}). Kubernetes never binds it to a new claim of the same name."
             );
             let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
             let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);

@@ -41,7 +41,7 @@ impl Classes<'_> {
         );
         Some(Cause::new(Code::TwoDefaultClasses, sentence, evidence).run(
             format!("kubectl annotate storageclass {class} {}=false --overwrite", DEFAULT[0]),
-            format!("if {other} is to be the default; claims that have a class already keep it, and have to be made anew"),
+            format!("if {other} is to be the default; claims that have a class keep it and must be recreated"),
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! What others told about an object.
+//! Events about an object.
 
 use crate::why::{Object, Selection, World};
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
@@ -35,7 +35,7 @@ pub(super) fn latest_of(
     Some(of_reason.max_by_key(|event| last(event)).cloned())
 }
 
-/// Since when it is told.
+/// When the Event was first observed.
 pub(super) fn since(event: &Event) -> Option<Timestamp> {
     let first = event.first_timestamp.as_ref().map(|time| time.0);
     first.or(event.event_time.as_ref().map(|time| time.0))

@@ -16,7 +16,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
     match world.get::<Node>("", name) {
         Look::Absent => {
             let sentence = format!(
-                "The node {name} of the pod does not exist any more. Kubernetes deletes the pods of such nodes by itself, some minutes later."
+                "The node {name} of the pod does not exist. Kubernetes deletes the pods of such nodes some minutes later."
             );
             let evidence = Evidence::new(of_pod(pod).to_string(), "spec.nodeName");
             let cause = Cause::new(Code::NodeLost, sentence, evidence);
@@ -30,9 +30,9 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let since = ready.last_transition_time.as_ref().map(|time| time.0);
             let reason = ready.reason.as_deref().unwrap_or("no reason is given");
             let wanted = if has_finished(pod) {
-                "nobody there lets go of the pod, which has finished"
+                "no kubelet releases the pod, which has finished"
             } else {
-                "nobody says whether the pod still runs, and the claim is kept for it"
+                "it is unknown whether the pod still runs, and the claim is kept for it"
             };
             let sentence =
                 format!("The node {name} of the pod does not answer ({reason}), so {wanted}.");

@@ -63,7 +63,7 @@ fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
     }
 }
 
-/// By its condition, and by what is said of each of its containers.
+/// By its condition, and by the status of each of its containers.
 fn is_ready(pod: &Pod) -> bool {
     let status = pod.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();

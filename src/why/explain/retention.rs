@@ -73,7 +73,7 @@ pub(super) fn dead_owner(
     let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
     let cause = Cause::new(Code::DeadOwner, sentence, evidence);
     if claim.metadata.deletion_timestamp.is_some() {
-        return Some(cause.wait("a deletion is never taken back"));
+        return Some(cause.wait("a deletion cannot be undone"));
     }
     // From the last on, so that the places stay those that were read.
     let places = owners.iter().enumerate().rev();
@@ -170,7 +170,7 @@ fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) ->
     let lease = wardens::at_work(world, &PvcRetention)?;
     let sentence = format!(
         "kube-controller-manager has written the claim's owner references, and Volume Warden's pvc-retention is at work too (Lease {}/{}): both \
-         look after the claims of StatefulSets.",
+         manage the claims of StatefulSets.",
         lease.namespace().unwrap_or_default(),
         lease.name_any()
     );

@@ -54,7 +54,7 @@ fn deleted(volume: &PersistentVolume) -> Option<First> {
     Some(First {
         why: "The volume is being deleted, so nothing may be bound to it.".to_owned(),
         command: format!("volume-warden why {}", object(volume).arguments()),
-        purpose: "to see what holds it; a deletion is never taken back",
+        purpose: "to see what holds it; a deletion cannot be undone",
     })
 }
 
@@ -101,7 +101,7 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
             )))
         }
         "Failed" => Some(doubtful(
-            "It has Failed: somebody has tried to delete what is on it.".to_owned(),
+            "It has Failed: a provisioner tried to delete its data.".to_owned(),
         )),
         _ => Some(First {
             why: "kube-controller-manager has not released it yet.".to_owned(),
@@ -111,7 +111,7 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
     }
 }
 
-/// When somebody wrote the policy, if the volume was Released before.
+/// When the policy was written, if the volume was Released before.
 fn policy_changed_after_release(volume: &PersistentVolume) -> Option<Timestamp> {
     let path = ["f:spec", "f:persistentVolumeReclaimPolicy"];
     let written = writers::writer(&volume.metadata, &path)?.time.as_ref()?.0;

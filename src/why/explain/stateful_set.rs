@@ -63,7 +63,7 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// By the first pod that is not as it should be.
+    /// By the first unhealthy pod.
     fn answer(&self) -> Answer {
         let wanted = self.kept.replicas;
         let mut ordinals = self.kept.start..self.kept.start.saturating_add(wanted);

@@ -44,7 +44,7 @@ pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     std::iter::once(used).chain(stuck).collect()
 }
 
-/// A pod that somebody would make again is not worth deleting. What has finished is not made again by that, except with its job.
+/// Deleting a pod that its owner recreates is of no use. A finished pod is not recreated, except with its job.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let mut owners = pod.owner_references().iter();
     let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
@@ -65,7 +65,7 @@ fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
             used.run(
                 format!("kubectl scale {kind} {name} -n {namespace} --replicas=0"),
                 format!(
-                    "once neither what the {kind} runs nor what is on the claim is needed any more: it would make the pod again if only that was \
+                    "once neither what the {kind} runs nor the data of the claim is needed: it would make the pod again if only that was \
                      deleted, and without pods the claim goes, with its storage if the volume's policy is Delete"
                 ),
             )
@@ -76,12 +76,12 @@ fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
 
 fn of_a_job(used: Cause, job: &str, namespace: &str) -> Cause {
     let when = if used.code == Code::FinishedPod {
-        "once nobody wants to read the logs of its pods"
+        "once the logs of its pods are not needed"
     } else {
         "once its work has ended, or is not needed any more"
     };
     let purpose = format!(
-        "{when}, nor what is on the claim: that goes with its pods, and its storage with it if the volume's policy is Delete"
+        "{when}, nor the data of the claim: the claim is deleted after its pods, and its storage with it if the volume's policy is Delete"
     );
     used.run(format!("kubectl delete job {job} -n {namespace}"), purpose)
 }

@@ -1,4 +1,4 @@
-//! Whether somebody is at work who looks after the object: Volume Warden, or Kubernetes' own controllers.
+//! Whether a controller manages the object: Volume Warden, or Kubernetes' built-in controllers.
 
 use crate::{
     component::{ComponentRef, PART_OF, is_led_by},
@@ -11,12 +11,12 @@ use kube::ResourceExt;
 
 /// Younger deletions are simply under way.
 const SOON: i64 = 5;
-/// Somebody who is at work has mostly done it before.
+/// A running controller is mostly done before this.
 const LATE: i64 = 60;
-/// The clock here may be ahead of that of whoever renews a Lease.
+/// The clock here may be ahead of that of the holder of a Lease.
 const CLOCKS: i64 = 15;
 
-/// That nothing but the protection holds an object that was deleted then, and why that is not taken off.
+/// Only the protection finalizer holds an object that was deleted then, and why it is not removed.
 pub(super) fn causes(
     world: &World,
     waiting: Cause,
@@ -33,7 +33,7 @@ pub(super) fn causes(
 
 /// Who should have taken the protection off; nothing where that is not late, or is not known.
 fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> {
-    let leases = ours(world, component)?;
+    let leases = own_leases(world, component)?;
     match leases.iter().find(|lease| is_held(lease, world.now)) {
         Some(_) if age < LATE => None,
         Some(lease) => Some(late(lease, component, age)),
@@ -53,7 +53,7 @@ fn late(lease: &Lease, component: ComponentRef, age: i64) -> Cause {
         .as_ref()
         .and_then(|spec| spec.holder_identity.as_deref());
     let sentence = format!(
-        "Volume Warden's {component} takes the protection off and is at work ({}), but has not done so for {age} seconds.",
+        "Volume Warden's {component} removes the protection finalizer and is at work ({}), but has not done so for {age} seconds.",
         holder.unwrap_or_default()
     );
     let evidence = Evidence::new(object.to_string(), "spec.holderIdentity");
@@ -68,12 +68,12 @@ fn silent(lease: &Lease, component: ComponentRef) -> Cause {
     let namespace = lease.namespace().unwrap_or_default();
     let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
     let sentence = format!(
-        "Volume Warden's {component} takes the protection off, and nobody has held its Lease since: it is not running."
+        "Volume Warden's {component} removes the protection finalizer, and no replica has held its Lease since: it is not running."
     );
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(renewed(lease));
     Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
         pods_of_ours(&namespace),
-        "to see why it does not run; once it does, the object goes by itself",
+        "to see why it does not run; once it runs, the object is deleted",
     )
 }
 
@@ -84,7 +84,7 @@ fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let (sentence, since) = match found {
         Look::Found(lease) if is_held(&lease, world.now) => (
             format!(
-                "Volume Warden's {component} is not installed, and kube-controller-manager runs but does not take the protection off: its \
+                "Volume Warden's {component} is not installed, and kube-controller-manager runs but does not remove the protection finalizer: its \
                  controller for that is switched off, or late."
             ),
             None,
@@ -106,7 +106,7 @@ fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(since);
     Some(Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
         object.describe(),
-        "to see who looks after this cluster's volumes, and to have it run",
+        "to see which controller manages this cluster's volumes, and to start it",
     ))
 }
 
@@ -116,7 +116,7 @@ pub(super) fn in_tree_lease() -> Object {
 }
 
 /// The Leases of Volume Warden for that component; nothing where they are not known.
-fn ours(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
+fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
     let (label, value) = PART_OF;
     let labels = format!("{label}={value}");
     let selection = Selection {
@@ -132,7 +132,7 @@ fn ours(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
 
 /// Whether Volume Warden does the work of that component now.
 pub(super) fn at_work(world: &World, component: ComponentRef) -> Option<Lease> {
-    let leases = ours(world, component)?;
+    let leases = own_leases(world, component)?;
     leases.into_iter().find(|lease| is_held(lease, world.now))
 }
 

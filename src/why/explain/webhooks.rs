@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 use x509_parser::pem::Pem;
 
-/// Why nobody wrote on a living object what the webhook of that configuration writes; nothing where that is not installed, or well.
+/// Why an object lacks what the webhook of that configuration writes; none if the configuration is not installed, or works.
 pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
     let Look::Found(found) = world.get::<MutatingWebhookConfiguration>("", configuration) else {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
     down(world, called).or_else(|| mistrusted(world, &found.name_any(), called))
 }
 
-/// The Service has nobody behind it.
+/// The Service has no endpoints.
 fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
     let service = called.service.as_ref()?;
     let labels = format!("kubernetes.io/service-name={}", service.name);
@@ -36,7 +36,7 @@ fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
         return None;
     }
     let object = Object::new("Service", "service", &service.namespace, &service.name);
-    let sentence = "It was made while nobody answered Volume Warden's webhooks: no replica is ready, so the API server goes on without them.";
+    let sentence = "It was created while no replica answered Volume Warden's webhooks: none is ready, so the API server continues without them.";
     let evidence = Evidence::new(object.to_string(), "endpoints");
     Some(Cause::new(Code::WebhookDown, sentence, evidence).run(
         pods_of_ours(&service.namespace),
@@ -79,6 +79,6 @@ fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) 
         .map_or("volume-warden", |service| &service.namespace);
     Some(Cause::new(Code::CertificateWrong, sentence, evidence).run(
         format!("kubectl get events -n {namespace} --field-selector reason=CertificateNotRenewed"),
-        "to see which certificate was not renewed; Volume Warden publishes its CA again by itself once it runs, cert-manager's is renewed by cert-manager",
+        "to see which certificate was not renewed; Volume Warden publishes its CA again once it runs, cert-manager's is renewed by cert-manager",
     ))
 }

@@ -20,9 +20,9 @@ fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause 
     let Some(writer) = writer(metadata, &["f:metadata", "f:finalizers", &item]) else {
         return cause;
     };
-    let manager = writer.manager.as_deref().unwrap_or("somebody unnamed");
+    let manager = writer.manager.as_deref().unwrap_or("an unnamed client");
     cause.sentence = format!(
-        "{} It was put there by {manager}; whether that still runs, nothing here can tell.",
+        "{} {manager} added it; whether that client still runs is not known.",
         cause.sentence
     );
     cause.evidence.since = writer.time.as_ref().map(|time| time.0);

@@ -33,7 +33,7 @@ impl Cluster {
         self
     }
 
-    /// Where nobody may read that resource.
+    /// Reads of that resource are forbidden.
     fn without(mut self, resource: &'static str) -> Self {
         self.forbidden.push(resource);
         self
@@ -56,14 +56,14 @@ impl Cluster {
     }
 
     /// In every state that asking takes.
-    async fn told(self, object: &Object) -> Explanation {
+    async fn explain(self, object: &Object) -> Explanation {
         let now: Timestamp = NOW.parse().expect("a time");
         ask(self.client(), object, now).await
     }
 
     /// With everything read.
     async fn explained(self, object: &Object) -> Answer {
-        match self.told(object).await {
+        match self.explain(object).await {
             Explanation::Explained(answer) => answer,
             other => panic!("{other:?}"),
         }

@@ -37,7 +37,7 @@ async fn a_user_whose_node_is_gone() {
 async fn a_user_that_is_being_deleted_on_a_lost_node() {
     let condition = json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"});
     let node = json!({"metadata": {"name": "node"}, "status": {"conditions": [condition]}});
-    let told = async |phase: &str| {
+    let sentence_in = async |phase: &str| {
         let deleting =
             json!({"deletionTimestamp": "2026-01-01T00:30:00Z", "deletionGracePeriodSeconds": 30});
         let cluster = used(deleting, phase).with("/api/v1/nodes", node.clone());
@@ -47,16 +47,16 @@ async fn a_user_that_is_being_deleted_on_a_lost_node() {
         root.sentence.clone()
     };
     assert_eq!(
-        told("Running").await,
-        "The node node of the pod does not answer (NodeStatusUnknown), so nobody says whether the pod still runs, and the claim is kept for it."
+        sentence_in("Running").await,
+        "The node node of the pod does not answer (NodeStatusUnknown), so it is unknown whether the pod still runs, and the claim is kept for it."
     );
     assert_eq!(
-        told("Succeeded").await,
-        "The node node of the pod does not answer (NodeStatusUnknown), so nobody there lets go of the pod, which has finished."
+        sentence_in("Succeeded").await,
+        "The node node of the pod does not answer (NodeStatusUnknown), so no kubelet releases the pod, which has finished."
     );
 }
 
-/// The same as is told of the pod itself.
+/// The same as of the pod itself.
 #[tokio::test]
 async fn a_user_that_is_being_deleted() {
     let deleted = |at: &str, finalizers: Value| {

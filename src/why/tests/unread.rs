@@ -1,7 +1,7 @@
 use super::*;
 use k8s_openapi::api::core::v1::Node;
 
-/// What is beyond is told of, and does not keep the rest from being read.
+/// What exceeds the limit is reported, and does not keep the rest from being read.
 #[tokio::test]
 async fn no_answer_takes_more_than_six_calls() {
     let now = NOW.parse().expect("a time");
@@ -24,7 +24,7 @@ async fn no_answer_takes_more_than_six_calls() {
     );
 }
 
-/// Nothing is concluded of what could not be read, and it is told.
+/// Nothing is concluded from what could not be read, which is reported.
 #[tokio::test]
 async fn what_may_not_be_read_is_told() {
     let claim = json!({"metadata": {
@@ -41,14 +41,14 @@ async fn what_may_not_be_read_is_told() {
     let answer = cluster().without("leases").explained(&data).await;
     assert_eq!(codes(&answer), [Code::NotInUse]);
     assert_eq!(answer.unread, ["leases could not be read: not for you"]);
-    let told = cluster()
+    let explanation = cluster()
         .without("persistentvolumeclaims")
-        .told(&data)
+        .explain(&data)
         .await;
     let sentence = "persistentvolumeclaims shop/data could not be read: not for you";
-    assert_eq!(told, Explanation::Unread(vec![sentence.to_owned()]));
+    assert_eq!(explanation, Explanation::Unread(vec![sentence.to_owned()]));
     let other = Object::claim("shop", "other");
-    assert_eq!(cluster().told(&other).await, Explanation::NotFound);
+    assert_eq!(cluster().explain(&other).await, Explanation::NotFound);
 }
 
 /// Every kind that can be asked about.
@@ -61,10 +61,13 @@ async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
         (Object::stateful_set("shop", "x"), "statefulsets"),
         (Object::namespace("x"), "namespaces"),
     ] {
-        let told = Cluster::default().told(&object).await;
-        assert_eq!(told, Explanation::NotFound, "{object}");
-        let told = Cluster::default().without(resource).told(&object).await;
-        assert!(matches!(told, Explanation::Unread(_)), "{object}: {told:?}");
+        let explanation = Cluster::default().explain(&object).await;
+        assert_eq!(explanation, Explanation::NotFound, "{object}");
+        let explanation = Cluster::default().without(resource).explain(&object).await;
+        assert!(
+            matches!(explanation, Explanation::Unread(_)),
+            "{object}: {explanation:?}"
+        );
         let world = World::new(Cluster::default().client(), NOW.parse().expect("a time"));
         assert!(matches!(explain(&world, &object), Look::Unread), "{object}");
     }

@@ -17,20 +17,20 @@ fn lease(renewed: &str) -> Value {
     })
 }
 
-/// Somebody who is at work is given a minute.
+/// A running controller has a minute.
 #[tokio::test]
 async fn a_volume_warden_that_holds_its_lease_and_is_late() {
     let data = Object::claim("shop", "data");
-    let told = async |at: &str, renewed: &str| {
+    let codes_at = async |at: &str, renewed: &str| {
         let cluster = deleted(at).lease(lease(renewed));
         cluster.explained(&data).await
     };
     let (now, long_ago) = ("2026-01-01T00:59:58.000000Z", "2026-01-01T00:50:00.000000Z");
-    let in_time = told("2026-01-01T00:59:50Z", now).await;
+    let in_time = codes_at("2026-01-01T00:59:50Z", now).await;
     assert_eq!(codes(&in_time), [Code::NotInUse]);
-    let late = told("2026-01-01T00:58:00Z", now).await;
+    let late = codes_at("2026-01-01T00:58:00Z", now).await;
     assert_eq!(codes(&late), [Code::NotInUse, Code::OwnerNotRunning]);
     assert!(command(&late).starts_with("kubectl logs -n volume-warden"));
-    let silent = told("2026-01-01T00:58:00Z", long_ago).await;
+    let silent = codes_at("2026-01-01T00:58:00Z", long_ago).await;
     assert!(command(&silent).starts_with("kubectl get pods -n volume-warden"));
 }

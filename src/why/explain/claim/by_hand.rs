@@ -11,7 +11,7 @@ use crate::why::{
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
 
-/// Of misfits, so many are told.
+/// Maximum number of misfits in a message.
 const NAMED: usize = 3;
 
 /// It names its volume.
@@ -29,8 +29,10 @@ pub(super) fn named(
             let sentence = format!(
                 "The claim names the volume {name}, which does not exist, and no other will do."
             );
-            return Some(Cause::new(Code::VolumeMissing, sentence, evidence)
-                .run("kubectl get pv", "to see which volumes there are; a claim that names another one has to be made anew"));
+            return Some(Cause::new(Code::VolumeMissing, sentence, evidence).run(
+                "kubectl get pv",
+                "to list the volumes; to name another one, recreate the claim",
+            ));
         }
     };
     if let Some(deleted) = &volume.metadata.deletion_timestamp {
@@ -51,11 +53,11 @@ pub(super) fn named(
     let show = Object::volume(name).describe();
     Some(
         Cause::new(Code::NoMatchingVolume, sentence, evidence)
-            .run(show, "to compare; what does not fit has to be made anew"),
+            .run(show, "to compare; recreate what does not fit"),
     )
 }
 
-/// All fits, so somebody is late.
+/// Everything fits, so the binder is late.
 fn binder(object: &Object, volume: &str) -> Option<Cause> {
     let sentence = format!("The volume {volume} fits; kube-controller-manager binds it.");
     let evidence = Evidence::new(object.to_string(), "status.phase");

@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-/// Of classes whose volumes somebody makes by hand.
+/// The provisioner name of classes whose volumes are created by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The scheduler has chosen a node, and the provisioner may begin.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -50,8 +50,7 @@ fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Op
             Cause::new(Code::NoClass, sentence, evidence).wait("it gets the class within seconds"),
         );
     }
-    let why =
-        "has no StorageClass, and the cluster has no default one, so nobody makes a volume for it";
+    let why = "has no StorageClass, and the cluster has no default one, so no provisioner creates a volume for it";
     match by_hand::any(world, object, claim, why)? {
         cause if cause.code == Code::NoMatchingVolume => {}
         other => return Some(other),
@@ -59,7 +58,7 @@ fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Op
     let sentence = format!("The claim {why}.");
     Some(Cause::new(Code::NoClass, sentence, evidence).run(
         "kubectl get storageclass",
-        "to choose one: make the claim anew with it, or make it the default by the annotation storageclass.kubernetes.io/is-default-class",
+        "to choose one: recreate the claim with it, or make it the default by the annotation storageclass.kubernetes.io/is-default-class",
     ))
 }
 
@@ -88,7 +87,7 @@ fn of_class(
         return consumer(world, object, name).into_iter().collect();
     }
     if class.provisioner == NO_PROVISIONER {
-        let why = format!("asks for the StorageClass {name}, which makes no volumes by itself");
+        let why = format!("asks for the StorageClass {name}, which has no provisioner");
         return by_hand::any(world, object, claim, &why)
             .into_iter()
             .collect();
@@ -107,7 +106,7 @@ fn missing_class(object: &Object, name: &str) -> Cause {
     let evidence = Evidence::new(object.to_string(), "spec.storageClassName");
     Cause::new(Code::ClassMissing, sentence, evidence).run(
         "kubectl get storageclass",
-        "to see which there are; the class has to be made, or the claim anew",
+        "to list the classes; create the class, or recreate the claim",
     )
 }
 
@@ -140,7 +139,7 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
     users::unscheduled(user).or_else(|| users::bypasses_the_scheduler(user))
 }
 
-/// Somebody is to make a volume.
+/// A provisioner is responsible for the volume.
 fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<Cause> {
     let (name, provisioner) = (class.name_any(), &class.provisioner);
     let failed = events::latest(world, object, "ProvisioningFailed")?;
@@ -154,7 +153,7 @@ fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<C
             .since(events::since(&failed));
         return Some(
             Cause::new(Code::ProvisionerFailed, sentence, evidence)
-                .run(describe, "to read on; it tries again by itself"),
+                .run(describe, "to read more; the provisioner retries"),
         );
     }
     let sentence = format!(
@@ -166,6 +165,6 @@ fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<C
     );
     Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
         object.describe(),
-        "to see what it was last told; then whether that provisioner is installed and runs",
+        "to see its latest Events; then check that the provisioner is installed and runs",
     ))
 }

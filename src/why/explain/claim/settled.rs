@@ -25,7 +25,7 @@ pub(super) fn explain(
         return answer.because(trouble);
     }
     let chain = retention::causes(world, object, claim);
-    // Both controllers at work is no harm, but not as it should be either.
+    // Both controllers run, which does no harm but is no healthy setup.
     if chain.iter().any(|cause| cause.code == Code::BothActive) {
         return answer.because(chain);
     }
@@ -68,7 +68,7 @@ fn volume_lost(
         .persistent_volume_reclaim_policy
         .as_deref();
     let sentence = format!(
-        "The claim's volume {name} is being deleted (policy {}), and a deletion is never taken back: the volume is kept only for as \
+        "The claim's volume {name} is being deleted (policy {}), and a deletion cannot be undone: the volume is kept only for as \
          long as the claim is bound to it.",
         policy.unwrap_or("unknown")
     );
@@ -85,7 +85,7 @@ fn volume_lost(
     )])
 }
 
-/// Health, where claim and volume agree and nothing else is said of the claim: no condition, no resize.
+/// Health, where claim and volume agree and the claim reports nothing else: no condition, no resize.
 fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
     let name = volume_name(claim);
     let Some(volume) = world.get::<PersistentVolume>("", name).found() else {
@@ -105,7 +105,7 @@ fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> 
     }
 }
 
-/// What is said of the claim that no rule explains.
+/// What the claim reports and no rule explains.
 fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
     let status = claim.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Namespaces that Kubernetes has no longer. Whether the storage backend still has them is told by the Events on our Lease.
+//! Namespaces that Kubernetes has no longer. The Events on Volume Warden's Lease say whether the storage backend still has them.
 
 use crate::{
     components::namespace_gc::reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
@@ -6,7 +6,7 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::Event;
 
-/// Still in the backend, if the last that was told of it is that.
+/// The namespace is still in the backend, if its latest Event says so.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let selection = Selection {
         labels: "",
@@ -28,15 +28,15 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     }
 }
 
-/// What was told last of the namespace.
+/// The latest Event about the namespace.
 fn latest<'a>(events: &'a [Event], namespace: &str) -> Option<&'a Event> {
     let about = format!("namespace {namespace} is not in Kubernetes");
-    let ours = events.iter().filter(|event| {
+    let about = events.iter().filter(|event| {
         let reason = event.reason.as_deref().unwrap_or_default();
         let note = event.message.as_deref().unwrap_or_default();
         [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason) && note.starts_with(&about)
     });
-    ours.max_by_key(|event| events::last(event))
+    about.max_by_key(|event| events::last(event))
 }
 
 fn cause(event: &Event) -> Cause {
@@ -48,9 +48,9 @@ fn cause(event: &Event) -> Cause {
         lease.name.as_deref().unwrap_or_default(),
     );
     let reason = event.reason.as_deref().unwrap_or_default();
-    let told = times(event);
+    let times = times(event);
     let sentence = format!("Volume Warden says: {}", events::sentence(event));
-    let evidence = Evidence::new(object.to_string(), format!("Event {reason}{told}"));
+    let evidence = Evidence::new(object.to_string(), format!("Event {reason}{times}"));
     let cause = Cause::new(
         Code::BackendNotEmpty,
         sentence,
@@ -59,19 +59,19 @@ fn cause(event: &Event) -> Cause {
     if reason == NOT_EMPTY {
         return cause.run(
             "kubectl get pv",
-            "to see which volumes of its claims were kept; what they stand for in the backend has to be deleted first, if nobody needs it",
+            "to see which volumes of its claims were kept; if their data is not needed, delete it in the backend first",
         );
     }
     cause.run(
         object.describe(),
-        "to see what was told since; then look after the storage backend, and the access that Volume Warden has to it",
+        "to see later Events; then check the storage backend, and the access that Volume Warden has to it",
     )
 }
 
 fn times(event: &Event) -> String {
     let series = event.series.as_ref().and_then(|series| series.count);
     match series.or(event.count) {
-        Some(count) if count > 1 => format!(", told {count} times"),
+        Some(count) if count > 1 => format!(", {count} times"),
         _ => String::new(),
     }
 }
@@ -99,9 +99,10 @@ mod tests {
             event(NOT_EMPTY, 4, "shop-2"),
             event("TooManyOrphans", 5, "shop"),
         ];
-        let told = |events: &[Event]| latest(events, "shop").and_then(|event| event.reason.clone());
-        assert_eq!(told(&events).as_deref(), Some(DELETED));
-        assert_eq!(told(&events[..1]).as_deref(), Some(NOT_EMPTY));
-        assert_eq!(told(&events[3..]), None);
+        let reason_of =
+            |events: &[Event]| latest(events, "shop").and_then(|event| event.reason.clone());
+        assert_eq!(reason_of(&events).as_deref(), Some(DELETED));
+        assert_eq!(reason_of(&events[..1]).as_deref(), Some(NOT_EMPTY));
+        assert_eq!(reason_of(&events[3..]), None);
     }
 }

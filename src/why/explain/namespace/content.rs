@@ -31,7 +31,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Whether objects of that resource may be in it: they are, or nothing was said yet.
+    /// Whether objects of that resource may be in it: there are some, or no condition reports it yet.
     pub(super) fn may_have(&self, resource: &str) -> bool {
         match self.condition(REMAINING) {
             Some(_) => self.remaining().contains(&resource),
@@ -43,12 +43,12 @@ impl<'a> Content<'a> {
     pub(super) fn causes(&self, object: &Object, explained: bool) -> Vec<Cause> {
         let failures = FAILURES.iter().filter_map(|type_| self.condition(type_));
         let mut causes: Vec<Cause> = failures.map(|each| failure(object, each)).collect();
-        let told =
+        let reported =
             |resource: &&str| explained && ["persistentvolumeclaims", "pods"].contains(resource);
         let others = self.remaining();
         let others: Vec<&str> = others
             .into_iter()
-            .filter(|resource| !told(resource))
+            .filter(|resource| !reported(resource))
             .collect();
         if let (Some(condition), Some(first)) = (self.condition(REMAINING), others.first()) {
             causes.push(self.others(object, condition, first));
@@ -62,7 +62,7 @@ impl<'a> Content<'a> {
         let sentence = format!("{}.{also}", message(condition));
         Cause::new(Code::NamespaceContent, sentence, seen(object, condition)).run(
             format!("kubectl get {first} -n {} -o yaml", object.name.name),
-            "to see what they wait for, and look after the controllers whose finalizers they have",
+            "to see what they wait for, and check the controllers whose finalizers they have",
         )
     }
 
@@ -96,12 +96,12 @@ fn failure(object: &Object, condition: &NamespaceCondition) -> Cause {
     if condition.type_ == FAILURES[0] {
         return cause.run(
             "kubectl get apiservices",
-            "to see which is not available; then look after the service that is behind it",
+            "to see which is not available; then check its service",
         );
     }
     cause.run(
         object.describe(),
-        "to see all conditions; it is tried again by itself",
+        "to see all conditions; Kubernetes retries",
     )
 }
 

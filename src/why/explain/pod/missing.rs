@@ -17,12 +17,12 @@ enum Maker {
     /// Our pvc-provisioner, for the pod's annotation.
     Annotation(Box<ClaimRequest>),
     /// The same, if it could.
-    Nobody(Notice),
+    Invalid(Notice),
     /// Kubernetes, for a volume that lives as long as the pod.
     Ephemeral,
     /// The controller of StatefulSets, for the set of that name.
     Set(String),
-    /// Whoever made the pod.
+    /// The client that created the pod.
     User,
 }
 
@@ -35,21 +35,21 @@ pub(super) fn causes(
 ) -> Vec<Cause> {
     let maker = maker(pod, mounted);
     let why = match &maker {
-        Maker::Nobody(notice) => Some(invalid(object, notice)),
-        // No quota is in the way of what nobody makes.
+        Maker::Invalid(notice) => Some(invalid(object, notice)),
+        // No quota matters for a claim that is not created.
         Maker::User => None,
         maker => quota::exhausted(world, object.namespace_name(), &want(maker, mounted)),
     };
-    let missing = told(object, mounted, &maker);
+    let missing = missing_claim(object, mounted, &maker);
     [Some(missing), why].into_iter().flatten().collect()
 }
 
 /// That it does not exist.
 pub(super) fn cause(object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause {
-    told(object, mounted, &maker(pod, mounted))
+    missing_claim(object, mounted, &maker(pod, mounted))
 }
 
-fn told(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
+fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
     let (claim, namespace) = (&mounted.claim, object.namespace_name());
     let pod = object.describe();
     let (who, command, purpose) = match maker {
@@ -58,7 +58,7 @@ fn told(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
             pod,
             "to see among its Events what came of it".to_owned(),
         ),
-        Maker::Nobody(_) => ("the pod's annotations ask for it".to_owned(), pod, String::new()),
+        Maker::Invalid(_) => ("the pod's annotations ask for it".to_owned(), pod, String::new()),
         Maker::Ephemeral => (
             "kube-controller-manager makes it for the pod, and has not done so yet".to_owned(),
             pod,
@@ -70,9 +70,9 @@ fn told(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
             "to see among its Events what came of it".to_owned(),
         ),
         Maker::User => (
-            "nobody makes it for the pod".to_owned(),
+            "no controller creates it for the pod".to_owned(),
             format!("kubectl get pvc -n {namespace}"),
-            format!("to see which claims there are; then create the claim {claim}, or make the pod anew with the name of another one"),
+            format!("to list the claims; then create the claim {claim}, or recreate the pod with the name of another one"),
         ),
     };
     let sentence = format!("The pod's claim {claim} does not exist; {who}.");
@@ -128,7 +128,7 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     let mut all = notices.iter();
     // An annotation for a volume that the pod does not have is probably a misspelt one for this.
     let notice = all.find(own).or_else(|| notices.iter().find(of_no_volume));
-    notice.cloned().map(Maker::Nobody)
+    notice.cloned().map(Maker::Invalid)
 }
 
 fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
@@ -159,7 +159,7 @@ fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
         Maker::Ephemeral => {
             ephemeral().map_or_else(Want::default, |template| Want::of(&template.spec))
         }
-        Maker::Nobody(_) | Maker::Set(_) | Maker::User => Want::default(),
+        Maker::Invalid(_) | Maker::Set(_) | Maker::User => Want::default(),
     }
 }
 

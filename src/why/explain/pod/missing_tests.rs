@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 const TEMPLATE: &str = "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 2Gi}}}}";
 
-/// A pod `web-0` with the volumes `data` and `other`, and the cause that is told of the first.
-fn told(metadata: &Value) -> String {
+/// A pod `web-0` with the volumes `data` and `other`, and the cause for the first.
+fn sentence_of(metadata: &Value) -> String {
     let mut pod = json!({
         "metadata": {"name": "web-0", "namespace": "shop"},
         "spec": {"containers": [], "volumes": [
@@ -33,7 +33,7 @@ fn who_would_make_the_claim_is_told() {
     ]});
     let invalid = ("data.pvc", "nonsense");
     for (metadata, who) in [
-        (json!({}), "nobody makes it"),
+        (json!({}), "no controller creates it"),
         (set, "the StatefulSet web makes it"),
         (
             annotated(&[("data.enabled", "true"), ("data.pvc", TEMPLATE)]),
@@ -41,7 +41,7 @@ fn who_would_make_the_claim_is_told() {
         ),
         (
             annotated(&[("data.enabled", "false"), ("data.pvc", TEMPLATE)]),
-            "nobody makes it",
+            "no controller creates it",
         ),
         (
             annotated(&[("data.enabled", "true"), invalid]),
@@ -57,10 +57,10 @@ fn who_would_make_the_claim_is_told() {
         ),
         (
             annotated(&[("other.enabled", "true"), ("other.pvc", "nonsense")]),
-            "nobody makes it",
+            "no controller creates it",
         ),
     ] {
-        let sentence = told(&metadata);
+        let sentence = sentence_of(&metadata);
         assert!(sentence.contains(who), "{metadata}: {sentence}");
     }
 }

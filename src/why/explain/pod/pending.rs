@@ -88,7 +88,7 @@ fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
         Some(deleted) => (
             Code::ClaimDeleting,
             format!(
-                "The pod's claim {name} is being deleted. Until that is done and the claim is made anew, the pod cannot have it."
+                "The pod's claim {name} is being deleted. The pod can use it only after it is deleted and recreated."
             ),
             "metadata.deletionTimestamp",
             Some(deleted.0),

@@ -81,7 +81,7 @@ pub(in crate::why::explain) fn refused(
     )
 }
 
-/// What there is not enough of: how much is used, and how much there may be.
+/// The exhausted resource: used amount and hard limit.
 fn used_up(quota: &ResourceQuota, want: &Want) -> Option<(String, String, String)> {
     let status = quota.status.as_ref()?;
     let (hard, used) = (status.hard.as_ref()?, status.used.as_ref()?);

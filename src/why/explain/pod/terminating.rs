@@ -56,7 +56,7 @@ fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     }
     let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
     let sentence = format!(
-        "The pod is being deleted, and its containers have {seconds} seconds to end by themselves."
+        "The pod is being deleted, and its containers have {seconds} seconds left to exit."
     );
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionGracePeriodSeconds").since(since(pod));
@@ -98,9 +98,9 @@ mod tests {
         let at = |time: &str| time.parse::<Timestamp>().expect("a time");
         let began = at("2026-01-01T00:00:30Z");
         assert_eq!(since(&pod), Some(began));
-        let told = |now| in_grace(&Object::pod("shop", "web"), &pod, at(now));
-        assert_eq!(told("2026-01-01T00:01:00Z"), None);
-        let cause = told("2026-01-01T00:00:50Z").expect("10 seconds are left");
+        let in_grace_at = |now| in_grace(&Object::pod("shop", "web"), &pod, at(now));
+        assert_eq!(in_grace_at("2026-01-01T00:01:00Z"), None);
+        let cause = in_grace_at("2026-01-01T00:00:50Z").expect("10 seconds are left");
         let meanwhile = "its node ends them in 10 seconds at the latest".to_owned();
         assert_eq!(cause.next, Next::Nothing { meanwhile });
         assert_eq!(cause.evidence.since, Some(began));

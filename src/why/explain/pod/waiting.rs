@@ -10,7 +10,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-/// What the kubelet and the controller of attachments tell of a volume that does not come.
+/// What the kubelet and the attach-detach controller report about a volume that is not mounted.
 const NOT_MOUNTED: [&str; 2] = ["FailedAttachVolume", "FailedMount"];
 
 /// What the containers of a pod wait with whose volumes are not all mounted.
@@ -30,7 +30,7 @@ pub(super) fn cause(
         "The pod names no claim"
     };
     if let Some(unscheduled) = users::unscheduled(pod) {
-        let said = told(condition(pod, "PodScheduled"), "nothing yet");
+        let said = message_of(condition(pod, "PodScheduled"), "nothing yet");
         // The claims are bound, but no node that could run the pod can use their volumes.
         if has_claims && scheduling::is_about_volumes(&said) {
             return Some(unscheduled);
@@ -76,7 +76,8 @@ pub(super) fn ended(object: &Object, pod: &Pod) -> Cause {
 
 /// Of a pod that runs, or has ended, and is wanted.
 pub(super) fn not_ready(object: &Object, pod: &Pod) -> Cause {
-    let said = waits(pod).unwrap_or_else(|| told(condition(pod, "Ready"), "it gives no reason"));
+    let said =
+        waits(pod).unwrap_or_else(|| message_of(condition(pod, "Ready"), "it gives no reason"));
     let sentence = format!("The pod has its volumes and is not ready: {said}.");
     at(
         object,
@@ -102,7 +103,7 @@ fn is_mounting(pod: &Pod) -> bool {
     })
 }
 
-/// The last that is told of this pod, and of no earlier one of its name.
+/// The latest Event about this pod, and not about an earlier one of its name.
 fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Event>> {
     let uid = pod.metadata.uid.as_deref();
     let failures = NOT_MOUNTED.map(|reason| events::latest_of(world, object, uid, reason));
@@ -122,7 +123,7 @@ fn not_mounted(object: &Object, event: &Event) -> Cause {
     let evidence = Evidence::new(object.to_string(), "Events").since(events::since(event));
     Cause::new(Code::NotMounted, sentence, evidence).run(
         object.describe(),
-        "to see all its Events; then look after the CSI driver on its node, or whoever has the volume still attached",
+        "to see all its Events; then check the CSI driver on its node, or the node that still has the volume attached",
     )
 }
 
@@ -131,7 +132,7 @@ fn waits(pod: &Pod) -> Option<String> {
     containers(pod).find_map(waiting)
 }
 
-/// What is told of each, in the order in which they begin.
+/// The message about each, in the order of their beginnings.
 fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let statuses = pod.status.iter();
     let all = statuses.flat_map(|all| [&all.init_container_statuses, &all.container_statuses]);
@@ -149,7 +150,7 @@ fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     conditions.find(|condition| condition.type_ == type_)
 }
 
-fn told(condition: Option<&PodCondition>, otherwise: &str) -> String {
+fn message_of(condition: Option<&PodCondition>, otherwise: &str) -> String {
     let said = condition.and_then(|condition| condition.message.as_deref());
     said.unwrap_or(otherwise).trim_end_matches('.').to_owned()
 }

@@ -48,7 +48,7 @@ fn stale(object: &Object, claim: &PersistentVolumeClaim, ordinal: u32, one: &One
     let (name, set) = (&object.name.name, &one.object.name.name);
     let sentence = format!(
         "The claim {name} of an earlier pod is still being deleted, and the pod {set}-{ordinal} cannot have it. Once it is gone, \
-         the set makes it anew, and that begins empty."
+         the set recreates it, empty."
     );
     let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
     let evidence = evidence.since(since.map(|time| time.0));

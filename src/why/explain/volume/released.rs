@@ -33,16 +33,16 @@ pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) 
     vec![one]
 }
 
-/// Delete, and somebody is to do that.
+/// Delete, for which a provisioner is responsible.
 fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Option<Cause> {
     let failed = events::latest(world, object, "VolumeFailedDelete")?;
     let status = volume.status.clone().unwrap_or_default();
-    let told = failed.as_ref().map(events::sentence);
-    let why = told.or(status
+    let reported = failed.as_ref().map(events::sentence);
+    let why = reported.or(status
         .message
         .filter(|message| !message.is_empty())
         .map(|message| format!("{}.", message.trim_end_matches('.'))));
-    let why = why.unwrap_or_else(|| "nothing is heard of whoever made it.".to_owned());
+    let why = why.unwrap_or_else(|| "its provisioner reports nothing.".to_owned());
     let since = status.last_phase_transition_time.map(|time| time.0);
     let sentence = format!(
         "The volume's claim is gone and its policy is Delete, but what is behind it is still to be deleted: {why}"
@@ -75,7 +75,7 @@ fn replaced(
     };
     let sentence = format!(
         "The volume was the claim {name}'s, which was deleted (its uid was {uid}). The claim of that name that there is now {has}: a volume is \
-         never given to a namesake by itself."
+         never bound to a new claim of the same name."
     );
     let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
     let specs = volume.spec.as_ref().zip(other.spec.as_ref());
@@ -85,7 +85,7 @@ fn replaced(
         let sentence = format!("{sentence}{lacking}");
         return Cause::new(Code::ClaimReplaced, sentence, evidence).run(
             object.describe(),
-            "to decide what is to become of it: its policy is Retain, so it stays until somebody says",
+            "to decide what to do with it: its policy is Retain, so it is kept until an administrator decides",
         );
     }
     let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
@@ -111,7 +111,7 @@ fn retained(
     let evidence =
         Evidence::new(object.to_string(), "spec.persistentVolumeReclaimPolicy").since(since);
     let sentence = format!(
-        "The volume was the claim {name}'s, which is gone, and its policy is Retain: what is on it is kept until somebody decides."
+        "The volume belonged to the claim {name}, which is deleted, and its policy is Retain: its data is kept until an administrator decides."
     );
     if let Some(id) = volume.labels().get(RELEASER_LABEL) {
         let sentence = format!(

@@ -85,7 +85,7 @@ fn misfit(
     let evidence = Evidence::new(object.to_string(), "spec.claimRef");
     Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
         name.describe(),
-        "to compare; the reservation has to be given up, or the claim made anew",
+        "to compare; remove the reservation, or recreate the claim",
     ))
 }
 

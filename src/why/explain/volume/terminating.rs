@@ -61,7 +61,7 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
             std::iter::once(bound).chain(further).collect()
         }
         Look::Found(_) => vec![bound],
-        // Whether the claim is still there is not known, so nobody is told to delete it.
+        // Whether the claim is still there is not known, so no message suggests deleting it.
         Look::Unread => vec![bound.wait("it goes after its claim")],
     }
 }
@@ -124,7 +124,7 @@ fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
     };
     let (node, name) = (&attachment.spec.node_name, attachment.name_any());
     let sentence = format!(
-        "The node {node} still has the volume attached (VolumeAttachment {name}), or nobody has said that it has not."
+        "The node {node} still has the volume attached (VolumeAttachment {name}), or has not reported that it is detached."
     );
     let evidence = Evidence::new(format!("VolumeAttachment {name}"), "spec.nodeName")
         .since(attachment.creation_timestamp().map(|time| time.0));
