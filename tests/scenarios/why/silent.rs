@@ -54,7 +54,7 @@ impl Silent {
         drop(warden);
         self.space.delete_claim("held").await?;
         self.explains(
-            "nobody takes the protection off",
+            "no controller removes the protection",
             "held",
             Code::OwnerNotRunning,
             OURS,
