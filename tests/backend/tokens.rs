@@ -9,7 +9,7 @@ use volume_warden_storageos::{self as fake, Closed, Endpoint, FOR_EVER, Fault, S
 
 const SOON: Duration = Duration::from_millis(20);
 
-/// A client whose token is looked after.
+/// A client whose token is kept fresh.
 struct Tended {
     fake: fake::StorageOs,
     client: Arc<StorageOs>,

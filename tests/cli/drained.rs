@@ -50,7 +50,7 @@ fn kubeconfig(directory: &TempDir) -> String {
     file.to_string_lossy().into_owned()
 }
 
-/// As with `| head`: whoever reads has left. The work goes on to its end.
+/// As with `| head`: the reader has closed the pipe. The work continues to its end.
 #[test]
 fn nobody_reads_and_it_ends_well() {
     let directory = TempDir::new().expect("a directory");

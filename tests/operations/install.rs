@@ -73,7 +73,7 @@ async fn the_rendered_default_is_up_to_date() -> Result<()> {
     let shipped = std::fs::read_to_string(repository().join("manifests/install.yaml"))?;
     ensure!(
         rendered.trim() == shipped.trim(),
-        "render it anew: kubectl kustomize manifests > manifests/install.yaml"
+        "render it again: kubectl kustomize manifests > manifests/install.yaml"
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! What an operator of Volume Warden lives through, on real control planes: installing it, running it through outages, rotations and
-//! restarts, and taking it away. Apart from the scenarios so that their clusters have ended before these start.
+//! restarts, and removal. Apart from the scenarios so that their clusters have ended before these start.
 
 mod authentication;
 mod chart;

@@ -4,7 +4,7 @@ use crate::support::{BINARY, Space, bare};
 use anyhow::{Context, Result};
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder, eventually};
 
-/// Replicas that look after one namespace, with a Lease of their own.
+/// Replicas that manage one namespace, with a Lease of their own.
 struct Replicas {
     space: Space,
 }

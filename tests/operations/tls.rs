@@ -1,4 +1,4 @@
-//! Certificates: one Secret for all replicas, looked after; or files.
+//! Certificates: one Secret for all replicas, kept up to date; or files.
 
 mod cert_manager;
 mod clients;

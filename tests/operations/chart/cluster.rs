@@ -173,7 +173,7 @@ async fn the_chart_installs_upgrades_and_goes() -> Result<()> {
     Ok(())
 }
 
-/// Takes away what tells that an object is a release's.
+/// Removes the metadata that marks an object as part of a release.
 fn without_helms_marks(mut objects: Objects) -> Objects {
     for metadata in objects.values_mut().map(|object| &mut object["metadata"]) {
         for (map, key) in [

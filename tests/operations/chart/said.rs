@@ -1,4 +1,4 @@
-//! What is said of the installation arrives where it belongs. Kustomize has patches for it, so there is nothing to compare with.
+//! Values about the installation reach their fields. Kustomize has patches for them, so there is nothing to compare with.
 
 use super::template;
 use anyhow::{Context, Result, ensure};

@@ -131,7 +131,7 @@ fn flags(sections: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whatever is said of a component becomes a flag that the program has, or its variable, in a form that it takes.
+/// Every value of a component becomes a flag of the program, or its variable, in a valid form.
 #[tokio::test]
 async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     let options = json!({
@@ -164,7 +164,7 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     });
     let known: serde_json::Map<_, _> = known.into_iter().collect();
     assert_eq!(given, flags(&known.into()), "all of them are tried here");
-    // What is said of namespace-gc is a variable, so that `gc` in the pod has it, too.
+    // Values of namespace-gc are variables, so that `gc` in the pod has them, too.
     let variables = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
     let variables = variables.as_array().context("no variables")?;
     let collecting = options["namespace-gc"].as_object().context("a section")?;

@@ -9,7 +9,7 @@ use volume_warden_controlplane::{Rule, eventually};
 /// Longer than a guard waits that is itself waited for as shipped.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// Whoever has the API server wait longer for a webhook gives it more time to make sure: half of that.
+/// A longer timeoutSeconds of a webhook gives it more time for live reads: half of it.
 #[tokio::test]
 async fn its_reads_are_slow() -> Result<()> {
     let ward = Ward::open("slow").await?;

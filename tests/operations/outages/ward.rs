@@ -66,7 +66,7 @@ impl Ward {
         builder(self.cluster, &self.between)
     }
 
-    /// The API server has heard that Volume Warden is not to be had.
+    /// The API server knows that Volume Warden is not available.
     pub async fn nobody_answers(&self) -> Result<()> {
         let claims = &self.users.space.claims;
         eventually("no review is answered", async || {

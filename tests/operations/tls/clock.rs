@@ -160,7 +160,7 @@ async fn authority(cluster: &Cluster) -> Result<Vec<u8>> {
     Ok(authority.context("a CA")?.0)
 }
 
-/// Visits the replicas one after another without a pause until `stop`, and counts; whoever is refused ends it.
+/// Visits the replicas one after another without a pause until `stop`, and counts; a refused visit ends it.
 async fn keep_visiting(
     visitor: Visitor,
     ports: Vec<u16>,

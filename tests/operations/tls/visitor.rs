@@ -34,7 +34,7 @@ pub async fn bundle(client: &Client) -> Result<String> {
     Ok(String::from_utf8(bundle.0)?)
 }
 
-/// See the module. It trusts what is published at the moment, and connects anew for each visit.
+/// A client that trusts the CA that is published at the moment, and opens a connection for each visit.
 #[derive(Clone)]
 pub struct Visitor {
     pub client: Client,

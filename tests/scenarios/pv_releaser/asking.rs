@@ -100,7 +100,7 @@ impl Estate {
     }
 }
 
-/// The claim is ours, and goes with its pod.
+/// The claim is managed, and is deleted with its pod.
 fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> Result<()> {
     let owners: Vec<_> = claim
         .owner_references()

@@ -108,7 +108,7 @@ async fn a_volume_that_is_labelled_for_somebody_else_is_never_touched() -> Resul
     Ok(())
 }
 
-/// PR-08, PR-10: what is labelled by hand stays so, and is released each time anew.
+/// PR-08, PR-10: a volume labelled by hand keeps the label, and is released each time.
 #[tokio::test]
 async fn without_automatic_association_labels_are_only_read() -> Result<()> {
     let patient = Patient::new("by-hand").await?;

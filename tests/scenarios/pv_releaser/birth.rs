@@ -59,7 +59,7 @@ async fn a_volume_is_labelled_from_birth() -> Result<()> {
         ("theirs", "its claim is not ours alone", json!({})),
         (
             "ours",
-            "it goes with its claim",
+            "it is deleted with its claim",
             json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
         ),
         (

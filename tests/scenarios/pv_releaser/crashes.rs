@@ -59,7 +59,7 @@ async fn killed_at_any_write_no_volume_stays_released() -> Result<()> {
     }
     patient.settled().await?;
     for name in NAMES {
-        // Whoever was killed may not have come to tell of it, but nobody tells of it twice.
+        // The killed process may not have published the Event, but no process publishes it twice.
         let told = estate.told_of(name, "Released").await?;
         assert!(told.len() <= 1, "{told:?}");
         estate.is_free(name).await?;

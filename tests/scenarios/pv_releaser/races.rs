@@ -15,7 +15,7 @@ impl Patient {
     }
 }
 
-/// PR-14: it looks again, and nobody is told of that.
+/// PR-14: the volume is reconciled again, without an Event.
 #[tokio::test]
 async fn a_volume_that_changed_meanwhile_is_looked_at_again() -> Result<()> {
     let patient = Patient::new("changed").await?;
@@ -41,7 +41,7 @@ async fn a_volume_that_changed_meanwhile_is_looked_at_again() -> Result<()> {
     estate.told("data", "ErrReleasePV", 0).await.map(drop)
 }
 
-/// PR-15: whoever has it now keeps it.
+/// PR-15: the claim that has the volume now keeps it.
 #[tokio::test]
 async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     let patient = Patient::new("rebound").await?;
@@ -77,7 +77,7 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     estate.is("data", "Bound").await
 }
 
-/// PR-24: users are told why, in short; it is tried again, and they are told of the end once.
+/// PR-24: an Event says why, in short; the write is retried, and one Event reports the end.
 #[tokio::test]
 async fn a_failed_release_is_told_of_and_tried_again() -> Result<()> {
     let patient = Patient::new("failing").await?;

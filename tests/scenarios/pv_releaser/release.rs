@@ -28,7 +28,7 @@ async fn a_release_is_one_write_that_touches_nothing_else() -> Result<()> {
         "{bound:?}"
     );
     let before = rest(&patient, "data").await?;
-    // It is told of when its answer has come, and then the audit log has it.
+    // The Event is published after the answer, and then the audit log has the request.
     estate.told("data", "Associated", 1).await?;
     assert_eq!(patient.accepted("data")?, 1, "the label");
     estate.space.delete_claim("data").await?;
@@ -160,7 +160,7 @@ async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
     Ok(())
 }
 
-/// PR-25: it counts like the documented one, and goes with it.
+/// PR-25: the legacy label counts like the documented one, and is removed with it.
 #[tokio::test]
 async fn the_label_that_the_original_wrote_is_understood() -> Result<()> {
     let patient = Patient::new("legacy").await?;

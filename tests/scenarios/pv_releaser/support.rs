@@ -199,7 +199,7 @@ impl Estate {
 
     /// Users were told so many times of the volume with this reason. Returns what they were told.
     pub async fn told(&self, name: &str, reason: &str, times: usize) -> Result<String> {
-        eventually(&format!("{reason} was told of {name}"), async || {
+        eventually(&format!("{reason} is published about {name}"), async || {
             let events = self.told_of(name, reason).await?;
             let single = events.iter().all(|event| event.series.is_none());
             ensure!(single && events.len() == times, "{events:?}");

@@ -93,7 +93,7 @@ fn backend(stage: &'static Stage, space: Space) -> LocalBoxFuture<'static, Resul
         let events: Api<Event> = Api::namespaced(stage.cluster.client(), SYSTEM);
         let about = format!("involvedObject.name={lease},reason=NamespaceNotEmpty");
         let about = ListParams::default().fields(&about);
-        eventually("it is told of", async || {
+        eventually("it is reported", async || {
             let told = events.list(&about).await?.items;
             ensure!(!told.is_empty(), "not yet");
             Ok(())

@@ -1,4 +1,4 @@
-//! What the server says by itself: to whoever deletes, in an Event, and in the metrics.
+//! What the server reports: to the user who deletes, in an Event, and in the metrics.
 
 use super::support::Stage;
 use crate::support::{Space, claim, volume};
@@ -38,7 +38,7 @@ async fn deleted(space: &Space, claim: &str) -> Result<Vec<String>> {
     warnings(space, &["pvc", claim, "-n", &space.name]).await
 }
 
-/// Whoever deletes this is told that, and nothing else. Nothing at all where the API server could not ask, and went on: it says so.
+/// The user who deletes this gets that warning and no other; none if the API server could not call the webhook, which it reports.
 async fn is_warned(space: &Space, what: &[&str], wanted: &str) -> Result<()> {
     let try_out = [what, &["--dry-run=server"]].concat();
     eventually("a deletion is warned of", async || {
@@ -150,7 +150,7 @@ async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
     let series = "volume_warden_claims_held{reason=\"InUse\"} ";
     let count = metrics.lines().find_map(|line| line.strip_prefix(series));
     ensure!(count.is_some_and(|count| count != "0"), "{metrics}");
-    // By the time that the other claim is told of, this one was looked at again and again.
+    // When the other claim is reported, this one has been checked many times.
     space.delete_claim("later").await?;
     is_told(&space, "later", "user-of-later").await?;
     is_told(&space, "data", &wanted).await
@@ -158,7 +158,7 @@ async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
 
 /// One Event says that of the claim, and there is no other.
 async fn is_told(space: &Space, claim: &str, wanted: &str) -> Result<()> {
-    eventually(&format!("{claim} is told of"), async || {
+    eventually(&format!("{claim} is reported"), async || {
         let mut events = space.events_with("ClaimHeld").await?;
         events.retain(|event| event.involved_object.name.as_deref() == Some(claim));
         let [event] = &events[..] else {

@@ -178,7 +178,7 @@ impl Case {
 }
 
 impl Fault {
-    /// Makes it, and waits until that is said of it.
+    /// Creates it, and waits until its status says so.
     pub async fn is_explained(&self, stage: &'static Stage) -> Result<()> {
         let label = format!("why-{}", self.name.replace(' ', "-"));
         let space = Space::new(stage.cluster, &label).await?;

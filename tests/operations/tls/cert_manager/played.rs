@@ -106,7 +106,7 @@ impl Overlay<'_> {
     }
 }
 
-/// A leaf of its own time, a CA renewed in either order, a foreign CA published and taken back.
+/// A leaf of its own time, a CA renewed in either order, a foreign CA published and removed.
 #[tokio::test]
 async fn what_cert_manager_does_is_followed() -> Result<()> {
     let cluster = Cluster::ours().name("cert-manager").start().await?;
