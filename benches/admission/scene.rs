@@ -6,7 +6,7 @@ use volume_warden_controlplane::{Cluster, Component, Warden, WardenBuilder};
 
 /// Runs it on a control plane of its own with the manifests applied, where pods and claims stay as they were created.
 pub async fn on<T>(run: impl AsyncFnOnce(&Cluster) -> Result<T>) -> Result<T> {
-    let builder = Cluster::ours().name("admission").nodes(1);
+    let builder = Cluster::without_in_tree().name("admission").nodes(1);
     let cluster = builder.without_controllers(&QUIET).start().await?;
     install(&cluster).await?;
     cluster.pause(Component::Scheduler)?;

@@ -128,7 +128,9 @@ impl Row {
 /// The table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let quiet = ["node-lifecycle-controller", "taint-eviction-controller"];
-    let builder = Cluster::ours().nodes(1).without_controllers(&quiet);
+    let builder = Cluster::without_in_tree()
+        .nodes(1)
+        .without_controllers(&quiet);
     let rows = scene::on(builder, async |cluster| rows(cluster, size).await).await?;
     print(&rows, size);
     Ok(rows.chunks_exact(2).flat_map(missed).collect())

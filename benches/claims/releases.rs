@@ -65,7 +65,7 @@ struct Outcome {
 
 /// The table.
 pub async fn measure(size: Size) -> Result<Missed> {
-    let unlimited = Cluster::ours()
+    let unlimited = Cluster::without_in_tree()
         .nodes(1)
         .controller_manager_qps(Some((10_000, 10_000)));
     let outcome = scene::on(unlimited, async |cluster| release(cluster, size.pods).await).await?;

@@ -16,7 +16,9 @@ const WEBHOOK: &str = "pods.pvc-provisioner.volume-warden.dev";
 
 /// Nothing runs on it that writes to pods or claims: pods stay as they were created.
 pub fn still() -> ClusterBuilder {
-    Cluster::ours().nodes(1).without_controllers(&QUIET)
+    Cluster::without_in_tree()
+        .nodes(1)
+        .without_controllers(&QUIET)
 }
 
 /// Runs it on a control plane of its own.

@@ -62,7 +62,7 @@ impl Column {
     /// On a control plane of its own.
     pub async fn measure(self, size: Size) -> Result<Outcome> {
         let builder = match self {
-            Self::Limit | Self::Ours => Cluster::ours(),
+            Self::Limit | Self::Ours => Cluster::without_in_tree(),
             Self::InTreeUnlimited => {
                 Cluster::in_tree().controller_manager_qps(Some((10_000, 10_000)))
             }

@@ -52,7 +52,7 @@ struct Measured {
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let size = Size::from_environment();
-    let cluster = Cluster::ours().name("priorities").nodes(1);
+    let cluster = Cluster::without_in_tree().name("priorities").nodes(1);
     let cluster = cluster
         .without_controllers(&stage::QUIET)
         .controller_manager_qps(Some((10_000, 10_000)))

@@ -58,7 +58,7 @@ impl Column {
 
     fn cluster(self) -> ClusterBuilder {
         let builder = if self.is_ours() {
-            Cluster::ours()
+            Cluster::without_in_tree()
         } else {
             Cluster::in_tree()
                 .without_controllers(&PROTECTION)

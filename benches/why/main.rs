@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
 }
 
 async fn measure(claims: usize, namespaces: usize) -> Result<()> {
-    let cluster = Cluster::ours().name("why").start().await?;
+    let cluster = Cluster::without_in_tree().name("why").start().await?;
     let each_has = claims / namespaces;
     for index in 0..namespaces {
         namespace(&cluster, index).await?;

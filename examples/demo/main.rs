@@ -41,7 +41,7 @@ async fn main() -> Result<()> {
     env::set_current_dir(env!("CARGO_MANIFEST_DIR"))?;
     tell(OPENING)?;
     let binary = install::build()?;
-    let cluster = Cluster::ours().name("demo").start().await?;
+    let cluster = Cluster::without_in_tree().name("demo").start().await?;
     let shown = show(&cluster, &binary, arguments.once).await;
     if shown.is_err() {
         let logs = cluster.dir().display();

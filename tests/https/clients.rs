@@ -88,30 +88,30 @@ impl Door {
 
 #[tokio::test]
 async fn a_client_needs_a_certificate_of_the_ca() {
-    let (ours, other) = (authority(), authority());
-    let door = Door::open(&ours, &[]).await;
-    assert!(door.lets_in(&ours, "anybody", 1).await);
+    let (trusted, other) = (authority(), authority());
+    let door = Door::open(&trusted, &[]).await;
+    assert!(door.lets_in(&trusted, "anybody", 1).await);
     assert!(!door.site.answers(&door.trust).await, "with none");
     assert!(!door.lets_in(&other, "anybody", 1).await, "of another CA");
-    assert!(!door.lets_in(&ours, "anybody", -1).await, "expired");
+    assert!(!door.lets_in(&trusted, "anybody", -1).await, "expired");
     // A certificate of the server that comes later does not open the door.
     let trust = door.site.renew().await;
     assert!(!door.site.answers(&trust).await);
-    let client = showing(&trust, &ours, "anybody", 1);
+    let client = showing(&trust, &trusted, "anybody", 1);
     assert!(door.site.answers(&client).await);
 }
 
 #[tokio::test]
 async fn a_client_needs_an_allowed_name() {
-    let ours = authority();
-    let door = Door::open(&ours, &["kube-apiserver", "another"]).await;
+    let trusted = authority();
+    let door = Door::open(&trusted, &["kube-apiserver", "another"]).await;
     for (name, allowed) in [
         ("kube-apiserver", true),
         ("another", true),
         ("kube-apiserver2", false),
         ("", false),
     ] {
-        assert_eq!(door.lets_in(&ours, name, 1).await, allowed, "{name}");
+        assert_eq!(door.lets_in(&trusted, name, 1).await, allowed, "{name}");
     }
 }
 

@@ -30,7 +30,7 @@ const CREATE: [&str; 6] = [
     "jsonpath={.metadata.finalizers[*]}",
 ];
 
-/// The binary that `release/build` makes, quickly made, of a commit that is told by the variable as in the Containerfile.
+/// The binary of `release/build`, with the commit from the variable, as in the Containerfile.
 fn binary() -> Result<PathBuf> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -43,8 +43,8 @@ fn binary() -> Result<PathBuf> {
         .env("VOLUME_WARDEN_COMMIT", COMMIT)
         .output()
         .context("starting release/build")?;
-    let told = String::from_utf8_lossy(&built.stderr);
-    ensure!(built.status.success(), "release/build failed:\n{told}");
+    let stderr = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "release/build failed:\n{stderr}");
     let path = String::from_utf8(built.stdout)?;
     Ok(Path::new(ROOT).join(path.trim()))
 }
@@ -74,7 +74,11 @@ fn it_tells_its_commit(root: &EmptyRoot) -> Result<()> {
 }
 
 async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
-    let cluster = Cluster::ours().name("image").nodes(1).start().await?;
+    let cluster = Cluster::without_in_tree()
+        .name("image")
+        .nodes(1)
+        .start()
+        .await?;
     let manifests = Path::new(ROOT).join("manifests");
     cluster.apply_kustomization(manifests).await?;
     // What a pod has mounted.

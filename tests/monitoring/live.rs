@@ -24,7 +24,10 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Result<Self> {
-        let cluster = Cluster::ours().name("monitoring").start().await?;
+        let cluster = Cluster::without_in_tree()
+            .name("monitoring")
+            .start()
+            .await?;
         let manifests = Path::new(shipped::ROOT).join("manifests");
         cluster.apply_kustomization(manifests).await?;
         // What the kustomize component brings that this backend needs.
@@ -111,15 +114,15 @@ impl Scene {
             serde_json::from_str::<Value>(line).with_context(|| format!("not JSON: {line}"))
         });
         let lines: Vec<Value> = lines.collect::<Result<_>>()?;
-        let ours = lines.into_iter().filter(|line| line["message"] == message);
-        Ok(ours.collect())
+        let matching = lines.into_iter().filter(|line| line["message"] == message);
+        Ok(matching.collect())
     }
 }
 
 fn claim(name: &str) -> Result<PersistentVolumeClaim> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "unserved", "resources": {"requests": {"storage": "1Gi"}}},
     }))?)
 }
 
@@ -158,7 +161,7 @@ fn has(line: &Value, wanted: &Value) -> bool {
     wanted.all(|(key, value)| line[key] == *value)
 }
 
-/// Whoever was refused finds the line by the uid that is in the API server's audit log, and by the object.
+/// A refused user finds the line by the uid in the API server's audit log, and by the object.
 fn reviews_are_logged(scene: &Scene) -> Result<()> {
     let lines = scene.log("review")?;
     let refused = json!({"kind": "pods", "object": "default/late", "operation": "CREATE", "verdict": "Denied", "level": "INFO",
@@ -206,7 +209,7 @@ async fn the_kustomization_is_whole(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// With nobody behind the Service the API server lets requests pass, and says so.
+/// Without endpoints behind the Service the API server admits requests, and counts them.
 async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
     let Scene {
         cluster,

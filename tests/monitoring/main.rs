@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What Prometheus adds to every series of a target that the ServiceMonitor finds.
 const OF_THE_TARGET: [&str; 3] = ["namespace", "pod", "job"];
-/// Of the API server, not of ours.
+/// A metric of the API server, not of Volume Warden.
 const FAIL_OPEN: &str = "apiserver_admission_webhook_fail_open_count";
 
 /// The labels of each metric.

@@ -44,11 +44,11 @@ impl Patient {
 
     /// Requests so far, by method and a part of the path; LISTs without their later pages and without watches.
     fn count(&self, method: &str, part: &str) -> usize {
-        let ours = |query: &str| !query.contains("watch=true") && !query.contains("continue=");
+        let counts = |query: &str| !query.contains("watch=true") && !query.contains("continue=");
         self.between
             .requests()
             .iter()
-            .filter(|seen| seen.method == method && seen.path.contains(part) && ours(&seen.query))
+            .filter(|seen| seen.method == method && seen.path.contains(part) && counts(&seen.query))
             .count()
     }
 
@@ -80,7 +80,7 @@ fn claim_write(name: &str) -> Rule {
     Rule::on("PATCH").path_contains(format!("/persistentvolumeclaims/{name}"))
 }
 
-/// PVC-03: refused twice, written the third time; and the user is told.
+/// PVC-03: refused twice, written the third time; and an Event reports it.
 #[tokio::test]
 async fn a_refused_finalizer_is_added_in_the_end() -> Result<()> {
     let patient = Patient::new("refused-add").await?;
@@ -112,7 +112,7 @@ async fn a_refused_finalizer_is_added_in_the_end() -> Result<()> {
     .await
 }
 
-/// PVC-06: each attempt confirms anew.
+/// PVC-06: each attempt confirms again.
 #[tokio::test]
 async fn every_attempt_to_let_go_reads_the_pods_anew() -> Result<()> {
     let patient = Patient::new("refused-remove").await?;
@@ -136,7 +136,7 @@ async fn every_attempt_to_let_go_reads_the_pods_anew() -> Result<()> {
     Ok(())
 }
 
-/// PVC-07: a LIST that fails decides nothing, and costs nobody anything but time.
+/// PVC-07: a LIST that fails decides nothing, and costs only time.
 #[tokio::test]
 async fn a_failed_list_lets_nothing_go() -> Result<()> {
     let patient = Patient::new("failed-list").await?;
@@ -170,9 +170,9 @@ async fn a_pod_the_watch_has_not_told_of_holds_its_claim() -> Result<()> {
     patient.space.delete_claim("used").await?;
     patient.space.delete_claim("unused").await?;
     patient.space.claim_is_gone("unused").await?;
-    // Its own LIST was not younger, so whatever could let it go has happened by now.
+    // Its own LIST was not younger, so any release would have happened by now.
     patient.space.claim_is_held("used").await?;
-    // Nor will the watch ever tell of its end.
+    // The watch will not report its deletion.
     patient.space.delete_pod("user").await?;
     patient.space.claim_is_gone("used").await?;
     drop(frozen);
@@ -202,7 +202,8 @@ async fn a_list_older_than_the_deletion_does_not_decide() -> Result<()> {
     patient.space.claim_is_held("late").await
 }
 
-/// PVC-18, and what only a relist can tell: while the watch is away a pod goes, and another is replaced by a namesake without the claim.
+/// PVC-18, and what only a relist shows: during a watch outage a pod is deleted, and another is
+/// replaced by a namesake without the claim.
 /// The resourceVersion to go on from has expired by then, which kube's watcher alone would never recover from.
 #[tokio::test]
 async fn pods_that_went_while_the_watch_was_away_let_their_claims_go() -> Result<()> {
@@ -234,7 +235,7 @@ async fn pods_that_went_while_the_watch_was_away_let_their_claims_go() -> Result
         .space
         .create_pod("replaced-user", "other", on_node())
         .await?;
-    eventually("it lists anew", async || {
+    eventually("it lists again", async || {
         patient.count("GET", "/pods") > lists
     })
     .await?;
@@ -361,7 +362,7 @@ async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
         .await?;
     let (mark, late) = (patient.space.cluster.audit().mark()?, held.taken());
     held.release();
-    // It would be put back at once, so the claim itself would not tell: the API server does.
+    // It would be put back at once, so the claim does not show it; the audit log does.
     let answers = eventually("the late removal was answered", async || {
         let calls = patient
             .space
@@ -370,11 +371,11 @@ async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
             .since(mark)?
             .by_user_agent("volume-warden/")
             .writes();
-        let ours = calls
+        let counts = calls
             .iter()
             .filter(|call| call.namespace == patient.space.name && call.name == "data");
         anyhow::Ok(
-            Some(ours.map(|call| call.code).collect::<Vec<_>>())
+            Some(counts.map(|call| call.code).collect::<Vec<_>>())
                 .filter(|codes| codes.len() >= late),
         )
     })
@@ -383,7 +384,7 @@ async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
     Ok(())
 }
 
-/// Finished pods hold their claims unless told otherwise.
+/// Finished pods hold their claims by default.
 #[tokio::test]
 async fn finished_pods_let_go_when_told_to() -> Result<()> {
     let patient = Patient::new("finished").await?;

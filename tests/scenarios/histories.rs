@@ -1,4 +1,4 @@
-//! Random histories: claims and pods come and go while Volume Warden is killed, paused, refused, cut off and told late. At no moment
+//! Random histories: claims and pods come and go while Volume Warden is killed, paused, refused, cut off and notified late. At no moment
 //! is a claim gone that a pod uses, and in the end none is left that is deleted and unused.
 //!
 //! A history is made from its number alone. `VOLUME_WARDEN_SOAK=1` plays more and longer ones.
@@ -35,7 +35,7 @@ async fn play(number: u64, steps: usize) -> Result<()> {
     history.end().await
 }
 
-/// What there is, as far as the user knows.
+/// The objects, as far as the user knows.
 struct History {
     random: fastrand::Rng,
     space: Space,
@@ -181,7 +181,7 @@ impl History {
             2 => pods().cut(),
             3 => Rule::on("PATCH")
                 .times(3)
-                .respond(409, "Conflict", "somebody was first"),
+                .respond(409, "Conflict", "another write was first"),
             _ => Rule::on("PATCH").times(3).cut(),
         };
         self.faults.push(self.between.add(fault));

@@ -33,7 +33,8 @@ pub async fn bare() -> Result<&'static Cluster> {
         .await
 }
 
-/// A cluster with the manifests applied and one Volume Warden that serves its webhooks, which are waited for, and looks after everything.
+/// A cluster with the manifests applied and one Volume Warden that runs all components; its webhooks
+/// are served.
 pub async fn guarded() -> Result<&'static Cluster> {
     static GUARDED: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
     let start = || async {
@@ -64,7 +65,7 @@ pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
 
 /// The same with any kustomization.
 pub async fn installed_from(name: &str, kustomization: &Path) -> Result<Cluster> {
-    let cluster = Cluster::ours().name(name).start().await?;
+    let cluster = Cluster::without_in_tree().name(name).start().await?;
     cluster.apply_kustomization(kustomization).await?;
     Ok(cluster)
 }

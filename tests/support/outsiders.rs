@@ -100,7 +100,7 @@ pub struct Outsiders {
 
 impl Outsiders {
     /// Attacks for so long, and returns how many connections were made. Paths begin with `prefix`:
-    /// [`GUESS`], or a secret that somebody gave away.
+    /// [`GUESS`], or a leaked secret.
     pub async fn attack(ports: Ports, prefix: String, attack: Attack, time: Duration) -> usize {
         let outsiders = Self {
             ports,

@@ -13,8 +13,8 @@ use crate::kubeconfig;
 
 const TOKEN_LIFETIME_SECONDS: i64 = 24 * 60 * 60;
 
-/// Makes ring the crypto provider of this process. Everything in this crate does it by itself; do it
-/// before making a [`kube::Client`] without this crate.
+/// Makes ring the crypto provider of this process. This crate calls it where needed; call it
+/// before creating a [`kube::Client`] without this crate.
 pub fn install_crypto_provider() {
     // An error says that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();

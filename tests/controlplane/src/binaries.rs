@@ -39,7 +39,8 @@ impl Binaries {
     ///
     /// They are in the directory that `VOLUME_WARDEN_CONTROLPLANE_BIN` names, or else in
     /// `${XDG_CACHE_HOME:-$HOME/.cache}/volume-warden/controlplane`, one directory for each set of
-    /// pinned versions; `VOLUME_WARDEN_KUBERNETES` chooses among them. Building takes minutes and needs Go; it blocks, and tells its progress on stderr.
+    /// pinned versions; `VOLUME_WARDEN_KUBERNETES` chooses among them. Building blocks
+    /// for minutes, needs Go, and reports its progress on stderr.
     pub fn locate() -> Result<Self> {
         if let Some(directory) = env::var_os(DIRECTORY_VARIABLE) {
             return Self::given(PathBuf::from(directory));

@@ -137,7 +137,7 @@ fn audit_policy() -> Value {
 /// Starts the components in their order and waits until pods can run.
 pub(crate) async fn bring_up(cluster: &Cluster, nodes: usize) -> Result<()> {
     cluster.launch(Component::Etcd)?;
-    // It waits for etcd by itself.
+    // kube-apiserver waits for etcd.
     cluster.launch(Component::Apiserver)?;
     cluster.unless_one_ends(cluster.apiserver_ready()).await?;
     // These end when they find no API server.

@@ -10,10 +10,10 @@ use crate::bootstrap;
 use crate::cluster::Cluster;
 use crate::kubernetes::Kubernetes;
 
-/// Told from the components' logs, as Go words it.
+/// Go's error text, matched in the components' logs.
 const PORT_TAKEN: &str = "address already in use";
 
-/// Starts a [`Cluster`]; made by [`Cluster::in_tree`] or [`Cluster::ours`].
+/// Starts a [`Cluster`]; returned by [`Cluster::in_tree`] or [`Cluster::without_in_tree`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing starts before `start`"]
 pub struct ClusterBuilder {
@@ -47,16 +47,17 @@ impl ClusterBuilder {
 
     /// With everything off that Volume Warden replaces.
     ///
-    /// Where a Kubernetes cannot be told to leave the claims of StatefulSets alone, it does what it does, beside Volume Warden.
-    pub(crate) fn ours() -> Self {
+    /// A Kubernetes version whose StatefulSet retention cannot be disabled applies it beside Volume
+    /// Warden.
+    pub(crate) fn without_in_tree() -> Self {
         let protection_off = Self::in_tree()
-            .name("ours")
+            .name("no-in-tree")
             .apiserver_arg("--disable-admission-plugins=StorageObjectInUseProtection")
             .without_controllers(&[
                 "persistentvolumeclaim-protection-controller",
                 "persistentvolume-protection-controller",
             ]);
-        // A version that nobody knows is told when the cluster starts.
+        // Starting the cluster reports an unknown version.
         match Kubernetes::chosen() {
             Ok(kubernetes) if !kubernetes.retention_can_be_off() => protection_off,
             _ => protection_off.without_retention(),

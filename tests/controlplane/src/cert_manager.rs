@@ -1,4 +1,4 @@
-//! cert-manager, from its Go module: its kinds for whoever has objects of them, its controllers for whoever waits for theirs.
+//! cert-manager, from its Go module: its CRDs, and its controllers.
 //!
 //! `cert-manager/main.go` runs the controllers, since cert-manager's own commands are modules that no proxy has.
 
@@ -34,7 +34,7 @@ impl Cluster {
         // What they were would not go into kubectl's annotation.
         let apply = ["apply", "--server-side", "-f", file];
         self.kubectl(&apply).await?;
-        // They are established a moment before the API server tells of them.
+        // The CRDs are established a moment before the API server serves them in discovery.
         let of_each = "certificaterequests,certificates,clusterissuers,issuers";
         eventually("cert-manager's kinds are served", async || {
             self.kubectl(&["get", of_each, "--all-namespaces"])

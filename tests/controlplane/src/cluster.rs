@@ -49,8 +49,8 @@ impl Cluster {
     }
 
     /// Everything off that Volume Warden replaces, so that nothing in-tree can make its tests pass.
-    pub fn ours() -> ClusterBuilder {
-        ClusterBuilder::ours()
+    pub fn without_in_tree() -> ClusterBuilder {
+        ClusterBuilder::without_in_tree()
     }
 
     /// All of it but the components, which [`crate::bootstrap::bring_up`] starts.

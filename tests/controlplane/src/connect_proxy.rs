@@ -129,7 +129,7 @@ impl Webhooks {
     }
 }
 
-/// Copies until one side ends, and then tells the other.
+/// Copies until one side ends, and then ends the other.
 fn copy(from: &mut impl Read, to: &mut impl Write, end: impl FnOnce() -> io::Result<()>) {
     // A broken connection is an end like any other here.
     let _ = io::copy(from, to);

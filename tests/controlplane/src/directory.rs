@@ -22,7 +22,7 @@ const NAME_LIMIT: usize = 24;
 pub(crate) struct Directory {
     path: PathBuf,
     keep: AtomicBool,
-    /// Locked as long as this process lives: it tells a directory in use from one left behind.
+    /// Locked as long as this process lives: distinguishes a directory in use from one left behind.
     _lock: File,
 }
 

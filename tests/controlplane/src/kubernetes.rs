@@ -10,7 +10,7 @@ const VARIABLE: &str = "VOLUME_WARDEN_KUBERNETES";
 /// A version of Kubernetes that the tests know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kubernetes {
-    /// The one that CI tests with: the newest whose StatefulSet controller can be told to leave claims alone.
+    /// The one that CI tests with: the newest whose StatefulSet controller can be configured to leave claims alone.
     V1_34,
     /// The newest.
     V1_36,

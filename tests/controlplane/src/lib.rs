@@ -5,7 +5,7 @@
 //! # async fn example() -> anyhow::Result<()> {
 //! use volume_warden_controlplane::Cluster;
 //!
-//! let cluster = Cluster::ours().nodes(1).start().await?;
+//! let cluster = Cluster::without_in_tree().nodes(1).start().await?;
 //! println!("{}", cluster.kubectl(&["get", "nodes"]).await?);
 //! cluster.stop().await;
 //! # Ok(())

@@ -61,7 +61,7 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on after [`Process::pause`].
+    /// Resumes the process after [`Process::pause`].
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
@@ -80,7 +80,7 @@ impl Process {
         Ok(child.wait()?)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process ends, without a signal.
     pub async fn wait(&self, timeout: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {

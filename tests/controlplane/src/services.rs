@@ -17,7 +17,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Services {
     config: kube::Config,
-    /// Kept for ever: a Service that is made anew gets another address out of 254.
+    /// Never removed: a recreated Service gets another address out of 254.
     names: Mutex<HashMap<IpAddr, String>>,
 }
 

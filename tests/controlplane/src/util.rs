@@ -28,8 +28,8 @@ pub(crate) fn on_core(binary: &Path, core: Option<usize>) -> Command {
     command
 }
 
-/// Below the ports that the kernel gives to whoever asks for none in particular, connections above all: between the choice of a port and
-/// its use it could give such a one away.
+/// Below the kernel's ephemeral ports: the kernel could assign one of those to a connection between
+/// the choice of a port and its use.
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 20_000;
 

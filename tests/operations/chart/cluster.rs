@@ -120,7 +120,7 @@ async fn publication_is_recorded(cluster: &Cluster) -> Result<()> {
 /// made itself is not the release's.
 #[tokio::test]
 async fn the_chart_installs_upgrades_and_goes() -> Result<()> {
-    let cluster = Cluster::ours().name("chart").start().await?;
+    let cluster = Cluster::without_in_tree().name("chart").start().await?;
     let enforced = "pod-security.kubernetes.io/enforce=restricted";
     cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;
     cluster
@@ -211,7 +211,10 @@ async fn handed_over(cluster: &Cluster, overlay: &Path, values: &Value) -> Resul
 
 #[tokio::test]
 async fn helm_takes_over_from_the_self_signed_overlay() -> Result<()> {
-    let cluster = Cluster::ours().name("handed-over").start().await?;
+    let cluster = Cluster::without_in_tree()
+        .name("handed-over")
+        .start()
+        .await?;
     let overlay = repository().join("manifests/overlays/self-signed");
     handed_over(&cluster, &overlay, &json!({})).await?;
     cluster.stop().await;
@@ -220,7 +223,10 @@ async fn helm_takes_over_from_the_self_signed_overlay() -> Result<()> {
 
 #[tokio::test]
 async fn helm_takes_over_from_the_cert_manager_overlay() -> Result<()> {
-    let cluster = Cluster::ours().name("cert-manager").start().await?;
+    let cluster = Cluster::without_in_tree()
+        .name("cert-manager")
+        .start()
+        .await?;
     for (plural, kind) in [("issuers", "Issuer"), ("certificates", "Certificate")] {
         let definition = CERT_MANAGER.replace("PLURAL", plural).replace("KIND", kind);
         cluster

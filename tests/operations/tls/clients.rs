@@ -56,7 +56,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
     fs::write(directory.join("admission.yaml"), admission)?;
     fs::write(directory.join("kubeconfig.yaml"), kubeconfig)?;
     let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let cluster = Cluster::ours()
+    let cluster = Cluster::without_in_tree()
         .name("clients")
         .apiserver_arg(format!(
             "--admission-control-config-file={}",

@@ -5,7 +5,7 @@ use crate::support::{BINARY, Space, in_tree};
 use anyhow::{Result, ensure};
 use tokio::process::Command;
 
-/// Finalizers are Kubernetes' own by now: its controllers take them away when it is time.
+/// Kubernetes' controllers remove the remaining finalizers in due course.
 #[tokio::test]
 async fn back_in_tree_finalizers_stay_and_are_looked_after() -> Result<()> {
     let cluster = in_tree().await?;

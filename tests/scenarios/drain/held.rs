@@ -1,4 +1,4 @@
-//! A Volume Warden that works would write again what is taken back.
+//! A running Volume Warden would write again what a drain removes.
 
 use super::support::{CLAIM_FINALIZER, Stage};
 use crate::support::BINARY;
@@ -8,7 +8,7 @@ use kube::Api;
 use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
-/// Who holds that Lease; empty where nobody does.
+/// Who holds that Lease; empty where it is not held.
 async fn holder(stage: &Stage, lease: &str) -> Result<String> {
     let leases = Api::<Lease>::namespaced(stage.space.cluster.client(), "volume-warden");
     let spec = leases.get_opt(lease).await?.and_then(|lease| lease.spec);
@@ -54,7 +54,7 @@ async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
 /// One that did not lead leads as soon as the leader has ended, also when a drain begins at that very moment.
 #[tokio::test]
 async fn a_replica_that_goes_on_comes_before_a_drain() -> Result<()> {
-    // Not more often: a drain that waits for nobody loses now and then, too.
+    // Not more often: a drain that waits for no replica sometimes loses, too.
     for _ in 0..3 {
         let stage = Stage::new("replica").await?;
         if a_replica_goes_on(&stage).await? {
@@ -95,7 +95,7 @@ async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
     Ok(true)
 }
 
-/// An installation in a namespace of its own is told of by name, and its Lease is not taken.
+/// An installation in another namespace is reported by name, and its Lease is not acquired.
 #[tokio::test]
 async fn an_installation_elsewhere_counts() -> Result<()> {
     let stage = Stage::new("elsewhere").await?;
@@ -113,11 +113,11 @@ async fn an_installation_elsewhere_counts() -> Result<()> {
     let apply = ["apply", "-f", "-"];
     let cluster = space.cluster;
     cluster
-        .kubectl_with_stdin(&apply, &lease("somebody").to_string())
+        .kubectl_with_stdin(&apply, &lease("another").to_string())
         .await?;
     let refused = stage.drain(&["--in-tree=off"]).await?;
     refused.failed(&format!(
-        "the Lease {}/there is held by somebody",
+        "the Lease {}/there is held by another",
         space.name
     ))?;
     assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);

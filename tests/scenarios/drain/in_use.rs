@@ -43,15 +43,15 @@ async fn what_is_in_use_is_left_until_it_is_not() -> Result<()> {
         (Some(3), ""),
         "{drained:?}"
     );
-    drained.tells(&[
+    drained.prints(&[
         &format!("claim {}/used: left", space.name),
         "the pod user uses it",
     ])?;
-    drained.tells(&[
+    drained.prints(&[
         &format!("volume {name}: left"),
         &format!("bound to the claim {}/bound", space.name),
     ])?;
-    drained.tells(&["left: 2 being deleted and in use"])?;
+    drained.prints(&["left: 2 being deleted and in use"])?;
     assert_eq!(space.finalizers("used").await?, [CLAIM_FINALIZER]);
     assert_eq!(stage.volume_finalizers(&name).await?, [VOLUME_FINALIZER]);
     space.claim_is_gone("unused").await?;
@@ -79,15 +79,16 @@ async fn phase_is(stage: &Stage, volume: &str, phase: &str) -> Result<()> {
     .await
 }
 
-/// Somebody who puts the finalizer back would do it for ever.
+/// A client that restores the finalizer would do so for ever.
 #[tokio::test]
-async fn what_is_written_anew_is_told_and_left() -> Result<()> {
-    let stage = Stage::new("anew").await?;
+async fn what_is_written_again_is_reported_and_left() -> Result<()> {
+    let stage = Stage::new("rewritten").await?;
     let space = &stage.space;
     stage.create_claim("data", json!({})).await?;
     for _ in 0..RUNS {
         let drained = written_anew(&stage).await?;
-        // Who waits too long for the answer does not know that it was there before, and takes it back like everything else.
+        // A drain that waits too long for the answer does not know of the earlier removal, and
+        // removes the finalizer like any other.
         if drained.code == Some(0) || drained.has_lost_a_lease() {
             continue;
         }

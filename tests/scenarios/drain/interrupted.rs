@@ -70,8 +70,8 @@ async fn tells_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
     let other = left.iter().find(|name| *name != "many-1000");
     let waited_for = held(stage, other.context("nothing was left")?);
     for _ in 0..RUNS {
-        let (told, drained) = first_progress(stage, &waited_for).await?;
-        if let Some((done, total)) = told {
+        let (progressed, drained) = first_progress(stage, &waited_for).await?;
+        if let Some((done, total)) = progressed {
             let known = left.len();
             ensure!(total <= known, "{done} of {total}, {known}");
             return Ok(());
@@ -93,7 +93,7 @@ async fn first_progress(
     let drain = drain.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut drain = drain.spawn()?;
     let mut lines = BufReader::new(drain.stdout.take().context("a pipe")?).lines();
-    let mut told = None;
+    let mut progressed = None;
     while let Some(line) = lines.next_line().await? {
         let progress = line
             .strip_suffix(" done")
@@ -102,18 +102,18 @@ async fn first_progress(
             continue;
         };
         let (done, total) = (done.parse::<usize>()?, total.parse::<usize>()?);
-        if told.is_none() && done < total {
-            told = Some((done, total));
+        if progressed.is_none() && done < total {
+            progressed = Some((done, total));
             waited_for.release();
         }
     }
-    Ok((told, Drained::of(drain.wait_with_output().await?)?))
+    Ok((progressed, Drained::of(drain.wait_with_output().await?)?))
 }
 
-/// By whoever runs it, or by its Job.
+/// By the user who runs it, or by its Job.
 #[tokio::test]
-async fn a_drain_that_is_told_to_end_lets_go_of_its_lease() -> Result<()> {
-    let stage = Stage::new("told").await?;
+async fn a_terminated_drain_releases_its_lease() -> Result<()> {
+    let stage = Stage::new("terminated").await?;
     stage.create_claim("data", json!({})).await?;
     let leases = Api::<Lease>::namespaced(stage.space.cluster.client(), "volume-warden");
     for (flag, name) in [("-INT", "SIGINT"), ("-TERM", "SIGTERM")] {
@@ -125,9 +125,9 @@ async fn a_drain_that_is_told_to_end_lets_go_of_its_lease() -> Result<()> {
         Command::new("kill").args([flag, &process]).status().await?;
         let ended = timeout(DEFAULT_TIMEOUT, drain.wait_with_output());
         let ended = ended.await.context("it goes on")??;
-        let told = String::from_utf8(ended.stderr)?;
+        let message = String::from_utf8(ended.stderr)?;
         assert_eq!(
-            told,
+            message,
             format!("volume-warden: ended by {name} before it was done; run it again\n")
         );
         assert_eq!(ended.status.code(), Some(1));

@@ -28,7 +28,7 @@ async fn a_dry_run_says_everything_and_writes_nothing() -> Result<()> {
         VOLUME_FINALIZER,
     ])?;
     drained
-        .tells(&["webhook configuration volume-warden-pv-protection-guard: would be deleted"])?;
+        .prints(&["webhook configuration volume-warden-pv-protection-guard: would be deleted"])?;
     let calls = stage.calls()?;
     ensure!(
         !calls.is_empty() && calls.writes().is_empty(),

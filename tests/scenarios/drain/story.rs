@@ -1,5 +1,5 @@
-//! The whole way out: what a Volume Warden wrote is taken back by the shipped Job's command line and rights, the manifests are deleted,
-//! and then everything can be deleted with nothing of ours running.
+//! Uninstallation: the shipped Job's command line and rights remove what Volume Warden wrote, the
+//! manifests are deleted, and then every object can be deleted with no Volume Warden running.
 
 use super::{
     shipped::{in_order_and_by_right, of_the_job},
@@ -78,10 +78,10 @@ async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
     Ok(volume)
 }
 
-/// Nothing of ours, everything of others.
+/// Nothing of Volume Warden is left, everything else is.
 async fn only_others_is_left(space: &Space, volume: &str) -> Result<()> {
     let claims = space.claims.list(&Default::default()).await?.items;
-    let ours = |claim: &&PersistentVolumeClaim| {
+    let written = |claim: &&PersistentVolumeClaim| {
         let protected = claim
             .finalizers()
             .iter()
@@ -95,14 +95,14 @@ async fn only_others_is_left(space: &Space, volume: &str) -> Result<()> {
     };
     let left: Vec<_> = claims
         .iter()
-        .filter(ours)
+        .filter(written)
         .map(|claim| &claim.metadata)
         .collect();
     ensure!(left.is_empty() && claims.len() == 3, "{left:#?}");
     let plain = space.claims.get("plain").await?;
     ensure!(plain.finalizers() == [FOREIGN], "{:?}", plain.metadata);
     ensure!(plain.labels().contains_key("app"), "{:?}", plain.metadata);
-    // The claim goes with the pod that asked for it all the same.
+    // The claim is still deleted with its owner pod.
     let cache = space.claims.get("cache").await?;
     ensure!(
         cache
@@ -142,7 +142,7 @@ async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Resu
     in_order_and_by_right(&stage.calls()?)?;
     let again = stage.drain(&arguments).await?;
     again.left_nothing()?;
-    again.tells(&[" 0 changed; "])?;
+    again.prints(&[" 0 changed; "])?;
     for kustomization in ["manifests/drain/in-tree-off", "manifests"] {
         let directory = repository().join(kustomization);
         cluster

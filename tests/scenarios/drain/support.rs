@@ -14,18 +14,18 @@ use volume_warden_controlplane::{Calls, Cluster, DEFAULT_TIMEOUT, Interposer, Ma
 
 pub const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 pub const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
-/// Somebody else's.
+/// A finalizer of another controller.
 pub const FOREIGN: &str = "example.com/other";
 /// Who drains, by the shipped manifests.
 pub const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden-drain";
 
-/// So often a drain is run again that was told to be.
+/// How often a drain that must be repeated is run.
 pub const RUNS: usize = 5;
 
 /// A drain is a whole cluster's.
 static STAGES: [Place; 3] = [const { Place::new() }; 3];
 
-/// A namespace on a stage, which nobody else has meanwhile.
+/// A namespace on a stage, which no other test uses meanwhile.
 pub struct Stage {
     pub space: Space,
     /// Between a drain and the API server.
@@ -58,9 +58,9 @@ impl Drained {
     }
 
     /// A line that has all of these words.
-    pub fn tells(&self, words: &[&str]) -> Result<()> {
-        let told = |line: &str| words.iter().all(|word| line.contains(word));
-        ensure!(self.stdout.lines().any(told), "{words:?}: {self:?}");
+    pub fn prints(&self, words: &[&str]) -> Result<()> {
+        let has_all = |line: &str| words.iter().all(|word| line.contains(word));
+        ensure!(self.stdout.lines().any(has_all), "{words:?}: {self:?}");
         Ok(())
     }
 
@@ -97,9 +97,9 @@ pub async fn drained(mut drain: Command) -> Result<Drained> {
 }
 
 impl Stage {
-    /// Waits for its turn. What is shipped is installed, whatever the one before took away.
+    /// Waits for its turn. What is shipped is installed, whatever the previous test removed.
     pub async fn new(label: &str) -> Result<Self> {
-        let start = async |name: &str| Cluster::ours().name(name).start().await;
+        let start = async |name: &str| Cluster::without_in_tree().name(name).start().await;
         let (cluster, turn) = first_free(&STAGES, "drained", start).await?;
         for kustomization in ["manifests", "manifests/drain/in-tree-off"] {
             let directory = repository().join(kustomization);
@@ -162,7 +162,7 @@ impl Stage {
             .count()
     }
 
-    /// A claim as a running Volume Warden leaves it, and somebody else's finalizer where `foreign`.
+    /// A claim as a running Volume Warden leaves it, and another controller's finalizer where `foreign`.
     pub async fn create_claim(&self, name: &str, changes: Value) -> Result<ObjectMeta> {
         let mut protected = json!({"metadata": {"finalizers": [CLAIM_FINALIZER]}});
         json_patch::merge(&mut protected, &changes);
@@ -204,7 +204,7 @@ impl Stage {
             .cluster
             .kubectl(&["get", kinds, "-o", "name"])
             .await?;
-        let ours = all.lines().filter(|name| name.contains("/volume-warden-"));
-        Ok(ours.map(str::to_owned).collect())
+        let installed = all.lines().filter(|name| name.contains("/volume-warden-"));
+        Ok(installed.map(str::to_owned).collect())
     }
 }

@@ -28,7 +28,9 @@ pub async fn still() -> Result<&'static Cluster> {
     static STILL: OnceCell<Cluster> = OnceCell::const_new();
     let start = || async {
         let binder = ["persistentvolume-binder-controller"];
-        let cluster = Cluster::ours().name("still").without_controllers(&binder);
+        let cluster = Cluster::without_in_tree()
+            .name("still")
+            .without_controllers(&binder);
         let cluster = cluster.start().await?;
         let manifests = repository().join("manifests");
         cluster.apply_kustomization(&manifests).await?;

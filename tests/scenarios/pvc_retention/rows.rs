@@ -197,7 +197,7 @@ async fn policies_are_validated_changed_and_removed() -> Result<()> {
 /// it once.
 #[tokio::test]
 async fn without_the_field_nothing_is_done() -> Result<()> {
-    let cluster = Cluster::ours()
+    let cluster = Cluster::without_in_tree()
         .name("dropping")
         .nodes(1)
         .apiserver_arg("--emulated-version=1.31");

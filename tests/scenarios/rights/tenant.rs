@@ -26,7 +26,7 @@ pub async fn cluster() -> Result<&'static Cluster> {
     static RIGHTS: OnceCell<Cluster> = OnceCell::const_new();
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let start = || async {
-        Cluster::ours()
+        Cluster::without_in_tree()
             .name("rights")
             .apiserver_arg(plugin)
             .start()

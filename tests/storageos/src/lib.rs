@@ -1,7 +1,7 @@
 //! The API of a StorageOS cluster, in memory, with whatever may go wrong: what the tests of its client talk to.
 //!
 //! It knows a user, tokens that end when a test says so, namespaces with versions and volumes, and serves them on loopback over HTTP or TLS. Every
-//! request is counted. A [`Fault`] is put in line for an [`Endpoint`] and spoils so many of the next requests to it.
+//! request is counted. A [`Fault`] is queued for an [`Endpoint`] and spoils so many of the next requests to it.
 
 mod api;
 mod fault;
@@ -57,7 +57,7 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// A free port on loopback. It is bound, so nobody else gets it.
+    /// A free port on loopback. It is bound, so no other process gets it.
     ///
     /// # Errors
     /// When there is none.
@@ -124,7 +124,7 @@ impl StorageOs {
         self.state().create(name)
     }
 
-    /// Takes it away. False if it was not there.
+    /// Removes the namespace. False if it does not exist.
     pub fn remove(&self, name: &str) -> bool {
         self.state().remove(name)
     }
@@ -160,12 +160,12 @@ impl StorageOs {
         self.state().others.push(entry);
     }
 
-    /// Has a fault happen to the next so many requests to an endpoint, after those that are in line already.
+    /// Has a fault happen to the next so many requests to an endpoint, after those already queued.
     pub fn fault(&self, endpoint: Endpoint, fault: Fault, times: usize) {
         self.state().faults.push(endpoint, fault, times);
     }
 
-    /// Forgets all faults in line.
+    /// Clears all queued faults.
     pub fn heal(&self) {
         self.state().faults.clear();
     }
@@ -180,7 +180,7 @@ impl StorageOs {
         self.state().sessions.clear();
     }
 
-    /// What is told from now on about how many seconds a token lives. Whatever it is, tokens live until [`end_sessions`].
+    /// Sets the token lifetime to report, in seconds. Tokens are valid until [`end_sessions`] regardless.
     ///
     /// [`end_sessions`]: Self::end_sessions
     pub fn tell_life(&self, seconds: Option<u64>) {

@@ -84,7 +84,7 @@ impl Site {
             });
             state.faults.take(endpoint)
         };
-        // Whoever sent it has sent all of it before anything happens.
+        // The client has sent the whole request before anything happens.
         let body = axum::body::to_bytes(Body::new(body), 1 << 20).await?;
         let request = http::Request::from_parts(parts, Body::from(body));
         self.spoiled(fault, request).await

@@ -97,7 +97,7 @@ impl Interposer {
         self.faults.requests()
     }
 
-    /// Waits until the requests so far are as wanted; the error tells the last ones.
+    /// Waits until the requests so far are as wanted; the error lists the last ones.
     pub async fn wait_for(&self, wanted: impl Fn(&[Seen]) -> bool, limit: Duration) -> Result<()> {
         let mut changes = self.faults.changes();
         let wait = async {
@@ -139,7 +139,7 @@ impl Server {
     fn run(self) {
         let report = self.report.clone();
         if let Err(error) = self.serve() {
-            // If no one listens any more, there is no one to tell.
+            // The receiver may have been dropped.
             let _ = report.send(Err(error));
         }
     }

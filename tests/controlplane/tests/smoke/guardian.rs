@@ -49,7 +49,7 @@ async fn everything_ends_with_a_killed_process() -> Result<()> {
         .map_while(Result::ok)
         .find_map(|line| line.strip_prefix("guarded ").map(str::to_owned));
     let pids: Vec<String> = line
-        .context("the helper told nothing")?
+        .context("the helper printed nothing")?
         .split(' ')
         .map(str::to_owned)
         .collect();

@@ -59,7 +59,7 @@ async fn the_interposer_fails_requests_as_told() -> Result<()> {
         Rule::on("POST")
             .path_contains("/configmaps")
             .times(1)
-            .respond(409, "Conflict", "told so"),
+            .respond(409, "Conflict", "by the rule"),
     );
     let error = maps
         .create(&PostParams::default(), &config_map("refused")?)

@@ -18,7 +18,7 @@ use volume_warden_controlplane::{Cluster, Component, Warden, eventually};
 async fn shared() -> Result<&'static Cluster> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     CLUSTER
-        .get_or_try_init(|| Cluster::ours().name("smoke").start())
+        .get_or_try_init(|| Cluster::without_in_tree().name("smoke").start())
         .await
 }
 
@@ -69,10 +69,10 @@ spec:
     })
     .await?;
     let error = cluster
-        .kubectl(&["get", "pod", "nobody"])
+        .kubectl(&["get", "pod", "missing"])
         .await
         .err()
-        .context("found nobody")?;
+        .context("found a missing pod")?;
     assert!(error.to_string().contains("NotFound"), "{error}");
     Ok(())
 }

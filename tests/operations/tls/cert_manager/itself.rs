@@ -67,7 +67,10 @@ async fn cert_manager_itself_is_followed() -> Result<()> {
         eprintln!("left out: cert-manager is built and run with VOLUME_WARDEN_SOAK=1");
         return Ok(());
     }
-    let cluster = Cluster::ours().name("cert-manager-itself").start().await?;
+    let cluster = Cluster::without_in_tree()
+        .name("cert-manager-itself")
+        .start()
+        .await?;
     let overlay = Overlay::install(&cluster).await?;
     let controllers = cluster.run_cert_manager().await?;
     overlay.issued(SECRET, None).await?;

@@ -109,7 +109,10 @@ impl Overlay<'_> {
 /// A leaf of its own time, a CA renewed in either order, a foreign CA published and removed.
 #[tokio::test]
 async fn what_cert_manager_does_is_followed() -> Result<()> {
-    let cluster = Cluster::ours().name("cert-manager").start().await?;
+    let cluster = Cluster::without_in_tree()
+        .name("cert-manager")
+        .start()
+        .await?;
     let overlay = Overlay::install(&cluster).await?;
     let key = KeyPair::generate()?;
     let authority = overlay.authority(&key).await?;

@@ -14,7 +14,7 @@ async fn cluster() -> Result<&'static Cluster> {
     static PROVISIONER: OnceCell<Cluster> = OnceCell::const_new();
     let start = || async {
         let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-        let cluster = Cluster::ours()
+        let cluster = Cluster::without_in_tree()
             .name("provisioner")
             .apiserver_arg(plugin)
             .start()
