@@ -62,10 +62,10 @@ fn every_flag_of_run_is_in_the_table() {
 fn every_cause_is_explained() {
     let page = include_str!("../docs/why.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
-    let told: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+    let reported: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
     let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
-    let told: BTreeSet<String> = told.into_iter().map(str::to_owned).collect();
-    assert_eq!(told, known);
+    let reported: BTreeSet<String> = reported.into_iter().map(str::to_owned).collect();
+    assert_eq!(reported, known);
 }
 
 /// A family without a series is not in the text.
@@ -114,12 +114,12 @@ fn every_metric_is_in_the_readme() {
         })
         .collect();
     let known = quoted("volume_warden_");
-    let ours: BTreeSet<_> = names
+    let own: BTreeSet<_> = names
         .iter()
         .filter(|name| name.starts_with("volume_warden_"))
         .cloned()
         .collect();
-    assert_eq!(ours, known, "left: the program; right: the README");
+    assert_eq!(own, known, "left: the program; right: the README");
 }
 
 /// The sources, without their tests.
@@ -174,16 +174,16 @@ fn every_reason_is_in_the_list() {
     let events = rows(&page, "Events");
     let others = rows(&page, "Reasons that are not Events");
     let known: BTreeSet<_> = events.union(&others).cloned().collect();
-    // Those of pvc-retention are fates, of which it tells three.
-    let told = [
+    // Those of pvc-retention are fates, of which it says three.
+    let reported = [
         "ConflictingController",
         "PodBlockedByClaim",
         "ScaledDownUnmarked",
     ]
     .map(String::from);
-    // Causes that no rule of ours acts by: they only tell holders apart in the metrics.
+    // Causes that no rule of Volume Warden acts by: they only distinguish holders in the metrics.
     let counted = [Code::FinishedPod, Code::ForeignFinalizer].map(|code| code.to_string());
-    let of_source = constants.union(&failures).cloned().chain(told);
+    let of_source = constants.union(&failures).cloned().chain(reported);
     let of_source: BTreeSet<_> = of_source.chain(counted).collect();
     assert_eq!(of_source, known, "left: the sources; right: docs/events.md");
     assert!(failures.is_subset(&events), "{failures:?}");

@@ -58,7 +58,7 @@ async fn ns_06_a_stale_version_needs_another_list() {
 }
 
 #[tokio::test]
-async fn ns_09_missing_rights_are_told_as_such() {
+async fn ns_09_missing_rights_are_reported_as_such() {
     let scene = Scene::new();
     let namespace = scene.listed("one").await;
     for endpoint in [Endpoint::List, Endpoint::Delete] {

@@ -12,7 +12,7 @@ async fn fails_once(scene: &Scene, client: &StorageOs, fault: Fault, expected: O
     let calls = || scene.fake.calls(Endpoint::Delete);
     // What was given up may still be under way.
     eventually("it has come", async || calls() > 0).await;
-    assert_eq!(calls(), 1, "it is not sent again by itself");
+    assert_eq!(calls(), 1, "it is not sent again on its own");
 }
 
 async fn deletion_fails(fault: Fault, expected: Outcome) -> Scene {
@@ -115,9 +115,9 @@ async fn ns_12_a_server_that_fails_is_quoted_and_cut() {
             .fault(Endpoint::List, Fault::Answer(status, body.to_owned()), 1);
         let failure = scene.list_fails().await;
         assert_eq!(failure.outcome(), Outcome::Server);
-        let told = failure.to_string();
-        assert!(told.starts_with(begins), "{told}");
-        assert!(told.chars().count() <= Sentence::LIMIT, "{told}");
+        let reported = failure.to_string();
+        assert!(reported.starts_with(begins), "{reported}");
+        assert!(reported.chars().count() <= Sentence::LIMIT, "{reported}");
     }
     scene.client.list().await.expect("lists");
 }

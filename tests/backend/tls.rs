@@ -48,9 +48,9 @@ async fn refused(options: Options) -> Failure {
 
 #[tokio::test]
 async fn ns_33_a_private_authority_is_trusted_and_another_is_not() {
-    let (ours, other, secrets) = (authority(), authority(), Secrets::right());
-    let fake = served_by(&ours, "127.0.0.1");
-    let client = StorageOs::new(trusting(&fake, &secrets, &ours));
+    let (own, other, secrets) = (authority(), authority(), Secrets::right());
+    let fake = served_by(&own, "127.0.0.1");
+    let client = StorageOs::new(trusting(&fake, &secrets, &own));
     client.list().await.expect("lists");
 
     let before = fake.requests().len();
@@ -65,9 +65,9 @@ async fn ns_33_a_private_authority_is_trusted_and_another_is_not() {
 
 #[tokio::test]
 async fn ns_33_a_certificate_for_another_name_is_not_trusted() {
-    let (ours, secrets) = (authority(), Secrets::right());
-    let fake = served_by(&ours, "elsewhere");
-    let failure = refused(trusting(&fake, &secrets, &ours)).await;
+    let (own, secrets) = (authority(), Secrets::right());
+    let fake = served_by(&own, "elsewhere");
+    let failure = refused(trusting(&fake, &secrets, &own)).await;
     assert!(
         failure.to_string().contains("not valid for name"),
         "{failure}"
@@ -76,8 +76,8 @@ async fn ns_33_a_certificate_for_another_name_is_not_trusted() {
 
 #[tokio::test]
 async fn the_authority_is_read_again_when_it_has_changed() {
-    let (ours, other, secrets) = (authority(), authority(), Secrets::right());
-    let fake = served_by(&ours, "127.0.0.1");
+    let (own, other, secrets) = (authority(), authority(), Secrets::right());
+    let fake = served_by(&own, "127.0.0.1");
     let mut options = trusting(&fake, &secrets, &other);
     options.tls.authority = Some(secrets.path().join("later"));
     let client = StorageOs::new(options);
@@ -96,20 +96,20 @@ async fn the_authority_is_read_again_when_it_has_changed() {
     client.list().await.expect_err("it is the wrong one");
     secrets.write(
         "later",
-        &format!("{}{}", other.certificate(), ours.certificate()),
+        &format!("{}{}", other.certificate(), own.certificate()),
     );
     client.list().await.expect("lists");
 }
 
 #[tokio::test]
 async fn a_server_that_wants_to_know_us_is_shown_our_certificate() {
-    let (ours, clients, secrets) = (authority(), authority(), Secrets::right());
+    let (own, clients, secrets) = (authority(), authority(), Secrets::right());
     let fake = serve(Serving {
-        tls: Some(pair(&ours, "127.0.0.1")),
+        tls: Some(pair(&own, "127.0.0.1")),
         clients: Some(clients.certificate()),
         path: "",
     });
-    let anonymous = trusting(&fake, &secrets, &ours);
+    let anonymous = trusting(&fake, &secrets, &own);
     refused(anonymous.clone()).await;
 
     let files = (secrets.path().join("crt"), secrets.path().join("key"));
@@ -121,7 +121,7 @@ async fn a_server_that_wants_to_know_us_is_shown_our_certificate() {
         failure.to_string().contains("crt: No such file"),
         "{failure}"
     );
-    for (authority, does) in [(&ours, false), (&clients, true)] {
+    for (authority, does) in [(&own, false), (&clients, true)] {
         let pair = pair(authority, "volume-warden");
         fs::write(&files.0, pair.certificate.trim_end()).expect("writes");
         fs::write(&files.1, pair.key).expect("writes");

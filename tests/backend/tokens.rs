@@ -61,7 +61,7 @@ async fn used(fake: &fake::StorageOs, client: &StorageOs) -> String {
 
 #[tokio::test]
 async fn ns_28_the_token_is_refreshed_and_the_new_one_is_used() {
-    let tended = Tended::new(|fake| fake.tell_life(Some(1)));
+    let tended = Tended::new(|fake| fake.report_life(Some(1)));
     tended.calls(Endpoint::Refresh, 3).await;
     assert_eq!(tended.fake.calls(Endpoint::Login), 1);
     let first = format!("Bearer {}", tended.fake.granted()[0]);
@@ -77,7 +77,7 @@ async fn ns_28_the_token_is_refreshed_and_the_new_one_is_used() {
 }
 
 #[tokio::test]
-async fn a_life_that_is_not_told_is_the_interval() {
+async fn a_life_that_is_not_reported_is_the_interval() {
     let scene = Scene::with(|options| options.refresh_interval = SOON);
     let client = Arc::new(scene.client);
     let (stop, ended) = tend(&client);
@@ -93,7 +93,7 @@ async fn a_life_that_is_not_told_is_the_interval() {
 #[tokio::test]
 async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
     let tended = Tended::new(|fake| {
-        fake.tell_life(Some(1));
+        fake.report_life(Some(1));
         fake.fault(Endpoint::Refresh, Fault::error(401, "dead"), FOR_EVER);
     });
     tended.calls(Endpoint::Login, 3).await;
@@ -119,7 +119,7 @@ async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
 
 #[tokio::test]
 async fn ns_29_a_refresh_without_a_token_is_followed_by_a_login() {
-    let tended = Tended::new(|fake| fake.tell_life(Some(1)));
+    let tended = Tended::new(|fake| fake.report_life(Some(1)));
     tended.calls(Endpoint::Login, 1).await;
     tended
         .fake
@@ -130,7 +130,7 @@ async fn ns_29_a_refresh_without_a_token_is_followed_by_a_login() {
 
 #[tokio::test]
 async fn ns_30_it_outlives_many_failures() {
-    let tended = Tended::new(|fake| fake.tell_life(Some(1)));
+    let tended = Tended::new(|fake| fake.report_life(Some(1)));
     eventually("it has logged in", async || tended.client.is_ready()).await;
     tended.fake.fault(Endpoint::Refresh, Fault::CutBefore, 10);
     tended
@@ -208,15 +208,15 @@ async fn ns_31_the_token_is_found_wherever_it_is() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_the_token_or_the_password() {
+async fn nobody_is_reported_the_token_or_the_password() {
     let scene = Scene::with(|options| options.login_interval = NEVER);
     scene.client.list().await.expect("lists");
     let token = scene.fake.granted().remove(0);
     let echo = Fault::error(500, &format!("cannot read Bearer {token}"));
     scene.fake.fault(Endpoint::List, echo, 1);
-    let told = format!("{} {:?}", scene.list_fails().await, scene.client);
-    assert!(told.contains("cannot read Bearer …"), "{told}");
+    let reported = format!("{} {:?}", scene.list_fails().await, scene.client);
+    assert!(reported.contains("cannot read Bearer …"), "{reported}");
     for secret in [&*token, fake::PASSWORD] {
-        assert!(!told.contains(secret), "{told}");
+        assert!(!reported.contains(secret), "{reported}");
     }
 }

@@ -33,7 +33,7 @@ fn answered(connection: TcpStream) -> std::io::Result<()> {
     let mut writer = connection;
     write!(
         writer,
-        "HTTP/1.1 {code} Told\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {code} Reported\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     )
 }
@@ -68,6 +68,6 @@ fn nobody_reads_and_it_ends_well() {
         }
         assert!(begun.elapsed() < PATIENCE, "it should have ended");
     };
-    let told: Vec<_> = BufReader::new(stderr).lines().collect();
-    assert_eq!(status.code(), Some(0), "{told:?}");
+    let reported: Vec<_> = BufReader::new(stderr).lines().collect();
+    assert_eq!(status.code(), Some(0), "{reported:?}");
 }

@@ -34,14 +34,14 @@ impl Drop for Running {
     }
 }
 
-/// The binary, without what the caller's environment would tell it.
+/// The binary, without what the caller's environment would say it.
 fn warden(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_volume-warden"));
     command.args(arguments).env_clear().env("RUST_LOG", "off");
     command
 }
 
-/// Runs to the end, which has to come by itself.
+/// Runs to the end, which has to come on its own.
 fn ended(mut command: Command) -> Ended {
     let piped = command
         .stdin(Stdio::null())
@@ -56,7 +56,10 @@ fn ended(mut command: Command) -> Ended {
             Some(status) => break status,
             None => thread::sleep(Duration::from_millis(10)),
         }
-        assert!(begun.elapsed() < PATIENCE, "it should have ended by itself");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "it should have ended on its own"
+        );
     };
     Ended {
         code: status.code(),
@@ -74,7 +77,7 @@ fn collected(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String>
 }
 
 #[track_caller]
-fn told(arguments: &[&str]) -> String {
+fn reported(arguments: &[&str]) -> String {
     let ended = ended(warden(arguments));
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
     ended.stdout
@@ -106,7 +109,7 @@ fn failed(command: Command, words: &str) {
 
 /// A kubeconfig for an API server that is not there.
 fn kubeconfig(directory: &TempDir) -> PathBuf {
-    // Bound and dropped: nobody listens there.
+    // Bound and dropped: no client listens there.
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     kubeconfig_for(directory, closed.expect("an address"))
 }
@@ -137,7 +140,7 @@ fn run(kubeconfig: &Path, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn what_the_command_line_has_wrong_is_told() {
+fn what_the_command_line_has_wrong_is_reported() {
     let known: &[&str] = &["'nonsense'", "pvc-protection", "pv-protection"];
     let storageos = "--storage-backend=storageos";
     let wrong: &[(&[&str], &[&str])] = &[
@@ -193,7 +196,7 @@ fn what_the_command_line_has_wrong_is_told() {
 }
 
 #[test]
-fn what_a_variable_has_wrong_is_told() {
+fn what_a_variable_has_wrong_is_reported() {
     let mut command = warden(&["run"]);
     command.env("VOLUME_WARDEN_COMPONENTS", "pvc-protection,nonsense");
     misused(command, &["'nonsense'", "--components", "pv-protection"]);
@@ -205,10 +208,10 @@ fn what_a_variable_has_wrong_is_told() {
     misused(command, &["--controller-id"]);
 }
 
-/// A variable with a wrong name is one that nobody reads.
+/// A variable with a wrong name is one that no client reads.
 #[test]
 fn the_manifests_set_variables_that_there_are() {
-    let help = told(&["run", "--help"]);
+    let help = reported(&["run", "--help"]);
     let mut found = 0;
     let mut folders = vec![PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -243,7 +246,7 @@ fn the_manifests_set_variables_that_there_are() {
 
 /// As Go programs, such as the original of some components, take their flags.
 #[test]
-fn flags_with_a_single_dash_are_told_the_right_way() {
+fn flags_with_a_single_dash_are_reported_the_right_way() {
     let wrong: [(&[&str], &str); 4] = [
         (
             &["run", "-controller-id", "a"],
@@ -286,7 +289,7 @@ fn switches_take_a_value_and_need_none() {
 }
 
 #[test]
-fn an_id_that_no_lease_can_be_named_after_is_told() {
+fn an_id_that_no_lease_can_be_named_after_is_reported() {
     let nowhere = Path::new("/nowhere/kubeconfig");
     let id = ["--controller-id", "Blue"];
     failed(run(nowhere, &id), "--leader-elect-resource-name");
@@ -302,7 +305,7 @@ fn an_id_that_no_lease_can_be_named_after_is_told() {
 }
 
 #[test]
-fn a_missing_kubeconfig_is_told_by_name() {
+fn a_missing_kubeconfig_is_reported_by_name() {
     failed(
         run(Path::new("/nowhere/kubeconfig"), &[]),
         "cannot read the kubeconfig /nowhere/kubeconfig: No such file or directory (os error 2)\n",
@@ -310,7 +313,7 @@ fn a_missing_kubeconfig_is_told_by_name() {
 }
 
 #[test]
-fn a_missing_certificate_is_told_by_name() {
+fn a_missing_certificate_is_reported_by_name() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
     let key = directory.path().join("tls.key");
@@ -331,37 +334,37 @@ fn a_missing_certificate_is_told_by_name() {
 }
 
 #[test]
-fn missing_cas_of_clients_are_told_by_name() {
+fn missing_cas_of_clients_are_reported_by_name() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
-    let told = "cannot read /nowhere/ca.crt";
+    let reported = "cannot read /nowhere/ca.crt";
     failed(
         run(&kubeconfig, &["--client-ca-file", "/nowhere/ca.crt"]),
-        told,
+        reported,
     );
     let empty = directory.path().join("ca.crt");
     fs::write(&empty, "").expect("writes");
     let empty = empty.to_str().expect("text");
-    let told = format!("cannot use {empty}: there is no certificate in the PEM");
-    failed(run(&kubeconfig, &["--client-ca-file", empty]), &told);
+    let reported = format!("cannot use {empty}: there is no certificate in the PEM");
+    failed(run(&kubeconfig, &["--client-ca-file", empty]), &reported);
 }
 
 #[test]
-fn lifetimes_that_cannot_be_kept_are_told() {
+fn lifetimes_that_cannot_be_kept_are_reported() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
-    for (flag, told) in [
+    for (flag, reported) in [
         ("--tls-certificate-lifetime=9s", "at least 10s"),
         ("--tls-ca-lifetime=4000h", "at least twice"),
         ("--tls-ca-lifetime=100000h", "87600h"),
         ("--tls-ca-lifetime=1y", "expected a duration of at most"),
     ] {
-        misused(run(&kubeconfig, &[flag]), &[told]);
+        misused(run(&kubeconfig, &[flag]), &[reported]);
     }
 }
 
 #[test]
-fn a_lifetime_of_what_is_not_made_here_is_told() {
+fn a_lifetime_of_what_is_not_made_here_is_reported() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
     let files = ["--tls-cert-file=tls.crt", "--tls-private-key-file=tls.key"];
@@ -378,7 +381,7 @@ fn a_lifetime_of_what_is_not_made_here_is_told() {
 }
 
 #[test]
-fn an_address_in_use_is_told() {
+fn an_address_in_use_is_reported() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
     let taken = TcpListener::bind("127.0.0.1:0").expect("listens");

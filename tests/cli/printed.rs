@@ -1,6 +1,6 @@
 //! What it prints about itself: help, version, completions and manual pages.
 
-use super::{misused, told, warden};
+use super::{misused, reported, warden};
 use std::process::Command;
 use volume_warden::version::{COMMIT, VERSION};
 
@@ -8,7 +8,7 @@ const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 #[test]
 fn help_says_what_it_is_for() {
-    let help = told(&["--help"]);
+    let help = reported(&["--help"]);
     for word in ["Kubernetes volumes", "run", "--version"] {
         assert!(help.contains(word), "{word}: {help}");
     }
@@ -17,7 +17,7 @@ fn help_says_what_it_is_for() {
 /// The README's, in the help's words.
 #[test]
 fn help_has_every_exit_code() {
-    let help = told(&["--help"]);
+    let help = reported(&["--help"]);
     let (_, codes) = help.split_once("\nExit codes:\n").expect("exit codes");
     let numbers: Vec<_> = codes
         .lines()
@@ -28,7 +28,7 @@ fn help_has_every_exit_code() {
 
 #[test]
 fn help_of_run_has_every_group() {
-    let help = told(&["run", "--help"]);
+    let help = reported(&["run", "--help"]);
     for group in [
         "Options:",
         "Cluster:",
@@ -54,13 +54,13 @@ fn help_of_run_has_every_group() {
 #[test]
 fn version_is_the_packages_with_the_commit() {
     let expected = format!("volume-warden {VERSION} (commit {COMMIT})\n");
-    assert_eq!(told(&["--version"]), expected);
+    assert_eq!(reported(&["--version"]), expected);
 }
 
 #[test]
 fn every_shell_gets_completions() {
     for shell in SHELLS {
-        let script = told(&["completions", shell]);
+        let script = reported(&["completions", shell]);
         for word in ["volume-warden", "drain", "finished-pods"] {
             assert!(script.contains(word), "{shell}, {word}: {script}");
         }
@@ -71,7 +71,7 @@ fn every_shell_gets_completions() {
 
 /// What bash itself offers after `words`, the last of which is being typed.
 fn bash_offers(words: &str) -> String {
-    let script = told(&["completions", "bash"]);
+    let script = reported(&["completions", "bash"]);
     let ask = format!(
         "{script}\nCOMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); set -- {words}
          _volume__warden volume-warden \"${{!#}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; echo \"${{COMPREPLY[*]}}\""
@@ -96,7 +96,7 @@ fn bash_completes_commands_flags_and_values() {
 
 #[test]
 fn the_program_and_its_commands_have_manual_pages() {
-    let page = told(&["man"]);
+    let page = reported(&["man"]);
     for word in [
         ".TH volume-warden 1",
         "volume\\-warden\\-run(1)",
@@ -104,7 +104,7 @@ fn the_program_and_its_commands_have_manual_pages() {
     ] {
         assert!(page.contains(word), "{word}: {page}");
     }
-    let page = told(&["man", "run"]);
+    let page = reported(&["man", "run"]);
     for word in [
         ".TH volume-warden-run 1",
         "volume\\-warden run",

@@ -58,11 +58,11 @@ async fn the_static_binary_needs_nothing_but_itself() -> Result<()> {
     }
     let binary = tokio::task::spawn_blocking(binary).await??;
     let root = EmptyRoot::with(&binary)?;
-    it_tells_its_commit(&root)?;
+    it_reports_its_commit(&root)?;
     it_serves_a_cluster_and_ends_in_order(&root).await
 }
 
-fn it_tells_its_commit(root: &EmptyRoot) -> Result<()> {
+fn it_reports_its_commit(root: &EmptyRoot) -> Result<()> {
     let output = Command::new(root.entry()).arg("--version").output()?;
     let version = env!("CARGO_PKG_VERSION");
     ensure!(output.status.success(), "{output:?}");

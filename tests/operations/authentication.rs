@@ -37,11 +37,11 @@ async fn published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>
         .await?;
     let list: Value = serde_json::from_str(&text)?;
     let configurations = list["items"].as_array().context("a list")?;
-    let ours = |each: &&Value| {
+    let own = |each: &&Value| {
         let name = each["metadata"]["name"].as_str();
         name.is_some_and(|name| name.starts_with("volume-warden"))
     };
-    let webhooks = configurations.iter().filter(ours);
+    let webhooks = configurations.iter().filter(own);
     let webhooks = webhooks.flat_map(|each| each["webhooks"].as_array().into_iter().flatten());
     let webhooks = webhooks.map(|webhook| {
         let name = webhook["name"].as_str().unwrap_or_default().to_owned();

@@ -53,7 +53,7 @@ impl Replicas {
         .await
     }
 
-    /// The claim comes and goes: somebody is at work.
+    /// The claim comes and goes: a client is at work.
     async fn work_is_done(&self, claim: &str) -> Result<()> {
         self.space.create_claim(claim).await?;
         self.space.claim_is_protected(claim).await?;

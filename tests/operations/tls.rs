@@ -148,7 +148,7 @@ async fn replicas_share_a_certificate_and_look_after_it() -> Result<()> {
     Ok(())
 }
 
-/// As cert-manager would: a Secret's content in files, and the caBundle filled in by somebody else. No right to Secrets is used.
+/// As cert-manager would: a Secret's content in files, and the caBundle filled in by another client. No right to Secrets is used.
 #[tokio::test]
 async fn a_mounted_certificate_is_served() -> Result<()> {
     let cluster = installed("mounted-tls", "manifests").await?;

@@ -161,7 +161,7 @@ async fn a_failed_list_lets_nothing_go() -> Result<()> {
 
 /// PVC-12, PVC-13: the watch is late, so the cache knows no user; the live list does.
 #[tokio::test]
-async fn a_pod_the_watch_has_not_told_of_holds_its_claim() -> Result<()> {
+async fn a_pod_the_watch_has_not_reported_of_holds_its_claim() -> Result<()> {
     let patient = Patient::new("late-watch").await?;
     let _warden = patient.start().await?;
     patient.claims(&["used", "unused"]).await?;
@@ -386,7 +386,7 @@ async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
 
 /// Finished pods hold their claims by default.
 #[tokio::test]
-async fn finished_pods_let_go_when_told_to() -> Result<()> {
+async fn finished_pods_let_go_when_reported_to() -> Result<()> {
     let patient = Patient::new("finished").await?;
     let _warden = patient
         .builder()

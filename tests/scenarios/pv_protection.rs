@@ -11,7 +11,7 @@ const PROTECTION: &str = "kubernetes.io/pv-protection";
 /// Who binds volumes to claims.
 const BINDER: &str = "system:serviceaccount:kube-system:persistent-volume-binder";
 
-/// A finalizer of somebody else keeps a volume in sight after ours is gone.
+/// A finalizer of another client keeps a volume in sight after Volume Warden's is gone.
 const FOREIGN: &str = "example.com/hold";
 
 /// A namespace, and a volume and a claim that are made for each other. Volumes have no namespace, so their names carry it.
@@ -228,7 +228,7 @@ async fn a_deleting_volume_is_not_bound_to_a_claim_that_names_it() -> Result<()>
 }
 
 /// The binder would complete a binding that was prepared on both sides, although the volume is being deleted. The guard refuses it:
-/// once through the claimRef, and once, where somebody already filled in the uid, through the phase.
+/// once through the claimRef, and once, where a client already filled in the uid, through the phase.
 #[tokio::test]
 async fn a_deleting_volume_is_not_bound_even_if_both_sides_are_prepared() -> Result<()> {
     let pair = Pair::new("pv-double").await?;
@@ -278,16 +278,16 @@ impl Pair {
     /// How often the binder was denied a write of this volume, by the API server's audit log.
     async fn refusals(&self) -> Result<usize> {
         let calls = self.space.cluster.audit().all()?.by_user(BINDER);
-        let of_ours = calls
+        let of_own = calls
             .iter()
             .filter(|call| call.resource == "persistentvolumes" && call.name == self.volume);
-        Ok(of_ours.filter(|call| call.code == 403).count())
+        Ok(of_own.filter(|call| call.code == 403).count())
     }
 }
 
-/// A pair that is bound on the claim's side is whole again after somebody emptied the volume's claimRef, although the volume is
-/// being deleted: refusing that write would cost the claim its data. A finalizer of somebody else keeps the volume meanwhile; ours
-/// goes with the phase, as Kubernetes' own does.
+/// A pair that is bound on the claim's side is whole again after a client emptied the volume's claimRef, although the volume is
+/// being deleted: refusing that write would cost the claim its data. A finalizer of another client keeps the volume meanwhile; Volume Warden's
+/// is removed with the phase, as Kubernetes' own does.
 #[tokio::test]
 async fn a_bound_pair_is_never_torn() -> Result<()> {
     let pair = Pair::new("pv-torn").await?;

@@ -34,7 +34,7 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
     Ok(())
 }
 
-/// PVC-01, PVC-02: whoever strips it from a living claim gets it back.
+/// PVC-01, PVC-02: the client that strips it from a living claim gets it back.
 #[tokio::test]
 async fn a_stripped_finalizer_comes_back() -> Result<()> {
     for label in ["strip-a", "strip-b"] {
@@ -125,7 +125,7 @@ async fn an_unscheduled_pod_does_not_hold_a_claim() -> Result<()> {
         .create_pod(
             "waits",
             "data",
-            json!({"spec": {"schedulerName": "nobody"}}),
+            json!({"spec": {"schedulerName": "absent"}}),
         )
         .await?;
     space.delete_claim("data").await?;
@@ -173,7 +173,7 @@ fn container(state: &str) -> serde_json::Value {
     json!({"name": "main", "image": "main", "imageID": "", "ready": true, "restartCount": 0, "state": {state: {}}})
 }
 
-/// A claim that merely has the name a pod's ephemeral volume would give it is nobody's.
+/// A claim that merely has the name a pod's ephemeral volume would give it is no client's.
 #[tokio::test]
 async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()> {
     let space = Space::new(guarded().await?, "namesake").await?;
@@ -197,7 +197,7 @@ async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()>
     .await
 }
 
-/// PVC-32, PVC-33: what the real scheduler says; and the guard, which says it to whoever passes by the scheduler.
+/// PVC-32, PVC-33: what the real scheduler says; and the guard, which says it to the client that passes by the scheduler.
 #[tokio::test]
 async fn late_users_are_refused() -> Result<()> {
     let space = Space::new(guarded().await?, "late").await?;
@@ -293,7 +293,7 @@ async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<(
     space.create_running_pod("user", "data").await?;
     for (pod, claim) in [("late", "data"), ("fine", "living")] {
         space
-            .create_pod(pod, claim, json!({"spec": {"schedulerName": "nobody"}}))
+            .create_pod(pod, claim, json!({"spec": {"schedulerName": "absent"}}))
             .await?;
     }
     space.delete_claim("data").await?;

@@ -100,7 +100,7 @@ pub fn claim(name: &str, changes: Value) -> Result<PersistentVolumeClaim> {
     merged(
         json!({
             "metadata": {"name": name},
-            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}},
         }),
         changes,
     )

@@ -29,7 +29,7 @@ pub fn set(name: &str, replicas: i32, policy: Policy, changes: Value) -> Result<
             },
             "volumeClaimTemplates": [{
                 "metadata": {"name": "data"},
-                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}},
             }],
         },
     });

@@ -82,7 +82,7 @@ async fn it_survives_apply_and_returns_after_replace() -> Result<()> {
 }
 
 /// The fixed paths of version 0.1.0 are accepted until this installation has published its own, and never again: neither after a
-/// restart, nor where somebody brings them back.
+/// restart, nor where a client brings them back.
 #[tokio::test]
 async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
     let cluster = installed("fixed-paths", "manifests").await?;

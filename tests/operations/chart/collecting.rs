@@ -1,4 +1,4 @@
-//! `volume-warden gc` run in the pod is bound by what the chart was told, as the server is: by the variables of the container.
+//! `volume-warden gc` run in the pod is bound by what the chart was given, as the server is: by the variables of the container.
 
 use super::{only, template};
 use crate::support::{
@@ -98,7 +98,7 @@ async fn a_collection_in_the_pod_has_the_protections_of_the_chart() -> Result<()
     Ok(())
 }
 
-/// Each value in its own variable, which `gc` reads, except those of collections that come by themselves.
+/// Each value in its own variable, which `gc` reads, except those of collections that come on their own.
 #[tokio::test]
 async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     let help = Command::new(BINARY).args(["gc", "--help"]).output()?;

@@ -74,17 +74,17 @@ async fn charted(values: &Value, namespace: &str) -> Result<Objects> {
 fn differences(path: &str, kustomize: &Value, helm: &Value) -> Vec<String> {
     let at = |key: &dyn std::fmt::Display| format!("{path}/{key}");
     match (kustomize, helm) {
-        (Value::Object(ours), Value::Object(theirs)) => {
-            let keys = ours
+        (Value::Object(own), Value::Object(foreign)) => {
+            let keys = own
                 .keys()
-                .chain(theirs.keys().filter(|key| !ours.contains_key(*key)));
+                .chain(foreign.keys().filter(|key| !own.contains_key(*key)));
             keys.flat_map(|key| differences(&at(key), &kustomize[key], &helm[key]))
                 .collect()
         }
-        (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
-            let pairs = ours.iter().zip(theirs).enumerate();
+        (Value::Array(own), Value::Array(foreign)) if own.len() == foreign.len() => {
+            let pairs = own.iter().zip(foreign).enumerate();
             pairs
-                .flat_map(|(index, (ours, theirs))| differences(&at(&index), ours, theirs))
+                .flat_map(|(index, (own, foreign))| differences(&at(&index), own, foreign))
                 .collect()
         }
         _ if kustomize == helm => vec![],

@@ -13,8 +13,8 @@ async fn rendered(values: &Value) -> Result<Vec<Value>> {
 
 /// The object of this kind that is called as the program; null if there is none.
 fn find(objects: &[Value], kind: &str) -> Value {
-    let ours = |object: &&Value| object["metadata"]["name"] == "volume-warden";
-    let mut objects = objects.iter().filter(ours);
+    let own = |object: &&Value| object["metadata"]["name"] == "volume-warden";
+    let mut objects = objects.iter().filter(own);
     let found = objects.find(|object| object["kind"] == kind);
     found.cloned().unwrap_or_default()
 }

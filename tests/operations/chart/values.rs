@@ -1,4 +1,4 @@
-//! What the chart can be told, and how it refuses the rest.
+//! What the chart accepts, and how it refuses the rest.
 
 use super::{COMPONENTS, chart, only, template};
 use crate::support::BINARY;
@@ -15,10 +15,10 @@ fn file(name: &str) -> Result<String> {
 async fn the_chart_passes_lint() -> Result<()> {
     let chart = chart().display().to_string();
     let helm = Helm::locate().await?;
-    let told = helm.run(&["lint", "--strict", &chart]).await?;
+    let reported = helm.run(&["lint", "--strict", &chart]).await?;
     ensure!(
-        told.contains("1 chart(s) linted, 0 chart(s) failed"),
-        "{told}"
+        reported.contains("1 chart(s) linted, 0 chart(s) failed"),
+        "{reported}"
     );
     Ok(())
 }
@@ -179,10 +179,10 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         "{arguments:?}"
     );
     for (last, taken) in [("--help", true), ("--no-such-flag", false)] {
-        let told = Command::new(BINARY).args(&arguments).arg(last).output()?;
-        let error = String::from_utf8_lossy(&told.stderr);
+        let reported = Command::new(BINARY).args(&arguments).arg(last).output()?;
+        let error = String::from_utf8_lossy(&reported.stderr);
         assert_eq!(
-            told.status.success(),
+            reported.status.success(),
             taken,
             "{arguments:?} {last}: {error}"
         );

@@ -1,4 +1,4 @@
-//! pvc-provisioner and pv-releaser, each installed alone, side by side in one cluster that protects claims and volumes by itself.
+//! pvc-provisioner and pv-releaser, each installed alone, side by side in one cluster that protects claims and volumes on its own.
 
 use super::installed_in;
 use crate::support::{bare, repository};
@@ -206,7 +206,7 @@ async fn both_do_their_work_side_by_side() -> Result<()> {
         ];
         eventually("it holds a Lease of its own", async || {
             let holder = cluster.kubectl(&holder).await?;
-            ensure!(!holder.is_empty(), "nobody does");
+            ensure!(!holder.is_empty(), "no client does");
             Ok(())
         })
         .await?;

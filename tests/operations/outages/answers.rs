@@ -1,4 +1,4 @@
-//! Somebody is there, and does not answer, or nothing that makes sense.
+//! A client is there, and does not answer, or nothing that makes sense.
 
 use super::{
     stand_in::{Authority, StandIn},
@@ -53,7 +53,7 @@ async fn answering_junk() -> Result<()> {
     let authority = Authority::trusted_by(ward.cluster).await?;
     let stand_in = StandIn::start(&ward, &authority.issue(1)?, junk).await?;
     ward.nobody_notices().await?;
-    assert!(stand_in.answered() > 0, "nobody was asked");
+    assert!(stand_in.answered() > 0, "no client was asked");
     drop(stand_in);
     let _successor = ward.successor().serving().start().await?;
     ward.recovers().await

@@ -45,8 +45,8 @@ impl Replicas {
     /// Whose the Lease was since this version, one after the other, until it is this one's.
     async fn holders(&self, version: &str, last: &str) -> Result<Vec<String>> {
         let name = format!("metadata.name={}", self.space.name);
-        let of_ours = WatchParams::default().fields(&name);
-        let mut watch = pin!(self.leases.watch(&of_ours, version).await?);
+        let of_own = WatchParams::default().fields(&name);
+        let mut watch = pin!(self.leases.watch(&of_own, version).await?);
         let mut holders = Vec::new();
         while holders.last().is_none_or(|holder| holder != last) {
             let event = watch.try_next().await?;
@@ -64,7 +64,7 @@ fn holder(lease: Lease) -> String {
     holder.unwrap_or_default()
 }
 
-/// The Lease is not left to expire: it is nobody's before it is another's, who works.
+/// The Lease is not left to expire: it is no client's before it is another's, who works.
 #[tokio::test]
 async fn another_leads_soon_after_a_graceful_stop() -> Result<()> {
     let replicas = Replicas::new("handover").await?;

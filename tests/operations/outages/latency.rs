@@ -1,4 +1,4 @@
-//! What a webhook that never answers can cost a request: computed from the manifests, told in README.
+//! What a webhook that never answers can cost a request: computed from the manifests, reported in README.
 //!
 //! Mutating webhooks are asked one after the other, validating ones side by side.
 
@@ -24,7 +24,7 @@ pub struct Cost {
 
 impl Cost {
     /// The rows of README's table.
-    pub fn told() -> Result<Vec<Self>> {
+    pub fn reported() -> Result<Vec<Self>> {
         let readme = include_str!("../../../README.md");
         let table = readme
             .split("| added at most |")
@@ -109,9 +109,9 @@ fn worst(webhooks: &[&Webhook]) -> i32 {
 
 /// Row by row: these webhooks can be asked about that request, all in one, and cost so much.
 #[test]
-fn the_added_latency_is_what_readme_tells() -> Result<()> {
+fn the_added_latency_is_what_readme_reports() -> Result<()> {
     let shipped = shipped()?;
-    for cost in Cost::told()? {
+    for cost in Cost::reported()? {
         let named = |name: &String| shipped.iter().find(|webhook| webhook.spec.name == *name);
         let webhooks: Option<Vec<_>> = cost.webhooks.iter().map(named).collect();
         let webhooks = webhooks.with_context(|| format!("no such webhooks: {cost:?}"))?;
@@ -134,20 +134,20 @@ fn the_added_latency_is_what_readme_tells() -> Result<()> {
 
 /// For no request do the manifests allow more than the worst row of it.
 #[test]
-fn no_request_can_cost_more_than_readme_tells() -> Result<()> {
-    let (told, shipped) = (Cost::told()?, shipped()?);
+fn no_request_can_cost_more_than_readme_reports() -> Result<()> {
+    let (reported, shipped) = (Cost::reported()?, shipped()?);
     let requests: BTreeSet<_> = shipped.iter().flat_map(Webhook::requests).collect();
     for request @ (operation, resource) in requests {
         let asked = shipped
             .iter()
             .filter(|each| each.requests().any(|each| each == request));
-        let rows = told
+        let rows = reported
             .iter()
             .filter(|cost| cost.resources.contains(resource) && cost.operation == operation);
-        let told = rows.map(|cost| cost.seconds).max();
+        let reported = rows.map(|cost| cost.seconds).max();
         let worst = worst(&asked.collect::<Vec<_>>());
         assert_eq!(
-            told,
+            reported,
             Some(worst),
             "{operation} of {resource}; left: README, right: the manifests"
         );

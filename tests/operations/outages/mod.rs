@@ -1,4 +1,4 @@
-//! Volume Warden out of order in every way it can be, and what users notice: every operation of theirs succeeds all the same, by no
+//! Volume Warden out of order in every way it can be, and what users notice: each of their operations succeeds all the same, by no
 //! more than README says later, and what was missed is made good afterwards. All components, as the manifests install them.
 
 mod answers;

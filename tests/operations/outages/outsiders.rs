@@ -48,7 +48,7 @@ async fn cost_nothing() -> Result<()> {
         };
         let peak = ward.warden.process().peak_memory_bytes()?;
         eprintln!("{attack:?}: {connections} connections, peak of {peak} bytes");
-        ensure!(connections > 0, "{attack:?}: nobody got through");
+        ensure!(connections > 0, "{attack:?}: no client got through");
         ensure!(peak <= MEMORY, "{attack:?}: {peak} bytes resident");
     }
     ward.users.live().await?;

@@ -1,11 +1,11 @@
-//! The watches are open and tell nothing.
+//! The watches are open and say nothing.
 
 use super::ward::Ward;
 use crate::support::patience::wait_for_webhooks;
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::Rule;
 
-/// Reviews are answered from what was told last, and nobody is refused anything for it: not the claim that came after one which was
+/// Reviews are answered from what was reported last, and no client is refused anything for it: not the claim that came after one which was
 /// being deleted.
 #[tokio::test]
 async fn its_feeds_are_stale() -> Result<()> {
@@ -13,7 +13,7 @@ async fn its_feeds_are_stale() -> Result<()> {
     wait_for_webhooks(ward.cluster, None).await?;
     let watches = Rule::on("GET").query_contains("watch=true");
     let frozen = ward.between.add(watches.freeze_stream());
-    // Whatever was under way at the moment is told before.
+    // Whatever was under way at the moment is reported before.
     frozen.held(1).await?;
     ward.users.renew().await?;
     ward.users.live().await?;

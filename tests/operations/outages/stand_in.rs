@@ -1,4 +1,4 @@
-//! Somebody else at Volume Warden's address, with a certificate of an authority that the webhook configurations trust.
+//! Another client at Volume Warden's address, with a certificate of an authority that the webhook configurations trust.
 
 use super::ward::{SERVICE, Ward};
 use anyhow::Result;

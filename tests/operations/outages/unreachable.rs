@@ -1,4 +1,4 @@
-//! Nobody is there to be asked.
+//! No client is there to be asked.
 
 use super::ward::{SERVICE, Ward};
 use crate::support::{repository, webhooks_answer};

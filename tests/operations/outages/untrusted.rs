@@ -1,4 +1,4 @@
-//! Somebody answers whom the API server does not trust.
+//! A client answers whom the API server does not trust.
 
 use super::{
     stand_in::{Authority, StandIn},

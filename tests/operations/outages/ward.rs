@@ -33,7 +33,7 @@ impl Ward {
     pub async fn open(label: &str) -> Result<Self> {
         let (cluster, turn) = first_free(&WARDS, "outages", start).await?;
         cluster.webhooks().serve(SERVICE, vec![]);
-        // A Service that somebody deleted is there again; a caBundle is Volume Warden's to mend.
+        // A Service that a client deleted is there again; a caBundle is Volume Warden's to mend.
         let manifests = repository().join("manifests");
         cluster.apply_kustomization(manifests).await?;
         let account = cluster
@@ -81,11 +81,11 @@ impl Ward {
     pub async fn nobody_notices(&self) -> Result<()> {
         self.users.live().await?;
         self.users.bind_late().await?;
-        let told = Cost::told()?;
+        let reported = Cost::reported()?;
         // The cluster's controllers create volumes and claims for users in their own time.
-        let seen = eventually("all that README tells of was asked", async || {
+        let seen = eventually("all that README reports was asked", async || {
             let seen = self.unasked()?;
-            let mut missed = told
+            let mut missed = reported
                 .iter()
                 .filter(|cost| !seen.contains(&cost.asked()) && !cost.is_optional());
             let missed = missed.next();
@@ -98,9 +98,9 @@ impl Ward {
         .await?;
         let rest: Vec<_> = seen
             .iter()
-            .filter(|seen| !told.iter().any(|cost| cost.asked() == **seen))
+            .filter(|seen| !reported.iter().any(|cost| cost.asked() == **seen))
             .collect();
-        ensure!(rest.is_empty(), "README does not tell of {rest:#?}");
+        ensure!(rest.is_empty(), "README does not report {rest:#?}");
         let calls = self.cluster.audit().since(self.began)?;
         let mut of_pods = calls.iter().filter(|call| call.resource == "pods");
         let system =

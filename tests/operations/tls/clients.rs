@@ -92,7 +92,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
     .await?;
 
     drop(warden);
-    let warden = start("somebody-else").await?;
+    let warden = start("another-client").await?;
     eventually("the API server is refused by its name", async || {
         let claim = crate::support::claim("probe", json!({}))?;
         let claims: kube::Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> =

@@ -1,4 +1,4 @@
-//! The clock goes on by years. Two replicas run in this process, so that theirs can be moved, against the real Secret and webhook
+//! The clock goes on by years. Two replicas run in this process, so that their own can be moved, against the real Secret and webhook
 //! configurations, with the rights that the manifests give.
 
 use super::{PATIENCE, visitor::Visitor};
@@ -99,19 +99,19 @@ impl Replica {
 
     async fn round(&self) -> Result<()> {
         let mut self_signed = self.self_signed.lock().await;
-        let self_signed = self_signed.as_mut().context("it goes by itself")?;
+        let self_signed = self_signed.as_mut().context("it goes on its own")?;
         self_signed.round().await?;
         let missing = self.service.missing();
         ensure!(missing.is_empty(), "not ready: {missing:?}");
         Ok(())
     }
 
-    /// From now on by itself.
+    /// From now on on its own.
     async fn follow(&self) -> Result<()> {
         let lease = LeaseName {
             namespace: "volume-warden".to_owned(),
-            name: "nobody".to_owned(),
-            identity: "nobody".to_owned(),
+            name: "absent".to_owned(),
+            identity: "absent".to_owned(),
             labels: Default::default(),
         };
         let leases = Api::namespaced(self.client.clone(), "volume-warden");
@@ -247,7 +247,7 @@ async fn four_hundred_days_pass_and_nobody_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// As after a suspended machine: nobody could renew anything meanwhile. It is seen by the wall clock, without a restart.
+/// As after a suspended machine: no client could renew anything meanwhile. It is seen by the wall clock, without a restart.
 #[tokio::test]
 async fn after_a_jump_everything_is_renewed() -> Result<()> {
     let years = Years::begin("jumps").await?;
@@ -265,7 +265,7 @@ async fn after_a_jump_everything_is_renewed() -> Result<()> {
             anyhow::Ok(())
         })
         .await?;
-        // Not by chance, and not for long: nobody is refused from now on.
+        // Not by chance, and not for long: no client is refused from now on.
         let (count, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
         let visits = keep_visiting(
             years.visitor.clone(),

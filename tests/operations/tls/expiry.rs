@@ -1,4 +1,4 @@
-//! What users hear of a certificate that nobody renews.
+//! What users hear of a certificate that no client renews.
 
 use super::{PATIENCE, publish, visitor::Visitor};
 use crate::support::{BINARY, installed};
@@ -11,8 +11,8 @@ use time::{Duration, OffsetDateTime};
 use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually_within};
 
-/// What was told, by its notes, and about what, by its uid.
-async fn told(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
+/// What was reported, by its notes, and about what, by its uid.
+async fn reported(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
     let events: Api<Event> = Api::namespaced(cluster.client(), "volume-warden");
     let with_reason = ListParams::default().fields("reason=CertificateNotRenewed");
     let events = events.list(&with_reason).await?.items.into_iter();
@@ -60,7 +60,7 @@ async fn publish_to_both(cluster: &Cluster, bundle: &str) -> Result<()> {
 
 /// Mounted files: one word for each threshold of each certificate, on the Lease.
 #[tokio::test]
-async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
+async fn a_mounted_certificate_near_its_end_is_reported_of_once() -> Result<()> {
     let cluster = installed("expiry", "manifests").await?;
     let mut parameters = CertificateParams::new(vec![])?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -80,7 +80,7 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
         if left != 12 {
             old_certificate(&authority, left, directory.path())?;
         }
-        eventually_within(PATIENCE, "that is told, and nothing besides", async || {
+        eventually_within(PATIENCE, "that is reported, and nothing besides", async || {
             let metrics = warden.metrics().await?;
             let served =
                 "volume_warden_certificate_expiration_timestamp_seconds{certificate=\"Served\"} ";
@@ -88,8 +88,8 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
             let expires: i64 = seconds.unwrap_or("0").parse()?;
             let seconds = expires - time::OffsetDateTime::now_utc().unix_timestamp();
             ensure!(seconds / 86_400 == left, "{seconds} s are left");
-            let told = told(&cluster).await?;
-            ensure!(told.len() == expected, "{told:?}");
+            let reported = reported(&cluster).await?;
+            ensure!(reported.len() == expected, "{reported:?}");
             Ok(())
         })
         .await?;
@@ -98,21 +98,25 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
     old_certificate(&authority, 3, directory.path())?;
     publish_to_both(&cluster, &foreign.cert.pem()).await?;
-    eventually_within(PATIENCE, "that is told, and it is not ready", async || {
-        ensure!(told(&cluster).await?.len() == 4 && !warden.ready().await);
-        anyhow::Ok(())
-    })
+    eventually_within(
+        PATIENCE,
+        "that is reported, and it is not ready",
+        async || {
+            ensure!(reported(&cluster).await?.len() == 4 && !warden.ready().await);
+            anyhow::Ok(())
+        },
+    )
     .await?;
     publish_to_both(&cluster, &authority.pem()).await?;
     eventually_within(PATIENCE, "it is ready", async || {
         anyhow::Ok(warden.ready().await)
     })
     .await?;
-    let told_in_the_end = told(&cluster).await?;
-    assert_eq!(told_in_the_end.len(), 4, "{told_in_the_end:?}");
+    let reported_in_the_end = reported(&cluster).await?;
+    assert_eq!(reported_in_the_end.len(), 4, "{reported_in_the_end:?}");
     let leases: Api<Lease> = Api::namespaced(cluster.client(), "volume-warden");
     let lease = leases.get("pv-protection").await?.metadata.uid;
-    for (note, about) in told(&cluster).await? {
+    for (note, about) in reported(&cluster).await? {
         ensure!(about == lease, "about {about:?}");
         for words in ["the certificate of the webhooks expires", &file("tls.crt")] {
             ensure!(note.contains(words), "{note}");
@@ -123,9 +127,9 @@ async fn a_mounted_certificate_near_its_end_is_told_of_once() -> Result<()> {
     Ok(())
 }
 
-/// The Secret cannot be written: it is told before the certificate expires, and readiness ends with it. Then all is well again.
+/// The Secret cannot be written: it is reported before the certificate expires, and readiness ends with it. Then all is well again.
 #[tokio::test]
-async fn a_renewal_that_fails_is_told_and_repaired() -> Result<()> {
+async fn a_renewal_that_fails_is_reported_and_repaired() -> Result<()> {
     let cluster = installed("failing-renewal", "manifests").await?;
     let account = cluster
         .service_account_kubeconfig("volume-warden", "volume-warden", None)
@@ -142,12 +146,12 @@ async fn a_renewal_that_fails_is_told_and_repaired() -> Result<()> {
         "Forbidden",
         "not today",
     ));
-    eventually_within(PATIENCE, "it is told", async || {
-        let told = told(&cluster).await?;
+    eventually_within(PATIENCE, "it is reported", async || {
+        let reported = reported(&cluster).await?;
         let source = "the Secret volume-warden/volume-warden-tls";
         ensure!(
-            told.iter().any(|(note, _)| note.contains(source)),
-            "{told:?}"
+            reported.iter().any(|(note, _)| note.contains(source)),
+            "{reported:?}"
         );
         Ok(())
     })

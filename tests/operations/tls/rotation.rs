@@ -22,7 +22,7 @@ async fn claim_is_reviewed(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
     Ok(())
 }
 
-/// Calls that the API server went on without because of a certificate, as its log tells since so many bytes.
+/// Calls that the API server went on without because of a certificate, as its log says since so many bytes.
 fn refused(cluster: &Cluster, since: usize) -> Vec<String> {
     let log = cluster.log(Component::Apiserver);
     let lines = log.get(since..).unwrap_or_default().lines();

@@ -50,7 +50,7 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
     drop(middle);
     let left = protected(&stage).await?;
     ensure!(left.len() < MANY, "nothing was done before");
-    tells_of_progress(&stage, &left).await?;
+    reports_of_progress(&stage, &left).await?;
     // On a machine that is too busy to answer, a Lease may be lost, and then it is run again.
     for _ in 0..RUNS {
         let drained = stage.drain(&["--in-tree=off"]).await?;
@@ -65,7 +65,7 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
 }
 
 /// A drain that waits for one of these claims says how many of them are done.
-async fn tells_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
+async fn reports_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
     // The last one's answer may still have come.
     let other = left.iter().find(|name| *name != "many-1000");
     let waited_for = held(stage, other.context("nothing was left")?);

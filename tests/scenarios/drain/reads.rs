@@ -18,12 +18,12 @@ async fn a_dry_run_says_everything_and_writes_nothing() -> Result<()> {
         (Some(0), ""),
         "{drained:?}"
     );
-    drained.tells(&[
+    drained.prints(&[
         &format!("claim {}/data: would be removed", space.name),
         CLAIM_FINALIZER,
         "awaiting-pod",
     ])?;
-    drained.tells(&[
+    drained.prints(&[
         &format!("volume {volume}: would be removed"),
         VOLUME_FINALIZER,
     ])?;

@@ -133,10 +133,10 @@ async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Resu
     let drained = stage.drain(&arguments).await?;
     drained.left_nothing()?;
     let own = |name: &str| format!("claim {}/{name}: removed", space.name);
-    drained.tells(&[&own("plain"), CLAIM_FINALIZER])?;
-    drained.tells(&[&own("data-web-0"), CLAIM_FINALIZER, "StatefulSet/web", MARK])?;
-    drained.tells(&[&own("cache"), MADE])?;
-    drained.tells(&[&volume, VOLUME_FINALIZER, RELEASED])?;
+    drained.prints(&[&own("plain"), CLAIM_FINALIZER])?;
+    drained.prints(&[&own("data-web-0"), CLAIM_FINALIZER, "StatefulSet/web", MARK])?;
+    drained.prints(&[&own("cache"), MADE])?;
+    drained.prints(&[&volume, VOLUME_FINALIZER, RELEASED])?;
     only_others_is_left(space, &volume).await?;
     assert_eq!(stage.configurations().await?, [""; 0]);
     in_order_and_by_right(&stage.calls()?)?;

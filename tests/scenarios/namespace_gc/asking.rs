@@ -30,7 +30,7 @@ pub async fn runs(warden: &Warden, outcome: &str) -> Result<u64> {
 }
 
 /// A first collection ran to its end. Whether it left nothing undone: on a busy machine a call may take too long, and what it was for is
-/// tried again by itself.
+/// tried again on its own.
 pub async fn collected(warden: &Warden) -> Result<bool> {
     eventually("a collection is done", async || {
         let done = runs(warden, "Done").await? >= 1;

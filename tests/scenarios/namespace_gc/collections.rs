@@ -27,7 +27,7 @@ async fn orphans_go_at_once_and_one_that_is_full_when_it_is_empty() -> Result<()
     waiting(&warden, "NotEmpty", 1).await?;
     scene.storage.empty(&scene.of("full"));
     scene.is_removed("full").await?;
-    scene.told("full", "NamespaceDeleted", 1).await?;
+    scene.reported("full", "NamespaceDeleted", 1).await?;
     let whole = collected(&warden).await?;
     let ended = runs(&warden, "Done").await? + runs(&warden, "Incomplete").await?;
     ensure!(ended == 1, "{ended}");
@@ -89,7 +89,7 @@ async fn a_collection_takes_one_list_of_the_storage_and_two_of_kubernetes() -> R
     Ok(())
 }
 
-/// NS-25: what would be deleted is told, and nothing else happens.
+/// NS-25: what would be deleted is reported, and nothing else happens.
 #[tokio::test]
 async fn a_dry_run_deletes_nothing() -> Result<()> {
     let scene = Scene::new("dry").await?;
@@ -107,7 +107,7 @@ async fn a_dry_run_deletes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A collection takes no more than it may. It is told, and the next one goes on.
+/// A collection takes no more than it may. It is reported, and the next one goes on.
 #[tokio::test]
 async fn there_is_a_limit_to_what_one_collection_takes() -> Result<()> {
     let scene = Scene::new("cap").await?;
@@ -119,7 +119,7 @@ async fn there_is_a_limit_to_what_one_collection_takes() -> Result<()> {
     let whole = collected(&capped).await?;
     eventually("two are gone", async || scene.storage.names().len() == 3).await?;
     ensure!(scene.deletions() == 2 || !whole, "{}", scene.deletions());
-    eventually("it is told", async || {
+    eventually("it is reported", async || {
         capped.process().log().contains("TooManyOrphans")
     })
     .await?;

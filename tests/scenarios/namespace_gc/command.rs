@@ -38,7 +38,7 @@ impl Scene {
 
 /// With the rights of the service account, which are enough.
 #[tokio::test]
-async fn it_reports_and_deletes_when_told_to() -> Result<()> {
+async fn it_reports_and_deletes_when_reported_to() -> Result<()> {
     let scene = Scene::new("command").await?;
     scene.create_in_both("alive").await?;
     for name in ["a", "full"] {

@@ -6,7 +6,7 @@ use super::{
 };
 use anyhow::{Result, ensure};
 
-/// Again and again, before the next deletion: what is gone stays gone, the rest goes with the next, and nothing twice.
+/// Again and again, before the next deletion: what is gone stays gone, the rest is removed with the next, and nothing twice.
 #[tokio::test]
 async fn what_one_leaves_the_next_one_takes() -> Result<()> {
     let scene = Scene::new("killed").await?;
@@ -41,7 +41,7 @@ async fn what_one_leaves_the_next_one_takes() -> Result<()> {
     Ok(())
 }
 
-/// A namespace ends while nobody is there to hear of it.
+/// A namespace ends while no client is there to hear of it.
 #[tokio::test]
 async fn an_end_that_nobody_saw_is_found_by_the_next_collection() -> Result<()> {
     let scene = Scene::new("unseen").await?;

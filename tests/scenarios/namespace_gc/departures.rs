@@ -48,11 +48,11 @@ async fn only_the_end_of_a_namespace_counts_and_takes_one_list_and_one_deletion(
         .await?;
     scene.is_gone("shop").await?;
     scene.is_removed("shop").await?;
-    scene.told("shop", "NamespaceDeleted", 1).await?;
+    scene.reported("shop", "NamespaceDeleted", 1).await?;
     ensure!(scene.lists() == 3 && scene.deletions() == 2);
     ensure!(scene.deletions_of(&id) == 1);
     ensure!(scene.deletions_of(&orphan) == 0 && scene.is_stored("orphan"));
-    // The storage takes no other version than the present one, unless it is told to.
+    // The storage takes no other version than the present one, unless a request says so.
     let requests = scene.storage.requests();
     let forced = |target: &str| target.contains("ignore-version=true");
     ensure!(!requests.iter().any(|each| forced(&each.target)));
@@ -69,13 +69,13 @@ async fn one_with_volumes_waits_until_they_are_gone() -> Result<()> {
     scene.storage.fill(&scene.of("shop"));
     scene.delete_wholly("shop").await?;
     waiting(&warden, "NotEmpty", 1).await?;
-    scene.told("shop", "NamespaceNotEmpty", 1).await?;
+    scene.reported("shop", "NamespaceNotEmpty", 1).await?;
     ensure!(scene.is_stored("shop") && scene.deletions_of(&id) == 1);
     scene.storage.empty(&scene.of("shop"));
     scene.is_removed("shop").await?;
     waiting(&warden, "NotEmpty", 0).await?;
-    scene.told("shop", "NamespaceDeleted", 1).await?;
-    scene.told("shop", "NamespaceNotEmpty", 1).await?;
+    scene.reported("shop", "NamespaceDeleted", 1).await?;
+    scene.reported("shop", "NamespaceNotEmpty", 1).await?;
     ensure!(scene.deletions_of(&id) == 2);
     Ok(())
 }

@@ -127,7 +127,7 @@ async fn a_directory_goes_when_its_namespace_has_and_it_is_empty() -> Result<()>
     Ok(())
 }
 
-/// Its namespace ended while nobody was there. That this cluster once had it is in a ConfigMap, and while that cannot be read nothing
+/// Its namespace ended while no client was there. That this cluster once had it is in a ConfigMap, and while that cannot be read nothing
 /// goes.
 #[tokio::test]
 async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {
@@ -152,17 +152,17 @@ async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {
     Ok(())
 }
 
-/// What is not mounted looks empty, and is told apart by its mark.
+/// What is not mounted looks empty, and is distinguished by its mark.
 #[tokio::test]
 async fn a_root_without_its_mark_is_refused() -> Result<()> {
     let root = Root::new("unmarked").await?;
     fs::remove_file(root.root.path().join(".volume-warden-root"))?;
     let started: Result<Warden> = root.warden().start().await;
-    let told = format!(
+    let reported = format!(
         "{:#}",
         started.err().map_or_else(String::new, |e| format!("{e:#}"))
     );
-    ensure!(told.contains(".volume-warden-root"), "{told}");
+    ensure!(reported.contains(".volume-warden-root"), "{reported}");
     let command = Command::new(BINARY)
         .args(["gc", "--once", "--storage-backend=directory"])
         .arg(format!("--directory-root={}", root.root.path().display()))
@@ -170,8 +170,8 @@ async fn a_root_without_its_mark_is_refused() -> Result<()> {
         .arg(root.cluster.kubeconfig())
         .stdout(Stdio::null())
         .output()?;
-    let told = String::from_utf8_lossy(&command.stderr);
-    ensure!(command.status.code() == Some(1), "{told}");
-    ensure!(told.contains(".volume-warden-root"), "{told}");
+    let reported = String::from_utf8_lossy(&command.stderr);
+    ensure!(command.status.code() == Some(1), "{reported}");
+    ensure!(reported.contains(".volume-warden-root"), "{reported}");
     Ok(())
 }

@@ -27,7 +27,7 @@ async fn one_that_is_made_between_the_looks_is_kept() -> Result<()> {
     ensure!(scene.deletions_of(&id) == 0 && scene.is_stored("new"));
     let deletions = scene.deletions_of(&orphan);
     ensure!(deletions == 1 || !whole, "{deletions}");
-    // Nobody had to ask for it by name any more.
+    // No client had to ask for it by name any more.
     ensure!(asked.taken() == 0);
     Ok(())
 }
@@ -66,7 +66,7 @@ async fn kubernetes_is_listed_after_the_storage() -> Result<()> {
     scene.is_removed("orphan").await
 }
 
-/// NS-21: each of the two looks may fail, or tell of no namespace at all, and nothing is concluded. Soon it looks again.
+/// NS-21: each of the two looks may fail, or report no namespace at all, and nothing is concluded. Soon it looks again.
 #[tokio::test]
 async fn nothing_is_concluded_from_a_list_that_fails_or_is_empty() -> Result<()> {
     let scene = Scene::new("blind").await?;
@@ -108,7 +108,7 @@ async fn nothing_is_concluded_from_a_list_that_fails_or_is_empty() -> Result<()>
     Ok(())
 }
 
-/// The same with nobody to ask for it by name.
+/// The same with no client to ask for it by name.
 #[tokio::test]
 async fn one_that_cannot_be_asked_for_is_kept() -> Result<()> {
     let scene = Scene::new("unasked").await?;

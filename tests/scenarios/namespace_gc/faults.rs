@@ -27,7 +27,7 @@ async fn new_credentials_are_read_when_the_old_ones_do_not_do() -> Result<()> {
     Ok(())
 }
 
-/// NS-10, NS-12: the process lives on, and tries again. What was done though nobody was told is not done twice.
+/// NS-10, NS-12: the process lives on, and tries again. What was done though no client was notified is not done twice.
 #[tokio::test]
 async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
     let scene = Scene::new("cut").await?;
@@ -46,20 +46,20 @@ async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
     waiting(&warden, "Unavailable", 1).await?;
     scene.is_removed("shop").await?;
     ensure!(scene.deletions_of(&id) == 4);
-    scene.told("shop", "NamespaceDeleteFailed", 1).await?;
+    scene.reported("shop", "NamespaceDeleteFailed", 1).await?;
 
     scene.storage.fault(Endpoint::Delete, Fault::CutAfter, 1);
     let id = scene.create_in_both("yard").await?;
     scene.delete_wholly("yard").await?;
     scene.is_removed("yard").await?;
-    scene.told("yard", "NamespaceDeleteFailed", 1).await?;
+    scene.reported("yard", "NamespaceDeleteFailed", 1).await?;
     waiting(&warden, "Unavailable", 0).await?;
     ensure!(scene.deletions_of(&id) == 1);
     ensure!(warden.process().is_running() && warden.ready().await);
     Ok(())
 }
 
-/// NS-26: nobody answers, then nobody lets it in. It lives, tries again, and is not ready before it is in.
+/// NS-26: no client answers, then no client lets it in. It lives, tries again, and is not ready before it is in.
 #[tokio::test]
 async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
     let scene = Scene::new("patient").await?;
@@ -85,7 +85,7 @@ async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
     Ok(())
 }
 
-/// NS-34: a call that is never answered keeps nobody from ending as asked.
+/// NS-34: a call that is never answered keeps no client from ending as asked.
 #[tokio::test]
 async fn it_ends_when_asked_though_a_call_is_under_way() -> Result<()> {
     let scene = Scene::new("asked").await?;

@@ -43,7 +43,7 @@ async fn without_anything_to_do_it_says_so_and_watches_nothing() -> Result<()> {
 /// A storage that is down must not take webhooks down.
 #[tokio::test]
 async fn it_does_not_hold_back_the_webhooks_of_others() -> Result<()> {
-    // Alone there, because it looks after the claims of all.
+    // Alone there, because it manages the claims of all.
     let scene = Scene::quiet("beside").await?;
     let storage = &scene.storage;
     storage.fault(Endpoint::Login, Fault::CutBefore, FOR_EVER);
@@ -96,7 +96,7 @@ async fn kept_out_it_waits_without_a_storm() -> Result<()> {
     storage.fault(Endpoint::List, Fault::error(403, "not for you"), 1);
     eventually_within(LONG, "it is removed", async || !scene.is_stored("shop")).await?;
     ensure!(scene.deletions_of(&id) == 1 && warden.process().is_running());
-    scene.told("shop", "NamespaceDeleteFailed", 1).await?;
+    scene.reported("shop", "NamespaceDeleteFailed", 1).await?;
     let log = warden.process().log();
     ensure!(
         log.contains("Unauthorized") && !log.contains(PASSWORD),

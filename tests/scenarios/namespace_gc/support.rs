@@ -21,7 +21,7 @@ use volume_warden_storageos::{Endpoint, PASSWORD, StorageOs, USER};
 
 /// Where the Lease is, and the Events about it.
 pub const SYSTEM: &str = "volume-warden";
-/// No collection comes by itself.
+/// No collection comes on its own.
 pub const NO_GC: &str = "--namespace-delete-gc-interval=0";
 pub const OFTEN: &str = "--namespace-delete-gc-interval=1s";
 
@@ -207,13 +207,13 @@ impl Scene {
         holder(self.cluster, &self.name).await
     }
 
-    /// Users were told so many times of the namespace with this reason.
-    pub async fn told(&self, name: &str, reason: &str, times: usize) -> Result<()> {
+    /// So many Events were published about the namespace with this reason.
+    pub async fn reported(&self, name: &str, reason: &str, times: usize) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.cluster.client(), SYSTEM);
         let about = format!("involvedObject.name={},reason={reason}", self.name);
         let about = ListParams::default().fields(&about);
         let word = format!("namespace {} ", self.of(name));
-        eventually(&format!("{reason} was told of {name}"), async || {
+        eventually(&format!("{reason} is published about {name}"), async || {
             let events = events.list(&about).await?.items;
             let says = |event: &&Event| event.message.as_deref().is_some_and(|m| m.contains(&word));
             ensure!(events.iter().filter(says).count() == times, "{events:?}");
@@ -222,7 +222,7 @@ impl Scene {
         .await
     }
 
-    /// Volume Warden has worked off whatever the watch had told before: a namespace that went afterwards is gone from the storage.
+    /// Volume Warden has worked off whatever the watch had reported before: a namespace that went afterwards is gone from the storage.
     pub async fn settled(&self) -> Result<()> {
         self.create_in_both("canary").await?;
         self.delete_wholly("canary").await?;

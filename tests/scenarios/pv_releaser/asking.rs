@@ -74,8 +74,8 @@ impl Estate {
     }
 
     /// Of all pods together.
-    pub async fn pods_were_told(&self, reason: &str, times: usize) -> Result<()> {
-        eventually(&format!("{reason} was told"), async || {
+    pub async fn pods_were_reported(&self, reason: &str, times: usize) -> Result<()> {
+        eventually(&format!("{reason} was reported"), async || {
             let events = self.space.events_with(reason).await?;
             ensure!(events.len() == times, "{events:?}");
             Ok(())
@@ -83,7 +83,7 @@ impl Estate {
         .await
     }
 
-    pub async fn volume_was_told(
+    pub async fn volume_was_reported(
         &self,
         volume: &PersistentVolume,
         reason: &str,
@@ -91,11 +91,14 @@ impl Estate {
     ) -> Result<()> {
         let fields = format!("involvedObject.name={},reason={reason}", volume.name_any());
         let about = ListParams::default().fields(&fields);
-        eventually(&format!("{reason} was told {times} times"), async || {
-            let events = self.events.list(&about).await?.items;
-            ensure!(events.len() == times, "{events:?}");
-            Ok(())
-        })
+        eventually(
+            &format!("{reason} was published {times} times"),
+            async || {
+                let events = self.events.list(&about).await?.items;
+                ensure!(events.len() == times, "{events:?}");
+                Ok(())
+            },
+        )
         .await
     }
 }

@@ -1,4 +1,4 @@
-//! Which volumes are labelled. Nobody serves webhooks here: what is written, the reconciler wrote.
+//! Which volumes are labelled. No client serves webhooks here: what is written, the reconciler wrote.
 
 use super::{
     patient::{Patient, watch_of},
@@ -13,27 +13,27 @@ use std::collections::BTreeSet;
 
 /// PR-01..04, PR-07: the volumes have no labels at all before.
 #[tokio::test]
-async fn every_label_of_the_claim_has_to_be_ours() -> Result<()> {
+async fn every_label_of_the_claim_has_to_be_own() -> Result<()> {
     let patient = Patient::new("labels").await?;
     let (estate, id) = (&patient.estate, patient.estate.id());
     let _warden = patient.start().await?;
     let others = [
         ("unlabelled", json!({"app": "web"})),
-        ("half-theirs", json!({PROVISIONER: id, LABEL: "other"})),
+        ("half-foreign", json!({PROVISIONER: id, LABEL: "other"})),
         ("made-by-them", json!({PROVISIONER: "other", LABEL: id})),
         ("empty", json!({PROVISIONER: id, LABEL: ""})),
     ];
-    let ours = [
+    let own = [
         ("made", json!({PROVISIONER: id})),
         ("by-hand", json!({LABEL: id})),
         ("both", json!({PROVISIONER: id, LABEL: id})),
     ];
-    for (name, labels) in others.iter().chain(&ours) {
+    for (name, labels) in others.iter().chain(&own) {
         estate.pair(name, labels.clone()).await?;
     }
-    for (name, _) in ours {
+    for (name, _) in own {
         estate.is_labelled(name, id).await?;
-        let message = estate.told(name, "Associated", 1).await?;
+        let message = estate.reported(name, "Associated", 1).await?;
         ensure!(message.contains(name), "{message}");
     }
     // These came first, so they have been looked at.
@@ -81,7 +81,7 @@ async fn a_volume_is_not_labelled_before_it_is_bound() -> Result<()> {
     assert_eq!(patient.writes("data"), 0);
     estate.turn("data", "Bound").await?;
     estate.is_labelled("data", id).await?;
-    estate.told("data", "Associated", 1).await.map(drop)
+    estate.reported("data", "Associated", 1).await.map(drop)
 }
 
 /// PR-06: whatever its claim says, and also once that is gone.
@@ -90,7 +90,7 @@ async fn a_volume_that_is_labelled_for_somebody_else_is_never_touched() -> Resul
     let patient = Patient::new("foreign").await?;
     let (estate, id) = (&patient.estate, patient.estate.id());
     let warden = patient.start().await?;
-    for (name, value) in [("theirs", "other"), ("nobodys", "")] {
+    for (name, value) in [("foreign", "other"), ("unnamed", "")] {
         let labels = json!({"metadata": {"labels": {LABEL: value}}});
         estate.create(name, labels).await?;
         estate.claim(name, json!({LABEL: id})).await?;
@@ -99,7 +99,7 @@ async fn a_volume_that_is_labelled_for_somebody_else_is_never_touched() -> Resul
         estate.is(name, "Released").await?;
     }
     patient.settled().await?;
-    for name in ["theirs", "nobodys"] {
+    for name in ["foreign", "unnamed"] {
         assert_eq!(patient.writes(name), 0, "{name}");
         estate.is(name, "Released").await?;
     }
@@ -123,7 +123,7 @@ async fn without_automatic_association_labels_are_only_read() -> Result<()> {
         estate.claim("labelled", json!({})).await?;
         estate.is("labelled", "Bound").await?;
         estate.space.delete_claim("labelled").await?;
-        estate.told("labelled", "Released", times).await?;
+        estate.reported("labelled", "Released", times).await?;
         estate.is("labelled", "Available").await?;
         estate.is_labelled("labelled", id).await?;
     }
@@ -147,12 +147,12 @@ async fn a_later_claim_of_that_name_says_nothing_about_the_volume() -> Result<()
     // Which also shows that the claim is known by then.
     estate.pair("other", json!({LABEL: id})).await?;
     estate.is_labelled("other", id).await?;
-    estate.told("data", "Orphaned", 1).await?;
+    estate.reported("data", "Orphaned", 1).await?;
     assert_eq!(patient.writes("data"), 0);
     estate.is("data", "Released").await
 }
 
-/// PR-20, without the webhook: nobody has heard of the volume before its claim is gone.
+/// PR-20, without the webhook: no client has heard of the volume before its claim is gone.
 #[tokio::test]
 async fn a_claim_that_is_gone_before_its_volume_is_seen_still_counts() -> Result<()> {
     let patient = Patient::new("late-volume").await?;
@@ -167,7 +167,7 @@ async fn a_claim_that_is_gone_before_its_volume_is_seen_still_counts() -> Result
     assert_eq!(patient.writes("data"), 0);
     drop(late);
     estate.is_free("data").await?;
-    estate.told("data", "Released", 1).await.map(drop)
+    estate.reported("data", "Released", 1).await.map(drop)
 }
 
 /// PR-21: others' volumes and claims, bound and not, cost no call.
@@ -189,9 +189,9 @@ async fn unrelated_volumes_cost_nothing() -> Result<()> {
     });
     let pairs = stream::iter(pairs).buffer_unordered(8);
     pairs.try_collect::<()>().await?;
-    estate.pair("ours", json!({PROVISIONER: id})).await?;
-    estate.is_labelled("ours", id).await?;
-    estate.told("ours", "Associated", 1).await?;
+    estate.pair("own", json!({PROVISIONER: id})).await?;
+    estate.is_labelled("own", id).await?;
+    estate.reported("own", "Associated", 1).await?;
     let requests = patient.between.requests().split_off(before);
     // What it does without volumes as well.
     let idle = ["/leases/", "/secrets/", "webhookconfigurations/"];
@@ -202,7 +202,7 @@ async fn unrelated_volumes_cost_nothing() -> Result<()> {
         .map(|seen| (&*seen.method, &*seen.path))
         .collect();
     // The binder may have been faster at its volume, so that the first try was in vain.
-    let volume = format!("/api/v1/persistentvolumes/{}", estate.pv("ours"));
+    let volume = format!("/api/v1/persistentvolumes/{}", estate.pv("own"));
     let event = "/apis/events.k8s.io/v1/namespaces/default/events";
     assert_eq!(calls, [("PATCH", &*volume), ("POST", event)].into());
     Ok(())

@@ -37,7 +37,7 @@ impl Patient {
         Ok(())
     }
 
-    /// A volume that is ours and has just become Released.
+    /// A volume that is managed and has just become Released.
     async fn abandon(&self, name: &str) -> Result<()> {
         let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
         self.estate.create_abandoned(name, labels).await?;
@@ -57,9 +57,9 @@ async fn an_attached_volume_is_released_once_it_is_detached() -> Result<()> {
     patient.estate.is_free("data").await.map(drop)
 }
 
-/// Nor will the watch ever tell that it is detached.
+/// Nor will the watch ever say that it is detached.
 #[tokio::test]
-async fn an_attachment_that_the_watch_has_not_told_of_counts() -> Result<()> {
+async fn an_attachment_that_the_watch_has_not_reported_of_counts() -> Result<()> {
     let patient = Patient::new("late-attachment").await?;
     let _warden = patient.start().await?;
     let watch = watch_of("volumeattachments").freeze_stream();

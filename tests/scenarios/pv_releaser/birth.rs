@@ -1,4 +1,4 @@
-//! Volumes from birth: the webhook labels them, and claims of two seconds get theirs back all the same.
+//! Volumes from birth: the webhook labels them, and claims of two seconds get their own back all the same.
 
 use super::{
     directories::is_free,
@@ -33,15 +33,15 @@ async fn a_volume_is_labelled_from_birth() -> Result<()> {
     let estate = Estate::new(guarded().await?, "birth").await?;
     for (name, labels) in [
         ("unlabelled", json!({"app": "web"})),
-        ("theirs", json!({PROVISIONER: DEFAULT_ID, LABEL: "other"})),
-        ("ours", json!({PROVISIONER: DEFAULT_ID})),
+        ("foreign", json!({PROVISIONER: DEFAULT_ID, LABEL: "other"})),
+        ("own", json!({PROVISIONER: DEFAULT_ID})),
     ] {
         estate.claim(name, labels).await?;
     }
     for labels in [json!(null), json!({"app": "web"})] {
         let labels = json!({"metadata": {"labels": labels}});
-        eventually("a volume of ours is labelled", async || {
-            let born = estate.at_admission("ours", labels.clone()).await?;
+        eventually("a volume of Volume Warden is labelled", async || {
+            let born = estate.at_admission("own", labels.clone()).await?;
             let found = born.labels().get(LABEL).map(String::as_str);
             ensure!(found == Some(DEFAULT_ID), "{found:?}");
             ensure!(
@@ -55,26 +55,26 @@ async fn a_volume_is_labelled_from_birth() -> Result<()> {
     }
     // Claims that came before are known as well now.
     for (claim, what, changes) in [
-        ("unlabelled", "its claim is not ours", json!({})),
-        ("theirs", "its claim is not ours alone", json!({})),
+        ("unlabelled", "its claim is not managed", json!({})),
+        ("foreign", "its claim is not only its own", json!({})),
         (
-            "ours",
+            "own",
             "it is deleted with its claim",
             json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
         ),
         (
-            "ours",
+            "own",
             "it is only reserved",
             json!({"spec": {"claimRef": {"uid": null}}}),
         ),
         (
-            "ours",
+            "own",
             "it is of an earlier claim",
             json!({"spec": {"claimRef": {"uid": "earlier"}}}),
         ),
         (
-            "ours",
-            "it is somebody else's",
+            "own",
+            "it is another controller's",
             json!({"metadata": {"labels": {LABEL: "other"}}}),
         ),
     ] {

@@ -1,4 +1,4 @@
-//! Volume Warden is killed again and again: no volume of ours stays Released.
+//! Volume Warden is killed again and again: no volume of Volume Warden stays Released.
 
 use super::{
     patient::{Patient, watch_of},
@@ -60,8 +60,8 @@ async fn killed_at_any_write_no_volume_stays_released() -> Result<()> {
     patient.settled().await?;
     for name in NAMES {
         // The killed process may not have published the Event, but no process publishes it twice.
-        let told = estate.told_of(name, "Released").await?;
-        assert!(told.len() <= 1, "{told:?}");
+        let reported = estate.reported_of(name, "Released").await?;
+        assert!(reported.len() <= 1, "{reported:?}");
         estate.is_free(name).await?;
     }
     Ok(())
@@ -118,7 +118,7 @@ async fn a_namespace_that_is_deleted_gives_its_volumes_back() -> Result<()> {
         estate.pair(name, json!({PROVISIONER: id})).await?;
         estate.is_labelled(name, id).await?;
     }
-    // Of the last one nobody has heard before the end.
+    // Of the last one no client has heard before the end.
     let late = patient
         .between
         .add(watch_of("persistentvolumes").freeze_stream());

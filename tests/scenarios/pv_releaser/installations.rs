@@ -11,7 +11,7 @@ use kube::Api;
 use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
-/// PR-26: neither is told the name of its Lease.
+/// PR-26: neither is given the name of its Lease.
 #[tokio::test]
 async fn two_controller_ids_work_side_by_side() -> Result<()> {
     let estate = Estate::new(bare().await?, "two").await?;
@@ -39,7 +39,7 @@ async fn two_controller_ids_work_side_by_side() -> Result<()> {
         estate.is_free(id).await?;
         // Had the other one done a part of it, there would be more of these.
         for reason in ["Associated", "Released"] {
-            estate.told(id, reason, 1).await?;
+            estate.reported(id, reason, 1).await?;
         }
     }
     Ok(())
@@ -76,17 +76,17 @@ async fn of_one_namespace_only_claims_are_known() -> Result<()> {
     let warden = patient.start().await?;
     let log = warden.process().log();
     ensure!(log.contains("volumes have no namespace"), "{log}");
-    other.pair("theirs", json!({PROVISIONER: id})).await?;
+    other.pair("foreign", json!({PROVISIONER: id})).await?;
     let labels = json!({"metadata": {"labels": {LABEL: id}}});
     other.create_abandoned("labelled", labels).await?;
     other.is_free("labelled").await?;
-    estate.pair("ours", json!({PROVISIONER: id})).await?;
-    estate.is_labelled("ours", id).await?;
-    other.space.delete_claim("theirs").await?;
-    other.is("theirs", "Released").await?;
+    estate.pair("own", json!({PROVISIONER: id})).await?;
+    estate.is_labelled("own", id).await?;
+    other.space.delete_claim("foreign").await?;
+    other.is("foreign", "Released").await?;
     patient.settled().await?;
-    let theirs = other.get("theirs").await?.metadata.labels;
-    assert_eq!(theirs, None);
+    let foreign = other.get("foreign").await?.metadata.labels;
+    assert_eq!(foreign, None);
     assert_eq!(orphans(&warden).await?, 0);
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn released_softly_a_volume_is_for_a_claim_of_that_name_only() -> Result<(
     estate.pair("data", json!({PROVISIONER: id})).await?;
     estate.is_labelled("data", id).await?;
     estate.space.delete_claim("data").await?;
-    estate.told("data", "Released", 1).await?;
+    estate.reported("data", "Released", 1).await?;
     estate.is("data", "Available").await?;
     let volume = estate.get("data").await?;
     assert_eq!(volume.metadata.labels.unwrap_or_default().get(LABEL), None);

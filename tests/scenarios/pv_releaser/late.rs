@@ -12,15 +12,15 @@ async fn what_was_missed_is_caught_up_with() -> Result<()> {
     estate.pair("data", json!({PROVISIONER: id})).await?;
     let warden = patient.start().await?;
     estate.is_labelled("data", id).await?;
-    // Who ends tells nothing more.
-    estate.told("data", "Associated", 1).await?;
+    // Who ends says nothing more.
+    estate.reported("data", "Associated", 1).await?;
     warden.stop().await?;
     estate.space.delete_claim("data").await?;
     estate.is("data", "Released").await?;
     let _successor = patient.start().await?;
     estate.is_free("data").await?;
     for reason in ["Associated", "Released"] {
-        estate.told("data", reason, 1).await?;
+        estate.reported("data", reason, 1).await?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Volumes that are Released for good: who is told, and how they come back all the same.
+//! Volumes that are Released for good: who is notified, and how they come back all the same.
 
 use super::{
     patient::{Patient, list_of},
@@ -24,9 +24,9 @@ async fn has_orphans(warden: &Warden, count: u64) -> Result<()> {
     .await
 }
 
-/// PR-19: nobody was there while the claim was, so nothing says any more that it was ours. Users are told what to do, and it works.
+/// PR-19: no client was there while the claim was, so nothing says any more that it was managed. Events say what to do, and it works.
 #[tokio::test]
-async fn a_volume_that_nobody_knows_is_told_of() -> Result<()> {
+async fn a_volume_that_nobody_knows_is_reported_of() -> Result<()> {
     let patient = Patient::new("orphan").await?;
     let (estate, id) = (&patient.estate, patient.estate.id());
     estate.pair("data", json!({PROVISIONER: id})).await?;
@@ -34,7 +34,7 @@ async fn a_volume_that_nobody_knows_is_told_of() -> Result<()> {
     estate.is("data", "Released").await?;
     let warden = patient.start().await?;
     has_orphans(&warden, 1).await?;
-    let message = estate.told("data", "Orphaned", 1).await?;
+    let message = estate.reported("data", "Orphaned", 1).await?;
     let advice = format!("{LABEL}={id}");
     ensure!(message.contains(&advice), "{message}");
     assert_eq!(patient.writes("data"), 0);
@@ -44,7 +44,7 @@ async fn a_volume_that_nobody_knows_is_told_of() -> Result<()> {
         .await?;
     estate.is_free("data").await?;
     has_orphans(&warden, 0).await?;
-    estate.told("data", "Orphaned", 1).await.map(drop)
+    estate.reported("data", "Orphaned", 1).await.map(drop)
 }
 
 /// Volumes of a class, where classes count. The phases are the scenario's.
@@ -105,7 +105,7 @@ impl Adoption {
 
     async fn is_released(&self, name: &str) -> Result<()> {
         self.patient.estate.is_disclaimed(name).await?;
-        self.patient.estate.told(name, "Released", 1).await?;
+        self.patient.estate.reported(name, "Released", 1).await?;
         let labels = self.patient.estate.get(name).await?.metadata.labels;
         assert_eq!(serde_json::to_value(labels)?, json!({"app": "web"}));
         Ok(())
@@ -133,16 +133,16 @@ async fn a_class_that_is_annotated_gives_its_volumes_back() -> Result<()> {
     adoption.stays("after", 1).await
 }
 
-/// As after its removal. A class of somebody else's is for them: its volumes are no orphans either.
+/// As after its removal. A class of another controller's is for them: its volumes are no orphans either.
 #[tokio::test]
 async fn a_class_that_is_gone_or_somebody_elses_gives_nothing_back() -> Result<()> {
     let adoption = Adoption::new("classless").await?;
     let id = adoption.patient.estate.id();
     adoption.create_class(Some("other")).await?;
-    adoption.abandon("theirs").await?;
-    adoption.stays("theirs", 0).await?;
+    adoption.abandon("foreign").await?;
+    adoption.stays("foreign", 0).await?;
     adoption.annotate(Some(id)).await?;
-    adoption.is_released("theirs").await?;
+    adoption.is_released("foreign").await?;
     let unsure = adoption.cannot_confirm();
     adoption.abandon("late").await?;
     adoption

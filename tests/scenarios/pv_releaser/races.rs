@@ -1,4 +1,4 @@
-//! Somebody else is faster, or the API server fails, between what was decided and what is written.
+//! Another client is faster, or the API server fails, between what was decided and what is written.
 
 use super::{patient::Patient, support::LABEL};
 use anyhow::{Result, ensure};
@@ -7,8 +7,8 @@ use serde_json::json;
 use volume_warden_controlplane::eventually;
 
 impl Patient {
-    /// A volume that is ours and Released, before Volume Warden is there.
-    async fn create_ours(&self, name: &str) -> Result<()> {
+    /// A volume that is managed and Released, before Volume Warden is there.
+    async fn create_own(&self, name: &str) -> Result<()> {
         let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
         self.estate.create_abandoned(name, labels).await?;
         self.estate.is(name, "Released").await
@@ -20,7 +20,7 @@ impl Patient {
 async fn a_volume_that_changed_meanwhile_is_looked_at_again() -> Result<()> {
     let patient = Patient::new("changed").await?;
     let estate = &patient.estate;
-    patient.create_ours("data").await?;
+    patient.create_own("data").await?;
     let slow = patient
         .between
         .add(patient.write_of("data").times(1).hold());
@@ -31,14 +31,14 @@ async fn a_volume_that_changed_meanwhile_is_looked_at_again() -> Result<()> {
     slow.release();
     let free = estate.is_free("data").await?;
     assert_eq!(free.annotations()["example.com/note"], "mine");
-    estate.told("data", "Released", 1).await?;
+    estate.reported("data", "Released", 1).await?;
     eventually("the API server took one of them", async || {
         anyhow::Ok(patient.accepted("data")? == 1)
     })
     .await?;
     // One more where the first was given up before it was let go.
     assert!(patient.writes("data") >= 2);
-    estate.told("data", "ErrReleasePV", 0).await.map(drop)
+    estate.reported("data", "ErrReleasePV", 0).await.map(drop)
 }
 
 /// PR-15: the claim that has the volume now keeps it.
@@ -46,7 +46,7 @@ async fn a_volume_that_changed_meanwhile_is_looked_at_again() -> Result<()> {
 async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     let patient = Patient::new("rebound").await?;
     let estate = &patient.estate;
-    patient.create_ours("data").await?;
+    patient.create_own("data").await?;
     // Also what comes after one that was given up.
     let slow = patient.between.add(patient.write_of("data").postpone());
     let _warden = patient.start().await?;
@@ -65,8 +65,8 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     slow.release();
     let codes = eventually("the late releases were answered", async || {
         let calls = audit.since(mark)?.by_user_agent("volume-warden/").writes();
-        let ours = calls.iter().filter(|call| call.name == pv);
-        let codes: Vec<_> = ours.map(|call| call.code).collect();
+        let own = calls.iter().filter(|call| call.name == pv);
+        let codes: Vec<_> = own.map(|call| call.code).collect();
         anyhow::Ok(Some(codes).filter(|codes| codes.len() >= tries))
     });
     assert_eq!(codes.await?, vec![422; tries]);
@@ -79,10 +79,10 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
 
 /// PR-24: an Event says why, in short; the write is retried, and one Event reports the end.
 #[tokio::test]
-async fn a_failed_release_is_told_of_and_tried_again() -> Result<()> {
+async fn a_failed_release_is_reported_of_and_tried_again() -> Result<()> {
     let patient = Patient::new("failing").await?;
     let estate = &patient.estate;
-    patient.create_ours("data").await?;
+    patient.create_own("data").await?;
     let failure = patient.write_of("data").times(2);
     let failure = failure.respond(500, "InternalError", "no disk is left");
     let failure = patient.between.add(failure);
@@ -90,7 +90,7 @@ async fn a_failed_release_is_told_of_and_tried_again() -> Result<()> {
     estate.is_free("data").await?;
     assert_eq!((failure.taken(), patient.writes("data")), (2, 3));
     let warning = eventually("a warning says so", async || {
-        let events = estate.told_of("data", "ErrReleasePV").await?;
+        let events = estate.reported_of("data", "ErrReleasePV").await?;
         anyhow::Ok(events.into_iter().next())
     });
     let warning = warning.await?;
@@ -100,5 +100,5 @@ async fn a_failed_release_is_told_of_and_tried_again() -> Result<()> {
         "{message}"
     );
     assert_eq!(warning.type_.as_deref(), Some("Warning"));
-    estate.told("data", "Released", 1).await.map(drop)
+    estate.reported("data", "Released", 1).await.map(drop)
 }

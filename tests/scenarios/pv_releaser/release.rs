@@ -29,12 +29,12 @@ async fn a_release_is_one_write_that_touches_nothing_else() -> Result<()> {
     );
     let before = rest(&patient, "data").await?;
     // The Event is published after the answer, and then the audit log has the request.
-    estate.told("data", "Associated", 1).await?;
+    estate.reported("data", "Associated", 1).await?;
     assert_eq!(patient.accepted("data")?, 1, "the label");
     estate.space.delete_claim("data").await?;
     estate.is_free("data").await?;
     assert_eq!(rest(&patient, "data").await?, before);
-    let message = estate.told("data", "Released", 1).await?;
+    let message = estate.reported("data", "Released", 1).await?;
     assert_eq!(patient.accepted("data")?, 2, "the label and the release");
     let claim = format!("{}/data", estate.space.name);
     ensure!(message.contains(&claim), "{message}");
@@ -77,17 +77,17 @@ async fn rest(patient: &Patient, name: &str) -> Result<Value> {
     Ok(found)
 }
 
-/// PR-12: it is ours, but only Released says that nobody has it any more.
+/// PR-12: it is managed, but only Released says that no client has it any more.
 #[tokio::test]
 async fn a_volume_that_is_not_released_is_left_alone() -> Result<()> {
     let patient = Patient::on(still().await?, "phases").await?;
     let estate = &patient.estate;
     let _warden = patient.start().await?;
-    let ours = json!({"metadata": {"labels": {LABEL: estate.id()}}});
+    let own = json!({"metadata": {"labels": {LABEL: estate.id()}}});
     let phases = ["Bound", "Available", "Pending", "Failed"];
     let name = |phase: &str| phase.to_lowercase();
     for phase in phases {
-        estate.create_abandoned(&name(phase), ours.clone()).await?;
+        estate.create_abandoned(&name(phase), own.clone()).await?;
         estate.turn(&name(phase), phase).await?;
     }
     patient.settled().await?;
@@ -123,20 +123,20 @@ async fn a_volume_that_does_not_stay_is_not_released() -> Result<()> {
     estate.space.volumes.delete(&pv, &now).await?;
     for name in ["policy", "deleted"] {
         estate.turn(name, "Released").await?;
-        estate.told(name, "ErrReleasePV", 1).await?;
+        estate.reported(name, "ErrReleasePV", 1).await?;
         // Whatever else happens to it, users know already.
         let patch = json!({"metadata": {"annotations": {"example.com/note": "mine"}}});
         estate.patch(name, patch).await?;
     }
     patient.settled().await?;
     for name in ["policy", "deleted"] {
-        estate.told(name, "ErrReleasePV", 1).await?;
+        estate.reported(name, "ErrReleasePV", 1).await?;
         assert_eq!(patient.writes(name), 0, "{name}");
     }
     Ok(())
 }
 
-/// PR-11: also where the label stays, so that nothing but its missing claim tells that it was released.
+/// PR-11: also where the label stays, so that nothing but its missing claim says that it was released.
 #[tokio::test]
 async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
     for (label, option) in [("late-phase", "false"), ("late-by-hand", "true")] {
@@ -144,8 +144,8 @@ async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
         let estate = &patient.estate;
         let option = format!("--disable-automatic-association={option}");
         let _warden = patient.builder().arg(option).start().await?;
-        let ours = json!({"metadata": {"labels": {LABEL: estate.id()}}});
-        estate.create_abandoned("data", ours).await?;
+        let own = json!({"metadata": {"labels": {LABEL: estate.id()}}});
+        estate.create_abandoned("data", own).await?;
         estate.turn("data", "Released").await?;
         estate.is_disclaimed("data").await?;
         for n in 0..20 {
@@ -154,7 +154,7 @@ async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
         }
         patient.settled().await?;
         assert_eq!(patient.writes("data"), 1, "{label}");
-        estate.told("data", "Released", 1).await?;
+        estate.reported("data", "Released", 1).await?;
         estate.is("data", "Released").await?;
     }
     Ok(())
@@ -168,7 +168,7 @@ async fn the_label_that_the_original_wrote_is_understood() -> Result<()> {
     let labels = [
         ("legacy", json!({LEGACY: id})),
         ("both", json!({LEGACY: id, LABEL: id})),
-        ("theirs", json!({LEGACY: "other", LABEL: id})),
+        ("foreign", json!({LEGACY: "other", LABEL: id})),
     ];
     for (name, labels) in labels {
         let labels = json!({"metadata": {"labels": labels}});
@@ -179,8 +179,8 @@ async fn the_label_that_the_original_wrote_is_understood() -> Result<()> {
     estate.is_free("legacy").await?;
     estate.is_free("both").await?;
     patient.settled().await?;
-    assert_eq!(patient.writes("theirs"), 0);
-    estate.is("theirs", "Released").await
+    assert_eq!(patient.writes("foreign"), 0);
+    estate.is("foreign", "Released").await
 }
 
 /// PR-25, switched off: as if it were any other label.

@@ -30,8 +30,10 @@ async fn basic() -> Result<()> {
     let mut first = None;
     for times in [1, 2] {
         let volume = estate.run(&pod).await?.pop().context("a volume")?;
-        estate.pods_were_told("PVCProvisioned", times).await?;
-        estate.volume_was_told(&volume, "Associated", times).await?;
+        estate.pods_were_reported("PVCProvisioned", times).await?;
+        estate
+            .volume_was_reported(&volume, "Associated", times)
+            .await?;
         let file = directory(&volume)?.join("file");
         match &first {
             None => fs::write(&file, "kept")?,
@@ -45,7 +47,9 @@ async fn basic() -> Result<()> {
         estate.space.delete_pod(&pod.name_any()).await?;
         estate.space.claim_is_gone("reclaimable-pvc").await?;
         estate.is_pool_of(class, 1).await?;
-        estate.volume_was_told(&volume, "Released", times).await?;
+        estate
+            .volume_was_reported(&volume, "Released", times)
+            .await?;
         assert_eq!(fs::read_to_string(&file)?, "kept");
         first = Some(volume.name_any());
     }
@@ -94,7 +98,7 @@ impl Builds {
         Ok(())
     }
 
-    /// Both kinds have so many caches, and nobody has one.
+    /// Both kinds have so many caches, and no client has one.
     async fn are_pooled(&self, count: usize) -> Result<()> {
         for kind in BOTH {
             self.estate.is_pool_of(&self.class(kind), count).await?;
@@ -124,7 +128,10 @@ async fn jenkins_build_cache() -> Result<()> {
     }
 
     let first = builds.begin("first", &BOTH).await?;
-    builds.estate.pods_were_told("PVCProvisioned", 2).await?;
+    builds
+        .estate
+        .pods_were_reported("PVCProvisioned", 2)
+        .await?;
     for (cache, kind) in first.iter().zip(BOTH) {
         fs::write(directory(cache)?.join("artefact"), kind)?;
     }

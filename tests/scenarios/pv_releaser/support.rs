@@ -17,12 +17,12 @@ pub const PROVISIONER: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by"
 pub const LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 /// What the original wrote instead.
 pub const LEGACY: &str = "reclaimable-pv-releaser/managed-by";
-/// Of a Volume Warden that is not told otherwise.
+/// Of a Volume Warden that is not configured otherwise.
 pub const DEFAULT_ID: &str = "dynamic-reclaimable-pvc-controllers";
 /// The binder writes it where it chose the volume itself.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// A cluster in which nobody binds volumes or follows their state: phases are what a scenario says, for as long as it likes. Classes
+/// A cluster in which no client binds volumes or follows their state: phases are what a scenario says, for as long as it likes. Classes
 /// count here.
 pub async fn still() -> Result<&'static Cluster> {
     static STILL: OnceCell<Cluster> = OnceCell::const_new();
@@ -193,16 +193,16 @@ impl Estate {
     }
 
     /// Events about the volume with this reason.
-    pub async fn told_of(&self, name: &str, reason: &str) -> Result<Vec<Event>> {
+    pub async fn reported_of(&self, name: &str, reason: &str) -> Result<Vec<Event>> {
         let fields = format!("involvedObject.name={},reason={reason}", self.pv(name));
         let about = ListParams::default().fields(&fields);
         Ok(self.events.list(&about).await?.items)
     }
 
-    /// Users were told so many times of the volume with this reason. Returns what they were told.
-    pub async fn told(&self, name: &str, reason: &str, times: usize) -> Result<String> {
+    /// So many Events were published about the volume with this reason. Returns their notes.
+    pub async fn reported(&self, name: &str, reason: &str, times: usize) -> Result<String> {
         eventually(&format!("{reason} is published about {name}"), async || {
-            let events = self.told_of(name, reason).await?;
+            let events = self.reported_of(name, reason).await?;
             let single = events.iter().all(|event| event.series.is_none());
             ensure!(single && events.len() == times, "{events:?}");
             let messages = events.into_iter().filter_map(|event| event.message);

@@ -1,4 +1,4 @@
-//! The lives of the components. Nothing here is about how well they do it: that is told elsewhere.
+//! The lives of the components. Nothing here is about how well they do it: that is reported elsewhere.
 
 use super::tenant::{Tenant, cluster};
 use crate::{
@@ -66,7 +66,7 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
     tenant.used_all(warden, &[BEFORE_A_REFUSAL]).await
 }
 
-/// Two of its rights are asked for by an admission plugin, when it writes owner references, so no call of its own tells of them. Without
+/// Two of its rights are asked for by an admission plugin, when it writes owner references, so no call of its own reports them. Without
 /// them these writes are refused.
 #[tokio::test]
 async fn pvc_retention_uses_its_rights() -> Result<()> {
@@ -78,7 +78,7 @@ async fn pvc_retention_uses_its_rights() -> Result<()> {
     let web = sets.create("web", 1, DELETE_DELETE).await?;
     sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
         .await?;
-    // As of an ordinal that was scaled away while nobody looked.
+    // As of an ordinal that was scaled away while no client looked.
     let mark = json!({"metadata": {"annotations": {MARK: web.metadata.uid}}});
     let left = claim("data-web-7", mark)?;
     let claims = &sets.space.claims;
@@ -111,10 +111,10 @@ async fn pvc_retention_uses_its_rights() -> Result<()> {
                 .space
                 .events_with("FailedUpdateOwnerReferences")
                 .await?;
-            let told = events
+            let reported = events
                 .iter()
                 .filter(|event| event.involved_object.name.as_deref() == Some(claim));
-            let mut notes = told.filter_map(|event| event.message.as_deref());
+            let mut notes = reported.filter_map(|event| event.message.as_deref());
             ensure!(
                 notes.any(|note| note.contains("cannot set blockOwnerDeletion")),
                 "{events:?}"
@@ -186,7 +186,7 @@ async fn pv_releaser_uses_its_rights() -> Result<()> {
     tenant.used_all(warden, &[]).await
 }
 
-/// It writes on no object that it tells of, so it has nothing to tell twice: `patch` of events is the others'.
+/// It writes on no object that it reports, so it has nothing to say twice: `patch` of events is the others'.
 #[tokio::test]
 async fn namespace_gc_uses_its_rights() -> Result<()> {
     let tenant = Tenant::new(&["namespace-gc", "namespace-gc-seen"]).await?;

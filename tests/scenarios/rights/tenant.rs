@@ -115,7 +115,7 @@ impl Tenant {
         self.cluster.kubectl(&delete).await.map(drop)
     }
 
-    /// Its next two writes of that object are refused, so that it tells of it, and once more.
+    /// Its next two writes of that object are refused, so that it reports it, and once more.
     pub fn refuse_twice(&self, object: &str) -> RuleHandle {
         let write = Rule::on("PATCH").path_contains(format!("/{object}"));
         let refusal = write.respond(403, "Forbidden", "not on my watch").times(2);
@@ -162,8 +162,8 @@ impl Tenant {
         };
         eventually("its rights are used", async || rest(false).await).await?;
         warden.stop().await?;
-        // The audit log tells of a watch when it has ended.
-        eventually("its watches are told of", async || rest(true).await).await?;
+        // The audit log reports a watch when it has ended.
+        eventually("its watches are reported", async || rest(true).await).await?;
         let calls = self.cluster.audit().all()?.by_user(&self.user());
         let refused: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
         ensure!(refused.is_empty(), "it lacks rights: {refused:?}");

@@ -71,7 +71,7 @@ fn used_by_a_finished_pod(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// Nobody who is known here put it there.
+/// No client who is known here put it there.
 fn foreign_finalizer(_: &'static Stage, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;

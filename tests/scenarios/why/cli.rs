@@ -14,10 +14,10 @@ use tokio::{
 };
 use volume_warden_controlplane::{DEFAULT_TIMEOUT, eventually};
 
-/// What kubectl looks for when it is told `volume-warden`.
+/// What kubectl looks for when it is called as `kubectl volume-warden`.
 const BINARY_AS_PLUGIN: &str = "kubectl-volume_warden";
 
-/// Somebody who may read claims and nothing else.
+/// A client who may read claims and nothing else.
 const CLAIMS_ONLY: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -37,13 +37,13 @@ async fn used(label: &str) -> Result<(&'static Stage, Space)> {
     Ok((stage, space))
 }
 
-/// A tree for people, without colours where nobody sees them; YAML and JSON say the same.
+/// A tree for people, without colours where no client sees them; YAML and JSON say the same.
 #[tokio::test]
 async fn it_is_written_for_people_and_for_programs() -> Result<()> {
     let (stage, space) = used("written").await?;
     let arguments = ["pvc", "data", "-n", &space.name];
-    let told = stage.reader.why(&arguments).await?;
-    ensure!(told.code == 0, "{}", told.err);
+    let reported = stage.reader.why(&arguments).await?;
+    ensure!(reported.code == 0, "{}", reported.err);
     let name = &space.name;
     for words in [
         &format!("PersistentVolumeClaim {name}/data is Terminating since "),
@@ -51,9 +51,13 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
         &format!("   seen at Pod {name}/user, spec.volumes\n"),
         &format!("and with the policy Delete its storage:\n  kubectl delete pod user -n {name}\n"),
     ] {
-        ensure!(told.out.contains(words.as_str()), "{words}: {}", told.out);
+        ensure!(
+            reported.out.contains(words.as_str()),
+            "{words}: {}",
+            reported.out
+        );
     }
-    ensure!(!told.out.contains('\u{1b}'), "{}", told.out);
+    ensure!(!reported.out.contains('\u{1b}'), "{}", reported.out);
     let json = stage.reader.answer(&arguments).await?;
     let yaml = stage
         .reader
@@ -76,39 +80,39 @@ async fn what_is_not_there_is_code_one_and_what_cannot_be_read_code_two() -> Res
         ("statefulset", "none"),
         ("namespace", "none"),
     ] {
-        let told = stage.reader.why(&[kind, name, "-n", &space.name]).await?;
+        let reported = stage.reader.why(&[kind, name, "-n", &space.name]).await?;
         ensure!(
-            told.code == 1 && told.err.contains("there is no "),
+            reported.code == 1 && reported.err.contains("there is no "),
             "{kind}: {} {}",
-            told.code,
-            told.err
+            reported.code,
+            reported.err
         );
     }
     let stranger = Reader::new(stage.cluster, "claims-only", CLAIMS_ONLY).await?;
-    let told = stranger.why(&["pvc", "data", "-n", &space.name]).await?;
+    let reported = stranger.why(&["pvc", "data", "-n", &space.name]).await?;
     ensure!(
-        told.code == 2 && told.out.contains("Not known: pods in "),
+        reported.code == 2 && reported.out.contains("Not known: pods in "),
         "{} {}{}",
-        told.code,
-        told.out,
-        told.err
+        reported.code,
+        reported.out,
+        reported.err
     );
-    ensure!(told.out.contains("is forbidden"), "{}", told.out);
-    let told = stranger.why(&["pod", "user", "-n", &space.name]).await?;
+    ensure!(reported.out.contains("is forbidden"), "{}", reported.out);
+    let reported = stranger.why(&["pod", "user", "-n", &space.name]).await?;
     ensure!(
-        told.code == 2 && told.err.contains("pods ") && told.out.is_empty(),
+        reported.code == 2 && reported.err.contains("pods ") && reported.out.is_empty(),
         "{} {}",
-        told.code,
-        told.err
+        reported.code,
+        reported.err
     );
-    let told = stranger
+    let reported = stranger
         .why(&["pvc", "data", "--context", "nowhere"])
         .await?;
     ensure!(
-        told.code == 2 && told.err.contains("nowhere"),
+        reported.code == 2 && reported.err.contains("nowhere"),
         "{} {}",
-        told.code,
-        told.err
+        reported.code,
+        reported.err
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What `volume-warden why` says on a real control plane, asked by somebody who may only read.
+//! What `volume-warden why` says on a real control plane, asked by a client who may only read.
 
 mod claims;
 mod cli;

@@ -94,8 +94,8 @@ fn backend(stage: &'static Stage, space: Space) -> LocalBoxFuture<'static, Resul
         let about = format!("involvedObject.name={lease},reason=NamespaceNotEmpty");
         let about = ListParams::default().fields(&about);
         eventually("it is reported", async || {
-            let told = events.list(&about).await?.items;
-            ensure!(!told.is_empty(), "not yet");
+            let reported = events.list(&about).await?.items;
+            ensure!(!reported.is_empty(), "not yet");
             Ok(())
         })
         .await?;

@@ -114,8 +114,8 @@ pub async fn delete_volume(space: &Space, name: &str) -> Result<()> {
     eventually(&format!("volume {name} is protected"), async || {
         let finalizers = space.volumes.get(name).await?.metadata.finalizers;
         let finalizers = finalizers.unwrap_or_default();
-        let ours = |each: &String| each == "kubernetes.io/pv-protection";
-        ensure!(finalizers.iter().any(ours), "{finalizers:?}");
+        let own = |each: &String| each == "kubernetes.io/pv-protection";
+        ensure!(finalizers.iter().any(own), "{finalizers:?}");
         Ok(())
     })
     .await?;

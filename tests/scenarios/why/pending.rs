@@ -163,7 +163,7 @@ fn provisioner_silent(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// What an external-provisioner tells when it cannot.
+/// What an external-provisioner says when it cannot.
 fn provisioner_failed(_: &'static Stage, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, json!({})).await?;

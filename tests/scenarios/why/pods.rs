@@ -42,7 +42,7 @@ pub const FAULTS: &[Fault] = &[
         seed: refused,
     },
     Fault {
-        name: "pod with a claim that nobody makes",
+        name: "pod with a claim that no client makes",
         root: Code::ClaimMissing,
         seed: misspelt,
     },
@@ -78,7 +78,7 @@ fn nowhere() -> Value {
     json!({"spec": {"nodeSelector": {"nowhere": "true"}}})
 }
 
-/// A node of which nobody is the kubelet.
+/// A node of which no client is the kubelet.
 fn elsewhere() -> Value {
     json!({"spec": {"nodeName": "elsewhere"}})
 }

@@ -42,16 +42,16 @@ async fn deleted(space: &Space, claim: &str) -> Result<Vec<String>> {
 async fn is_warned(space: &Space, what: &[&str], wanted: &str) -> Result<()> {
     let try_out = [what, &["--dry-run=server"]].concat();
     eventually("a deletion is warned of", async || {
-        let told = warnings(space, &try_out).await?;
-        ensure!(told == [wanted], "{told:?}");
+        let reported = warnings(space, &try_out).await?;
+        ensure!(reported == [wanted], "{reported:?}");
         Ok(())
     })
     .await?;
     let mark = space.cluster.audit().mark()?;
-    let told = warnings(space, what).await?;
+    let reported = warnings(space, what).await?;
     ensure!(
-        told == [wanted] || told.is_empty() && was_not_asked(space, what, mark).await?,
-        "{told:?}"
+        reported == [wanted] || reported.is_empty() && was_not_asked(space, what, mark).await?,
+        "{reported:?}"
     );
     Ok(())
 }
@@ -73,7 +73,7 @@ async fn was_not_asked(space: &Space, what: &[&str], mark: Mark) -> Result<bool>
 }
 
 #[tokio::test]
-async fn whoever_deletes_a_claim_is_told_who_holds_it() -> Result<()> {
+async fn whoever_deletes_a_claim_is_reported_who_holds_it() -> Result<()> {
     let stage = Stage::get().await?;
     let space = used(stage, "why-warned").await?;
     let pod = format!("{}/user", space.name);
@@ -89,7 +89,7 @@ async fn whoever_deletes_a_claim_is_told_who_holds_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_deletes_a_volume_is_told_who_holds_it() -> Result<()> {
+async fn whoever_deletes_a_volume_is_reported_who_holds_it() -> Result<()> {
     let stage = Stage::get().await?;
     let space = used(stage, "why-bound").await?;
     let (create, name) = (PostParams::default(), space.name.clone());
@@ -113,7 +113,7 @@ async fn whoever_deletes_a_volume_is_told_who_holds_it() -> Result<()> {
 
 /// It has no eyes to read a warning, and a namespace has ten thousand claims.
 #[tokio::test]
-async fn the_namespace_controller_is_told_nothing() -> Result<()> {
+async fn the_namespace_controller_is_reported_nothing() -> Result<()> {
     let stage = Stage::get().await?;
     let space = used(stage, "why-namespace").await?;
     let delete = ["delete", "namespace", &space.name, "--timeout=300s"];
@@ -125,9 +125,8 @@ async fn the_namespace_controller_is_told_nothing() -> Result<()> {
     let reviews = log
         .lines()
         .filter(|line| line.contains("/pvc-protection/deletions") && line.contains(&object));
-    let (ours, others): (Vec<_>, Vec<_>) =
-        reviews.partition(|line| line.contains("user=\"admin\""));
-    ensure!(!ours.is_empty(), "the log tells of no review: {log}");
+    let (own, others): (Vec<_>, Vec<_>) = reviews.partition(|line| line.contains("user=\"admin\""));
+    ensure!(!own.is_empty(), "the log reports no review: {log}");
     ensure!(others.is_empty(), "{others:?}");
     Ok(())
 }
@@ -135,7 +134,7 @@ async fn the_namespace_controller_is_told_nothing() -> Result<()> {
 #[tokio::test]
 async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
     let stage = Stage::get().await?;
-    let space = used(stage, "why-told").await?;
+    let space = used(stage, "why-reported").await?;
     space.create_claim("later").await?;
     space.claim_is_protected("later").await?;
     space.create_running_pod("user-of-later", "later").await?;
@@ -145,19 +144,19 @@ async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
          is deleted after its last pod, and with the policy Delete its storage too: kubectl delete pod user -n {0}",
         space.name
     );
-    is_told(&space, "data", &wanted).await?;
+    is_reported(&space, "data", &wanted).await?;
     let metrics = stage.warden.metrics().await?;
     let series = "volume_warden_claims_held{reason=\"InUse\"} ";
     let count = metrics.lines().find_map(|line| line.strip_prefix(series));
     ensure!(count.is_some_and(|count| count != "0"), "{metrics}");
     // When the other claim is reported, this one has been checked many times.
     space.delete_claim("later").await?;
-    is_told(&space, "later", "user-of-later").await?;
-    is_told(&space, "data", &wanted).await
+    is_reported(&space, "later", "user-of-later").await?;
+    is_reported(&space, "data", &wanted).await
 }
 
 /// One Event says that of the claim, and there is no other.
-async fn is_told(space: &Space, claim: &str, wanted: &str) -> Result<()> {
+async fn is_reported(space: &Space, claim: &str, wanted: &str) -> Result<()> {
     eventually(&format!("{claim} is reported"), async || {
         let mut events = space.events_with("ClaimHeld").await?;
         events.retain(|event| event.involved_object.name.as_deref() == Some(claim));

@@ -113,7 +113,7 @@ fn held(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>
     .boxed_local()
 }
 
-/// Nothing is to be explained, and what becomes of the claims is told.
+/// Nothing is to be explained, and what becomes of the claims is reported.
 #[tokio::test]
 async fn a_set_that_has_all_its_pods_is_complete() -> Result<()> {
     let stage = Stage::get().await?;
@@ -144,7 +144,7 @@ async fn a_stale_claim_is_named() -> Result<()> {
     let answer = stage.reader.answer(&arguments).await?;
     let codes = ["PodBlockedByClaim", "InUse"];
     let chain = answer["chain"].as_array().context("no chain")?;
-    let told = chain.iter().map(|cause| &cause["code"]);
-    ensure!(told.eq(codes), "{answer:#}");
+    let reported = chain.iter().map(|cause| &cause["code"]);
+    ensure!(reported.eq(codes), "{answer:#}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Clusters where somebody who should be at work is not, or somebody is who should not.
+//! Clusters where a client who should be at work is not, or a client is who should not.
 
 use super::{
     objects::{bound, class, classless},
@@ -21,7 +21,7 @@ use time::{Duration, OffsetDateTime};
 use volume_warden::why::Code;
 use volume_warden_controlplane::{Cluster, Component, Warden, eventually};
 
-const OURS: &str = "kubectl get pods -n volume-warden -l app.kubernetes.io/name=volume-warden";
+const OWN: &str = "kubectl get pods -n volume-warden -l app.kubernetes.io/name=volume-warden";
 
 /// A cluster in which one after the other stops working.
 struct Silent {
@@ -44,7 +44,7 @@ impl Silent {
         self.reader.finds(name, code, &case).await
     }
 
-    /// The claim `held` is protected by somebody who then ends.
+    /// The claim `held` is protected by a client who then ends.
     async fn no_warden(&self) -> Result<()> {
         let cluster = self.space.cluster;
         let warden = Warden::builder(cluster, BINARY).serving().start().await?;
@@ -57,7 +57,7 @@ impl Silent {
             "no controller removes the protection",
             "held",
             Code::OwnerNotRunning,
-            OURS,
+            OWN,
         )
         .await
     }
@@ -65,13 +65,8 @@ impl Silent {
     async fn no_endpoints(&self) -> Result<()> {
         self.scale(0).await?;
         bound(&self.space, "unprotected", json!({})).await?;
-        self.explains(
-            "no replica is ready",
-            "unprotected",
-            Code::WebhookDown,
-            OURS,
-        )
-        .await
+        self.explains("no replica is ready", "unprotected", Code::WebhookDown, OWN)
+            .await
     }
 
     async fn no_trust(&self) -> Result<()> {

@@ -35,13 +35,13 @@ rules:
     verbs: [get, list]
 "#;
 
-/// Somebody who may read.
+/// A client who may read.
 pub struct Reader {
     kubeconfig: PathBuf,
 }
 
 /// What `volume-warden why` wrote, and the code it ended with.
-pub struct Told {
+pub struct Reported {
     pub code: i32,
     pub out: String,
     pub err: String,
@@ -84,7 +84,7 @@ impl Reader {
     }
 
     /// Asks with these arguments.
-    pub async fn why(&self, arguments: &[&str]) -> Result<Told> {
+    pub async fn why(&self, arguments: &[&str]) -> Result<Reported> {
         let output = Command::new(BINARY)
             .arg("why")
             .args(arguments)
@@ -92,7 +92,7 @@ impl Reader {
             .arg(&self.kubeconfig)
             .output()
             .await?;
-        Ok(Told {
+        Ok(Reported {
             code: output.status.code().context("it was killed")?,
             out: String::from_utf8(output.stdout)?,
             err: String::from_utf8(output.stderr)?,
@@ -101,19 +101,19 @@ impl Reader {
 
     /// The answer as JSON.
     pub async fn answer(&self, arguments: &[&str]) -> Result<Value> {
-        let told = self.why(&[arguments, &["-o", "json"]].concat()).await?;
+        let reported = self.why(&[arguments, &["-o", "json"]].concat()).await?;
         ensure!(
-            told.code == 0,
+            reported.code == 0,
             "code {}: {}{}",
-            told.code,
-            told.out,
-            told.err
+            reported.code,
+            reported.out,
+            reported.err
         );
-        Ok(serde_json::from_str(&told.out)?)
+        Ok(serde_json::from_str(&reported.out)?)
     }
 }
 
-/// A cluster with all components at work, and somebody who asks.
+/// A cluster with all components at work, and a client who asks.
 pub struct Stage {
     pub cluster: &'static Cluster,
     pub reader: Reader,

@@ -1,4 +1,4 @@
-//! Volumes that do not go, and that are nobody's.
+//! Volumes that do not go, and that are no client's.
 
 use super::{
     objects::{a_claim, a_volume, bound, delete_claim, delete_volume, has_phase, released},
@@ -125,7 +125,7 @@ fn replaced(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// Of a driver that nobody runs.
+/// Of a driver that no client runs.
 fn policy_is_delete(_: &'static Stage, space: Space) -> Seeded {
     async move {
         let driver = json!({"spec": {

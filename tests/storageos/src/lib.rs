@@ -183,8 +183,8 @@ impl StorageOs {
     /// Sets the token lifetime to report, in seconds. Tokens are valid until [`end_sessions`] regardless.
     ///
     /// [`end_sessions`]: Self::end_sessions
-    pub fn tell_life(&self, seconds: Option<u64>) {
-        self.state().told_life = seconds;
+    pub fn report_life(&self, seconds: Option<u64>) {
+        self.state().reported_life = seconds;
     }
 
     /// Where tokens stand in answers from now on.

@@ -41,7 +41,7 @@ pub(crate) struct State {
     pub(crate) password: String,
     /// The tokens that do.
     pub(crate) sessions: HashSet<String>,
-    pub(crate) told_life: Option<u64>,
+    pub(crate) reported_life: Option<u64>,
     pub(crate) token_in: TokenIn,
     pub(crate) granted: Vec<String>,
     pub(crate) namespaces: BTreeMap<String, Namespace>,
@@ -56,7 +56,7 @@ impl Default for State {
         Self {
             password: PASSWORD.to_owned(),
             sessions: HashSet::new(),
-            told_life: None,
+            reported_life: None,
             token_in: TokenIn::default(),
             granted: Vec::new(),
             namespaces: BTreeMap::new(),

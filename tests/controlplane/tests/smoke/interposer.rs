@@ -50,7 +50,7 @@ async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
 }
 
 #[tokio::test]
-async fn the_interposer_fails_requests_as_told() -> Result<()> {
+async fn the_interposer_fails_requests_as_reported() -> Result<()> {
     let cluster = shared().await?;
     let interposer = interposer(cluster, "interposed").await?;
     let maps: Api<ConfigMap> = Api::default_namespaced(client_of(&interposer).await?);

@@ -57,7 +57,7 @@ where
         let mut object = api.get(name).await?;
         object.labels_mut().insert("edited".into(), "yes".into());
         match api.replace(name, &PostParams::default(), &object).await {
-            // Somebody else was faster, and users know that.
+            // Another client was faster, and users know that.
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
             answer => return answer.map(drop).context("update"),
         }

@@ -51,7 +51,7 @@ impl Users {
 
     /// As a scheduler does.
     async fn bind(&self) -> Result<()> {
-        let nobodys = json!({"spec": {"schedulerName": "nobody"}});
+        let nobodys = json!({"spec": {"schedulerName": "absent"}});
         let space = &self.space;
         space.create_pod("bound", "shared", nobodys).await?;
         let parameters = PostParams::default();

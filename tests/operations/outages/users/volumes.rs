@@ -33,7 +33,7 @@ impl Users {
         delete_all(volumes, &format!("brief={}", self.space.name)).await
     }
 
-    /// A volume that is being deleted is bound all the same, by somebody who knows why; but for the dry run. Volume Warden would
+    /// A volume that is being deleted is bound all the same, by a client who knows why; but for the dry run. Volume Warden would
     /// refuse it.
     pub async fn bind_late(&self) -> Result<()> {
         let (volumes, name) = (&self.space.volumes, self.wide("old"));

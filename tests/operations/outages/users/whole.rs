@@ -58,8 +58,8 @@ impl Users {
         eventually(&format!("{what} is protected"), async || {
             let volume = get().await?;
             let finalizers = volume.finalizers();
-            let ours = |each: &String| each == "kubernetes.io/pv-protection";
-            ensure!(finalizers.iter().any(ours), "{finalizers:?}");
+            let own = |each: &String| each == "kubernetes.io/pv-protection";
+            ensure!(finalizers.iter().any(own), "{finalizers:?}");
             Ok(())
         })
         .await
@@ -77,8 +77,8 @@ impl Users {
         eventually(&format!("{claim} belongs to {name}"), async || {
             let claim = self.space.claims.get(claim).await?;
             let owners = claim.owner_references();
-            let ours = |owner: &OwnerReference| owner.kind == kind && owner.name == name;
-            ensure!(owners.iter().any(ours), "{owners:?}");
+            let own = |owner: &OwnerReference| owner.kind == kind && owner.name == name;
+            ensure!(owners.iter().any(own), "{owners:?}");
             Ok(())
         })
         .await
