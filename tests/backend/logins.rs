@@ -93,7 +93,7 @@ async fn a_login_that_nobody_waits_for_counts_too() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_reported_without_being_reported() {
+async fn wrong_credentials_are_reported_without_their_values() {
     let scene = Scene::new();
     scene.secrets.write("password", "mistyped-secret");
     let failure = scene.list_fails().await;

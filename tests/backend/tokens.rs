@@ -208,7 +208,7 @@ async fn ns_31_the_token_is_found_wherever_it_is() {
 }
 
 #[tokio::test]
-async fn nobody_is_reported_the_token_or_the_password() {
+async fn errors_contain_neither_token_nor_password() {
     let scene = Scene::with(|options| options.login_interval = NEVER);
     scene.client.list().await.expect("lists");
     let token = scene.fake.granted().remove(0);

@@ -34,7 +34,7 @@ impl Drop for Running {
     }
 }
 
-/// The binary, without what the caller's environment would say it.
+/// The binary, without the caller's environment.
 fn warden(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_volume-warden"));
     command.args(arguments).env_clear().env("RUST_LOG", "off");

@@ -168,7 +168,7 @@ impl<R: Reconcile> Reconciler<R> {
             Ok(Requeue::OnEvent) => self.queue.done(key),
             Ok(Requeue::After(delay, reason)) => {
                 self.queue.later(key, delay);
-                tracing::debug!(component = R::COMPONENT, object = %key, reason, ?delay, "requeued");
+                tracing::debug!(component = R::COMPONENT, object = %key, %reason, ?delay, "requeued");
             }
             Err(error) => {
                 let delay = match error.backoff {

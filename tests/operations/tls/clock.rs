@@ -215,7 +215,7 @@ impl Years {
 
 /// The replicas take turns at being first to a renewal, while reviews come all the time.
 #[tokio::test]
-async fn four_hundred_days_pass_and_nobody_is_refused() -> Result<()> {
+async fn four_hundred_days_pass_without_a_refusal() -> Result<()> {
     let years = Years::begin("years").await?;
     let first = authority(&years.cluster).await?;
     let (count, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());

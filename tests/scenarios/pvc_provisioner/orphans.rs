@@ -18,9 +18,9 @@ fn pod_list() -> Rule {
         .query_contains("limit=")
 }
 
-/// Waits until the log says that the claim was postponed with these words.
-async fn puts_off(warden: &Warden, claim: &str, words: &str) -> Result<()> {
-    let line = format!("/{claim} retry={words}");
+/// Waits until a log line about the claim has this field.
+async fn logs(warden: &Warden, claim: &str, field: &str) -> Result<()> {
+    let line = format!("/{claim} {field}");
     eventually(&line, async || warden.process().log().contains(&line)).await
 }
 
@@ -115,10 +115,10 @@ async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
     let askers = &patient.askers;
     let warden = patient.start().await?;
     let claim = askers.create_claim("data", awaiting()).await?;
-    puts_off(
+    logs(
         &warden,
         "data",
-        "waiting for the pod that the claim was created for",
+        "reason=waiting for the pod that the claim was created for",
     )
     .await?;
     askers.settled().await?;
@@ -146,8 +146,8 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
         askers.create_claim(&wanted, awaiting()).await?;
         askers.bind(&wanted).await?;
         let pod = askers.ask(&wanted, &wanted, json!({})).await?;
-        puts_off(&warden, &orphan, "pods could not be listed").await?;
-        puts_off(&warden, &wanted, "the pod could not be read").await?;
+        logs(&warden, &orphan, "error=pods could not be listed").await?;
+        logs(&warden, &wanted, "error=the pod could not be read").await?;
         for name in [&orphan, &wanted] {
             let claim = askers.claim(name).await?;
             ensure!(
