@@ -49,7 +49,9 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
         &format!("PersistentVolumeClaim {name}/data is Terminating since "),
         &format!("└─ InUse: The claim is kept because pod {name}/user uses it.\n"),
         &format!("   seen at Pod {name}/user, spec.volumes\n"),
-        &format!("and with the policy Delete its storage:\n  kubectl delete pod user -n {name}\n"),
+        &format!(
+            "and with the policy Delete its storage too:\n  kubectl delete pod user -n {name}\n"
+        ),
     ] {
         ensure!(
             reported.out.contains(words.as_str()),
