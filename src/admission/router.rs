@@ -40,7 +40,7 @@ pub struct Options {
     pub dry_run: bool,
     /// The longest time that a client may announce, instead of each hook's own.
     pub longest_timeout: Option<Duration>,
-    /// Where to count.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
 

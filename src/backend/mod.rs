@@ -56,8 +56,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// When it is not known what became of the request; it may have been carried out.
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>>;
 
-    /// Whether it can be worked with, as far as it knows. One that needs no preparation always
-    /// can.
+    /// Whether the backend is ready for requests. One that needs no preparation always is.
     fn is_ready(&self) -> bool {
         true
     }

@@ -48,11 +48,11 @@ const SETTLE: Duration = Duration::from_secs(7);
 /// Before what changed meanwhile is read again.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// See the module.
+/// One run of `volume-warden drain`.
 pub struct Drain {
-    /// For the reads.
+    /// The client for live reads.
     pub client: Client,
-    /// The writer.
+    /// The only writer to the API server.
     pub apply: Arc<Apply>,
     /// Claims of this namespace only, where set. Volumes have none.
     pub namespace: Option<String>,

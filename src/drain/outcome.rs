@@ -3,7 +3,7 @@
 use super::InUse;
 use std::fmt;
 
-/// See the module.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Claims that were read last.

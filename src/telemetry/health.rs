@@ -28,7 +28,7 @@ const LONGEST_TOKEN: usize = 8 * 1024;
 /// What is still missing before this replica may be sent traffic; empty when nothing is.
 pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// Who may read the metrics: the bearers of tokens that this says may.
+/// Decides by its token whether a client may read the metrics.
 pub struct Authorization {
     /// Of the server: a token is not sent in clear text.
     pub certificate: Certificate,

@@ -15,13 +15,13 @@ pub trait Source: Send + Sync + Sized {
     /// As it is in the files.
     type Content: PartialEq + Send + Sync;
 
-    /// For the log.
+    /// What the files hold, in log lines.
     const WHAT: &'static str;
 
-    /// For the log.
+    /// The file to name in log lines.
     fn file(&self) -> &Path;
 
-    /// The content of now.
+    /// The current content.
     fn read(&self) -> impl Future<Output = anyhow::Result<Self::Content>> + Send;
 
     /// Puts it into service.

@@ -108,8 +108,8 @@ impl SelfSigned {
         self.next_step().is_some_and(|step| step <= now)
     }
 
-    /// Waits so long, but no longer than until the next step is due by the wall clock, if it is
-    /// not `overdue`.
+    /// Waits for `pause`, but not longer than until the next step is due by the wall clock, unless
+    /// it is `overdue`.
     async fn due(&self, pause: Duration, overdue: bool) {
         let (began, now) = (Instant::now(), self.service.clock.now());
         let step = self.next_step();

@@ -47,7 +47,7 @@ pub struct Settings {
     pub configurations: Vec<Configuration>,
     /// How often the path is replaced.
     pub rotation: Rotation,
-    /// Where to count.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     /// For the times in the Secret.
     pub clock: Clock,

@@ -99,9 +99,9 @@ pub struct Reconciler<R: Reconcile> {
     pub reconcile: Arc<R>,
     /// Which objects.
     pub queue: Arc<WorkQueue<R::Key>>,
-    /// Whether to.
+    /// Whether this replica leads.
     pub leadership: Leadership,
-    /// Where to count.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
 

@@ -28,7 +28,7 @@ pub struct Feeds {
     pub attachments: Arc<Feed<VolumeAttachment>>,
     /// Namespaces.
     pub namespaces: Arc<Feed<Namespace>>,
-    /// Where to count.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
 

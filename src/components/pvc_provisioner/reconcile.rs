@@ -36,7 +36,7 @@ pub struct PvcProvisionerReconciler {
     pub live_pod: Arc<LiveGet<Pod>>,
     /// Live LISTs of pods, to confirm that no pod names a claim.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// The writer.
+    /// The only writer to the API server.
     pub apply: Arc<Apply>,
     /// The component's options.
     pub options: Arc<Options>,

@@ -28,7 +28,7 @@ const WARNING_LIMIT: usize = 250;
 pub struct PodWebhook {
     /// The watches.
     pub caches: Caches,
-    /// The writer.
+    /// The only writer to the API server.
     pub apply: Arc<Apply>,
     /// For the marker of a claim that awaits its pod.
     pub clock: Clock,

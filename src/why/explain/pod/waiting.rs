@@ -51,7 +51,7 @@ pub(super) fn cause(
         return Some(not_mounted(object, &event));
     }
     let said = waits(pod).unwrap_or_else(|| "nothing yet".to_owned());
-    let sentence = format!("{volumes}. Its node says of its containers: {said}.");
+    let sentence = format!("{volumes}. The kubelet reports about its containers: {said}.");
     Some(at(
         object,
         sentence,
