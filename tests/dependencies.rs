@@ -1,4 +1,5 @@
-//! What is built into the program and its tests: nothing that `deny.toml` bans, and nothing from anywhere but crates.io.
+//! The dependencies of the program and its tests: none that `deny.toml` bans, and all from
+//! crates.io.
 
 use std::collections::BTreeSet;
 

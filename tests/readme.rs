@@ -1,4 +1,5 @@
-//! The README names every flag and every metric, docs/events.md every reason, and none that is not there.
+//! README names every flag and every metric, docs/events.md every reason, and neither names one
+//! that does not exist.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command, sync::Arc, time::Duration};
 use volume_warden::{
@@ -14,7 +15,7 @@ use volume_warden::{
 
 const README: &str = include_str!("../README.md");
 
-/// Words of the README in back quotes that begin with `prefix`, without labels and suffixes.
+/// Words of README in backquotes that begin with `prefix`, without labels and suffixes.
 fn quoted(prefix: &str) -> BTreeSet<String> {
     let words = README.split('`').skip(1).step_by(2);
     let names = words
@@ -35,7 +36,7 @@ fn every_flag_of_run_is_in_the_table() {
     let flags = help
         .split_whitespace()
         .filter(|word| word.starts_with("--"))
-        // A value that may be left out is shown in brackets.
+        // README shows an optional value in brackets.
         .map(|flag| flag.split('[').next().unwrap_or_default())
         .map(|flag| flag.trim_end_matches([',', ';', '.']));
     let table: BTreeSet<_> = README
@@ -62,13 +63,13 @@ fn every_flag_of_run_is_in_the_table() {
 fn every_cause_is_explained() {
     let page = include_str!("../docs/why.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
-    let reported: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+    let documented: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
     let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
-    let reported: BTreeSet<String> = reported.into_iter().map(str::to_owned).collect();
-    assert_eq!(reported, known);
+    let documented: BTreeSet<String> = documented.into_iter().map(str::to_owned).collect();
+    assert_eq!(documented, known);
 }
 
-/// A family without a series is not in the text.
+/// The metrics text omits a family without a series.
 fn with_every_series() -> Arc<Metrics> {
     let metrics = Arc::new(Metrics::new());
     metrics.work.acted("c", "a", "r", "o");
@@ -114,12 +115,12 @@ fn every_metric_is_in_the_readme() {
         })
         .collect();
     let known = quoted("volume_warden_");
-    let own: BTreeSet<_> = names
+    let served: BTreeSet<_> = names
         .iter()
         .filter(|name| name.starts_with("volume_warden_"))
         .cloned()
         .collect();
-    assert_eq!(own, known, "left: the program; right: the README");
+    assert_eq!(served, known, "left: the program; right: the README");
 }
 
 /// The sources, without their tests.
@@ -138,7 +139,8 @@ fn sources(directory: &Path, found: &mut String) {
     }
 }
 
-/// The first word in double quotes of each line of the block that follows `head`, up to a line that is only `end`.
+/// The first word in double quotes of each line of the block that follows `head`, up to a line
+/// that equals `end`.
 fn words(source: &str, head: &str, end: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     for block in source.split(head).skip(1) {
@@ -174,16 +176,16 @@ fn every_reason_is_in_the_list() {
     let events = rows(&page, "Events");
     let others = rows(&page, "Reasons that are not Events");
     let known: BTreeSet<_> = events.union(&others).cloned().collect();
-    // Those of pvc-retention are fates, of which it says three.
-    let reported = [
+    // The reasons of pvc-retention are fates, and Events use three of them.
+    let fates = [
         "ConflictingController",
         "PodBlockedByClaim",
         "ScaledDownUnmarked",
     ]
     .map(String::from);
-    // Causes that no rule of Volume Warden acts by: they only distinguish holders in the metrics.
+    // No rule of Volume Warden acts on these causes: they only distinguish holders in the metrics.
     let counted = [Code::FinishedPod, Code::ForeignFinalizer].map(|code| code.to_string());
-    let of_source = constants.union(&failures).cloned().chain(reported);
+    let of_source = constants.union(&failures).cloned().chain(fates);
     let of_source: BTreeSet<_> = of_source.chain(counted).collect();
     assert_eq!(of_source, known, "left: the sources; right: docs/events.md");
     assert!(failures.is_subset(&events), "{failures:?}");

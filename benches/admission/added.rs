@@ -1,4 +1,4 @@
-//! What a claim's creation waits for.
+//! The latency that admission adds to the creation of a claim.
 
 use crate::{
     aims::Aims,
@@ -16,16 +16,17 @@ use std::time::{Duration, Instant};
 use volume_warden_controlplane::Cluster;
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// One after another, and side by side.
+/// Concurrent requests: one, and several.
 const AT_ONCE: [usize; 2] = [1, 16];
-/// In turn, against a machine whose speed drifts.
+/// The kinds take turns, because the machine's speed drifts.
 const TURNS: [Hook; 4] = [Hook::Absent, Hook::There, Hook::There, Hook::Absent];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hook {
-    /// The claim brings its finalizer along, or the background would write it meanwhile.
+    /// The claim has its finalizer in the request; otherwise the reconciler would add it
+    /// meanwhile.
     Absent,
-    /// The webhook gives it.
+    /// The webhook adds the finalizer.
     There,
 }
 
@@ -62,7 +63,7 @@ async fn rows(cluster: &Cluster, count: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Into the row of its kind.
+/// Adds the times to the row of its kind.
 fn merge(rows: &mut Vec<Row>, row: Row) {
     let same = |other: &&mut Row| (other.hook, other.at_once) == (row.hook, row.at_once);
     match rows.iter_mut().find(same) {
@@ -105,11 +106,11 @@ async fn post(claims: &Api<PersistentVolumeClaim>, hook: Hook, index: usize) -> 
     Ok(took)
 }
 
-/// Of a class that nobody provisions.
+/// A claim of a class without a provisioner.
 fn claim(name: &str, finalizer: Option<&str>) -> Result<PersistentVolumeClaim> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name, "finalizers": finalizer.into_iter().collect::<Vec<_>>()},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "unprovisioned", "resources": {"requests": {"storage": "1Gi"}}},
     }))?)
 }
 

@@ -1,4 +1,4 @@
-//! What is to be reached, and whether it was.
+//! Aims, and whether they were reached.
 
 /// The aims of a part.
 #[derive(Default)]
@@ -11,13 +11,13 @@ struct Aim {
 }
 
 impl Aims {
-    /// One more: `value`, in `unit`, is to be at least so much.
+    /// Adds an aim: `value`, in `unit`, must be at least `least`.
     pub fn at_least(self, what: &str, limit: f64, value: f64, unit: &str) -> Self {
         let wanted = format!("{what} ≥ {limit} {unit}");
         self.and(wanted, value, unit, value >= limit)
     }
 
-    /// One more: `value`, in `unit`, is to be at most so much.
+    /// Adds an aim: `value`, in `unit`, must be at most `most`.
     pub fn at_most(self, what: &str, limit: f64, value: f64, unit: &str) -> Self {
         let wanted = format!("{what} ≤ {limit} {unit}");
         self.and(wanted, value, unit, value <= limit)
@@ -33,12 +33,12 @@ impl Aims {
         self
     }
 
-    /// Whether one was not reached.
+    /// Whether an aim was missed.
     pub fn missed(&self) -> bool {
         self.0.iter().any(|aim| aim.missed)
     }
 
-    /// As rows of a table.
+    /// Prints the aims as rows of a table.
     pub fn print(&self, part: &str) {
         for aim in &self.0 {
             let verdict = if aim.missed { "MISSED" } else { "kept" };

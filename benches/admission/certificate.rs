@@ -1,21 +1,21 @@
-//! The certificate that both webhook servers are given.
+//! The certificate of both webhook servers.
 
 use anyhow::Result;
 use reqwest::{Certificate as Root, Client};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Its only name.
+/// The only name in the certificate.
 const HOST: &str = "localhost";
 
-/// A certificate in files, and who trusts it.
+/// A certificate in files, and a client configuration that trusts it.
 pub struct Certificate {
     files: TempDir,
     root: Root,
 }
 
 impl Certificate {
-    /// A new one: P-256, as most are.
+    /// Creates a certificate with a P-256 key, the most common kind.
     pub fn new() -> Result<Self> {
         let made = rcgen::generate_simple_self_signed([HOST.to_owned()])?;
         let files = tempfile::tempdir()?;
@@ -28,19 +28,19 @@ impl Certificate {
         Ok(Self { files, root })
     }
 
-    /// Where `tls.crt` and `tls.key` are.
+    /// The directory of `tls.crt` and `tls.key`.
     pub fn directory(&self) -> &Path {
         self.files.path()
     }
 
-    /// A client that trusts nothing else.
+    /// A client that trusts only this certificate.
     pub fn client(&self) -> Result<Client> {
         let client = Client::builder().tls_certs_only([self.root.clone()]);
         Ok(client.build()?)
     }
 }
 
-/// Of a webhook on this machine.
+/// The URL of a webhook on this machine.
 pub fn url(port: u16, path: &str) -> String {
     format!("https://{HOST}:{port}{path}")
 }

@@ -1,4 +1,4 @@
-//! What Volume Warden does among many pods when there is nothing to do.
+//! The work of an idle Volume Warden among many pods.
 
 use crate::{aims::Aims, protected::Space, rest::at_rest, scene, size::Size};
 use anyhow::{Context, Result};
@@ -11,15 +11,15 @@ use volume_warden_controlplane::{Call, Cluster, Process};
 /// Of `/proc/<pid>/stat`, on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What was done in a while.
+/// The work during a period.
 struct Idle {
     seconds: f64,
-    /// How often, by verb and resource.
+    /// Calls by verb and resource.
     calls: BTreeMap<String, usize>,
     cpu_seconds: f64,
 }
 
-/// The table, and the aims.
+/// Prints the table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     let idle = scene::on(async |cluster| idle(cluster, size).await).await?;
     print(&idle, size.pods);
@@ -66,10 +66,11 @@ fn kind(call: &Call) -> String {
     format!("{} {}", call.verb, call.resource)
 }
 
-/// Of all its threads, in user and kernel mode.
+/// CPU time of all threads of the process, in user and kernel mode.
 fn cpu_seconds(process: &Process) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid()))?;
-    // The second field is the name in brackets, which may contain anything; utime and stime are the 14th and the 15th.
+    // The second field is the name in brackets, which may contain any character; utime and stime
+    // are the 14th and the 15th field.
     let (_, fields) = stat.rsplit_once(')').context("no name")?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks = ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()?;

@@ -1,4 +1,4 @@
-//! `wrk` on a core of its own.
+//! `wrk` on its own core.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-/// As many as the API server would keep open at that load.
+/// As many connections as the API server would keep open under that load.
 const CONNECTIONS: usize = 16;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/admission/wrk.lua");
 
-/// What came of it; times are in microseconds.
+/// The result; times are in microseconds.
 #[derive(Deserialize)]
 pub struct Load {
     requests: u64,
@@ -24,7 +24,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Answers in a second.
+    /// Responses per second.
     pub fn rate(&self) -> f64 {
         self.requests as f64 / Duration::from_micros(self.microseconds).as_secs_f64()
     }
@@ -34,13 +34,13 @@ impl Load {
         Duration::from_micros(self.p50)
     }
 
-    /// One of a hundred takes longer.
+    /// The 99th percentile.
     pub fn p99(&self) -> Duration {
         Duration::from_micros(self.p99)
     }
 }
 
-/// Fails early, and tells what to install.
+/// Fails early if `wrk` is missing, with the package to install.
 pub fn installed() -> Result<()> {
     for program in ["wrk", "taskset"] {
         match Command::new(program).arg("--version").output() {
@@ -54,7 +54,7 @@ pub fn installed() -> Result<()> {
     Ok(())
 }
 
-/// POSTs that body as often as it can for so long.
+/// Sends POSTs of that body at the highest rate for that time.
 pub async fn load(core: usize, url: String, body: &Path, time: Duration) -> Result<Load> {
     let mut command = Command::new("taskset");
     command

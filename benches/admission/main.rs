@@ -1,10 +1,12 @@
-//! What admission costs: the webhook server alone beside Go's controller-runtime, what a claim's creation waits for, and what Volume
-//! Warden takes of memory, calls and CPU among many pods.
+//! The cost of admission: the webhook server alone beside Go's controller-runtime, the latency
+//! that it adds to the creation of a claim, and Volume Warden's memory, calls and CPU among many
+//! pods.
 //!
-//! `cargo bench --bench admission`, or only some parts: `cargo bench --bench admission -- wire idle`. With
-//! `VOLUME_WARDEN_BENCH_SMALL=1` the numbers are small: that shows that it runs, and the figures mean nothing.
+//! `cargo bench --bench admission`, or only some parts: `cargo bench --bench admission -- wire
+//! idle`. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: that tests the benchmark, and
+//! the figures mean nothing.
 //!
-//! It fails where an aim was missed, after all tables.
+//! It fails after all tables if an aim was missed.
 
 mod added;
 mod aims;
@@ -39,18 +41,18 @@ use size::Size;
 use std::process::ExitCode;
 use turns::{Turn, arguments, in_turn};
 
-/// A part of the benchmark, with a table of its own.
+/// A part of the benchmark, with its own table.
 #[derive(Clone, Copy)]
 enum Part {
     /// The webhook server alone.
     Wire,
-    /// What a claim's creation waits for.
+    /// The latency that admission adds to the creation of a claim.
     Added,
     /// Resident memory for each pod.
     Memory,
-    /// Calls and CPU while nothing happens.
+    /// Calls and CPU while idle.
     Idle,
-    /// What clients without a secret path can do.
+    /// Attacks by clients without a secret path.
     Outsiders,
 }
 

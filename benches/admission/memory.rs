@@ -1,4 +1,4 @@
-//! What pods and their claims take of Volume Warden's memory.
+//! The memory that Volume Warden uses for pods and their claims.
 
 use crate::{aims::Aims, protected::Space, rest::at_rest, scene, size::Size};
 use anyhow::Result;
@@ -6,12 +6,12 @@ use volume_warden_controlplane::{Cluster, Warden};
 
 struct Row {
     what: &'static str,
-    /// Once it was at rest.
+    /// Resident memory when idle.
     resident: u64,
     peak: u64,
 }
 
-/// The table, and the aims.
+/// Prints the table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     let rows = scene::on(async |cluster| rows(cluster, size.pods).await).await?;
     print(&rows, size.pods);
@@ -43,7 +43,7 @@ async fn row(what: &'static str, warden: &Warden) -> Result<Row> {
     })
 }
 
-/// Kilobytes for each pod.
+/// Kilobytes per pod.
 fn each(row: &Row, none: &Row, pods: usize) -> f64 {
     (row.resident as f64 - none.resident as f64) / pods as f64 / 1000.0
 }

@@ -1,4 +1,4 @@
-//! The same job on Go's controller-runtime.
+//! The same webhook on Go's controller-runtime.
 
 use crate::certificate::Certificate;
 use anyhow::{Context, Result, ensure};
@@ -11,7 +11,7 @@ use volume_warden_controlplane::{Cluster, Process};
 
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/admission");
 
-/// The program, built.
+/// The compiled program.
 pub struct Peer(PathBuf);
 
 impl Peer {
@@ -32,7 +32,7 @@ impl Peer {
         Ok(Self(binary))
     }
 
-    /// Starts it on that core. It serves soon, on that port.
+    /// Starts it on that core, serving on that port shortly after.
     pub fn start(
         &self,
         cluster: &Cluster,

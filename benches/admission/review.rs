@@ -1,4 +1,4 @@
-//! The review that is sent, and the answer that is wanted.
+//! The review that is sent, and the expected response.
 
 use anyhow::{Context, Result, ensure};
 use json_patch::Patch;
@@ -6,10 +6,10 @@ use k8s_openapi::ByteString;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-/// A claim's CREATE as the API server of 1.34 sends it.
+/// A claim's CREATE as the API server 1.34 sends it.
 const REVIEW: &str = include_str!("review.json");
 
-/// As it goes over the wire, without the blanks.
+/// The review without whitespace, as sent over the network.
 pub fn body() -> Result<Vec<u8>> {
     Ok(serde_json::to_vec(&review()?)?)
 }
@@ -18,7 +18,7 @@ fn review() -> Result<Value> {
     Ok(serde_json::from_str(REVIEW)?)
 }
 
-/// Asks once. The claim has to get its finalizer, and has to stay as it is otherwise.
+/// Sends one review. The claim must get its finalizer, and otherwise stay unchanged.
 pub async fn answers(client: &Client, url: &str) -> Result<()> {
     let answer = client.post(url).body(body()?);
     let answer = answer.header("content-type", "application/json").send();

@@ -4,7 +4,8 @@ use crate::stage::{QUIET, install};
 use anyhow::Result;
 use volume_warden_controlplane::{Cluster, Component, Warden, WardenBuilder};
 
-/// Runs it on a control plane of its own with the manifests applied, where pods and claims stay as they were created.
+/// Runs a part on its own control plane with the manifests applied, where pods and claims stay as
+/// they were created.
 pub async fn on<T>(run: impl AsyncFnOnce(&Cluster) -> Result<T>) -> Result<T> {
     let builder = Cluster::without_in_tree().name("admission").nodes(1);
     let cluster = builder.without_controllers(&QUIET).start().await?;
@@ -16,7 +17,7 @@ pub async fn on<T>(run: impl AsyncFnOnce(&Cluster) -> Result<T>) -> Result<T> {
     outcome
 }
 
-/// The released binary with all components, as its flags are by default.
+/// The release binary with all components and default flags.
 pub fn warden(cluster: &Cluster) -> WardenBuilder<'_> {
     Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden")).quiet()
 }

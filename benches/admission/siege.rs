@@ -1,5 +1,5 @@
-//! What clients without a secret path can do, from 64 addresses: whether reviews, probes and scrapes
-//! are answered meanwhile, and how much memory is resident.
+//! Attacks by clients without a secret path, from 64 addresses: whether reviews, probes and
+//! scrapes are answered meanwhile, and how much memory is resident.
 
 use crate::{
     aims::Aims,
@@ -20,14 +20,14 @@ use tokio::{process::Command, time::sleep};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// Users that create claims meanwhile, each one after another.
+/// Users that create claims during an attack, each of them sequentially.
 const USERS: usize = 4;
-/// More often than any kubelet.
+/// The interval of probes, shorter than any kubelet's.
 const PROBED_EVERY: Duration = Duration::from_millis(500);
 const LIMIT: f64 = 128.0;
 const MEBIBYTE: f64 = (1 << 20) as f64;
 
-/// What happened during one attack.
+/// The results of one attack.
 #[derive(Default)]
 struct Row {
     name: String,
@@ -41,7 +41,7 @@ struct Row {
     resident: u64,
 }
 
-/// The table, and the aims.
+/// Prints the table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     let rows = scene::on(async |cluster| rows(cluster, size.attack).await).await?;
     print(&rows, size.attack);
@@ -66,7 +66,7 @@ pub async fn measure(size: Size) -> Result<Aims> {
 
 async fn rows(cluster: &Cluster, time: Duration) -> Result<Vec<Row>> {
     let warden = scene::warden(cluster).serving().start().await?;
-    eventually("claims are born protected", async || {
+    eventually("claims are protected at creation", async || {
         ensure!(review(cluster).await?.1, "not yet");
         Ok(())
     })
@@ -128,8 +128,8 @@ async fn during(
     Ok(row)
 }
 
-/// The largest bodies by clients that were given the path. Reviews may fail open then; memory stays
-/// bounded.
+/// Clients that know the path send bodies of maximum size. Reviews may fail open then; memory
+/// stays bounded.
 async fn informed(cluster: &Cluster, warden: &Warden, time: Duration) -> Result<Row> {
     let path = "jsonpath={.webhooks[0].clientConfig.service.path}";
     let configuration = [
@@ -142,7 +142,7 @@ async fn informed(cluster: &Cluster, warden: &Warden, time: Duration) -> Result<
     let attack = Some((Attack::Bodies, prefix.to_owned()));
     let name = "Bodies, with the path";
     let mut row = during(cluster, warden, name, attack, time).await?;
-    // That is what the path is for.
+    // The secret path exists to prevent this attack.
     row.unanswered = 0;
     Ok(row)
 }
@@ -168,7 +168,7 @@ async fn reviews(cluster: &Cluster, over: &AtomicBool) -> Result<(Times, usize)>
         let (time, answered) = review(cluster).await?;
         times.push(time);
         unanswered += usize::from(!answered);
-        // Connections of the API server become idle, and new ones are needed.
+        // Connections of the API server become idle, and it opens new ones.
         sleep(Duration::from_millis(20)).await;
     }
     Ok((times.into_iter().collect(), unanswered))
@@ -192,7 +192,7 @@ async fn probes(warden: &Warden, over: &AtomicBool) -> Result<(Times, usize)> {
     Ok((times.into_iter().collect(), failed))
 }
 
-/// The most of it.
+/// The peak value.
 async fn resident(warden: &Warden, over: &AtomicBool) -> Result<u64> {
     let mut most = 0;
     while !over.load(Ordering::Relaxed) {

@@ -1,21 +1,21 @@
-//! How much of everything.
+//! The sizes of the benchmark.
 
 use std::time::Duration;
 
-/// See the module.
+/// The sizes of one run.
 #[derive(Clone, Copy)]
 pub struct Size {
-    /// How long a webhook server is loaded in one turn.
+    /// Duration of the load in one turn.
     pub load: Duration,
-    /// Claims created in one turn, one after another and as many side by side.
+    /// Claims created in one turn, sequentially and as many concurrently.
     pub claims: usize,
-    /// Pods that stand around, each with a claim of its own.
+    /// Idle pods, each with its own claim.
     pub pods: usize,
-    /// How long one looks at what Volume Warden does when there is nothing to do.
+    /// Duration of the measurement of an idle Volume Warden.
     pub window: Duration,
-    /// How long each attack lasts.
+    /// Duration of each attack.
     pub attack: Duration,
-    /// Whether the figures mean anything.
+    /// Whether the figures are meaningful.
     pub judged: bool,
 }
 
@@ -38,7 +38,7 @@ const SMALL: Size = Size {
 };
 
 impl Size {
-    /// The full one if not said otherwise.
+    /// The full size by default.
     pub fn from_environment() -> Self {
         match std::env::var_os("VOLUME_WARDEN_BENCH_SMALL") {
             Some(_) => SMALL,

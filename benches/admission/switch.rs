@@ -1,4 +1,4 @@
-//! The webhook configurations, taken away and brought back.
+//! Deletes the webhook configurations and restores them.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{
@@ -10,14 +10,14 @@ use kube::{
 };
 use volume_warden_controlplane::eventually;
 
-/// All that may change an object, with their CA. Those that only look at one have no rule for claims.
+/// All mutating webhooks, with their CA. The validating ones have no rule for claims.
 pub struct Switch {
     api: Api<MutatingWebhookConfiguration>,
     all: Vec<MutatingWebhookConfiguration>,
 }
 
 impl Switch {
-    /// As they are now.
+    /// Reads the current configurations.
     pub async fn of(client: &Client) -> Result<Self> {
         let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
         let mut all = api.list(&ListParams::default()).await?.items;
@@ -28,7 +28,7 @@ impl Switch {
         Ok(Self { api, all })
     }
 
-    /// On or off, wherever it stands.
+    /// Switches the webhooks on or off.
     pub async fn turn(&self, on: bool) -> Result<()> {
         let (all, one) = (ListParams::default(), DeleteParams::default());
         self.api.delete_collection(&one, &all).await?;
@@ -42,7 +42,7 @@ impl Switch {
     }
 }
 
-/// Waits until the API server has noticed whether there are webhooks.
+/// Waits until the API server has noticed the change.
 pub async fn probe(
     claims: &Api<PersistentVolumeClaim>,
     probe: PersistentVolumeClaim,

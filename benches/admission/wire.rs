@@ -14,25 +14,25 @@ use reqwest::Client;
 use std::{path::PathBuf, time::Duration};
 use volume_warden_controlplane::{Cluster, Component, Process, eventually};
 
-/// Of the server.
+/// The core of the server.
 const SERVER_CORE: usize = 0;
-/// Of whoever loads it.
+/// The core of the load generator.
 const LOAD_CORE: usize = 1;
-/// Loaded for so long first.
+/// Duration of the warm-up.
 const WARM: Duration = Duration::from_secs(1);
-/// In turn, against a machine whose speed drifts.
-const TURNS: [Who; 4] = [Who::Ours, Who::Peer, Who::Peer, Who::Ours];
+/// The servers take turns, because the machine's speed drifts.
+const TURNS: [Who; 4] = [Who::VolumeWarden, Who::Peer, Who::Peer, Who::VolumeWarden];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
-    Ours,
+    VolumeWarden,
     Peer,
 }
 
 impl Who {
     fn name(self) -> &'static str {
         match self {
-            Self::Ours => "volume-warden",
+            Self::VolumeWarden => "volume-warden",
             Self::Peer => "controller-runtime",
         }
     }
@@ -44,7 +44,7 @@ struct Row {
     peak_memory: u64,
 }
 
-/// What both are given.
+/// The input of both servers.
 struct Bench<'a> {
     cluster: &'a Cluster,
     certificate: Certificate,
@@ -54,12 +54,13 @@ struct Bench<'a> {
     time: Duration,
 }
 
-/// The table, and the aims.
+/// Prints the table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     load::installed()?;
     let peer = Peer::build().await?;
     let rows = scene::on(async |cluster| {
-        // With a certificate in files, somebody else would have to fill in the caBundle of these; nobody calls by them here.
+        // With a certificate in files, another controller would have to write the caBundle of
+        // these. The benchmark calls the servers directly.
         let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
         cluster.kubectl(&["delete", kinds, "--all"]).await?;
         cluster.pause(Component::ControllerManager)?;
@@ -92,7 +93,7 @@ impl Bench<'_> {
 
     async fn row(&self, who: Who) -> Result<Row> {
         match who {
-            Who::Ours => {
+            Who::VolumeWarden => {
                 let file = |name| self.certificate.directory().join(name);
                 let warden = scene::warden(self.cluster)
                     .arg(format!("--tls-cert-file={}", file("tls.crt").display()))
@@ -129,7 +130,7 @@ impl Bench<'_> {
     }
 }
 
-/// The secret path of a hook, which Volume Warden keeps in a Secret.
+/// The secret path of a hook, which Volume Warden stores in a Secret.
 async fn path(cluster: &Cluster, hook: &str) -> Result<String> {
     let secret = [
         "get",
@@ -169,7 +170,7 @@ fn aims(rows: &[Row]) -> Aims {
         let of = rows.iter().filter(|row| row.who == who);
         of.map(figure).sum()
     };
-    let times = |figure| sum(Who::Ours, figure) / sum(Who::Peer, figure);
+    let times = |figure| sum(Who::VolumeWarden, figure) / sum(Who::Peer, figure);
     let rate = times(|row| row.load.rate());
     let p99 = times(|row| row.load.p99().as_secs_f64());
     let memory = times(|row| row.peak_memory as f64);

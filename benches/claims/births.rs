@@ -1,4 +1,5 @@
-//! What a pod's creation waits for, and that its claim is there when it ends.
+//! The latency that admission adds to the creation of a pod, and whether the pod's claim exists
+//! afterwards.
 
 use crate::{
     Missed,
@@ -11,19 +12,19 @@ use crate::{
 use anyhow::Result;
 use volume_warden_controlplane::Cluster;
 
-/// One after another, and side by side.
+/// Concurrent requests: one, and several.
 const AT_ONCE: [usize; 2] = [1, SIDE_BY_SIDE];
 
 struct Row {
     who: &'static str,
     at_once: usize,
     times: Times,
-    /// Claims that were there before their pods.
+    /// Claims that existed before their pods.
     in_time: Option<usize>,
 }
 
-/// Creates annotated pods in an empty namespace, and counts the claims that were there before
-/// their pods.
+/// Creates annotated pods in an empty namespace, and counts the claims that existed before their
+/// pods.
 pub async fn annotated(
     space: &Space,
     count: usize,
@@ -37,7 +38,7 @@ pub async fn annotated(
     Ok((posted, in_time))
 }
 
-/// The table.
+/// Prints the table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let rows = scene::on(scene::still(), async |cluster| rows(cluster, size).await).await?;
     print(&rows, size);
@@ -60,7 +61,7 @@ async fn rows(cluster: &Cluster, size: Size) -> Result<Vec<Row>> {
     let served = served(cluster, size).await?;
     drop(warden);
     scene::remove_webhooks(cluster).await?;
-    // Once more in the end, against a machine whose speed drifts.
+    // Repeated at the end, because the machine's speed drifts.
     let after = self::floors(cluster, size, "after").await?;
     for (floor, after) in floors.iter_mut().zip(after) {
         floor.times = std::mem::take(&mut floor.times).and(after.times);

@@ -1,4 +1,4 @@
-//! One watch that writes down when what became of each object.
+//! A watch that records when the state of each object changed.
 
 use crate::{
     follow::{CONNECTION, follow},
@@ -20,17 +20,17 @@ use tokio::{sync::watch, task::JoinHandle};
 const LIMIT: Duration = Duration::from_secs(600);
 const MARK: &str = "volume-warden.dev/awaiting-pod";
 
-/// What was seen of the objects, by name.
+/// The recorded states, by name.
 pub type Pages<S> = HashMap<String, S>;
 
-/// See the module.
+/// The records of one watch.
 pub struct Book<S> {
     pages: watch::Receiver<Pages<S>>,
     task: JoinHandle<()>,
 }
 
 impl<S: Clone + Default + Send + Sync + 'static> Book<S> {
-    /// Begins to write: `note` adds what an event shows of an object to what is known of it.
+    /// Starts recording: `note` adds the state that an event shows to the record of its object.
     pub async fn open<K: Watched>(
         api: &Api<K>,
         note: impl Fn(&mut S, &K) + Send + Sync + 'static,
@@ -62,7 +62,7 @@ impl<S: Clone + Default + Send + Sync + 'static> Book<S> {
         Ok(Self { pages, task })
     }
 
-    /// The pages, once `count` of them are as wanted.
+    /// The records, once `count` of them are as wanted.
     pub async fn once(&mut self, count: usize, wanted: impl Fn(&S) -> bool) -> Result<Pages<S>> {
         let mut most = 0;
         let enough = self.pages.wait_for(|pages| {
@@ -83,17 +83,17 @@ impl<S> Drop for Book<S> {
     }
 }
 
-/// What becomes of a claim that a pod asks for.
+/// The states of a requested claim.
 #[derive(Clone, Default)]
 pub struct Birth {
-    /// When its creation was seen, and the version that it had then.
+    /// The time at which its creation was seen, and its version then.
     pub created: Option<(Instant, u64)>,
-    /// When it was seen to have an owner, and no mark any more.
+    /// The time at which it was seen with an owner and without the mark.
     pub given: Option<Instant>,
 }
 
 impl Birth {
-    /// Of the claims of a namespace.
+    /// Records the claims of a namespace.
     pub async fn book(claims: &Api<PersistentVolumeClaim>) -> Result<Book<Self>> {
         Book::open(claims, Self::note).await
     }
@@ -108,7 +108,7 @@ impl Birth {
     }
 }
 
-/// Where in the order of all writes to the cluster this one was. That is what etcd makes of it.
+/// The position of this write in the order of all writes to the cluster, which is etcd's revision.
 pub fn version(object: &impl ResourceExt) -> u64 {
     let version = object.resource_version().unwrap_or_default();
     version.parse().unwrap_or_default()

@@ -1,23 +1,24 @@
-//! What Volume Warden asked the API server.
+//! Volume Warden's calls to the API server.
 
 use anyhow::Result;
 use std::{collections::BTreeMap, time::Duration};
 use volume_warden_controlplane::{AuditLog, Call, Mark, eventually};
 
-/// So long without a call, and it has done what there was to do.
+/// Volume Warden is idle after this time without a call.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The kind of a page of a LIST but its first begins with this: there are as many as there are objects to list.
+/// The prefix of a further page of a LIST: their number depends on the number of objects.
 pub const FURTHER: &str = "further page of ";
 
-/// Calls by verb and resource. Watches, the Lease and the looks at the certificate are not among them: they go by the clock.
+/// Calls by verb and resource, without watches, the Lease and checks of the certificate, whose
+/// number depends on time.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tally(BTreeMap<String, usize>);
 
 impl Tally {
-    /// What was called since `mark`, once no more calls come.
+    /// The calls since `mark`, once Volume Warden is idle.
     pub async fn settled(audit: &AuditLog, mark: Mark) -> Result<Self> {
-        eventually("no more calls come", async || {
+        eventually("no more calls are made", async || {
             let before = Self::since(audit, mark)?;
             tokio::time::sleep(SETTLED).await;
             let now = Self::since(audit, mark)?;
@@ -35,18 +36,18 @@ impl Tally {
         Ok(tally)
     }
 
-    /// How many of that kind.
+    /// The number of calls of that kind.
     pub fn of(&self, kind: &str) -> usize {
         self.0.get(kind).copied().unwrap_or_default()
     }
 
-    /// The kinds of which there are more than in `base`.
+    /// The kinds with more calls than in `base`.
     pub fn above<'a>(&'a self, base: &'a Self) -> impl Iterator<Item = &'a str> {
         let more = |(kind, count): &(&String, &usize)| **count > base.of(kind);
         self.0.iter().filter(more).map(|(kind, _)| kind.as_str())
     }
 
-    /// All kinds in any of these, in order.
+    /// All kinds in any of these, sorted.
     pub fn kinds<'a>(tallies: &[&'a Self]) -> Vec<&'a str> {
         let all = tallies.iter().flat_map(|tally| tally.0.keys());
         let mut kinds: Vec<_> = all.map(String::as_str).collect();

@@ -24,18 +24,18 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use volume_warden_controlplane::Cluster;
 
-/// kube-controller-manager writes it on a claim, and the provisioner begins.
+/// The annotation that kube-controller-manager writes on a claim to start provisioning.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-/// Between one pod and the next. Pods that come faster wait for the scheduler, whose client is
-/// limited to 50 calls a second, and then that is what is measured.
+/// The interval between pods. With a shorter one the benchmark would measure the scheduler, whose
+/// client is limited to 50 calls a second.
 const PACE: Duration = Duration::from_millis(50);
-/// Of the percentiles of the rounds the median counts.
+/// The result is the median of the rounds' percentiles.
 const ROUNDS: usize = 3;
 
-/// Who provisions the volumes of a class.
+/// The provisioner of a class.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Provisioner {
-    /// A program beside kube-controller-manager, which is not there: claims stay pending.
+    /// An external provisioner, which is not running: claims stay pending.
     External,
     /// kube-controller-manager itself, in a directory.
     InTree,
@@ -68,13 +68,13 @@ impl Provisioner {
     }
 }
 
-/// Who creates the claims, and what the names of such pods begin with.
+/// The creator of the claims, which is also the prefix of the pods' names.
 const WAYS: [(&str, &str, Kind); 2] = [
     ("by hand", "hand", Kind::Plain),
     ("annotated", "annotated", Kind::Annotated),
 ];
 
-/// When what was seen of a claim.
+/// Times of the events of a claim.
 #[derive(Clone, Default)]
 struct Life {
     begun: Option<Instant>,
@@ -94,14 +94,14 @@ impl Life {
     }
 }
 
-/// One round of one way.
+/// One round for one creator.
 struct Round {
     begun: Times,
     bound: Times,
     failures: usize,
 }
 
-/// All rounds of one way.
+/// All rounds for one creator.
 struct Row {
     provisioner: Provisioner,
     who: &'static str,
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// The table.
+/// Prints the table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let quiet = ["node-lifecycle-controller", "taint-eviction-controller"];
     let builder = Cluster::without_in_tree()
@@ -159,8 +159,8 @@ async fn rows(cluster: &Cluster, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Pods in a namespace of their own, `count` of each way. The ways take turns, so that whatever else
-/// the machine does meanwhile slows both down.
+/// Creates `count` pods for each creator, in a new namespace. The creators take turns, so that
+/// other load on the machine slows both.
 async fn round(
     cluster: &Cluster,
     provisioner: Provisioner,
@@ -207,7 +207,7 @@ async fn post(space: &Space, count: usize) -> Result<Vec<Posted>> {
     .await
 }
 
-/// From the return of each pod's POST.
+/// Times since the response to each pod's POST.
 fn after(
     posted: &[&Posted],
     lives: &Pages<Life>,
@@ -245,7 +245,7 @@ fn print(rows: &[Row], size: Size) {
     }
 }
 
-/// p50 at most 1.1 times, p90 at most 1.5 times and half a second, and nothing fails.
+/// p50 at most 1.1 times, p90 at most 1.5 times and half a second, and no failure.
 fn missed(rows: &[Row]) -> Missed {
     let [by_hand, annotated] = rows else {
         return Missed::new();

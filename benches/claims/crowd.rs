@@ -1,4 +1,4 @@
-//! Volumes and pods that nothing is to be done about.
+//! Volumes and pods that need no action.
 
 use crate::{
     each::{AT_ONCE, each},
@@ -14,10 +14,11 @@ use kube::{
 use serde_json::json;
 use volume_warden_controlplane::Cluster;
 
-/// One pod of so many uses a claim.
+/// One in this many pods uses a claim.
 const USERS: usize = 10;
 
-/// Creates so many free volumes, and so many pods without annotations. What has to be protected is.
+/// Creates this many free volumes, and this many pods without annotations. Those that need
+/// protection have their finalizer.
 pub async fn fill(cluster: &Cluster, namespace: &str, count: usize) -> Result<()> {
     let pods = protected::Space::new(cluster, namespace);
     pods.fill(count / USERS, count - count / USERS).await?;
@@ -26,7 +27,8 @@ pub async fn fill(cluster: &Cluster, namespace: &str, count: usize) -> Result<()
         let name = format!("free-{index:05}");
         let parameters = PostParams::default();
         volumes.create(&parameters, &volume(&name)?).await?;
-        // The binder does this, which is not there: it would make its rounds through all of them every second.
+        // The binder sets this phase. It is not running, because it would process all volumes
+        // every second.
         let phase = Patch::Merge(json!({"status": {"phase": "Available"}}));
         volumes
             .patch_status(&name, &PatchParams::default(), &phase)
@@ -37,7 +39,7 @@ pub async fn fill(cluster: &Cluster, namespace: &str, count: usize) -> Result<()
     .map(drop)
 }
 
-/// Changes each of them once, in a way that means nothing.
+/// Changes each object once, without any effect on its handling.
 pub async fn touch(cluster: &Cluster, namespace: &str) -> Result<()> {
     touch_all(&Api::<PersistentVolume>::all(cluster.client())).await?;
     touch_all(&Api::<Pod>::namespaced(cluster.client(), namespace)).await

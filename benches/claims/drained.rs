@@ -1,4 +1,4 @@
-//! What a pod's creation waits for while the background has thousands of claims to let go.
+//! The latency of a pod's creation while the reconciler has to release thousands of claims.
 
 use crate::{
     Missed, births,
@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 use volume_warden_controlplane::Cluster;
 
 struct Outcome {
-    /// From the resume to the last protected claim's end.
+    /// From the resume to the deletion of the last protected claim.
     drain: Duration,
     times: Times,
-    /// Claims that were there before their pods.
+    /// Claims that existed before their pods.
     in_time: usize,
-    /// POSTs that returned before that end.
+    /// POSTs that were answered before that deletion.
     meanwhile: usize,
     failed_open: u64,
 }
 
-/// The table.
+/// Prints the table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let outcome = scene::on(scene::still(), async |cluster| run(cluster, size).await).await?;
     let (pods, claims, in_time) = (size.pods, size.drained, outcome.in_time);
@@ -59,7 +59,7 @@ async fn run(cluster: &Cluster, size: Size) -> Result<Outcome> {
     births::annotated(&warm, size.pods, SIDE_BY_SIDE).await?;
     let space = scene::space(cluster, "annotated").await?;
     held.delete_claims(size.drained).await?;
-    // All claims may go at the same moment.
+    // All claims may be released at the same moment.
     warden.process().pause()?;
     held.delete_users(size.drained).await?;
     let gone = all_gone(&held.claims, size.drained).await?;

@@ -1,9 +1,9 @@
-//! Times, and how they are written.
+//! Times and their format.
 
 pub use crate::times::{Times, milliseconds};
 use std::time::{Duration, Instant};
 
-/// From the last of one kind to the last of another kind; no time at all if that came first.
+/// The time from the last of one kind to the last of another kind; zero if that came first.
 pub fn last_to_last(
     from: impl Iterator<Item = Instant>,
     to: impl Iterator<Item = Instant>,

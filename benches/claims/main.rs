@@ -1,11 +1,12 @@
-//! Claims from pod annotations and released volumes: what a pod's creation waits for, how fast the background repairs and releases,
-//! and that neither costs anything for what is nobody's business.
+//! Claims from pod annotations and released volumes: the latency added to the creation of a pod,
+//! how fast the reconcilers repair and release, and that other objects add no cost.
 //!
-//! `cargo bench --bench claims`, or only some parts: `cargo bench --bench claims -- births releases`. With
-//! `VOLUME_WARDEN_BENCH_SMALL=1` the numbers are small: that shows that it runs, and the figures mean nothing.
+//! `cargo bench --bench claims`, or only some parts: `cargo bench --bench claims -- births
+//! releases`. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: that tests the benchmark,
+//! and the figures mean nothing.
 //!
-//! It fails where a claim came too late, a call was made too often, or the provisioning of an
-//! annotated pod's claim began later than it may. Other times are only printed.
+//! It fails if a claim was too late, a call was made too often, or the provisioning of an
+//! annotated pod's claim began too late. Other times are only printed.
 
 mod births;
 mod book;
@@ -42,23 +43,23 @@ use size::Size;
 use std::process::ExitCode;
 use turns::{Turn, arguments, in_turn};
 
-/// What is wrong with what was measured, in words.
+/// The failures of a part, as text.
 type Missed = Vec<String>;
 
-/// A part of the benchmark, with a table of its own.
+/// A part of the benchmark, with its own table.
 #[derive(Clone, Copy)]
 enum Part {
-    /// What the webhook costs, and whether it is in time.
+    /// The latency of the webhook, and whether claims exist in time.
     Births,
     /// The same without the webhook.
     Repairs,
-    /// How soon a volume may be provisioned.
+    /// When a volume can be provisioned.
     Consumers,
-    /// Volumes given back.
+    /// Released volumes.
     Releases,
-    /// What thousands of others cost.
+    /// The cost of thousands of other objects.
     Unrelated,
-    /// The webhook while the background has much to do.
+    /// The webhook while the reconcilers are busy.
     Drained,
 }
 
@@ -71,7 +72,7 @@ const PARTS: [Part; 6] = [
     Part::Drained,
 ];
 
-/// Measured elsewhere on a machine of this class; it is not run here.
+/// Measured separately on a machine of this class; not run here.
 const ORIGINAL: &str = "For comparison, plumber-cd v0.1.1 on another machine of this class: 300 annotated pods have their claims after 43 s (p50), \
                         the last after 87 s; 300 releases take 89 s.";
 

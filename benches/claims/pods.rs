@@ -1,4 +1,4 @@
-//! Pods that ask for a claim each.
+//! Pods that request one claim each.
 
 use crate::{
     book::{Birth, Pages, version},
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
-/// Nobody provisions it.
-const NOBODY: &str = "nobody";
+/// A class without a provisioner.
+const UNPROVISIONED: &str = "unprovisioned";
 const TEMPLATE: &str = "\
 apiVersion: v1
 kind: PersistentVolumeClaim
 spec:
   accessModes: [ReadWriteOnce]
-  storageClassName: nobody
+  storageClassName: unprovisioned
   resources:
     requests:
       storage: 1Gi
@@ -30,9 +30,9 @@ spec:
 
 /// A namespace.
 pub struct Space {
-    /// Its claims.
+    /// The claims of the namespace.
     pub claims: Api<PersistentVolumeClaim>,
-    /// Its pods.
+    /// The pods of the namespace.
     pub pods: Api<Pod>,
     /// The StorageClass of its claims.
     class: String,
@@ -41,9 +41,9 @@ pub struct Space {
 /// Whether a pod has the annotations. That is the only difference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It has not: it names a claim that nobody makes.
+    /// No: the pod names a claim that is never created.
     Plain,
-    /// It has.
+    /// Yes.
     Annotated,
 }
 
@@ -61,22 +61,22 @@ pub struct Posted {
 }
 
 impl Space {
-    /// Of that name.
+    /// The namespace of that name.
     pub fn of(client: &Client, namespace: &str) -> Self {
         Self {
             claims: Api::namespaced(client.clone(), namespace),
             pods: Api::namespaced(client.clone(), namespace),
-            class: NOBODY.to_owned(),
+            class: UNPROVISIONED.to_owned(),
         }
     }
 
-    /// The same, with claims of this StorageClass.
+    /// The same namespace, with claims of this StorageClass.
     pub fn of_class(mut self, class: &str) -> Self {
         class.clone_into(&mut self.class);
         self
     }
 
-    /// Creates so many pods, `at_once` of the POSTs under way.
+    /// Creates this many pods, with `at_once` concurrent POSTs.
     pub async fn post(&self, kind: Kind, count: usize, at_once: usize) -> Result<Vec<Posted>> {
         each(count, at_once, async |index| {
             self.post_one(kind, &format!("{index:05}")).await
@@ -99,7 +99,7 @@ impl Space {
         })
     }
 
-    /// Creates the claim of the pod of this name, as users do it.
+    /// Creates the claim of the pod of this name, as users do.
     pub async fn post_claim(&self, name: &str) -> Result<()> {
         let claim = serde_json::from_value(json!({
             "metadata": {"name": claim_name(name)},
@@ -112,7 +112,7 @@ impl Space {
         Ok(created.map(drop)?)
     }
 
-    /// Says of the claim of the pod of this name that it is bound, as the binder does.
+    /// Marks the claim of the pod of this name as bound, as the binder does.
     pub async fn bind(&self, name: &str) -> Result<()> {
         let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
         let (name, parameters) = (claim_name(name), PatchParams::default());
@@ -120,7 +120,7 @@ impl Space {
         Ok(patched.map(drop)?)
     }
 
-    /// Has the webhook called, and nothing created.
+    /// Calls the webhook with a dry run.
     pub async fn probe(&self) -> Result<()> {
         let parameters = PostParams {
             dry_run: true,
@@ -133,20 +133,20 @@ impl Space {
 }
 
 impl Posted {
-    /// Its claim was stored before it was: the versions are the places of both writes in the one order of all writes.
+    /// Whether the claim was stored before the pod: the versions order all writes.
     pub fn has_been_served(&self, claims: &Pages<Birth>) -> bool {
         let created = claims.get(&self.claim).and_then(|birth| birth.created);
         created.is_some_and(|(_, version)| version < self.version)
     }
 
-    /// How long after its POST had returned its claim was seen; no time at all if it was seen earlier.
+    /// The time from the POST's response until the claim was seen; zero if it was seen earlier.
     pub fn waited(&self, claims: &Pages<Birth>) -> Option<Duration> {
         let (seen, _) = claims.get(&self.claim)?.created?;
         Some(seen.saturating_duration_since(self.returned))
     }
 }
 
-/// How long the POSTs took.
+/// The durations of the POSTs.
 pub fn times(posted: &[Posted]) -> Times {
     posted.iter().map(|pod| pod.took).collect()
 }
@@ -161,7 +161,7 @@ fn pod(kind: Kind, name: &str, class: &str) -> Result<Pod> {
     let annotations = match kind {
         Kind::Plain => Value::Null,
         Kind::Annotated => {
-            json!({key("enabled"): "true", key("pvc"): TEMPLATE.replace(NOBODY, class)})
+            json!({key("enabled"): "true", key("pvc"): TEMPLATE.replace(UNPROVISIONED, class)})
         }
     };
     Ok(serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! How soon released volumes are free again.
+//! The time until released volumes are Available again.
 
 use crate::{
     Missed,
@@ -20,11 +20,11 @@ use std::{collections::BTreeMap, time::Instant};
 use volume_warden_controlplane::{Call, Cluster};
 
 const NAMESPACE: &str = "default";
-const OURS: &str = "dynamic-reclaimable-pvc-controllers";
+const DEFAULT_ID: &str = "dynamic-reclaimable-pvc-controllers";
 const CLAIM_LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 const VOLUME_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 
-/// What becomes of a volume.
+/// The states of a volume.
 #[derive(Clone, Default)]
 struct Life {
     phase: String,
@@ -43,7 +43,7 @@ impl Life {
         self.labelled = volume
             .labels()
             .get(VOLUME_LABEL)
-            .is_some_and(|id| id == OURS);
+            .is_some_and(|id| id == DEFAULT_ID);
         if self.phase == "Released" {
             self.released.get_or_insert(now);
         }
@@ -59,11 +59,11 @@ impl Life {
 
 struct Outcome {
     lives: Pages<Life>,
-    /// By volume.
+    /// The states by volume.
     writes: BTreeMap<String, usize>,
 }
 
-/// The table.
+/// Prints the table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let unlimited = Cluster::without_in_tree()
         .nodes(1)
@@ -96,7 +96,7 @@ pub async fn measure(size: Size) -> Result<Missed> {
     Ok(missed.into_iter().collect())
 }
 
-/// Each volume is made for a claim of ours, and gets its label by that.
+/// Creates each volume for a managed claim, which is why it gets its label.
 async fn release(cluster: &Cluster, count: usize) -> Result<Outcome> {
     let volumes: Api<PersistentVolume> = Api::all(cluster.client());
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), NAMESPACE);
@@ -111,7 +111,7 @@ async fn release(cluster: &Cluster, count: usize) -> Result<Outcome> {
     .await?;
     book.once(count, |life| life.phase == "Bound" && life.labelled)
         .await?;
-    // A write is in the watch a moment before it is in the audit log.
+    // The watch shows a write a moment before the audit log.
     let audit = cluster.audit();
     Tally::settled(&audit, audit.mark()?).await?;
     let mark = audit.mark()?;
@@ -134,7 +134,7 @@ async fn release(cluster: &Cluster, count: usize) -> Result<Outcome> {
     Ok(Outcome { lives, writes })
 }
 
-/// A conflict is no write.
+/// A conflict does not count as a write.
 fn is_a_volumes(call: &Call) -> bool {
     call.resource == "persistentvolumes" && call.code == 200
 }
@@ -160,7 +160,7 @@ fn volume(index: usize) -> Result<PersistentVolume> {
 fn claim(index: usize) -> Result<PersistentVolumeClaim> {
     let name = name(index);
     Ok(serde_json::from_value(json!({
-        "metadata": {"name": name, "labels": {CLAIM_LABEL: OURS}},
+        "metadata": {"name": name, "labels": {CLAIM_LABEL: DEFAULT_ID}},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},

@@ -1,4 +1,4 @@
-//! How soon the background makes the claims that admission did not make.
+//! The time until the reconciler creates claims that admission missed.
 
 use crate::{
     Missed,
@@ -15,11 +15,11 @@ use volume_warden_controlplane::Cluster;
 struct Row {
     at_once: usize,
     times: Times,
-    /// Claims that were made at admission, which is off.
+    /// Claims that admission created, although it is disabled.
     served: usize,
 }
 
-/// The table.
+/// Prints the table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let rows = scene::on(scene::still(), async |cluster| rows(cluster, size).await).await?;
     println!(

@@ -14,14 +14,15 @@ use volume_warden_controlplane::{
 
 const WEBHOOK: &str = "pods.pvc-provisioner.volume-warden.dev";
 
-/// Nothing runs on it that writes to pods or claims: pods stay as they were created.
+/// A control plane without controllers that write to pods or claims: pods stay as they were
+/// created.
 pub fn still() -> ClusterBuilder {
     Cluster::without_in_tree()
         .nodes(1)
         .without_controllers(&QUIET)
 }
 
-/// Runs it on a control plane of its own.
+/// Runs a part on its own control plane.
 pub async fn on<T>(
     builder: ClusterBuilder,
     run: impl AsyncFnOnce(&Cluster) -> Result<T>,
@@ -32,13 +33,13 @@ pub async fn on<T>(
     outcome
 }
 
-/// Nothing schedules pods, and no kubelet runs them.
+/// No scheduler and no kubelet handles the pods.
 pub fn hold_pods(cluster: &Cluster) -> Result<()> {
     cluster.pause(Component::Scheduler)?;
     cluster.pause(Component::Kwok)
 }
 
-/// The released binary with all components.
+/// The release binary with all components.
 pub fn warden(cluster: &Cluster) -> WardenBuilder<'_> {
     Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden")).quiet()
 }
@@ -51,13 +52,13 @@ pub async fn served(cluster: &Cluster) -> Result<Warden> {
     Ok(warden)
 }
 
-/// Nobody's webhook is called any more.
+/// Deletes all webhook configurations.
 pub async fn remove_webhooks(cluster: &Cluster) -> Result<()> {
     let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
     cluster.kubectl(&["delete", kinds, "--all"]).await.map(drop)
 }
 
-/// Waits until the API server has heard of the webhook for pods and of its CA.
+/// Waits until the API server knows the webhook for pods and its CA.
 pub async fn webhook_answers(cluster: &Cluster) -> Result<()> {
     let client = cluster.client();
     let space = Space::of(&client, "default");
@@ -75,10 +76,15 @@ async fn answered(client: &Client) -> Result<u64> {
     counted(client, "apiserver_admission_webhook_request_total", &labels).await
 }
 
-/// How often the API server did not wait for one of Volume Warden's webhooks, or did in vain.
+/// How often a webhook of Volume Warden failed open.
 pub async fn failed_open(client: &Client) -> Result<u64> {
-    let ours = [".volume-warden.dev\""];
-    counted(client, "apiserver_admission_webhook_fail_open_count", &ours).await
+    let labels = [".volume-warden.dev\""];
+    counted(
+        client,
+        "apiserver_admission_webhook_fail_open_count",
+        &labels,
+    )
+    .await
 }
 
 /// The sum of a counter of the API server, over the series that have these labels.
@@ -92,7 +98,7 @@ async fn counted(client: &Client, counter: &str, labels: &[&str]) -> Result<u64>
     Ok(values.sum::<f64>() as u64)
 }
 
-/// A new namespace, in which pods can be created.
+/// Creates a namespace, and waits until pods can be created in it.
 pub async fn space(cluster: &Cluster, name: &str) -> Result<Space> {
     let client = cluster.client();
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;

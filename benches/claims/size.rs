@@ -1,22 +1,22 @@
-//! How much of everything.
+//! The sizes of the benchmark.
 
 use std::time::Duration;
 
-/// So many at once, where it is not one after another.
+/// Concurrent requests, where requests are not sequential.
 pub const SIDE_BY_SIDE: usize = 16;
 
-/// See the module.
+/// The sizes of one run.
 #[derive(Clone, Copy)]
 pub struct Size {
     /// Annotated pods of a table's row, and volumes to release.
     pub pods: usize,
-    /// Claims that go while the pods come.
+    /// Claims that are deleted while the pods are created.
     pub drained: usize,
-    /// Volumes, and as many pods, that are nobody's business.
+    /// Volumes, and as many pods, that need no action.
     pub unrelated: usize,
     /// Annotated pods whose calls are counted.
     pub counted: usize,
-    /// How long calls are counted where nothing is to be done.
+    /// Duration of the count of calls while idle.
     pub window: Duration,
 }
 
@@ -37,7 +37,7 @@ const SMALL: Size = Size {
 };
 
 impl Size {
-    /// The full one if not said otherwise.
+    /// The full size by default.
     pub fn from_environment() -> Self {
         match std::env::var_os("VOLUME_WARDEN_BENCH_SMALL") {
             Some(_) => SMALL,

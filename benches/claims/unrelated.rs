@@ -1,4 +1,4 @@
-//! What thousands of volumes and pods cost that are nobody's business.
+//! The cost of thousands of volumes and pods that need no action.
 
 use crate::{
     Missed,
@@ -14,32 +14,33 @@ use anyhow::Result;
 use tokio::time::Instant;
 use volume_warden_controlplane::{Cluster, Warden};
 
-/// The namespace of the others.
+/// The namespace of the other objects.
 const CROWDED: &str = "crowded";
-/// Once for so many pods.
+/// One call for this many pods is expected.
 const SELDOM: usize = 10;
 
-/// What was counted.
+/// The counted calls.
 struct Outcome {
-    /// Since Volume Warden's start, with nobody else there, and among the others.
+    /// Since Volume Warden's start, without and with the other objects.
     starts: [Tally; 2],
-    /// For annotated pods with nobody else there, with the others in another namespace, and in theirs.
+    /// For annotated pods: without other objects, with them in another namespace, and in the same
+    /// namespace.
     births: [Tally; 3],
 }
 
-/// The tables.
+/// Prints the tables.
 pub async fn measure(size: Size) -> Result<Missed> {
     let outcome = scene::on(scene::still(), async |cluster| count(cluster, size).await).await?;
     let (window, others) = (size.window.as_secs(), size.unrelated);
-    println!("\n**{others} volumes and {others} pods that are nobody's business**\n");
+    println!("\n**{others} volumes and {others} pods without annotations**\n");
     let [alone, among] = &outcome.starts;
     println!(
-        "| calls in the first {window} s | with nobody else | among the others, each of them changed once |"
+        "| calls in the first {window} s | without other objects | among the others, each of them changed once |"
     );
     print(&[alone, among]);
     let [alone, elsewhere, there] = &outcome.births;
     println!(
-        "\n| calls for {} annotated pods | with nobody else | the others elsewhere | the others in the same namespace |",
+        "\n| calls for {} annotated pods | without other objects | the others elsewhere | the others in the same namespace |",
         size.counted
     );
     print(&[alone, elsewhere, there]);
@@ -83,16 +84,16 @@ impl Outcome {
     }
 }
 
-/// How many pages a LIST may have.
+/// The permitted number of pages of a LIST.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pages {
-    /// As many as there are objects for it.
+    /// As many as the objects need.
     ByObjects,
     /// As many as before.
     Same,
 }
 
-/// Where the watch of pods overtakes that of claims, a claim is read once more. That is seldom.
+/// If the watch of pods is ahead of the watch of claims, a claim is read once more, which is rare.
 fn is_by_chance(kind: &str, count: usize, size: Size) -> bool {
     kind == "get persistentvolumeclaims" && count <= size.counted.div_ceil(SELDOM)
 }
@@ -105,7 +106,7 @@ async fn count(cluster: &Cluster, size: Size) -> Result<Outcome> {
         scene::space(cluster, "elsewhere").await?,
         scene::space(cluster, CROWDED).await?,
     ];
-    // The first start makes the certificate and publishes its CA.
+    // The first start creates the certificate and publishes its CA.
     let first = scene::warden(cluster).serving().start().await?;
     first.stop().await?;
     let (warden, alone) = start(cluster, size, async || Ok(())).await?;
@@ -122,7 +123,7 @@ async fn count(cluster: &Cluster, size: Size) -> Result<Outcome> {
     })
 }
 
-/// Starts Volume Warden and has `touch` done. Counts from before the start to the end of the window.
+/// Starts Volume Warden and calls `touch`. Counts from before the start to the end of the window.
 async fn start(
     cluster: &Cluster,
     size: Size,
@@ -145,8 +146,8 @@ async fn births(cluster: &Cluster, space: &Space, size: Size) -> Result<Tally> {
     Tally::settled(&audit, mark).await
 }
 
-/// Each waits until the one before owns its claim: pods that come together share calls, by chance.
-/// Nothing but this binds claims here.
+/// Each pod waits until the one before owns its claim: concurrent pods would share calls at
+/// random. No other process binds claims here.
 async fn one_by_one(space: &Space, count: usize) -> Result<()> {
     let mut book = Birth::book(&space.claims).await?;
     for index in 0..count {

@@ -1,4 +1,4 @@
-//! Who drains.
+//! The programs that remove the finalizers.
 
 use crate::{
     Size,
@@ -25,25 +25,25 @@ const CONTROLLER: &str = "system:serviceaccount:kube-system:pvc-protection-contr
 /// One column of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Column {
-    /// Only removes the finalizers.
+    /// A loader that only removes the finalizers.
     Limit,
     /// Volume Warden.
-    Ours,
-    /// kube-controller-manager whose client is not throttled.
+    VolumeWarden,
+    /// kube-controller-manager without a client limit.
     InTreeUnlimited,
-    /// kube-controller-manager as it comes.
+    /// kube-controller-manager with its defaults.
     InTreeDefault,
 }
 
-/// What was measured.
+/// The results.
 pub struct Outcome {
-    /// From the resume to the last claim's end.
+    /// From the resume to the deletion of the last claim.
     pub seconds: f64,
-    /// LISTs of pods, later pages not counted.
+    /// LISTs of pods, without later pages.
     pub lists: usize,
-    /// Writes of the drainer, its Lease and events included.
+    /// Writes of the drainer, including its Lease and Events.
     pub writes: usize,
-    /// Of the drainer's process, over its whole life.
+    /// Peak memory of the drainer's process.
     pub peak_memory: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Turn for Column {
     fn name(self) -> &'static str {
         match self {
             Self::Limit => "limit",
-            Self::Ours => "volume-warden",
+            Self::VolumeWarden => "volume-warden",
             Self::InTreeUnlimited => "in-tree-unlimited",
             Self::InTreeDefault => "in-tree-default",
         }
@@ -59,10 +59,10 @@ impl Turn for Column {
 }
 
 impl Column {
-    /// On a control plane of its own.
+    /// Runs the column on its own control plane.
     pub async fn measure(self, size: Size) -> Result<Outcome> {
         let builder = match self {
-            Self::Limit | Self::Ours => Cluster::without_in_tree(),
+            Self::Limit | Self::VolumeWarden => Cluster::without_in_tree(),
             Self::InTreeUnlimited => {
                 Cluster::in_tree().controller_manager_qps(Some((10_000, 10_000)))
             }
@@ -74,11 +74,11 @@ impl Column {
             .without_controllers(&QUIET)
             .start()
             .await?;
-        // Pods need no kubelet here, and KWOK would write to each of them.
+        // The pods need no kubelet, and KWOK would write to each of them.
         cluster.pause(Component::Kwok)?;
         let outcome = match self {
             Self::Limit => limit(&cluster, size).await,
-            Self::Ours => ours(&cluster, size).await,
+            Self::VolumeWarden => volume_warden(&cluster, size).await,
             Self::InTreeUnlimited | Self::InTreeDefault => in_tree(&cluster, size).await,
         };
         cluster.stop().await;
@@ -136,7 +136,7 @@ async fn remove_finalizers(claims: &Api<PersistentVolumeClaim>, size: Size) -> R
     .map(drop)
 }
 
-async fn ours(cluster: &Cluster, size: Size) -> Result<Outcome> {
+async fn volume_warden(cluster: &Cluster, size: Size) -> Result<Outcome> {
     install(cluster).await?;
     let warden = Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden"))
         .quiet()

@@ -1,8 +1,10 @@
-//! How fast claims go once their pods are gone, beside Kubernetes' own controller and beside the limit.
+//! How fast claims are deleted once their pods are gone, compared with Kubernetes' own controller
+//! and with the limit.
 //!
-//! N claims, each used by one pod, in one namespace. The drainer is stopped (SIGSTOP), all claims are deleted, then their pods; the
-//! drainer is resumed, and the time until the last claim is gone is taken. The limit is a loader that reads nothing and only
-//! removes the finalizers, with as many requests in flight as Volume Warden.
+//! N claims, each used by one pod, in one namespace. The drainer is stopped (SIGSTOP), all claims
+//! are deleted, then their pods; the drainer is resumed, and the time until the last claim is gone
+//! is measured. The limit is a loader that reads nothing and only removes the finalizers, with as
+//! many requests in flight as Volume Warden.
 //!
 //! `cargo bench --bench drain`, or with other sizes and only some
 //! columns: `cargo bench --bench drain -- 500 500+5000 limit volume-warden` (claims, and other pods around).
@@ -27,7 +29,7 @@ use anyhow::{Context, Result};
 use column::{Column, Outcome};
 use turns::{Turn, arguments, in_turn};
 
-/// A run: so many claims, among so many pods that use none of them.
+/// A run: the number of claims, and of pods that use none of them.
 #[derive(Clone, Copy)]
 struct Size {
     claims: usize,
@@ -49,13 +51,13 @@ const DEFAULT: [Size; 3] = [
     },
 ];
 
-/// The limit is taken before and after, against a machine whose speed drifts.
+/// The limit is measured before and after, because the machine's speed drifts.
 const COLUMNS: [Column; 6] = [
     Column::Limit,
-    Column::Ours,
+    Column::VolumeWarden,
     Column::InTreeUnlimited,
     Column::InTreeDefault,
-    Column::Ours,
+    Column::VolumeWarden,
     Column::Limit,
 ];
 
@@ -90,7 +92,7 @@ fn parse(size: &str) -> Result<Size> {
     })
 }
 
-/// One column after another, each on a fresh control plane.
+/// Runs the columns in sequence, each on a new control plane.
 async fn run(size: Size, columns: &[String]) -> Result<Vec<(Column, Outcome)>> {
     in_turn(COLUMNS, columns, async |column: Column| {
         let outcome = column.measure(size).await?;

@@ -1,4 +1,4 @@
-//! The removals.
+//! The bulk removals.
 
 use crate::each::{AT_ONCE, each};
 use anyhow::Result;
@@ -10,7 +10,8 @@ use kube::{
 use serde_json::json;
 use volume_warden_controlplane::Cluster;
 
-/// Claims with the finalizer that no pod uses, in the namespace of the sets: turns between namespaces do not help.
+/// Claims with the finalizer that no pod uses, in the namespace of the sets, so that fairness
+/// between namespaces has no effect.
 pub struct Bulk {
     claims: Api<PersistentVolumeClaim>,
     count: usize,
@@ -21,7 +22,7 @@ fn name(index: usize) -> String {
 }
 
 impl Bulk {
-    /// So many. Nothing is created yet.
+    /// A number of claims, none of which is created yet.
     pub fn new(cluster: &Cluster, count: usize) -> Self {
         Self {
             claims: Api::namespaced(cluster.client(), crate::sets::NAMESPACE),
@@ -54,9 +55,9 @@ impl Bulk {
         .map(drop)
     }
 
-    /// How many are still there.
+    /// The number of claims that still exist.
     pub async fn left(&self) -> Result<usize> {
-        let ours = ListParams::default().labels("bulk=yes");
-        Ok(self.claims.list_metadata(&ours).await?.items.len())
+        let bulk = ListParams::default().labels("bulk=yes");
+        Ok(self.claims.list_metadata(&bulk).await?.items.len())
     }
 }

@@ -1,12 +1,15 @@
-//! How soon a write that keeps data is sent while thousands of others are due.
+//! The delay of a write that keeps data while thousands of other writes are pending.
 //!
-//! 8,000 claims without pods are deleted while Volume Warden is stopped (SIGSTOP), so that the removals of all their finalizers are
-//! due when it is resumed. Then 20 sets with `whenScaled: Delete` are scaled from 2 to 1; when a claim is owned by its condemned pod,
-//! its set is scaled to 2 again. The time is from the return of that PATCH until a watch shows the claim without the pod's
-//! reference. A second after that PATCH the pod, which a finalizer kept, ends, and the garbage collector deletes the claim if the pod still owns it.
+//! 8,000 claims without pods are deleted while Volume Warden is stopped (SIGSTOP), so that the
+//! removals of all their finalizers are pending when it is resumed. Then 20 sets with `whenScaled:
+//! Delete` are scaled from 2 to 1; when a claim is owned by its condemned pod, its set is scaled
+//! to 2 again. The time is from the response to that PATCH until a watch shows the claim without
+//! the pod's reference. One second after that PATCH the pod, which a finalizer kept, is deleted,
+//! and the garbage collector deletes the claim if the pod still owns it.
 //!
-//! `cargo bench --bench priorities`. It fails where a claim is lost, or a reference was there for longer than a second. With
-//! `VOLUME_WARDEN_BENCH_SMALL=1` the numbers are small: that shows that it runs, and the figures mean nothing.
+//! `cargo bench --bench priorities`. It fails if a claim is lost, or if a reference existed for
+//! longer than one second. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: that tests the
+//! benchmark, and the figures mean nothing.
 
 mod bulk;
 #[path = "../shared/each.rs"]
@@ -22,10 +25,10 @@ use sets::{Outcome, Sets};
 use std::{process::ExitCode, time::Duration};
 use volume_warden_controlplane::{Cluster, Warden};
 
-/// Within this time a reference has to be removed.
+/// A reference must be removed within this time.
 const AIM: Duration = Duration::from_secs(1);
 
-/// How much of everything.
+/// The sizes of one run.
 #[derive(Clone, Copy)]
 struct Size {
     removals: usize,
@@ -42,10 +45,11 @@ impl Size {
     }
 }
 
-/// What was measured.
+/// The results.
 struct Measured {
     outcomes: Vec<Outcome>,
-    /// Claims whose finalizer was not removed yet when the last set was scaled up, and when all sets were done.
+    /// Claims whose finalizer had not been removed when the last set was scaled up, and when all
+    /// sets were done.
     left: [usize; 2],
 }
 
@@ -65,7 +69,7 @@ async fn main() -> Result<ExitCode> {
 
 async fn measure(cluster: &Cluster, size: Size) -> Result<Measured> {
     stage::install(cluster).await?;
-    // A process that is stopped would have the API server wait for its webhooks.
+    // The API server would wait for the webhooks of a stopped process.
     let webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
     cluster.kubectl(&["delete", webhooks, "--all"]).await?;
     let builder = Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden")).quiet();

@@ -1,4 +1,4 @@
-//! The sets whose claims have to be kept.
+//! The sets whose claims must be kept.
 
 use crate::each::each;
 use anyhow::{Context, Result, ensure};
@@ -21,11 +21,12 @@ use volume_warden_controlplane::{Cluster, eventually};
 
 pub const NAMESPACE: &str = "default";
 
-/// What became of one claim.
+/// The result for one claim.
 pub struct Outcome {
-    /// From the end of the set's PATCH until the reference to the pod was seen to be gone, or the claim.
+    /// From the end of the set's PATCH until the watch showed that the reference to the pod, or
+    /// the claim, was gone.
     pub removed: Duration,
-    /// It is the same claim after its pod has been replaced.
+    /// Whether the claim is the same after its pod was replaced.
     pub survived: bool,
 }
 
@@ -50,7 +51,7 @@ impl Sets {
         }
     }
 
-    /// Creates so many, and waits until their pods are ready.
+    /// Creates this many sets, and waits until their pods are ready.
     pub async fn fill(&self, count: usize) -> Result<()> {
         each(count, count, async |index| {
             let set = set(&set_name(index))?;
@@ -74,7 +75,7 @@ impl Sets {
         .await
     }
 
-    /// Scales it down and waits until the pod, which is being deleted and stays, owns its claim.
+    /// Scales the set down and waits until the pod, which is being deleted, owns its claim.
     pub async fn condemn(&self, index: usize) -> Result<()> {
         self.scale(index, 1).await?;
         self.claim_becomes(index, |claim| claim.is_some_and(is_owned_by_pod))
@@ -83,13 +84,13 @@ impl Sets {
             .await
     }
 
-    /// Scales it up again, and ends the old pod after `grace`.
+    /// Scales the set up again, and releases the old pod after `grace`.
     pub async fn scale_up_again(&self, index: usize, grace: Duration) -> Result<Outcome> {
         let claim = self.claims.get(&claim_name(index)).await?.uid();
         let pod = self.pods.get(&pod_name(index)).await?.uid();
         self.scale(index, 2).await?;
         let scaled = Instant::now();
-        // Also its end, where the garbage collector was faster.
+        // Also the deletion of the claim, if the garbage collector was faster.
         let kept = self.claim_becomes(index, |claim| {
             !claim.is_some_and(|claim| is_owned_by_pod(claim) && lives(claim))
         });
@@ -128,7 +129,7 @@ impl Sets {
         Ok(())
     }
 
-    /// Ends a condemned pod, which its finalizer keeps.
+    /// Releases a condemned pod from its finalizer.
     async fn end_pod(&self, index: usize) -> Result<()> {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let (pod, parameters) = (pod_name(index), PatchParams::default());
@@ -136,7 +137,7 @@ impl Sets {
         Ok(())
     }
 
-    /// When a watch showed the claim, or its end, as `wanted`.
+    /// The time at which a watch showed the claim, or its deletion, as `wanted`.
     async fn claim_becomes(
         &self,
         index: usize,
@@ -171,7 +172,7 @@ fn is_owned_by_pod(claim: &PersistentVolumeClaim) -> bool {
     owners.iter().any(|owner| owner.kind == "Pod")
 }
 
-/// Its pods need no scheduler, its claims no volume.
+/// Its pods need no scheduler, and its claims no volume.
 fn set(name: &str) -> Result<StatefulSet> {
     let pod: Value = json!({
         "metadata": {"labels": {"app": name}, "finalizers": ["example.com/hold"]},
@@ -192,7 +193,7 @@ fn set(name: &str) -> Result<StatefulSet> {
             "template": pod,
             "volumeClaimTemplates": [{
                 "metadata": {"name": "data"},
-                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "unprovisioned", "resources": {"requests": {"storage": "1Gi"}}},
             }],
         },
     }))?)

@@ -1,4 +1,4 @@
-//! Who lets the claims go.
+//! The programs that delete the claims.
 
 use crate::{
     Size, calls,
@@ -11,7 +11,7 @@ use anyhow::Result;
 use std::time::Instant;
 use volume_warden_controlplane::{Cluster, ClusterBuilder, Component, Warden};
 
-/// Protected claims would wait for another controller, with another client of its own limit.
+/// Protection would make claims wait for another controller, whose client has its own limit.
 const PROTECTION: [&str; 2] = [
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
@@ -20,32 +20,32 @@ const PROTECTION: [&str; 2] = [
 /// One column of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Column {
-    /// Volume Warden, beside a kube-controller-manager whose clients are not throttled.
-    OursUnlimited,
-    /// kube-controller-manager whose clients are not throttled.
+    /// Volume Warden, with a kube-controller-manager without client limits.
+    VolumeWardenUnlimited,
+    /// kube-controller-manager without client limits.
     InTreeUnlimited,
-    /// Volume Warden, beside kube-controller-manager as it comes.
-    OursDefault,
-    /// kube-controller-manager as it comes.
+    /// Volume Warden, with a kube-controller-manager with its defaults.
+    VolumeWardenDefault,
+    /// kube-controller-manager with its defaults.
     InTreeDefault,
 }
 
-/// What was measured.
+/// The results.
 pub struct Outcome {
-    /// From the resume to the last pod's end.
+    /// From the resume to the deletion of the last pod.
     pub pods: f64,
-    /// From the resume to the last claim's end.
+    /// From the resume to the deletion of the last claim.
     pub seconds: f64,
-    /// From the resume until all sets know that they have no pods left.
+    /// From the resume until the status of all sets shows no pods.
     pub calls: calls::Counts,
 }
 
 impl Turn for Column {
     fn name(self) -> &'static str {
         match self {
-            Self::OursUnlimited => "volume-warden-unlimited",
+            Self::VolumeWardenUnlimited => "volume-warden-unlimited",
             Self::InTreeUnlimited => "in-tree-unlimited",
-            Self::OursDefault => "volume-warden-default",
+            Self::VolumeWardenDefault => "volume-warden-default",
             Self::InTreeDefault => "in-tree-default",
         }
     }
@@ -53,7 +53,10 @@ impl Turn for Column {
 
 impl Column {
     fn is_ours(self) -> bool {
-        matches!(self, Self::OursUnlimited | Self::OursDefault)
+        matches!(
+            self,
+            Self::VolumeWardenUnlimited | Self::VolumeWardenDefault
+        )
     }
 
     fn cluster(self) -> ClusterBuilder {
@@ -65,8 +68,8 @@ impl Column {
                 .apiserver_arg("--disable-admission-plugins=StorageObjectInUseProtection")
         };
         let qps = match self {
-            Self::OursUnlimited | Self::InTreeUnlimited => Some((10_000, 10_000)),
-            Self::OursDefault | Self::InTreeDefault => None,
+            Self::VolumeWardenUnlimited | Self::InTreeUnlimited => Some((10_000, 10_000)),
+            Self::VolumeWardenDefault | Self::InTreeDefault => None,
         };
         let builder = builder.name("retention").nodes(1);
         builder
@@ -74,7 +77,7 @@ impl Column {
             .controller_manager_qps(qps)
     }
 
-    /// On a control plane of its own.
+    /// Runs the column on its own control plane.
     pub async fn measure(self, size: Size) -> Result<Outcome> {
         let cluster = self.cluster().start().await?;
         let outcome = self.measure_on(&cluster, size).await;
@@ -92,7 +95,7 @@ impl Column {
         if warden.is_some() {
             load::all_marked(&space).await?;
         }
-        // Pods without a grace period need no kubelet to end.
+        // Pods without a grace period are deleted without a kubelet.
         cluster.pause(Component::Kwok)?;
         cluster.pause(Component::ControllerManager)?;
         warden.iter().try_for_each(|it| it.process().pause())?;

@@ -22,7 +22,7 @@ const MARK: &str = "volume-warden.dev/scaled-with";
 /// A throttled kube-controller-manager needs minutes to create or delete the pods.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// What the load is made of.
+/// The objects of the load.
 pub struct Space {
     sets: Api<StatefulSet>,
     pub pods: Api<Pod>,
@@ -51,7 +51,7 @@ pub async fn fill(cluster: &Cluster, size: Size) -> Result<Space> {
     Ok(space)
 }
 
-/// Its pods need no scheduler, its claims no volume.
+/// Its pods need no scheduler, and its claims no volume.
 fn set(name: &str, replicas: usize) -> Result<StatefulSet> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name},
@@ -71,13 +71,13 @@ fn set(name: &str, replicas: usize) -> Result<StatefulSet> {
             },
             "volumeClaimTemplates": [{
                 "metadata": {"name": "data"},
-                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "unprovisioned", "resources": {"requests": {"storage": "1Gi"}}},
             }],
         },
     }))?)
 }
 
-/// Waits until each set says that it has so many pods, all of them ready.
+/// Waits until the status of each set shows this many pods, all of them ready.
 pub async fn all_scaled(space: &Space, replicas: usize) -> Result<()> {
     let wanted = i32::try_from(replicas)?;
     eventually_within(LIMIT, "all sets have their pods", async || {

@@ -1,10 +1,11 @@
-//! How fast the claims of StatefulSets go when the sets are scaled to 0 under `whenScaled: Delete`, and what that costs the API
-//! server, beside Kubernetes' own controller.
+//! How fast the claims of StatefulSets are deleted when the sets are scaled to 0 under
+//! `whenScaled: Delete`, and the cost for the API server, compared with Kubernetes' own
+//! controller.
 //!
-//! N sets of M replicas with a claim each, in one namespace. kube-controller-manager and Volume Warden are stopped (SIGSTOP), all sets
-//! are scaled to 0, both are resumed, and the time until the last claim is gone is taken. The pods are deleted by
-//! kube-controller-manager in every column, so Volume Warden is measured beside it once as it comes and once with the limit of its
-//! clients lifted.
+//! N sets of M replicas with a claim each, in one namespace. kube-controller-manager and Volume
+//! Warden are stopped (SIGSTOP), all sets are scaled to 0, both are resumed, and the time until
+//! the last claim is gone is measured. kube-controller-manager deletes the pods in every column,
+//! so Volume Warden is measured once with its defaults and once without its client limits.
 //!
 //! `cargo bench --bench retention`, or with other sizes and only some columns:
 //! `cargo bench --bench retention -- 10x5 volume-warden-unlimited in-tree-unlimited` (sets, and replicas of each).
@@ -27,7 +28,7 @@ use anyhow::{Context, Result};
 use column::{Column, Outcome};
 use turns::{Turn, arguments, in_turn};
 
-/// A run: so many sets of so many replicas.
+/// A run: the number of sets, and of replicas.
 #[derive(Clone, Copy)]
 struct Size {
     sets: usize,
@@ -45,14 +46,14 @@ const DEFAULT: Size = Size {
     replicas: 5,
 };
 
-/// The first two once more in the end, against a machine whose speed drifts.
+/// The first two are repeated at the end, because the machine's speed drifts.
 const COLUMNS: [Column; 6] = [
-    Column::OursUnlimited,
+    Column::VolumeWardenUnlimited,
     Column::InTreeUnlimited,
-    Column::OursDefault,
+    Column::VolumeWardenDefault,
     Column::InTreeDefault,
     Column::InTreeUnlimited,
-    Column::OursUnlimited,
+    Column::VolumeWardenUnlimited,
 ];
 
 #[tokio::main]
@@ -82,7 +83,7 @@ fn parse(size: &str) -> Result<Size> {
     })
 }
 
-/// One column after another, each on a fresh control plane.
+/// Runs the columns in sequence, each on a new control plane.
 async fn run(size: Size, columns: &[String]) -> Result<Vec<(Column, Outcome)>> {
     in_turn(COLUMNS, columns, async |column: Column| {
         let outcome = column.measure(size).await?;

@@ -1,12 +1,13 @@
-//! Many calls of one kind.
+//! Many concurrent calls of one kind.
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 
-/// As many at once as load is made with.
+/// Concurrent calls that create the load.
 pub const AT_ONCE: usize = 64;
 
-/// Calls with each number below `count`, `at_once` of the calls under way. The answers come in the order in which the calls ended.
+/// Calls with each number below `count`, `at_once` of them concurrently. The results are in the
+/// order in which the calls ended.
 pub async fn each<T>(
     count: usize,
     at_once: usize,

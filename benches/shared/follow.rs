@@ -1,4 +1,4 @@
-//! A watch that goes on where its connection ended.
+//! A watch that resumes after its connection ends.
 
 use anyhow::{Result, bail};
 use futures::{TryStreamExt, stream::BoxStream};
@@ -7,10 +7,11 @@ use kube::{ResourceExt, api::WatchEvent};
 /// The events of one connection.
 pub type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
 
-/// So many seconds a connection lasts; kube allows hardly more.
+/// The duration of a connection in seconds; kube permits little more.
 pub const CONNECTION: u32 = 290;
 
-/// Shows all events after `version`, until `see` has seen enough. `open` begins a connection after a version.
+/// Passes all events after `version` to `see` until it returns the end. `open` starts a connection
+/// at a version.
 pub async fn follow<K: ResourceExt, F>(
     mut version: String,
     open: impl Fn(String) -> F,

@@ -1,4 +1,4 @@
-//! The watch that sees the last one go.
+//! A watch that records when the last object is deleted.
 
 use crate::follow::{CONNECTION, follow};
 use anyhow::{Result, ensure};
@@ -17,23 +17,23 @@ use tokio::task::JoinHandle;
 /// A throttled kube-controller-manager needs minutes.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// A watch that counts what goes.
+/// A watch that counts deletions.
 pub struct Gone(JoinHandle<Result<Instant>>);
 
 impl Gone {
-    /// Seconds from `started` until the last of it was gone.
+    /// Seconds from `started` until the last object was gone.
     pub async fn after(self, started: Instant) -> Result<f64> {
         let last = tokio::time::timeout(LIMIT, self.0).await???;
         Ok(last.duration_since(started).as_secs_f64())
     }
 }
 
-/// What is watched.
+/// The watched resource.
 pub trait Watched: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Watched for K {}
 
-/// Begins to watch; all `count` of them are still there.
+/// Starts the watch, while all `count` objects exist.
 pub async fn all_gone<K: Watched>(api: &Api<K>, count: usize) -> Result<Gone> {
     let there = api.list_metadata(&ListParams::default()).await?;
     let left = there.items.len();

@@ -1,4 +1,4 @@
-//! The end of protected claims, and of the pods that hold them.
+//! The deletion of protected claims, and of the pods that use them.
 
 use crate::{
     each::{AT_ONCE, each},
@@ -8,7 +8,7 @@ use anyhow::Result;
 use kube::api::DeleteParams;
 
 impl Space {
-    /// Deletes so many claims.
+    /// Deletes this many claims.
     pub async fn delete_claims(&self, count: usize) -> Result<()> {
         each(count, AT_ONCE, async |index| {
             let parameters = DeleteParams::default();
@@ -19,7 +19,7 @@ impl Space {
         .map(drop)
     }
 
-    /// Deletes the pods that use so many claims.
+    /// Deletes the pods that use this many claims.
     pub async fn delete_users(&self, count: usize) -> Result<()> {
         let now = &DeleteParams::default().grace_period(0);
         each(count, AT_ONCE, async |index| {

@@ -1,4 +1,4 @@
-//! Protected claims that pods hold.
+//! Protected claims that pods use.
 
 use crate::each::{AT_ONCE, each};
 use anyhow::Result;
@@ -7,7 +7,7 @@ use kube::{Api, api::PostParams};
 use serde_json::json;
 use volume_warden_controlplane::Cluster;
 
-/// What the load is made of.
+/// The objects of the load.
 pub struct Space {
     /// The claims.
     pub claims: Api<PersistentVolumeClaim>,
@@ -15,18 +15,18 @@ pub struct Space {
     pub pods: Api<Pod>,
 }
 
-/// Of the claim of that number.
+/// The name of the claim of that number.
 pub fn claim_name(index: usize) -> String {
     format!("claim-{index:05}")
 }
 
-/// Of the pod of that number.
+/// The name of the pod of that number.
 pub fn pod_name(index: usize) -> String {
     format!("pod-{index:05}")
 }
 
 impl Space {
-    /// In that namespace. Nothing is created yet.
+    /// The load in that namespace. No object is created yet.
     pub fn new(cluster: &Cluster, namespace: &str) -> Self {
         Self {
             claims: Api::namespaced(cluster.client(), namespace),

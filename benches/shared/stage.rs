@@ -4,7 +4,8 @@ use anyhow::Result;
 use std::path::Path;
 use volume_warden_controlplane::Cluster;
 
-/// Controllers that would write to every claim and node of a run, on the same two cores, and that it does not need.
+/// Controllers that a run does not need, and that would write to each of its claims and nodes on
+/// the same two cores.
 pub const QUIET: [&str; 3] = [
     "node-lifecycle-controller",
     "taint-eviction-controller",

@@ -1,8 +1,8 @@
-//! Times, and how they are written.
+//! Times and their format.
 
 use std::time::Duration;
 
-/// Times, the shortest first.
+/// Times, sorted ascending.
 #[derive(Default)]
 pub struct Times(Vec<Duration>);
 
@@ -15,12 +15,12 @@ impl FromIterator<Duration> for Times {
 }
 
 impl Times {
-    /// These and those.
+    /// The union of both.
     pub fn and(self, others: Self) -> Self {
         self.0.into_iter().chain(others.0).collect()
     }
 
-    /// The shortest that so many per cent of all do not exceed; nothing where there are none.
+    /// The percentile; none if there are no times.
     pub fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.0.len() * percent).div_ceil(100);
         let found = self.0.get(rank.saturating_sub(1));
@@ -33,7 +33,7 @@ impl Times {
         format!("{p50} | {p99}")
     }
 
-    /// By how much p50 and p99 are above those of `floor`, as two cells of a table.
+    /// The differences of p50 and p99 to those of `floor`, as two cells of a table.
     pub fn cells_above(&self, floor: &Self) -> String {
         let [p50, p99] = [50, 99].map(|percent| {
             let (time, floor) = (self.percentile(percent), floor.percentile(percent));

@@ -1,23 +1,23 @@
-//! What a benchmark measures, one thing after another.
+//! Runs the parts of a benchmark in sequence.
 
 use anyhow::{Context, Result};
 
-/// The arguments: what begins with a digit is a size, the rest are names of what to measure.
+/// The arguments: those that begin with a digit are sizes, the others are names of parts.
 pub fn arguments() -> (Vec<String>, Vec<String>) {
-    // Cargo adds flags of its own.
+    // Cargo adds its own flags.
     let arguments = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'));
     arguments.partition(|argument| argument.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// Something to be measured.
+/// A part of a benchmark.
 pub trait Turn: Copy {
-    /// As in the arguments and in the tables.
+    /// Its name in the arguments and in the tables.
     fn name(self) -> &'static str;
 }
 
-/// Measures those of `turns` that `names` names, or all where it names none.
+/// Runs the parts that `names` names, or all if it is empty.
 pub async fn in_turn<T: Turn, O>(
     turns: impl IntoIterator<Item = T>,
     names: &[String],

@@ -1,9 +1,11 @@
-//! What it costs to refuse each nasty template, in time of a processor: nobody can hold up the creation of pods by what he writes on one.
+//! The CPU time to refuse each template of `nasty`: an annotation must not delay the creation of
+//! pods.
 //!
-//! `cargo bench --bench templates`. Fails if one takes more than 10 ms, or is not refused.
+//! `cargo bench --bench templates`. It fails if a template takes more than 10 ms, or is not
+//! refused.
 //!
-//! The parser never waits, so the time that passes is that of the processor, except where another process takes it away: of several
-//! runs the shortest counts.
+//! The parser never waits, so wall time is CPU time, unless the process is preempted: the result
+//! is the shortest of several runs.
 
 mod nasty;
 

@@ -1,22 +1,22 @@
-//! Texts that are made to cost something or to slip through, and what is answered to each. The benchmark takes the time; the unit
-//! tests of the parser read the answers.
+//! Templates that are expensive to parse or hard to refuse, and the answer to each. The benchmark
+//! measures the time; the unit tests of the parser check the answers.
 
 /// A template that has to be refused.
 pub struct Nasty {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// All of it.
+    /// Its text.
     pub text: String,
-    /// What its author is told.
+    /// The message to its author.
     pub answer: &'static str,
 }
 
-/// A longer text is not read.
+/// The parser refuses longer texts unread.
 const ROOM: usize = 16 * 1024;
 
 const TOO_DEEP: &str = "line 1, column 17: maps and lists are nested deeper than 16";
 
-/// All of them.
+/// All templates.
 pub fn nasty() -> Vec<Nasty> {
     let all = [constructs(), depths(), lengths()];
     let rows = all.into_iter().flatten();
@@ -26,7 +26,7 @@ pub fn nasty() -> Vec<Nasty> {
 
 type Row = (&'static str, String, &'static str);
 
-/// What no claim needs.
+/// Fields that no claim needs.
 fn constructs() -> Vec<Row> {
     let tag = "line 3, column 10: a template may not have tags";
     let second = "line 3, column 1: a template must be a single document; a second one begins here";
@@ -107,7 +107,7 @@ fn constructs() -> Vec<Row> {
     ]
 }
 
-/// Things in things.
+/// Nested values.
 fn depths() -> Vec<Row> {
     vec![
         ("8000 lists", "[".repeat(8000), TOO_DEEP),
@@ -141,7 +141,7 @@ fn depths() -> Vec<Row> {
     ]
 }
 
-/// Much of the same.
+/// Repeated values.
 fn lengths() -> Vec<Row> {
     vec![
         (
@@ -223,12 +223,12 @@ fn claim(rest: &str) -> String {
     format!("apiVersion: v1\nkind: PersistentVolumeClaim\n{rest}")
 }
 
-/// As often as it fits.
+/// Repeats the part as often as it fits.
 fn filled(piece: &str) -> String {
     piece.repeat(ROOM / piece.len())
 }
 
-/// With some room for what is around it.
+/// Leaves some room for the surrounding text.
 fn within(piece: &str) -> String {
     piece.repeat((ROOM - 10) / piece.len())
 }
@@ -243,7 +243,7 @@ fn laughs() -> String {
     text
 }
 
-/// Each level one blank further in.
+/// Each level is indented one space more.
 fn staircase() -> String {
     (0..150).map(|level| " ".repeat(level) + "a:\n").collect()
 }

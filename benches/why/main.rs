@@ -1,8 +1,8 @@
-//! How long `volume-warden why` takes in a big cluster, and how often it calls.
+//! The duration and the calls of `volume-warden why` in a large cluster.
 //!
-//! N claims in M namespaces, each with two other pods beside the one that uses it. Claims are deleted, so each is held by its pod, and
-//! asked about by the command, one after the other: what is timed is the process from its start to its end. The calls are those that
-//! it says it made.
+//! N claims in M namespaces, each with two other pods beside the one that uses it. Claims are
+//! deleted, so each is held by its pod, and the command explains them one after the other: the
+//! time is that of the whole process. The number of calls is the one that the command prints.
 //!
 //! `cargo bench --bench why`, or with other sizes: `cargo bench --bench why -- 1000/10` (claims and namespaces).
 
@@ -23,7 +23,7 @@ use volume_warden_controlplane::{Cluster, Component, eventually};
 
 /// Pods beside the one that uses the claim.
 const OTHERS: usize = 2;
-/// So many are asked about.
+/// The number of claims to explain.
 const ASKED: usize = 100;
 
 #[tokio::main]
@@ -52,7 +52,7 @@ async fn measure(claims: usize, namespaces: usize) -> Result<()> {
     for index in 0..namespaces {
         namespace(&cluster, index).await?;
     }
-    // Nobody needs to run, bind or schedule anything any more.
+    // From here on no pod has to run, and no claim or pod has to be bound or scheduled.
     for idle in [
         Component::Kwok,
         Component::Scheduler,
@@ -109,7 +109,7 @@ fn named(index: usize) -> String {
     format!("space-{index:03}")
 }
 
-/// Pods cannot be created before it has its service account.
+/// Creates a namespace, and waits for its service account: pods cannot be created before.
 async fn namespace(cluster: &Cluster, index: usize) -> Result<()> {
     let name = named(index);
     cluster.kubectl(&["create", "namespace", &name]).await?;

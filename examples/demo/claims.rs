@@ -1,4 +1,4 @@
-//! The first story: a claim that a pod uses is not deleted under it.
+//! The first story: a claim is not deleted while a pod uses it.
 
 use crate::narrator::{Narrator, step, title};
 use anyhow::Result;
@@ -7,25 +7,25 @@ const DESCRIBE: &str = "kubectl describe pvc data | grep -E '^(Status|Finalizers
 const REFUSAL: &str =
     r#"kubectl get pod late -o jsonpath='{.status.conditions[?(@.type=="PodScheduled")].message}'"#;
 
-/// Plays it from the claim's birth to its end.
+/// Plays the story from the claim's creation to its deletion.
 pub async fn play(narrator: &Narrator) -> Result<()> {
     title("First story: a claim in use")?;
-    birth(narrator).await?;
+    creation(narrator).await?;
     deletion(narrator).await?;
     late_user(narrator).await?;
     end(narrator).await
 }
 
-async fn birth(narrator: &Narrator) -> Result<()> {
-    step("Here is a claim. It says nothing about finalizers.")?;
+async fn creation(narrator: &Narrator) -> Result<()> {
+    step("This claim has no finalizer in its manifest.")?;
     narrator.run("cat examples/demo/claim.yaml", "").await?;
     step(
-        "The API server's answer to its creation has one already. Volume Warden's webhook added it,\n\
-         so there is no moment at which the claim is unprotected.",
+        "The API server's response to the create request contains a finalizer. Volume Warden's webhook\n\
+         added it, so the claim is protected from its creation.",
     )?;
     let create = "kubectl create -f examples/demo/claim.yaml -o jsonpath='{.metadata.finalizers}'";
     narrator.run(create, "kubernetes.io/pvc-protection").await?;
-    step("The default StorageClass gives it a volume, and a pod uses it.")?;
+    step("The default StorageClass provisions a volume for the claim, and a pod uses it.")?;
     narrator
         .run("kubectl create -f examples/demo/pod.yaml", "created")
         .await?;
@@ -33,12 +33,12 @@ async fn birth(narrator: &Narrator) -> Result<()> {
 }
 
 async fn deletion(narrator: &Narrator) -> Result<()> {
-    step("Now someone deletes the claim, although the pod still works with its data.")?;
+    step("A user deletes the claim while the pod still uses it.")?;
     narrator
         .run("kubectl delete pvc data --wait=false", "deleted")
         .await?;
     step(
-        "It is Terminating, and stays that: Volume Warden keeps the finalizer while a pod uses it.",
+        "The claim stays Terminating: Volume Warden keeps the finalizer while a pod uses the claim.",
     )?;
     narrator
         .see(
@@ -49,7 +49,7 @@ async fn deletion(narrator: &Narrator) -> Result<()> {
 }
 
 async fn late_user(narrator: &Narrator) -> Result<()> {
-    step("A pod that comes now comes too late. The scheduler gives it no node:")?;
+    step("A pod created now cannot use the claim. The scheduler does not assign it to a node:")?;
     narrator
         .run("kubectl create -f examples/demo/late-pod.yaml", "created")
         .await?;
@@ -65,7 +65,7 @@ async fn late_user(narrator: &Narrator) -> Result<()> {
 }
 
 async fn end(narrator: &Narrator) -> Result<()> {
-    step("The claim is still there. Only when the pod that uses it is gone, the claim goes too.")?;
+    step("The claim still exists. It is deleted once the pod that uses it is deleted.")?;
     narrator
         .run("kubectl get pvc data -o name", "persistentvolumeclaim/data")
         .await?;

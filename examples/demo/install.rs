@@ -1,4 +1,4 @@
-//! Volume Warden built, installed and running.
+//! Builds, installs and starts Volume Warden.
 
 use crate::narrator::{Narrator, step, title};
 use anyhow::{Context, Result, ensure};
@@ -11,24 +11,29 @@ use std::{
 };
 use volume_warden_controlplane::{Cluster, Warden};
 
-/// How the variables begin by which `cargo run` describes the package of the demo.
+/// Prefixes of the variables by which `cargo run` describes the package of the demo.
 const PACKAGE: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
 
-/// Builds the binary, because cargo builds none for an example, and tells where it is.
+/// Builds the binary, because cargo builds none for an example, and returns its path.
 ///
-/// The example is named along with it so that cargo resolves the same features and has the dependencies already.
+/// The command also names the example, so cargo resolves the same features and reuses the
+/// dependencies already built.
 pub fn build() -> Result<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--locked"])
         .args(["--bin", "volume-warden", "--example", "demo"]);
-    // The build script of ring runs again when one of these changes, and most crates here are built after ring.
-    let of_package = |name: &OsString| {
+    // The build script of ring runs again if one of these changes, and most crates here depend on
+    // ring.
+    let describes_package = |name: &OsString| {
         PACKAGE
             .iter()
             .any(|&prefix| name.to_string_lossy().starts_with(prefix))
     };
-    for name in env::vars_os().map(|(name, _)| name).filter(of_package) {
+    for name in env::vars_os()
+        .map(|(name, _)| name)
+        .filter(describes_package)
+    {
         cargo.env_remove(name);
     }
     let status = cargo.status().context("starting cargo")?;
@@ -42,7 +47,8 @@ pub fn build() -> Result<PathBuf> {
     Ok(directory.join("volume-warden"))
 }
 
-/// Makes the storage of the fifth story, which goes with the cluster, and tells where it is.
+/// Creates the storage of the fifth story in the cluster's directory, which is deleted with the
+/// cluster, and returns its path.
 pub fn storage(cluster: &Cluster) -> Result<String> {
     let root = cluster.dir().join("storage");
     fs::create_dir(&root)?;
@@ -50,7 +56,8 @@ pub fn storage(cluster: &Cluster) -> Result<String> {
     Ok(root.display().to_string())
 }
 
-/// Installs what users install, and starts Volume Warden with the service account made for it, and with that storage.
+/// Installs the default manifests, and starts Volume Warden with the service account that they
+/// create, and with `storage`.
 pub async fn install(
     narrator: &Narrator,
     cluster: &Cluster,
@@ -58,8 +65,8 @@ pub async fn install(
 ) -> Result<Warden> {
     title("Installing Volume Warden")?;
     step(
-        "The manifests are applied as they are: RBAC, webhooks, Service, Deployment; and a component\n\
-         for the last story, by which Volume Warden may remember the namespaces of this cluster.",
+        "The demo applies the shipped manifests unchanged: RBAC, webhooks, Service and Deployment; and,\n\
+         for the last story, a component that lets Volume Warden record this cluster's namespaces.",
     )?;
     narrator
         .run(
@@ -68,12 +75,12 @@ pub async fn install(
         )
         .await?;
     step(
-        "A simulated pod runs no container. So the binary is started beside the cluster, with the\n\
-         service account of the manifests and nothing more, and answers for their Service.",
+        "A simulated pod runs no container. The demo starts the binary outside of the cluster, with\n\
+         only the rights of the manifests' service account, as the endpoint of their Service.",
     )?;
     let warden = Warden::builder(cluster, binary)
         .arg("--storage-backend=directory")
-        // Nobody wants to wait a minute more in a demo.
+        // The default of one minute would delay the demo.
         .arg("--gc-grace=0")
         .arg(format!("--directory-root={storage}"))
         .serving();
@@ -82,7 +89,8 @@ pub async fn install(
     Ok(warden)
 }
 
-/// A dry run is never stored, so only admission can have added a finalizer: the API server has heard of the webhooks.
+/// Waits until the API server calls the webhooks. A dry run is never stored, so only admission can
+/// have added a finalizer.
 async fn webhooks_answer(narrator: &Narrator) -> Result<()> {
     for (file, finalizer) in [("claim", "pvc-protection"), ("volume", "pv-protection")] {
         let create =

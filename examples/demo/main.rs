@@ -1,6 +1,6 @@
-//! `cargo demo`: Volume Warden on a Kubernetes control plane of your own, and five stories to watch.
+//! `cargo demo`: Volume Warden on a local Kubernetes control plane, shown in five stories.
 //!
-//! Every state told is also checked: a story that goes another way ends the demo with exit code 1.
+//! Each story checks the states that it describes. A failed check ends the demo with exit code 1.
 
 mod caches;
 mod claims;
@@ -12,11 +12,11 @@ mod volumes;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use narrator::{Narrator, tell};
+use narrator::{Narrator, print};
 use std::{env, path::Path};
 use volume_warden_controlplane::Cluster;
 
-/// Shows Volume Warden at work on a Kubernetes control plane of your own, on loopback.
+/// Shows Volume Warden on a local Kubernetes control plane that listens on loopback only.
 #[derive(Parser)]
 #[command(name = "cargo demo")]
 struct Arguments {
@@ -27,42 +27,44 @@ struct Arguments {
 
 const OPENING: &str = "
 This starts a real Kubernetes control plane on loopback: etcd, kube-apiserver, controller
-manager and scheduler. Only the nodes and their pods are simulated, by KWOK. What Kubernetes has
-of its own for these stories is switched off in it, so what you see is Volume Warden's doing.
-The first run compiles all of that, which takes minutes; later runs take seconds.";
+manager and scheduler. Only the nodes and their pods are simulated, by KWOK. The built-in
+Kubernetes controllers that do the same are disabled, so every effect is Volume Warden's.
+The first run compiles these programs, which takes minutes; later runs take seconds.";
 
 const INVITATION: &str = "
-Volume Warden still runs on this cluster. From another terminal, try it yourself:";
+Volume Warden is still running on this cluster. To try it, enter in another terminal:";
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    // The commands shown name files of the repository, wherever the demo was started.
+    // The commands shown name files relative to the repository, so the demo changes to that
+    // directory.
     env::set_current_dir(env!("CARGO_MANIFEST_DIR"))?;
-    tell(OPENING)?;
+    print(OPENING)?;
     let binary = install::build()?;
     let cluster = Cluster::without_in_tree().name("demo").start().await?;
     let shown = show(&cluster, &binary, arguments.once).await;
     if shown.is_err() {
         let logs = cluster.dir().display();
-        eprintln!("VOLUME_WARDEN_KEEP_LOGS=1 would keep the logs in {logs}.");
+        eprintln!("VOLUME_WARDEN_KEEP_LOGS=1 keeps the logs in {logs} the next time.");
     }
     cluster.stop().await;
     shown?;
-    Ok(tell("Volume Warden and its control plane have ended.")?)
+    Ok(print("Volume Warden and its control plane have stopped.")?)
 }
 
-/// Volume Warden from its start to its graceful end.
+/// Starts Volume Warden, plays the stories, and stops it gracefully.
 async fn show(cluster: &Cluster, binary: &Path, once: bool) -> Result<()> {
     let narrator = Narrator::new(cluster)?;
     let root = install::storage(cluster)?;
     let warden = install::install(&narrator, cluster, (binary, &root)).await?;
-    // Before this Ctrl-C ends the process at once, and the cluster's guardian ends everything else.
+    // Before this point Ctrl-C ends the process at once, and the cluster's guardian ends every
+    // other process.
     let played = tokio::select! {
         played = play(&narrator, &root, once) => played,
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Into::into),
     };
-    tell("")?;
+    print("")?;
     let status = warden.stop().await;
     played?;
     let status = status?;
@@ -79,8 +81,8 @@ async fn play(narrator: &Narrator, root: &str, once: bool) -> Result<()> {
     if once {
         return Ok(());
     }
-    tell(INVITATION)?;
+    print(INVITATION)?;
     narrator.invite()?;
-    tell("\nCtrl-C ends it all.")?;
+    print("\nPress Ctrl-C to stop Volume Warden and the cluster.")?;
     std::future::pending().await
 }

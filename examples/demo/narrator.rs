@@ -1,4 +1,4 @@
-//! Tells the stories: plain sentences, and real commands with what they really print.
+//! Prints the stories: sentences, and commands with their real output.
 
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -12,18 +12,19 @@ use std::{
 use tokio::process::Command;
 use volume_warden_controlplane::{Binaries, Cluster, eventually};
 
-/// Whoever tells the stories. The commands are run by `sh` exactly as they are shown.
+/// Prints sentences, and runs commands with `sh` exactly as they are shown.
 pub struct Narrator {
     kubeconfig: PathBuf,
-    /// Where the kubectl of the cluster's version is, and a `PATH` that begins there.
+    /// The directory with the kubectl of the cluster's version, and a `PATH` that begins with it.
     kubectl_directory: PathBuf,
     path: OsString,
-    /// kubectl's usual cache goes by address, and the port may have been another cluster's.
+    /// kubectl's default cache is keyed by address, and another cluster may have used the same
+    /// port.
     kubectl_cache: PathBuf,
 }
 
 impl Narrator {
-    /// A narrator of what happens in `cluster`.
+    /// A narrator for `cluster`.
     pub fn new(cluster: &Cluster) -> Result<Self> {
         let kubectl = Binaries::locate()?.path("kubectl");
         let directory = kubectl.parent().context("a kubectl without a directory")?;
@@ -37,7 +38,7 @@ impl Narrator {
         })
     }
 
-    /// Runs the command once, and shows what it printed. It has to succeed and print `expected`.
+    /// Runs the command once and prints its output. The command must succeed and print `expected`.
     pub async fn run(&self, command: &str, expected: &str) -> Result<()> {
         let output = self.sh(command).await?;
         let printed = text(&output);
@@ -53,13 +54,14 @@ impl Narrator {
         Ok(show(command, &printed)?)
     }
 
-    /// Runs the command until it prints all of `expected`, and shows what it printed then.
+    /// Runs the command until its output contains all of `expected`, and prints that output.
     pub async fn see(&self, command: &str, expected: &[&str]) -> Result<()> {
         let printed = self.until(command, expected).await?;
         Ok(show(command, &printed)?)
     }
 
-    /// Runs the command until it prints all of `expected`, and shows nothing. It may fail: the story may be about that.
+    /// Runs the command until its output contains all of `expected`, and prints nothing. The
+    /// command may fail: some stories show a failure.
     pub async fn until(&self, command: &str, expected: &[&str]) -> Result<String> {
         eventually(&format!("`{command}` prints {expected:?}"), async || {
             let printed = text(&self.sh(command).await?);
@@ -70,7 +72,7 @@ impl Narrator {
         .await
     }
 
-    /// What to enter in another terminal to go on with this cluster.
+    /// Prints the commands that give another terminal access to this cluster.
     pub fn invite(&self) -> io::Result<()> {
         show(
             &format!("export KUBECONFIG={}", self.kubeconfig.display()),
@@ -96,30 +98,30 @@ impl Narrator {
     }
 }
 
-/// Says something in between.
-pub fn tell(text: &str) -> io::Result<()> {
+/// Prints a line.
+pub fn print(text: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{text}")
 }
 
-/// Begins a story.
+/// Prints the title of a story.
 pub fn title(text: &str) -> io::Result<()> {
-    tell(&format!("\n{}", bold(&format!("==== {text}"))))
+    print(&format!("\n{}", bold(&format!("==== {text}"))))
 }
 
-/// The next step of a story, before its commands.
+/// Prints the next step of a story, before its commands.
 pub fn step(text: &str) -> io::Result<()> {
-    tell(&format!("\n{text}"))
+    print(&format!("\n{text}"))
 }
 
 fn show(command: &str, printed: &str) -> io::Result<()> {
-    tell(&format!("\n  {}", bold(&format!("$ {command}"))))?;
+    print(&format!("\n  {}", bold(&format!("$ {command}"))))?;
     for line in printed.lines() {
-        tell(&format!("  {line}"))?;
+        print(&format!("  {line}"))?;
     }
     Ok(())
 }
 
-/// What a terminal would have shown.
+/// Standard output, then standard error.
 fn text(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     format!("{out}{err}").trim_end().to_owned()

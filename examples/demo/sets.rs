@@ -1,4 +1,4 @@
-//! The third story: the claims of a StatefulSet go when its policy says so, and no sooner.
+//! The third story: the claims of a StatefulSet are deleted only when its policy requires it.
 
 use crate::narrator::{Narrator, step, title};
 use anyhow::Result;
@@ -6,7 +6,7 @@ use anyhow::Result;
 const CLAIMS: &str = "kubectl get pvc -o custom-columns=CLAIM:.metadata.name,OWNER:.metadata.ownerReferences[*].kind";
 const LEFT: &str = "kubectl get pvc -o name";
 
-/// Plays it from the set's creation to its end.
+/// Plays the story from the set's creation to its deletion.
 pub async fn play(narrator: &Narrator) -> Result<()> {
     title("Third story: the claims of a StatefulSet")?;
     creation(narrator).await?;
@@ -16,25 +16,25 @@ pub async fn play(narrator: &Narrator) -> Result<()> {
 }
 
 async fn creation(narrator: &Narrator) -> Result<()> {
-    step(
-        "Here is a StatefulSet that keeps nothing: its claims go when it is scaled down or deleted.",
-    )?;
+    step("This StatefulSet's policy deletes its claims when it is scaled down or deleted.")?;
     let policy = "grep -A2 RetentionPolicy examples/demo/statefulset.yaml";
     narrator.run(policy, "whenScaled: Delete").await?;
     let create = "kubectl create -f examples/demo/statefulset.yaml";
     narrator.run(create, "created").await?;
     let ready = "kubectl get statefulset db";
     narrator.see(ready, &["3/3"]).await?;
-    step("Each claim belonged to the set from birth, so a set deleted at once would leak none.")?;
+    step(
+        "The set owns each claim from its creation, so deleting the set at any time leaks no claim.",
+    )?;
     let owned = ["data-db-0   StatefulSet", "data-db-2   StatefulSet"];
     narrator.see(CLAIMS, &owned).await
 }
 
 async fn lost_pod(narrator: &Narrator) -> Result<()> {
-    step("A pod that is deleted by hand comes back, and finds its claim.")?;
+    step("A pod that is deleted by hand is recreated, and uses the same claim.")?;
     let uid = "kubectl get pvc data-db-2 -o jsonpath='{.metadata.uid}'";
     let before = narrator.until(uid, &["-"]).await?;
-    // kubectl would wait for the end of the pod that has already taken its place.
+    // kubectl would wait for the deletion of the pod that has already replaced it.
     let delete = "kubectl delete pod db-2 --wait=false";
     narrator.run(delete, "deleted").await?;
     narrator.see("kubectl get statefulset db", &["3/3"]).await?;
@@ -42,7 +42,9 @@ async fn lost_pod(narrator: &Narrator) -> Result<()> {
 }
 
 async fn scaled_down(narrator: &Narrator) -> Result<()> {
-    step("Scaled down to one, the pods take their claims along.")?;
+    step(
+        "The set is scaled down to one replica. The claims of the removed pods are deleted with them.",
+    )?;
     let scale = "kubectl scale statefulset db --replicas=1";
     narrator.run(scale, "scaled").await?;
     narrator
@@ -55,7 +57,7 @@ async fn scaled_down(narrator: &Narrator) -> Result<()> {
 }
 
 async fn end(narrator: &Narrator) -> Result<()> {
-    step("And the last one goes with the set.")?;
+    step("The last claim is deleted with the set.")?;
     narrator
         .run("kubectl delete statefulset db", "deleted")
         .await?;

@@ -1,4 +1,4 @@
-//! The second story: a volume that is bound to a claim is not deleted under it.
+//! The second story: a volume is not deleted while it is bound to a claim.
 
 use crate::narrator::{Narrator, step, title};
 use anyhow::Result;
@@ -7,7 +7,7 @@ const DESCRIBE: &str = "kubectl describe pv archive | grep -E '^(Status|Finalize
 const CLAIM_PHASE: &str = "kubectl get pvc papers -o jsonpath='{.status.phase}'";
 const VOLUME_PHASE: &str = "kubectl get pv archive -o jsonpath='{.status.phase}'";
 
-/// Plays it from the volume's birth to its end.
+/// Plays the story from the volume's creation to its deletion.
 pub async fn play(narrator: &Narrator) -> Result<()> {
     title("Second story: a bound volume")?;
     binding(narrator).await?;
@@ -16,10 +16,10 @@ pub async fn play(narrator: &Narrator) -> Result<()> {
 }
 
 async fn binding(narrator: &Narrator) -> Result<()> {
-    step("An administrator makes a volume by hand. It too has its finalizer from birth.")?;
+    step("An administrator creates a volume. The webhook adds its finalizer during creation.")?;
     let create = "kubectl create -f examples/demo/volume.yaml -o jsonpath='{.metadata.finalizers}'";
     narrator.run(create, "kubernetes.io/pv-protection").await?;
-    step("A claim asks for this volume by name, and gets it.")?;
+    step("A claim requests this volume by name, and is bound to it.")?;
     narrator
         .run(
             "kubectl create -f examples/demo/volume-claim.yaml",
@@ -32,7 +32,7 @@ async fn binding(narrator: &Narrator) -> Result<()> {
 }
 
 async fn deletion(narrator: &Narrator) -> Result<()> {
-    step("Now someone deletes the volume. It is Terminating, and stays that while it is bound.")?;
+    step("A user deletes the volume. It stays Terminating while it is bound.")?;
     narrator
         .run("kubectl delete pv archive --wait=false", "deleted")
         .await?;
@@ -46,15 +46,15 @@ async fn deletion(narrator: &Narrator) -> Result<()> {
             ],
         )
         .await?;
-    step("Its phase is what counts, and to the claim nothing has happened.")?;
+    step("The volume's phase is still Bound, and the claim is unaffected.")?;
     narrator.run(VOLUME_PHASE, "Bound").await?;
     narrator.run(CLAIM_PHASE, "Bound").await
 }
 
 async fn end(narrator: &Narrator) -> Result<()> {
     step(
-        "The claim is deleted. That releases the volume, Volume Warden lets go of it, and the volume\n\
-         whose deletion was pending is gone. The data behind it remain: its policy is Retain.",
+        "The claim is deleted. That releases the volume, Volume Warden removes its finalizer, and the\n\
+         pending deletion completes. The data remain: the reclaim policy is Retain.",
     )?;
     narrator.run("kubectl delete pvc papers", "deleted").await?;
     narrator.see("kubectl get pv archive", &["NotFound"]).await

@@ -1,4 +1,5 @@
-//! Whatever a template says, it is read or refused with a short sentence, and what is made of it has our name, owner, label and marks.
+//! Every template is either accepted or refused with a short message, and an accepted one results
+//! in a claim with the requested name, owner, label and marks.
 
 #![no_main]
 
@@ -11,7 +12,8 @@ const HEAD: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\n";
 const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 const MARK: &str = "volume-warden.dev/awaiting-pod";
 
-// The text, and the text as the rest of a claim: few texts get past the first two fields by chance.
+// The text alone, and the text as the rest of a claim: few random texts contain the first two
+// fields.
 fuzz_target!(|text: &str| {
     check(text);
     check(&format!("{HEAD}{text}"));
@@ -33,7 +35,7 @@ fn check(text: &str) {
     }
 }
 
-/// The manifest, after a look at everything that must not depend on the template.
+/// The manifest, after a check of every field that must not depend on the template.
 fn made(template: &Template, owner: Option<OwnerReference>, awaiting_since: Option<&str>) -> Value {
     let owners = owner.as_ref().map(|owner| json!([owner]));
     let manifest = template.manifest(&Birth {
@@ -57,12 +59,12 @@ fn made(template: &Template, owner: Option<OwnerReference>, awaiting_since: Opti
             .any(|each| each == "kubernetes.io/pvc-protection")
     );
     let annotations = metadata["annotations"].as_object().into_iter().flatten();
-    let ours: Vec<_> = annotations
+    let own: Vec<_> = annotations
         .filter(|(key, _)| key.starts_with("volume-warden.dev/"))
         .collect();
     let mark = awaiting_since.map(|since| (MARK.to_owned(), json!(since)));
     assert_eq!(
-        ours,
+        own,
         Vec::from_iter(mark.as_ref().map(|(key, value)| (key, value)))
     );
     for absent in [
@@ -78,7 +80,7 @@ fn made(template: &Template, owner: Option<OwnerReference>, awaiting_since: Opti
     manifest
 }
 
-/// A text that is JSON means what it means as JSON.
+/// A text that is valid JSON has the same meaning as in JSON.
 fn assert_is_the_same_as_json(text: &str, manifest: &Value) {
     let Ok(Value::Object(json)) = serde_json::from_str(text) else {
         return;

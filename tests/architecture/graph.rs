@@ -1,13 +1,13 @@
-//! Which file uses which.
+//! The dependency graph of files and folders.
 
 use crate::imports::{Import, Module, imports};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files, or folders, and what each uses.
+/// Files or folders, and the ones that each of them uses.
 pub struct Graph(BTreeMap<Module, BTreeSet<Module>>);
 
 impl Graph {
-    /// Of these files: the module of each, and its text.
+    /// Builds the graph of these files: the module of each, and its text.
     pub fn new(files: Vec<(Module, String)>) -> Self {
         let files: BTreeMap<Module, Vec<Import>> = files
             .into_iter()
@@ -20,20 +20,20 @@ impl Graph {
             let used = imports
                 .iter()
                 .filter_map(|import| owner(&files, &import.path));
-            // A parent declares its children and passes on what is in them.
+            // A parent module declares its children and re-exports their items.
             let used = used.filter(|used| !used.starts_with(module) && !module.starts_with(used));
             (module.clone(), used.collect())
         });
         Self(edges.collect())
     }
 
-    /// Each file with each that it uses.
+    /// Each file with each file that it uses.
     pub fn edges(&self) -> impl Iterator<Item = (&Module, &Module)> {
         let edges = self.0.iter();
         edges.flat_map(|(from, used)| used.iter().map(move |to| (from, to)))
     }
 
-    /// The same of folders: each file counts for the folder that it is in.
+    /// The graph of folders: a dependency of a file counts for its folder.
     pub fn folders(&self) -> Self {
         let folder = |module: &Module| module[..module.len().saturating_sub(1).max(1)].to_vec();
         let mut folders: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
@@ -46,7 +46,7 @@ impl Graph {
         Self(folders)
     }
 
-    /// Every set of more than one that can be reached from each other.
+    /// Every cycle: a set of more than one node that can be reached from each other.
     pub fn circles(&self) -> Vec<Vec<String>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> = self
             .0
@@ -80,7 +80,7 @@ impl Graph {
     }
 }
 
-/// The file in which the path ends, through what modules pass on.
+/// The file in which the path ends, through re-exports.
 fn owner(files: &BTreeMap<Module, Vec<Import>>, path: &[String]) -> Option<Module> {
     let length = (0..=path.len())
         .rev()

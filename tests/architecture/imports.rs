@@ -1,4 +1,4 @@
-//! What a source file names of its own crate.
+//! The paths that a source file names in its own crate.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub fn module_of(path: &Path) -> Module {
     module
 }
 
-/// A path that a file names, from the root of the crate, and whether the file passes it on (`pub
+/// A path that a file names, from the root of the crate, and whether the file re-exports it (`pub
 /// use`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
@@ -55,7 +55,7 @@ pub fn imports(module: &Module, text: &str) -> Vec<Import> {
     found
 }
 
-/// The text without comments, and up to its first module of tests.
+/// The text without comments, up to its first test module.
 fn without_tests(text: &str) -> String {
     let lines = text
         .lines()
@@ -112,7 +112,7 @@ fn expand(tree: &str) -> Vec<Vec<String>> {
     paths.map(|path| [prefix.clone(), path].concat()).collect()
 }
 
-/// The parts of a list in braces, at its outermost commas.
+/// The parts of a list in braces, split at its outermost commas.
 fn branches(list: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found) = (0, 0, Vec::new());
     for (at, character) in list.char_indices() {
@@ -131,8 +131,8 @@ fn branches(list: &str) -> Vec<&str> {
     found
 }
 
-/// From the root of the crate. None for a path of another crate; a path that begins with a child
-/// module is found by [`crate::graph::Graph`], so it stays as it is, below this module.
+/// Resolves a path from the root of the crate. None for another crate. A path that begins with a
+/// child module stays relative to this module: [`crate::graph::Graph`] resolves it.
 fn absolute(module: &Module, path: &[String]) -> Option<Vec<String>> {
     let first = path.first()?;
     match first.as_str() {

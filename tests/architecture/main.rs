@@ -1,5 +1,5 @@
-//! The order of the layers in `src/`, and that no two files or folders depend on each other in a
-//! circle. Both are read from the `use` lines; tests inside `src/` are left out.
+//! The order of the layers in `src/`, and the absence of dependency cycles among files or folders.
+//! Both are read from the `use` lines; tests inside `src/` are excluded.
 
 mod graph;
 mod imports;
@@ -11,8 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// From the bottom to the top. What is in a row may use the rows above it in this table, and not
-/// what is beside it.
+/// The layers, from the bottom up. An entry may use the rows above it in this table, and not the
+/// other entries of its row.
 const LAYERS: &[&[&str]] = &[
     &["clock", "go_duration", "listener", "version"],
     &["objects"],
@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// The folder that has to keep to the order: each component is one of its own.
+/// The folder that the order of layers applies to: each component has its own.
 fn unit(module: &[String]) -> &[String] {
     match module {
         [components, component, ..] if components == "components" && component != "mod" => {

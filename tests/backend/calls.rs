@@ -1,4 +1,4 @@
-//! What is asked of the API, and what its answers mean.
+//! Requests to the API, and the meaning of its responses.
 
 use crate::support::{Scene, Secrets, options};
 use volume_warden::backend::{Backend, Deletion, Outcome, StorageOs};
@@ -22,7 +22,7 @@ async fn ns_01_one_list_and_one_delete_with_the_listed_version() {
 }
 
 #[tokio::test]
-async fn ns_03_not_found_is_an_answer_after_one_attempt() {
+async fn ns_03_not_found_is_final_after_one_attempt() {
     let scene = Scene::new();
     let namespace = scene.listed("one").await;
     scene.fake.remove("one");
@@ -31,7 +31,7 @@ async fn ns_03_not_found_is_an_answer_after_one_attempt() {
 }
 
 #[tokio::test]
-async fn ns_04_one_with_volumes_stays_until_they_are_gone() {
+async fn ns_04_a_namespace_with_volumes_is_kept_until_they_are_gone() {
     let scene = Scene::new();
     scene.fake.create("one");
     scene.fake.fill("one");
@@ -58,7 +58,7 @@ async fn ns_06_a_stale_version_needs_another_list() {
 }
 
 #[tokio::test]
-async fn ns_09_missing_rights_are_reported_as_such() {
+async fn ns_09_missing_rights_are_reported() {
     let scene = Scene::new();
     let namespace = scene.listed("one").await;
     for endpoint in [Endpoint::List, Endpoint::Delete] {

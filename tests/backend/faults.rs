@@ -1,4 +1,4 @@
-//! A cluster that does not answer as it should.
+//! A cluster with faults.
 
 use crate::support::{SHORT, Scene, Secrets, eventually, options};
 use volume_warden::backend::{Backend, Deletion, Outcome, Sentence, StorageOs};
@@ -10,15 +10,15 @@ async fn fails_once(scene: &Scene, client: &StorageOs, fault: Fault, expected: O
     let failure = client.delete(&namespace).await.expect_err("fails");
     assert_eq!(failure.outcome(), expected, "{failure}");
     let calls = || scene.fake.calls(Endpoint::Delete);
-    // What was given up may still be under way.
-    eventually("it has come", async || calls() > 0).await;
-    assert_eq!(calls(), 1, "it is not sent again on its own");
+    // The server may still be processing the abandoned request.
+    eventually("the request has arrived", async || calls() > 0).await;
+    assert_eq!(calls(), 1, "it is not retried");
 }
 
 async fn deletion_fails(fault: Fault, expected: Outcome) -> Scene {
     let scene = Scene::new();
     fails_once(&scene, &scene.client, fault, expected).await;
-    // The client goes on.
+    // The client is still usable.
     let again = scene.client.list().await.expect("lists");
     assert_eq!(again.namespaces.len(), scene.fake.names().len());
     scene
@@ -37,7 +37,7 @@ async fn ns_10_a_deletion_without_an_answer_is_late() {
     let scene = Scene::new();
     let hurried = scene.hurried().await;
     fails_once(&scene, &hurried, Fault::Silence, Outcome::Timeout).await;
-    eventually("the client goes on", async || {
+    eventually("the client is usable again", async || {
         let again = hurried.list().await;
         again.is_ok_and(|again| again.namespaces.len() == scene.fake.names().len())
     })
@@ -45,7 +45,7 @@ async fn ns_10_a_deletion_without_an_answer_is_late() {
 }
 
 #[tokio::test]
-async fn a_call_has_a_limit_of_its_own() {
+async fn each_call_has_its_own_time_limit() {
     let scene = Scene::with(|options| options.call_limit = SHORT);
     scene.fake.fault(Endpoint::List, Fault::Silence, 1);
     let failure = scene.list_fails().await;
@@ -58,11 +58,14 @@ async fn a_login_without_an_answer_is_late_too() {
     let scene = Scene::with(|options| options.request_limit = SHORT);
     scene.fake.fault(Endpoint::Login, Fault::Silence, 1);
     assert_eq!(scene.list_fails().await.outcome(), Outcome::Timeout);
-    eventually("it lists", async || scene.client.list().await.is_ok()).await;
+    eventually("a list succeeds", async || {
+        scene.client.list().await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn ns_11_a_refused_connection_is_an_error_until_it_is_not() {
+async fn ns_11_a_refused_connection_is_an_error_until_the_server_listens() {
     let closed = Closed::new().expect("a port");
     let secrets = Secrets::right();
     let endpoint = format!("http://{}", closed.address());
@@ -115,15 +118,15 @@ async fn ns_12_a_server_that_fails_is_quoted_and_cut() {
             .fault(Endpoint::List, Fault::Answer(status, body.to_owned()), 1);
         let failure = scene.list_fails().await;
         assert_eq!(failure.outcome(), Outcome::Server);
-        let reported = failure.to_string();
-        assert!(reported.starts_with(begins), "{reported}");
-        assert!(reported.chars().count() <= Sentence::LIMIT, "{reported}");
+        let message = failure.to_string();
+        assert!(message.starts_with(begins), "{message}");
+        assert!(message.chars().count() <= Sentence::LIMIT, "{message}");
     }
     scene.client.list().await.expect("lists");
 }
 
 #[tokio::test]
-async fn ns_12_a_list_that_is_none_is_an_error_and_not_empty() {
+async fn ns_12_an_invalid_list_is_an_error_and_not_empty() {
     let scene = Scene::new();
     for body in ["", "null", "{}", "<html>", "[{\"id\": \"i\"", "[] []"] {
         scene
@@ -145,8 +148,8 @@ async fn a_list_that_breaks_off_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up() {
-    // It comes in a thousand pieces. Were it read for ever, there would be memory for so long.
+async fn an_endless_body_is_abandoned() {
+    // The body arrives in a thousand chunks. A client that read all of it would run out of memory.
     let scene = Scene::with(|options| options.request_limit = SHORT * 300);
     for endpoint in [Endpoint::Login, Endpoint::List] {
         scene.fake.fault(endpoint, Fault::EndlessBody(200), 1);
@@ -168,15 +171,15 @@ async fn a_body_that_never_ends_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_slow_is_late_unless_the_status_says_enough() {
+async fn a_slow_body_is_a_timeout_unless_the_status_suffices() {
     let scene = Scene::new();
     let namespace = scene.listed("one").await;
     let hurried = scene.hurried().await;
     scene.fake.fault(Endpoint::List, Fault::SlowBody(200), 1);
     let failure = hurried.list().await.expect_err("fails");
     assert_eq!(failure.outcome(), Outcome::Timeout);
-    // The status itself has to be in time.
-    eventually("the status says enough", async || {
+    // The status itself must arrive in time.
+    eventually("the status suffices", async || {
         scene.fake.fault(Endpoint::Delete, Fault::SlowBody(409), 1);
         let answer = hurried.delete(&namespace).await;
         matches!(answer, Ok(Deletion::NotEmpty(_)))
@@ -185,7 +188,7 @@ async fn a_body_that_is_too_slow_is_late_unless_the_status_says_enough() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_sent_the_token() {
+async fn no_other_host_is_sent_the_token() {
     let (scene, other) = (Scene::new(), Scene::new());
     let namespace = scene.listed("one").await;
     let elsewhere = format!("{}/v2/namespaces", other.fake.endpoint());

@@ -1,4 +1,4 @@
-//! What a refused token leads to.
+//! Logins after a refused token.
 
 use crate::support::{NEVER, Scene, Secrets};
 use futures::future::join_all;
@@ -6,7 +6,7 @@ use volume_warden::backend::{Backend, Deletion, Outcome};
 use volume_warden_storageos::{Endpoint, FOR_EVER, Fault};
 
 #[tokio::test]
-async fn ns_07_ns_36_a_refused_token_leads_to_one_login_with_the_files_of_now() {
+async fn ns_07_ns_36_a_refused_token_leads_to_one_login_with_the_current_files() {
     let scene = Scene::new();
     let namespace = scene.listed("one").await;
     scene.fake.set_password("rotated");
@@ -61,7 +61,7 @@ async fn ns_08_a_storm_of_refusals_is_no_storm_of_logins() {
 }
 
 #[tokio::test]
-async fn a_login_that_failed_is_not_tried_again_too_soon() {
+async fn a_failed_login_is_not_retried_too_soon() {
     let scene = Scene::with(|options| options.login_interval = NEVER);
     scene
         .fake
@@ -77,12 +77,12 @@ async fn a_login_that_failed_is_not_tried_again_too_soon() {
 }
 
 #[tokio::test]
-async fn a_login_that_nobody_waits_for_counts_too() {
+async fn an_abandoned_login_counts_too() {
     let scene = Scene::with(|options| options.login_interval = NEVER);
     scene.fake.fault(Endpoint::Login, Fault::Silence, 1);
     {
         let mut list = scene.client.list();
-        crate::support::eventually("the login has come", async || {
+        crate::support::eventually("the login has arrived", async || {
             assert!(futures::poll!(&mut list).is_pending());
             scene.logins() == 1
         })
@@ -93,7 +93,7 @@ async fn a_login_that_nobody_waits_for_counts_too() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_reported_without_their_values() {
+async fn wrong_credentials_are_reported_without_their_value() {
     let scene = Scene::new();
     scene.secrets.write("password", "mistyped-secret");
     let failure = scene.list_fails().await;
@@ -102,7 +102,7 @@ async fn wrong_credentials_are_reported_without_their_values() {
 }
 
 #[tokio::test]
-async fn ns_27_missing_files_are_picked_up_when_they_come() {
+async fn ns_27_missing_files_are_read_once_they_exist() {
     let scene = Scene::with(|options| options.login_interval = NEVER);
     let file = |name| std::fs::remove_file(scene.secrets.path().join(name));
     file("username").and(file("password")).expect("removes");

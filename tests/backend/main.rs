@@ -1,4 +1,4 @@
-//! The StorageOS client over real sockets, by the numbers of the specification.
+//! The StorageOS client over real sockets. Test names carry the numbers of the specification.
 
 mod calls;
 mod faults;

@@ -1,4 +1,4 @@
-//! A cluster in memory and a client for it.
+//! An in-memory cluster and a client for it.
 
 use std::{fs, path::Path, time::Duration};
 use tempfile::TempDir;
@@ -8,14 +8,14 @@ use volume_warden::backend::{
 };
 use volume_warden_storageos as fake;
 
-/// Far longer than anything takes on a busy machine.
+/// Far longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A limit that a test waits for.
+/// A time limit that a test waits for.
 pub const SHORT: Duration = Duration::from_secs(1);
-/// A limit that no test reaches.
+/// A time limit that no test reaches.
 pub const NEVER: Duration = Duration::from_secs(3600);
 
-/// Files of a mounted Secret.
+/// The files of a mounted Secret.
 pub struct Secrets(TempDir);
 
 impl Secrets {
@@ -39,7 +39,8 @@ impl Secrets {
     }
 }
 
-/// What a client of that endpoint needs. It logs in as often as it likes, and waits for answers as long as they take.
+/// Options for a client of `endpoint`. They limit neither the rate of logins nor the time to wait
+/// for a response.
 pub fn options(endpoint: &str, secrets: &Secrets) -> Options {
     let endpoint = Endpoint::parse(endpoint, true).expect("an endpoint");
     Options {
@@ -75,7 +76,8 @@ impl Scene {
         }
     }
 
-    /// Another client, which gives an answer little time. It has logged in, so that what it is asked for next is all that may be late.
+    /// Another client, with a short time limit. It has logged in, so only the next call can time
+    /// out.
     pub async fn hurried(&self) -> StorageOs {
         let client = StorageOs::new(Options {
             request_limit: SHORT,
@@ -85,7 +87,7 @@ impl Scene {
         client
     }
 
-    /// A new namespace as it is listed.
+    /// Creates a namespace, and returns it as listed.
     pub async fn listed(&self, name: &str) -> Listed {
         self.fake.create(name);
         self.relisted(name).await
@@ -111,7 +113,7 @@ impl Scene {
     }
 }
 
-/// Checks until it is so.
+/// Polls until `check` is true.
 pub async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
     let checked = async {
         while !check().await {

@@ -1,4 +1,4 @@
-//! Whom the client trusts, and whom the server trusts.
+//! Which server the client trusts, and which client the server trusts.
 
 use crate::support::{Secrets, options};
 use std::fs;
@@ -23,7 +23,7 @@ fn serve(serving: Serving) -> fake::StorageOs {
         .expect("opens")
 }
 
-/// A server with a certificate of that authority, for that name.
+/// A server with a certificate for `name`, signed by `authority`.
 fn served_by(authority: &Authority, name: &str) -> fake::StorageOs {
     serve(Serving {
         tls: Some(pair(authority, name)),
@@ -31,7 +31,7 @@ fn served_by(authority: &Authority, name: &str) -> fake::StorageOs {
     })
 }
 
-/// One that trusts what is in the file `ca` beside its secrets.
+/// Options of a client that trusts the CA in the file `ca` beside its secrets.
 fn trusting(fake: &fake::StorageOs, secrets: &Secrets, authority: &Authority) -> Options {
     secrets.write("ca", &authority.certificate());
     let mut options = options(&fake.endpoint(), secrets);
@@ -48,9 +48,9 @@ async fn refused(options: Options) -> Failure {
 
 #[tokio::test]
 async fn ns_33_a_private_authority_is_trusted_and_another_is_not() {
-    let (own, other, secrets) = (authority(), authority(), Secrets::right());
-    let fake = served_by(&own, "127.0.0.1");
-    let client = StorageOs::new(trusting(&fake, &secrets, &own));
+    let (trusted, other, secrets) = (authority(), authority(), Secrets::right());
+    let fake = served_by(&trusted, "127.0.0.1");
+    let client = StorageOs::new(trusting(&fake, &secrets, &trusted));
     client.list().await.expect("lists");
 
     let before = fake.requests().len();
@@ -65,9 +65,9 @@ async fn ns_33_a_private_authority_is_trusted_and_another_is_not() {
 
 #[tokio::test]
 async fn ns_33_a_certificate_for_another_name_is_not_trusted() {
-    let (own, secrets) = (authority(), Secrets::right());
-    let fake = served_by(&own, "elsewhere");
-    let failure = refused(trusting(&fake, &secrets, &own)).await;
+    let (trusted, secrets) = (authority(), Secrets::right());
+    let fake = served_by(&trusted, "elsewhere");
+    let failure = refused(trusting(&fake, &secrets, &trusted)).await;
     assert!(
         failure.to_string().contains("not valid for name"),
         "{failure}"
@@ -75,9 +75,9 @@ async fn ns_33_a_certificate_for_another_name_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn the_authority_is_read_again_when_it_has_changed() {
-    let (own, other, secrets) = (authority(), authority(), Secrets::right());
-    let fake = served_by(&own, "127.0.0.1");
+async fn a_changed_authority_is_read_again() {
+    let (trusted, other, secrets) = (authority(), authority(), Secrets::right());
+    let fake = served_by(&trusted, "127.0.0.1");
     let mut options = trusting(&fake, &secrets, &other);
     options.tls.authority = Some(secrets.path().join("later"));
     let client = StorageOs::new(options);
@@ -96,20 +96,20 @@ async fn the_authority_is_read_again_when_it_has_changed() {
     client.list().await.expect_err("it is the wrong one");
     secrets.write(
         "later",
-        &format!("{}{}", other.certificate(), own.certificate()),
+        &format!("{}{}", other.certificate(), trusted.certificate()),
     );
     client.list().await.expect("lists");
 }
 
 #[tokio::test]
-async fn a_server_that_wants_to_know_us_is_shown_our_certificate() {
-    let (own, clients, secrets) = (authority(), authority(), Secrets::right());
+async fn a_client_certificate_is_sent_to_a_server_that_requests_one() {
+    let (trusted, clients, secrets) = (authority(), authority(), Secrets::right());
     let fake = serve(Serving {
-        tls: Some(pair(&own, "127.0.0.1")),
+        tls: Some(pair(&trusted, "127.0.0.1")),
         clients: Some(clients.certificate()),
         path: "",
     });
-    let anonymous = trusting(&fake, &secrets, &own);
+    let anonymous = trusting(&fake, &secrets, &trusted);
     refused(anonymous.clone()).await;
 
     let files = (secrets.path().join("crt"), secrets.path().join("key"));
@@ -121,7 +121,7 @@ async fn a_server_that_wants_to_know_us_is_shown_our_certificate() {
         failure.to_string().contains("crt: No such file"),
         "{failure}"
     );
-    for (authority, does) in [(&own, false), (&clients, true)] {
+    for (authority, does) in [(&trusted, false), (&clients, true)] {
         let pair = pair(authority, "volume-warden");
         fs::write(&files.0, pair.certificate.trim_end()).expect("writes");
         fs::write(&files.1, pair.key).expect("writes");

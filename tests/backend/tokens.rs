@@ -1,4 +1,4 @@
-//! How the token is kept fresh.
+//! Refreshes of the token.
 
 use crate::support::{NEVER, Scene, Secrets, eventually, options};
 use std::{sync::Arc, time::Duration};
@@ -40,7 +40,7 @@ impl Tended {
     }
 
     async fn calls(&self, endpoint: Endpoint, at_least: usize) {
-        eventually("it was called", async || {
+        eventually("the endpoint was called", async || {
             self.fake.calls(endpoint) >= at_least
         })
         .await;
@@ -52,7 +52,7 @@ impl Tended {
     }
 }
 
-/// What a list is asked with.
+/// The token that a list request carries.
 async fn used(fake: &fake::StorageOs, client: &StorageOs) -> String {
     client.list().await.expect("lists");
     let request = fake.requests().pop().expect("a request");
@@ -61,7 +61,7 @@ async fn used(fake: &fake::StorageOs, client: &StorageOs) -> String {
 
 #[tokio::test]
 async fn ns_28_the_token_is_refreshed_and_the_new_one_is_used() {
-    let tended = Tended::new(|fake| fake.report_life(Some(1)));
+    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
     tended.calls(Endpoint::Refresh, 3).await;
     assert_eq!(tended.fake.calls(Endpoint::Login), 1);
     let first = format!("Bearer {}", tended.fake.granted()[0]);
@@ -77,12 +77,12 @@ async fn ns_28_the_token_is_refreshed_and_the_new_one_is_used() {
 }
 
 #[tokio::test]
-async fn a_life_that_is_not_reported_is_the_interval() {
+async fn an_unknown_lifetime_defaults_to_the_interval() {
     let scene = Scene::with(|options| options.refresh_interval = SOON);
     let client = Arc::new(scene.client);
     let (stop, ended) = tend(&client);
     let fake = &scene.fake;
-    eventually("it was refreshed", async || {
+    eventually("the token was refreshed", async || {
         fake.calls(Endpoint::Refresh) >= 2
     })
     .await;
@@ -93,7 +93,7 @@ async fn a_life_that_is_not_reported_is_the_interval() {
 #[tokio::test]
 async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
     let tended = Tended::new(|fake| {
-        fake.report_life(Some(1));
+        fake.announce_lifetime(Some(1));
         fake.fault(Endpoint::Refresh, Fault::error(401, "dead"), FOR_EVER);
     });
     tended.calls(Endpoint::Login, 3).await;
@@ -103,7 +103,7 @@ async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
         .into_iter()
         .map(|each| each.endpoint)
         .collect();
-    // Where the login before is not long ago, there is another refresh first.
+    // If the last login was recent, another refresh comes first.
     order.dedup_by(|next, one| next == one && *next == Endpoint::Refresh);
     assert_eq!(
         order[..4],
@@ -119,7 +119,7 @@ async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
 
 #[tokio::test]
 async fn ns_29_a_refresh_without_a_token_is_followed_by_a_login() {
-    let tended = Tended::new(|fake| fake.report_life(Some(1)));
+    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
     tended.calls(Endpoint::Login, 1).await;
     tended
         .fake
@@ -129,16 +129,19 @@ async fn ns_29_a_refresh_without_a_token_is_followed_by_a_login() {
 }
 
 #[tokio::test]
-async fn ns_30_it_outlives_many_failures() {
-    let tended = Tended::new(|fake| fake.report_life(Some(1)));
-    eventually("it has logged in", async || tended.client.is_ready()).await;
+async fn ns_30_the_task_survives_many_failures() {
+    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
+    eventually("the client has logged in", async || {
+        tended.client.is_ready()
+    })
+    .await;
     tended.fake.fault(Endpoint::Refresh, Fault::CutBefore, 10);
     tended
         .fake
         .fault(Endpoint::Login, Fault::error(500, "no"), 10);
     tended.fake.end_sessions();
     tended.calls(Endpoint::Login, 12).await;
-    eventually("it lists again", async || {
+    eventually("a list succeeds again", async || {
         tended.client.list().await.is_ok()
     })
     .await;
@@ -147,7 +150,7 @@ async fn ns_30_it_outlives_many_failures() {
 }
 
 #[tokio::test]
-async fn ns_26_it_waits_for_a_cluster_that_is_down() {
+async fn ns_26_the_task_waits_for_a_cluster_that_is_down() {
     let (closed, secrets) = (Closed::new().expect("a port"), Secrets::right());
     let endpoint = format!("http://{}", closed.address());
     let mut options = options(&endpoint, &secrets);
@@ -157,19 +160,22 @@ async fn ns_26_it_waits_for_a_cluster_that_is_down() {
     client.list().await.expect_err("fails");
     assert!(!client.is_ready());
     let fake = closed.open(&Serving::default()).expect("opens");
-    eventually("it has logged in", async || client.is_ready()).await;
+    eventually("the client has logged in", async || client.is_ready()).await;
     assert_eq!(fake.calls(Endpoint::Login), 1);
     stop.cancel();
     ended.await.expect("ends");
 }
 
 #[tokio::test]
-async fn a_token_that_somebody_else_got_is_not_got_again() {
+async fn a_token_from_another_call_is_not_requested_again() {
     let tended = Tended::new(|fake| fake.fault(Endpoint::Login, Fault::error(500, "no"), 2));
-    eventually("it lists", async || tended.client.list().await.is_ok()).await;
+    eventually("a list succeeds", async || {
+        tended.client.list().await.is_ok()
+    })
+    .await;
     tended.fake.end_sessions();
     tended.calls(Endpoint::Login, 3).await;
-    eventually("it lists again", async || {
+    eventually("a list succeeds again", async || {
         tended.client.list().await.is_ok()
     })
     .await;
@@ -179,14 +185,14 @@ async fn a_token_that_somebody_else_got_is_not_got_again() {
 }
 
 #[tokio::test]
-async fn ns_34_it_ends_in_the_middle_of_a_request() {
+async fn ns_34_the_task_stops_during_a_request() {
     let tended = Tended::new(|fake| fake.fault(Endpoint::Login, Fault::Silence, FOR_EVER));
     tended.calls(Endpoint::Login, 1).await;
     tended.end().await;
 }
 
 #[tokio::test]
-async fn ns_31_the_token_is_found_wherever_it_is() {
+async fn ns_31_the_token_is_found_in_every_documented_place() {
     for place in [TokenIn::Both, TokenIn::BareHeader, TokenIn::Body] {
         let scene = Scene::new();
         scene.fake.set_token_in(place);
@@ -208,15 +214,15 @@ async fn ns_31_the_token_is_found_wherever_it_is() {
 }
 
 #[tokio::test]
-async fn errors_contain_neither_token_nor_password() {
+async fn messages_contain_neither_the_token_nor_the_password() {
     let scene = Scene::with(|options| options.login_interval = NEVER);
     scene.client.list().await.expect("lists");
     let token = scene.fake.granted().remove(0);
     let echo = Fault::error(500, &format!("cannot read Bearer {token}"));
     scene.fake.fault(Endpoint::List, echo, 1);
-    let reported = format!("{} {:?}", scene.list_fails().await, scene.client);
-    assert!(reported.contains("cannot read Bearer …"), "{reported}");
+    let message = format!("{} {:?}", scene.list_fails().await, scene.client);
+    assert!(message.contains("cannot read Bearer …"), "{message}");
     for secret in [&*token, fake::PASSWORD] {
-        assert!(!reported.contains(secret), "{reported}");
+        assert!(!message.contains(secret), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! `drain`, before an API server that has nothing to drain.
+//! `drain`, against an API server that has no objects to drain.
 
 use super::{PATIENCE, Running, kubeconfig_for, warden};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Every list is empty, and nothing else is there.
+/// Answers one request: every list is empty, and the webhook configurations do not exist.
 fn answered(connection: TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(connection.try_clone()?);
     let mut request = String::new();
@@ -33,7 +33,7 @@ fn answered(connection: TcpStream) -> std::io::Result<()> {
     let mut writer = connection;
     write!(
         writer,
-        "HTTP/1.1 {code} Reported\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {code} Answer\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     )
 }
@@ -50,9 +50,9 @@ fn kubeconfig(directory: &TempDir) -> String {
     file.to_string_lossy().into_owned()
 }
 
-/// As with `| head`: the reader has closed the pipe. The work continues to its end.
+/// The reader has closed the pipe, as `| head` does. The command still completes.
 #[test]
-fn nobody_reads_and_it_ends_well() {
+fn closed_standard_output_does_not_stop_the_command() {
     let directory = TempDir::new().expect("a directory");
     let mut command = warden(&["drain", "--in-tree=off", "--dry-run"]);
     command.env("VOLUME_WARDEN_KUBECONFIG", kubeconfig(&directory));
@@ -68,6 +68,6 @@ fn nobody_reads_and_it_ends_well() {
         }
         assert!(begun.elapsed() < PATIENCE, "it should have ended");
     };
-    let reported: Vec<_> = BufReader::new(stderr).lines().collect();
-    assert_eq!(status.code(), Some(0), "{reported:?}");
+    let messages: Vec<_> = BufReader::new(stderr).lines().collect();
+    assert_eq!(status.code(), Some(0), "{messages:?}");
 }

@@ -1,4 +1,4 @@
-//! The binary from outside: what it says about itself, and what it refuses, how and with which exit code.
+//! The binary from outside: its output, the input that it refuses, and its exit codes.
 
 mod drained;
 mod printed;
@@ -24,7 +24,7 @@ struct Ended {
     stderr: String,
 }
 
-/// Ended in any case.
+/// A process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -41,7 +41,7 @@ fn warden(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end, which has to come on its own.
+/// Runs a command until it ends without a signal.
 fn ended(mut command: Command) -> Ended {
     let piped = command
         .stdin(Stdio::null())
@@ -56,10 +56,7 @@ fn ended(mut command: Command) -> Ended {
             Some(status) => break status,
             None => thread::sleep(Duration::from_millis(10)),
         }
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "it should have ended on its own"
-        );
+        assert!(begun.elapsed() < PATIENCE, "it did not end");
     };
     Ended {
         code: status.code(),
@@ -77,13 +74,13 @@ fn collected(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String>
 }
 
 #[track_caller]
-fn reported(arguments: &[&str]) -> String {
+fn stdout_of(arguments: &[&str]) -> String {
     let ended = ended(warden(arguments));
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
     ended.stdout
 }
 
-/// The command line is wrong, and standard error says all of `words`.
+/// The command line is refused, and standard error contains all of `words`.
 #[track_caller]
 fn misused(command: Command, words: &[&str]) {
     let ended = ended(command);
@@ -93,7 +90,7 @@ fn misused(command: Command, words: &[&str]) {
     }
 }
 
-/// Something failed, and standard error is one line that says `words`.
+/// The command fails, and standard error is one line that contains `words`.
 #[track_caller]
 fn failed(command: Command, words: &str) {
     let ended = ended(command);
@@ -107,14 +104,14 @@ fn failed(command: Command, words: &str) {
     );
 }
 
-/// A kubeconfig for an API server that is not there.
+/// A kubeconfig for an address at which no API server listens.
 fn kubeconfig(directory: &TempDir) -> PathBuf {
-    // Bound and dropped: no client listens there.
+    // Bound and dropped, so the port is closed.
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     kubeconfig_for(directory, closed.expect("an address"))
 }
 
-/// A kubeconfig for an API server there.
+/// A kubeconfig for an API server at `server`.
 fn kubeconfig_for(directory: &TempDir, server: SocketAddr) -> PathBuf {
     let file = directory.path().join("kubeconfig");
     let text = format!(
@@ -140,7 +137,7 @@ fn run(kubeconfig: &Path, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn what_the_command_line_has_wrong_is_reported() {
+fn an_invalid_command_line_is_reported() {
     let known: &[&str] = &["'nonsense'", "pvc-protection", "pv-protection"];
     let storageos = "--storage-backend=storageos";
     let wrong: &[(&[&str], &[&str])] = &[
@@ -196,7 +193,7 @@ fn what_the_command_line_has_wrong_is_reported() {
 }
 
 #[test]
-fn what_a_variable_has_wrong_is_reported() {
+fn an_invalid_variable_is_reported() {
     let mut command = warden(&["run"]);
     command.env("VOLUME_WARDEN_COMPONENTS", "pvc-protection,nonsense");
     misused(command, &["'nonsense'", "--components", "pv-protection"]);
@@ -208,10 +205,10 @@ fn what_a_variable_has_wrong_is_reported() {
     misused(command, &["--controller-id"]);
 }
 
-/// A variable with a wrong name is one that no client reads.
+/// The program ignores a variable with an unknown name.
 #[test]
-fn the_manifests_set_variables_that_there_are() {
-    let help = reported(&["run", "--help"]);
+fn the_manifests_set_known_variables_only() {
+    let help = stdout_of(&["run", "--help"]);
     let mut found = 0;
     let mut folders = vec![PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -227,7 +224,8 @@ fn the_manifests_set_variables_that_there_are() {
             let text = fs::read_to_string(&path).expect("a file");
             for line in text.lines() {
                 let name = line.trim().trim_start_matches("- ").strip_prefix("name: ");
-                // The chart computes some names: tests/operations/chart/collecting.rs runs the program with those.
+                // The chart computes some names: tests/operations/chart/collecting.rs covers
+                // those.
                 let literal =
                     |name: &&str| name.starts_with("VOLUME_WARDEN_") && !name.contains('{');
                 let Some(name) = name.filter(literal) else {
@@ -244,9 +242,9 @@ fn the_manifests_set_variables_that_there_are() {
     assert!(found >= 6, "{found}");
 }
 
-/// As Go programs, such as the original of some components, take their flags.
+/// Go programs accept a single dash, and so did the original of some components.
 #[test]
-fn flags_with_a_single_dash_are_reported_the_right_way() {
+fn the_error_for_a_single_dash_shows_the_right_flag() {
     let wrong: [(&[&str], &str); 4] = [
         (
             &["run", "-controller-id", "a"],
@@ -270,9 +268,9 @@ fn flags_with_a_single_dash_are_reported_the_right_way() {
     }
 }
 
-/// As charts render them, and as people type them.
+/// Charts render a value; users often type none.
 #[test]
-fn switches_take_a_value_and_need_none() {
+fn switches_accept_an_optional_value() {
     for switches in [
         &["--associate-by-storage-class", "--legacy-label"][..],
         &[
@@ -289,7 +287,7 @@ fn switches_take_a_value_and_need_none() {
 }
 
 #[test]
-fn an_id_that_no_lease_can_be_named_after_is_reported() {
+fn an_id_that_is_no_lease_name_is_reported() {
     let nowhere = Path::new("/nowhere/kubeconfig");
     let id = ["--controller-id", "Blue"];
     failed(run(nowhere, &id), "--leader-elect-resource-name");
@@ -305,7 +303,7 @@ fn an_id_that_no_lease_can_be_named_after_is_reported() {
 }
 
 #[test]
-fn a_missing_kubeconfig_is_reported_by_name() {
+fn a_missing_kubeconfig_is_reported_with_its_path() {
     failed(
         run(Path::new("/nowhere/kubeconfig"), &[]),
         "cannot read the kubeconfig /nowhere/kubeconfig: No such file or directory (os error 2)\n",
@@ -313,7 +311,7 @@ fn a_missing_kubeconfig_is_reported_by_name() {
 }
 
 #[test]
-fn a_missing_certificate_is_reported_by_name() {
+fn a_missing_certificate_is_reported_with_its_path() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
     let key = directory.path().join("tls.key");
@@ -334,37 +332,37 @@ fn a_missing_certificate_is_reported_by_name() {
 }
 
 #[test]
-fn missing_cas_of_clients_are_reported_by_name() {
+fn a_missing_client_ca_is_reported_with_its_path() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
-    let reported = "cannot read /nowhere/ca.crt";
+    let message = "cannot read /nowhere/ca.crt";
     failed(
         run(&kubeconfig, &["--client-ca-file", "/nowhere/ca.crt"]),
-        reported,
+        message,
     );
     let empty = directory.path().join("ca.crt");
     fs::write(&empty, "").expect("writes");
     let empty = empty.to_str().expect("text");
-    let reported = format!("cannot use {empty}: there is no certificate in the PEM");
-    failed(run(&kubeconfig, &["--client-ca-file", empty]), &reported);
+    let message = format!("cannot use {empty}: there is no certificate in the PEM");
+    failed(run(&kubeconfig, &["--client-ca-file", empty]), &message);
 }
 
 #[test]
-fn lifetimes_that_cannot_be_kept_are_reported() {
+fn impossible_lifetimes_are_reported() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
-    for (flag, reported) in [
+    for (flag, message) in [
         ("--tls-certificate-lifetime=9s", "at least 10s"),
         ("--tls-ca-lifetime=4000h", "at least twice"),
         ("--tls-ca-lifetime=100000h", "87600h"),
         ("--tls-ca-lifetime=1y", "expected a duration of at most"),
     ] {
-        misused(run(&kubeconfig, &[flag]), &[reported]);
+        misused(run(&kubeconfig, &[flag]), &[message]);
     }
 }
 
 #[test]
-fn a_lifetime_of_what_is_not_made_here_is_reported() {
+fn a_lifetime_with_certificate_files_is_reported() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
     let files = ["--tls-cert-file=tls.crt", "--tls-private-key-file=tls.key"];

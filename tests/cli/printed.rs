@@ -1,23 +1,23 @@
-//! What it prints about itself: help, version, completions and manual pages.
+//! Help, version, completions and manual pages.
 
-use super::{misused, reported, warden};
+use super::{misused, stdout_of, warden};
 use std::process::Command;
 use volume_warden::version::{COMMIT, VERSION};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 #[test]
-fn help_says_what_it_is_for() {
-    let help = reported(&["--help"]);
+fn help_states_the_purpose() {
+    let help = stdout_of(&["--help"]);
     for word in ["Kubernetes volumes", "run", "--version"] {
         assert!(help.contains(word), "{word}: {help}");
     }
 }
 
-/// The README's, in the help's words.
+/// The exit codes of the README, in the wording of the help.
 #[test]
 fn help_has_every_exit_code() {
-    let help = reported(&["--help"]);
+    let help = stdout_of(&["--help"]);
     let (_, codes) = help.split_once("\nExit codes:\n").expect("exit codes");
     let numbers: Vec<_> = codes
         .lines()
@@ -28,7 +28,7 @@ fn help_has_every_exit_code() {
 
 #[test]
 fn help_of_run_has_every_group() {
-    let help = reported(&["run", "--help"]);
+    let help = stdout_of(&["run", "--help"]);
     for group in [
         "Options:",
         "Cluster:",
@@ -54,13 +54,13 @@ fn help_of_run_has_every_group() {
 #[test]
 fn version_is_the_packages_with_the_commit() {
     let expected = format!("volume-warden {VERSION} (commit {COMMIT})\n");
-    assert_eq!(reported(&["--version"]), expected);
+    assert_eq!(stdout_of(&["--version"]), expected);
 }
 
 #[test]
 fn every_shell_gets_completions() {
     for shell in SHELLS {
-        let script = reported(&["completions", shell]);
+        let script = stdout_of(&["completions", shell]);
         for word in ["volume-warden", "drain", "finished-pods"] {
             assert!(script.contains(word), "{shell}, {word}: {script}");
         }
@@ -69,9 +69,9 @@ fn every_shell_gets_completions() {
     misused(warden(&["completions"]), &["<SHELL>"]);
 }
 
-/// What bash itself offers after `words`, the last of which is being typed.
+/// The completions that bash offers for the last of `words`.
 fn bash_offers(words: &str) -> String {
-    let script = reported(&["completions", "bash"]);
+    let script = stdout_of(&["completions", "bash"]);
     let ask = format!(
         "{script}\nCOMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); set -- {words}
          _volume__warden volume-warden \"${{!#}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; echo \"${{COMPREPLY[*]}}\""
@@ -96,7 +96,7 @@ fn bash_completes_commands_flags_and_values() {
 
 #[test]
 fn the_program_and_its_commands_have_manual_pages() {
-    let page = reported(&["man"]);
+    let page = stdout_of(&["man"]);
     for word in [
         ".TH volume-warden 1",
         "volume\\-warden\\-run(1)",
@@ -104,7 +104,7 @@ fn the_program_and_its_commands_have_manual_pages() {
     ] {
         assert!(page.contains(word), "{word}: {page}");
     }
-    let page = reported(&["man", "run"]);
+    let page = stdout_of(&["man", "run"]);
     for word in [
         ".TH volume-warden-run 1",
         "volume\\-warden run",

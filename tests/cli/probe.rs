@@ -1,4 +1,4 @@
-//! `probe`, before a server that answers as `run` does.
+//! `probe`, against a server that answers as `run` does.
 
 use super::{ended, failed, warden};
 use std::{
@@ -27,7 +27,7 @@ fn serving(status: &'static str) -> (String, thread::JoinHandle<String>) {
 }
 
 #[test]
-fn the_exit_code_is_for_the_kubelet_and_the_sentence_for_its_event() {
+fn the_exit_code_is_for_the_kubelet_and_the_message_for_its_event() {
     for (question, path, status, code) in [
         ("live", "/livez", "200 OK", 0),
         ("ready", "/readyz", "200 OK", 0),

@@ -1,4 +1,4 @@
-//! Only clients with the right certificate are let in.
+//! Only clients with a valid certificate are served.
 
 use crate::support::*;
 use rcgen::{
@@ -30,7 +30,7 @@ fn authority() -> Authority {
     CertifiedIssuer::self_signed(parameters, key).expect("a CA")
 }
 
-/// `trust`, and a certificate of that CA to show.
+/// `trust`, with a client certificate of that CA.
 fn showing(trust: &ClientConfig, authority: &Authority, name: &str, days: i64) -> ClientConfig {
     let mut parameters = named(name);
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -47,8 +47,8 @@ fn showing(trust: &ClientConfig, authority: &Authority, name: &str, days: i64) -
     config
 }
 
-/// A server that lets in those that have a certificate of the CA in a file, and one of these names.
-struct Door {
+/// A server that accepts clients with a certificate of the CA in a file and one of these names.
+struct GuardedSite {
     site: Site,
     trust: ClientConfig,
     clients: Clients,
@@ -56,7 +56,7 @@ struct Door {
     _directory: TempDir,
 }
 
-impl Door {
+impl GuardedSite {
     async fn open(authority: &Authority, names: &[&str]) -> Self {
         let (site, trust) = Site::open(UNLIMITED).await;
         let directory = tempfile::tempdir().expect("a directory");
@@ -76,7 +76,7 @@ impl Door {
         }
     }
 
-    async fn lets_in(&self, authority: &Authority, name: &str, days: i64) -> bool {
+    async fn accepts(&self, authority: &Authority, name: &str, days: i64) -> bool {
         let client = showing(&self.trust, authority, name, days);
         self.site.answers(&client).await
     }
@@ -89,49 +89,55 @@ impl Door {
 #[tokio::test]
 async fn a_client_needs_a_certificate_of_the_ca() {
     let (trusted, other) = (authority(), authority());
-    let door = Door::open(&trusted, &[]).await;
-    assert!(door.lets_in(&trusted, "anybody", 1).await);
-    assert!(!door.site.answers(&door.trust).await, "with none");
-    assert!(!door.lets_in(&other, "anybody", 1).await, "of another CA");
-    assert!(!door.lets_in(&trusted, "anybody", -1).await, "expired");
-    // A certificate of the server that comes later does not open the door.
-    let trust = door.site.renew().await;
-    assert!(!door.site.answers(&trust).await);
+    let guarded = GuardedSite::open(&trusted, &[]).await;
+    assert!(guarded.accepts(&trusted, "anybody", 1).await);
+    assert!(!guarded.site.answers(&guarded.trust).await, "with none");
+    assert!(
+        !guarded.accepts(&other, "anybody", 1).await,
+        "of another CA"
+    );
+    assert!(!guarded.accepts(&trusted, "anybody", -1).await, "expired");
+    // A server certificate that is installed later does not disable the check.
+    let trust = guarded.site.renew().await;
+    assert!(!guarded.site.answers(&trust).await);
     let client = showing(&trust, &trusted, "anybody", 1);
-    assert!(door.site.answers(&client).await);
+    assert!(guarded.site.answers(&client).await);
 }
 
 #[tokio::test]
 async fn a_client_needs_an_allowed_name() {
     let trusted = authority();
-    let door = Door::open(&trusted, &["kube-apiserver", "another"]).await;
+    let guarded = GuardedSite::open(&trusted, &["kube-apiserver", "another"]).await;
     for (name, allowed) in [
         ("kube-apiserver", true),
         ("another", true),
         ("kube-apiserver2", false),
         ("", false),
     ] {
-        assert_eq!(door.lets_in(&trusted, name, 1).await, allowed, "{name}");
+        assert_eq!(guarded.accepts(&trusted, name, 1).await, allowed, "{name}");
     }
 }
 
 #[tokio::test]
-async fn the_file_is_followed() {
+async fn a_changed_file_is_read_again() {
     let (before, after) = (authority(), authority());
-    let mut door = Door::open(&before, &[]).await;
+    let mut guarded = GuardedSite::open(&before, &[]).await;
     let stop = CancellationToken::new();
-    let (loaded, service) = (door.loaded.take().expect("once"), door.site.service.clone());
+    let (loaded, service) = (
+        guarded.loaded.take().expect("once"),
+        guarded.site.service.clone(),
+    );
     let task = tokio::spawn(loaded.follow(service, stop.clone()));
-    fs::write(door.file(), "junk").expect("writes");
-    let junk = door.clients.clone().load(&door.site.service).await;
+    fs::write(guarded.file(), "junk").expect("writes");
+    let junk = guarded.clients.clone().load(&guarded.site.service).await;
     assert!(junk.is_err());
     assert!(
-        door.lets_in(&before, "anybody", 1).await,
+        guarded.accepts(&before, "anybody", 1).await,
         "the old one is kept"
     );
-    fs::write(door.file(), after.pem()).expect("writes");
-    soon(async { while !door.lets_in(&after, "anybody", 1).await {} }).await;
-    assert!(!door.lets_in(&before, "anybody", 1).await);
+    fs::write(guarded.file(), after.pem()).expect("writes");
+    soon(async { while !guarded.accepts(&after, "anybody", 1).await {} }).await;
+    assert!(!guarded.accepts(&before, "anybody", 1).await);
     stop.cancel();
     task.await.expect("ends");
 }

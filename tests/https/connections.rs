@@ -1,4 +1,4 @@
-//! Connections that have shown a secret path.
+//! Connections with a known secret path.
 
 use crate::support::*;
 use tokio::io::AsyncWriteExt;
@@ -37,6 +37,6 @@ async fn one_more_is_refused_at_once_while_all_have_reviews_under_way() {
     let answer = rest(refused).await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     under_way.write_all(&review()).await.expect("writes");
-    // There is a place as soon as a review is answered.
+    // A place is free as soon as a review is answered.
     soon(async { while !site.answers(&trust).await {} }).await;
 }

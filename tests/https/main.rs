@@ -1,6 +1,7 @@
 //! The HTTPS server against real clients over real TLS, without a control plane.
 //!
-//! Where a test waits for one limit, the others are out of reach, so that nothing else can have ended the connection.
+//! A test of one limit sets the others out of reach, so that no other limit can have closed the
+//! connection.
 
 mod clients;
 mod connections;
@@ -53,7 +54,7 @@ async fn a_lame_duck_answers_and_asks_to_close() {
         let header = answer.headers().get(CONNECTION).cloned();
         header.is_some_and(|value| value == "close")
     };
-    // The server has to take notice first.
+    // The server does not observe the cancellation at once.
     soon(async { while !closes(site.client(&trust).await.review().await) {} }).await;
     assert!(closes(old.review().await), "an old connection too");
     old.closed().await;

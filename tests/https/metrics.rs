@@ -1,4 +1,4 @@
-//! The port of the metrics.
+//! The metrics port.
 
 use crate::support::*;
 use rustls::ClientConfig;
@@ -57,7 +57,7 @@ where
 }
 
 #[tokio::test]
-async fn idle_connections_silence_nothing() {
+async fn idle_connections_do_not_block_scrapes() {
     let port = Port::open(None).await;
     let mut idle = Vec::new();
     for _ in 0..200 {
@@ -67,13 +67,13 @@ async fn idle_connections_silence_nothing() {
         let answer = get(port.tcp().await, path, "").await;
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     }
-    // The first ones had to give way.
+    // The first connections were closed.
     cut(idle.swap_remove(0)).await;
 }
 
-/// From many addresses, of which each has as few connections as the one that scrapes.
+/// Many addresses connect, each with as few connections as the client that scrapes.
 #[tokio::test]
-async fn who_was_answered_before_is_not_kept_out_by_many_addresses() {
+async fn a_known_address_is_served_despite_many_addresses() {
     let port = Port::open(None).await;
     let scrape = get(port.tcp().await, "/metrics", "").await;
     assert!(scrape.ends_with("# EOF\n"), "{scrape}");
@@ -82,7 +82,7 @@ async fn who_was_answered_before_is_not_kept_out_by_many_addresses() {
     for number in 1..=200 {
         others.push(port.tcp_from(Ipv4Addr::new(127, 0, 2, number)).await);
     }
-    // The server has taken them all.
+    // The server has accepted all of them.
     cut(others.swap_remove(100)).await;
     let answer = get(&mut scraper, "/metrics", "").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -103,7 +103,7 @@ async fn https(port: &Port, site: &Site, trust: &ClientConfig, headers: &str) ->
 }
 
 #[tokio::test]
-async fn with_authorization_metrics_are_for_those_who_may_read_them_and_encrypted() {
+async fn with_authorization_metrics_require_permission_and_tls() {
     let (site, trust) = Site::open(UNLIMITED).await;
     let judge = |token: String| match &*token {
         "good" => Judgement::Allowed,

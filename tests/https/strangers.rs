@@ -1,4 +1,4 @@
-//! Connections that have not shown a secret path: few places, little time, few bytes.
+//! Connections without a known secret path: few places, little time, few bytes.
 
 use crate::support::*;
 use hyper::StatusCode;
@@ -28,26 +28,26 @@ async fn without_a_request_a_connection_is_cut_in_any_state() {
     cut(idle).await;
     cut(slow).await;
     assert_eq!(site.ended_as("TimedOut").await, 3);
-    // It is older than those that were cut.
+    // This connection is older than those that were closed.
     known.review().await;
 }
 
 #[tokio::test]
-async fn only_so_much_is_read_of_a_stranger() {
+async fn few_bytes_are_read_without_the_path() {
     const BYTES: usize = 4096;
     let (site, trust) = Site::open(Limits {
         stranger_bytes: BYTES,
         ..UNLIMITED
     })
     .await;
-    // The head of the API server and its handshake are far smaller.
+    // The API server's request head and handshake are far smaller.
     let mut known = site.client(&trust).await;
     known.review().await;
     let mut endless = site.tls(&trust, HTTP1).await.expect("shakes hands");
     let head = format!("POST / HTTP/1.1\r\nx: {}", "x".repeat(2 * BYTES));
     endless.write_all(head.as_bytes()).await.expect("writes");
     assert_eq!(rest(endless).await, "");
-    // It counts no longer once the path is shown.
+    // The limit ends once the client sends the path.
     let answer = known.post("/allow", vec![b' '; 3 * BYTES].into()).await;
     assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "it was read");
 }
@@ -69,7 +69,7 @@ async fn a_request_without_a_secret_path_is_answered_404_and_its_body_is_not_rea
 }
 
 #[tokio::test]
-async fn a_client_that_knew_the_secret_is_sent_away_once_it_does_not() {
+async fn a_client_with_an_old_secret_is_disconnected() {
     let (site, trust) = Site::open(UNLIMITED).await;
     let mut client = site.client(&trust).await;
     client.review().await;
@@ -84,14 +84,14 @@ async fn a_client_that_knew_the_secret_is_sent_away_once_it_does_not() {
 }
 
 #[tokio::test]
-async fn http2_is_not_spoken() {
+async fn http2_is_refused() {
     let (site, trust) = Site::open(UNLIMITED).await;
     let refused = site.tls(&trust, b"h2").await.expect_err("ALPN decides");
     assert!(
         refused.to_string().contains("NoApplicationProtocol"),
         "{refused}"
     );
-    // Nor by clients that do not ask first.
+    // The same for clients that send HTTP/2 without ALPN.
     let mut tls = site.tls(&trust, HTTP1).await.expect("shakes hands");
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     tls.write_all(preface).await.expect("writes");
@@ -116,7 +116,7 @@ async fn when_places_are_full_the_oldest_of_the_greediest_is_closed() {
     let youngest = site.tcp().await.expect("connects");
     cut(oldest).await;
     assert_eq!(site.ended_as("Evicted").await, 1);
-    // A review is answered all the same, on a connection that has a place of another kind.
+    // A review is still answered, on a connection that has a place of another kind.
     let mut client = site.client(&trust).await;
     client.review().await;
     cut(younger).await;
@@ -129,7 +129,7 @@ async fn when_places_are_full_the_oldest_of_the_greediest_is_closed() {
 
 /// The connection that has begun a handshake is the oldest one of its address.
 #[tokio::test]
-async fn who_has_begun_a_handshake_outlasts_who_is_silent() {
+async fn a_begun_handshake_outlasts_a_silent_connection() {
     let (site, trust) = Site::open(Limits {
         strangers: 3,
         ..UNLIMITED
@@ -144,9 +144,9 @@ async fn who_has_begun_a_handshake_outlasts_who_is_silent() {
     drop((younger, youngest));
 }
 
-/// From many addresses, of which each has as few connections as the one that is known.
+/// Many addresses connect, each with as few connections as the known one.
 #[tokio::test]
-async fn who_has_shown_the_path_is_not_kept_out_by_many_addresses() {
+async fn a_client_with_the_path_is_served_despite_many_addresses() {
     let (site, trust) = Site::open(Limits {
         strangers: 3,
         ..UNLIMITED
@@ -159,15 +159,15 @@ async fn who_has_shown_the_path_is_not_kept_out_by_many_addresses() {
         let address = Ipv4Addr::new(127, 0, 2, number);
         others.push(site.tcp_from(address).await.expect("connects"));
     }
-    // The server has taken enough of them to fill all places.
+    // The server has accepted enough of them to fill all places.
     cut(others.swap_remove(10)).await;
     let tls = site.tls_over(known, &trust, HTTP1).await;
     tls.expect("shakes hands");
 }
 
-/// What the other tests put out of reach.
+/// Checks the defaults that the other tests override.
 #[test]
-fn by_default_strangers_have_few_places_little_time_and_few_bytes() {
+fn by_default_connections_without_the_path_have_small_limits() {
     let limits = Limits::default();
     assert!(limits.strangers <= 128, "{limits:?}");
     assert!(limits.stranger_time.as_secs_f32() <= 1.0, "{limits:?}");

@@ -27,12 +27,12 @@ use volume_warden::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(3600);
-/// A limit that a test waits for.
+/// A time limit that a test waits for.
 pub const SHORT: Duration = Duration::from_millis(200);
-/// A limit within which a test does something first.
+/// A time limit within which a test first performs a step.
 pub const MODERATE: Duration = Duration::from_secs(5);
 pub const HTTP1: &[u8] = b"http/1.1";
-/// The address that clients connect from unless they say otherwise.
+/// The default client address.
 pub const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 pub const UNLIMITED: Limits = Limits {
@@ -56,7 +56,7 @@ pub struct Site {
     pub address: SocketAddr,
     pub service: Service,
     pub metrics: Arc<Metrics>,
-    /// Of the published paths.
+    /// The prefix of the published paths.
     pub secret: PathSecret,
     pub paths: SecretPaths,
     pub stop: CancellationToken,
@@ -105,7 +105,7 @@ impl Site {
         (site, trust)
     }
 
-    /// Puts a new certificate into service. What is returned trusts it and no other.
+    /// Installs a new certificate, and returns a configuration that trusts only that certificate.
     pub async fn renew(&self) -> ClientConfig {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
         let directory = tempfile::tempdir().expect("a directory");
@@ -128,7 +128,7 @@ impl Site {
         self.tcp_from(LOCALHOST).await
     }
 
-    /// From any address of the loopback interface.
+    /// Connects from any address of the loopback interface.
     pub async fn tcp_from(&self, address: Ipv4Addr) -> io::Result<TcpStream> {
         connect_from(address, self.address).await
     }
@@ -152,7 +152,8 @@ impl Site {
         Ok(tls)
     }
 
-    /// Waits for a connection without a secret path to be counted, and says how many ended so.
+    /// Waits until a connection without a secret path is counted, and returns how many ended with
+    /// `outcome`.
     pub async fn ended_as(&self, outcome: &str) -> u64 {
         let line = format!(
             "volume_warden_admission_unauthenticated_connections_total{{outcome=\"{outcome}\"}} "
@@ -170,7 +171,8 @@ impl Site {
         .await
     }
 
-    /// Whether a review is answered. With TLS 1.3 a client hears only after the handshake that it was refused.
+    /// Whether a review is answered. In TLS 1.3 a client learns of a refusal only after the
+    /// handshake.
     pub async fn answers(&self, trust: &ClientConfig) -> bool {
         let Ok(mut tls) = self.tls(trust, HTTP1).await else {
             return false;
@@ -198,7 +200,7 @@ impl Site {
     }
 }
 
-/// Connects to that server from any address of the loopback interface.
+/// Connects to `server` from any address of the loopback interface.
 pub async fn connect_from(address: Ipv4Addr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((address, 0).into())?;
@@ -245,7 +247,7 @@ impl Client {
         answer
     }
 
-    /// The server has closed the connection.
+    /// Checks that the server has closed the connection.
     pub async fn closed(self) {
         soon(self.closed).await.expect("no panic");
     }
@@ -276,7 +278,7 @@ pub fn response_of(answer: &Response<Bytes>) -> Value {
     review["response"].take()
 }
 
-/// The server has cut the connection, politely or not.
+/// Checks that the server has closed the connection, with or without a TLS close_notify.
 pub async fn cut(mut connection: impl AsyncReadExt + Unpin) {
     let mut rest = Vec::new();
     let _ = soon(connection.read_to_end(&mut rest)).await;
@@ -297,12 +299,12 @@ pub async fn half_sent_review(site: &Site, trust: &ClientConfig) -> Tls {
     tls
 }
 
-/// The head of a review, of which so many bytes are to follow.
+/// The head of a review whose body has `length` bytes.
 pub fn head(path: &str, length: usize) -> Vec<u8> {
     format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n").into()
 }
 
-/// What else the server sends before it closes the connection.
+/// Reads until the server closes the connection.
 pub async fn rest(mut connection: impl AsyncReadExt + Unpin) -> String {
     let mut rest = Vec::new();
     let _ = soon(connection.read_to_end(&mut rest)).await;

@@ -1,4 +1,4 @@
-//! A root directory for one process.
+//! An empty root directory for one process.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -10,7 +10,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// As root it becomes the user of the image; anybody else can only become root of a namespace of their own.
+/// Root becomes the user of the image; any other user can only become root of a new user
+/// namespace.
 const ENTRY: &str = r#"#!/bin/sh
 if [ "$(id -u)" = 0 ]; then
   exec chroot --userspec=65532:65532 "ROOT" /volume-warden "$@"
@@ -18,13 +19,13 @@ fi
 exec unshare --map-root-user chroot "ROOT" /volume-warden "$@"
 "#;
 
-/// See the module.
+/// A root directory with the binary as its only content.
 pub struct EmptyRoot {
     directory: TempDir,
 }
 
 impl EmptyRoot {
-    /// With this binary in it.
+    /// Creates a root directory with this binary.
     pub fn with(binary: &Path) -> Result<Self> {
         let directory = TempDir::new()?;
         let root = Self { directory };
@@ -39,7 +40,7 @@ impl EmptyRoot {
         Ok(root)
     }
 
-    /// Runs the binary within.
+    /// Runs the binary in the root directory.
     pub fn entry(&self) -> PathBuf {
         self.directory.path().join("entry")
     }
@@ -48,7 +49,8 @@ impl EmptyRoot {
         self.directory.path().join("root")
     }
 
-    /// The kubeconfig and the authority that it names, at the same paths within.
+    /// Copies the kubeconfig and the CA file that it names to the same paths in the root
+    /// directory.
     pub fn mount_kubeconfig(&self, kubeconfig: &Path) -> Result<()> {
         let config: Value = serde_json::from_slice(&fs::read(kubeconfig)?)?;
         let authority = config
@@ -63,7 +65,7 @@ impl EmptyRoot {
 
     fn mount(&self, file: &Path) -> Result<()> {
         let inside = self.path().join(file.strip_prefix("/")?);
-        // The root's own owner may write to it for this moment.
+        // The directory's owner may write to it for this moment.
         fs::set_permissions(self.path(), Permissions::from_mode(0o755))?;
         fs::create_dir_all(inside.parent().context("a file is in a directory")?)?;
         fs::copy(file, &inside)?;
@@ -72,7 +74,7 @@ impl EmptyRoot {
         Ok(())
     }
 
-    /// Every path within.
+    /// Every path in the root directory.
     pub fn files(&self) -> Result<BTreeSet<PathBuf>> {
         let mut found = BTreeSet::new();
         let mut unread = vec![self.path()];
@@ -91,7 +93,7 @@ impl EmptyRoot {
 
 impl Drop for EmptyRoot {
     fn drop(&mut self) {
-        // Or its owner could not remove what is in it.
+        // Otherwise its owner could not remove its content.
         let _ = fs::set_permissions(self.path(), Permissions::from_mode(0o755));
     }
 }

@@ -1,7 +1,9 @@
-//! The static binary of the image as a container runs it: in a root directory that holds nothing else, no shell, no library, no
-//! `/etc` and no `/proc`, as a user that owns nothing there and may write nowhere.
+//! The static binary of the image as a container runs it: in a root directory with no other
+//! content, no shell, no library, no `/etc` and no `/proc`, as a user that owns no file there and
+//! may write nowhere.
 //!
-//! That takes a standard library for musl, which rustup fetches, and everything built once more: it is for `VOLUME_WARDEN_SOAK=1` only.
+//! The test needs a standard library for musl, which rustup downloads, and a build of all crates:
+//! it runs only with `VOLUME_WARDEN_SOAK=1`.
 
 mod empty_root;
 
@@ -30,7 +32,8 @@ const CREATE: [&str; 6] = [
     "jsonpath={.metadata.finalizers[*]}",
 ];
 
-/// The binary of `release/build`, with the commit from the variable, as in the Containerfile.
+/// Builds the binary with `release/build` and `--dev`. A variable sets its commit, as in
+/// the Containerfile.
 fn binary() -> Result<PathBuf> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -43,13 +46,14 @@ fn binary() -> Result<PathBuf> {
         .env("VOLUME_WARDEN_COMMIT", COMMIT)
         .output()
         .context("starting release/build")?;
-    let stderr = String::from_utf8_lossy(&built.stderr);
-    ensure!(built.status.success(), "release/build failed:\n{stderr}");
+    let errors = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "release/build failed:\n{errors}");
     let path = String::from_utf8(built.stdout)?;
     Ok(Path::new(ROOT).join(path.trim()))
 }
 
-/// One after the other: while one thread starts a process, what another has just written cannot be executed.
+/// The steps run in sequence: while one thread starts a process, a file that another thread has
+/// just written cannot be executed.
 #[tokio::test]
 async fn the_static_binary_needs_nothing_but_itself() -> Result<()> {
     if std::env::var_os("VOLUME_WARDEN_SOAK").is_none() {
@@ -58,11 +62,11 @@ async fn the_static_binary_needs_nothing_but_itself() -> Result<()> {
     }
     let binary = tokio::task::spawn_blocking(binary).await??;
     let root = EmptyRoot::with(&binary)?;
-    it_reports_its_commit(&root)?;
+    it_prints_its_commit(&root)?;
     it_serves_a_cluster_and_ends_in_order(&root).await
 }
 
-fn it_reports_its_commit(root: &EmptyRoot) -> Result<()> {
+fn it_prints_its_commit(root: &EmptyRoot) -> Result<()> {
     let output = Command::new(root.entry()).arg("--version").output()?;
     let version = env!("CARGO_PKG_VERSION");
     ensure!(output.status.success(), "{output:?}");
@@ -81,16 +85,16 @@ async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
         .await?;
     let manifests = Path::new(ROOT).join("manifests");
     cluster.apply_kustomization(manifests).await?;
-    // What a pod has mounted.
+    // The files that a pod mounts.
     let kubeconfig = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
     let kubeconfig = kubeconfig.await?;
     root.mount_kubeconfig(&kubeconfig)?;
     let files = root.files()?;
 
-    // Returns once it is ready.
+    // Returns once the program is ready.
     let warden = Warden::builder(&cluster, root.entry()).kubeconfig(kubeconfig);
     let warden = warden.serving().start().await?;
-    eventually("claims are born protected", async || {
+    eventually("claims are protected at creation", async || {
         let protected = cluster.kubectl_with_stdin(&CREATE, CLAIM).await?;
         ensure!(protected == "kubernetes.io/pvc-protection", "{protected}");
         Ok(())

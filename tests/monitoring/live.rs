@@ -1,4 +1,4 @@
-//! A real Volume Warden on a real control plane, in whose metrics and log one looks.
+//! The metrics and the log of a real Volume Warden on a real control plane.
 
 use crate::{FAIL_OPEN, Served, not_served, prometheus, promql::Asked, shipped};
 use anyhow::{Context, Result, ensure};
@@ -12,8 +12,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// Something of everything: a claim that a pod holds, one that was let go, a pod that was refused, a namespace that stays in the
-/// storage backend.
+/// A state that sets every metric: a claim in use, a released claim, a refused pod, and a
+/// namespace that is kept in the storage backend.
 struct Scene {
     cluster: Cluster,
     warden: Warden,
@@ -24,13 +24,10 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Result<Self> {
-        let cluster = Cluster::without_in_tree()
-            .name("monitoring")
-            .start()
-            .await?;
+        let cluster = Cluster::matching().name("monitoring").start().await?;
         let manifests = Path::new(shipped::ROOT).join("manifests");
         cluster.apply_kustomization(manifests).await?;
-        // What the kustomize component brings that this backend needs.
+        // The settings of the kustomize component for this backend.
         let storage = tempfile::tempdir()?;
         std::fs::write(storage.path().join(".volume-warden-root"), "")?;
         std::fs::create_dir_all(storage.path().join("gone/volume"))?;
@@ -82,11 +79,11 @@ impl Scene {
         }
         self.knows(r#"volume_warden_claims_held{reason="InUse"} 1"#)
             .await?;
-        eventually("the other goes", async || {
+        eventually("the unused claim is deleted", async || {
             anyhow::Ok(self.claims.get_opt("free").await?.is_none())
         })
         .await?;
-        eventually("a second user is refused", async || {
+        eventually("a second pod is refused", async || {
             let refused = self.pods.create(&post, &pod("late", "held")?).await;
             ensure!(refused.is_err(), "the guard is best effort");
             Ok(())
@@ -105,10 +102,10 @@ impl Scene {
         .await
     }
 
-    /// The lines of its log with this message.
+    /// The lines of the log with this message.
     fn log(&self, message: &str) -> Result<Vec<Value>> {
         let log = self.warden.process().log();
-        // The last line may be half written.
+        // The last line may be incomplete.
         let (log, _) = log.rsplit_once('\n').unwrap_or_default();
         let lines = log.lines().map(|line| {
             serde_json::from_str::<Value>(line).with_context(|| format!("not JSON: {line}"))
@@ -122,7 +119,7 @@ impl Scene {
 fn claim(name: &str) -> Result<PersistentVolumeClaim> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "unserved", "resources": {"requests": {"storage": "1Gi"}}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}},
     }))?)
 }
 
@@ -137,7 +134,7 @@ fn pod(name: &str, claim: &str) -> Result<Pod> {
     }))?)
 }
 
-/// The labels of each metric of the text.
+/// The labels of each metric in the text.
 fn served(text: &str) -> Served {
     let mut served = Served::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -161,7 +158,8 @@ fn has(line: &Value, wanted: &Value) -> bool {
     wanted.all(|(key, value)| line[key] == *value)
 }
 
-/// A refused user finds the line by the uid in the API server's audit log, and by the object.
+/// The log line of a refusal can be found by the uid in the API server's audit log, and by the
+/// object.
 fn reviews_are_logged(scene: &Scene) -> Result<()> {
     let lines = scene.log("review")?;
     let refused = json!({"kind": "pods", "object": "default/late", "operation": "CREATE", "verdict": "Denied", "level": "INFO",
@@ -209,7 +207,7 @@ async fn the_kustomization_is_whole(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Without endpoints behind the Service the API server admits requests, and counts them.
+/// Without a backend of the Service, the API server fails open, and its metrics show it.
 async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
     let Scene {
         cluster,

@@ -1,4 +1,5 @@
-//! The shipped alerts and dashboard: every query asks for what a real Volume Warden serves, every alert is explained and tested.
+//! The shipped alerts and dashboard: every query uses metrics that a real Volume Warden serves,
+//! and every alert is documented and tested.
 
 mod live;
 mod prometheus;
@@ -9,15 +10,15 @@ use promql::Asked;
 use shipped::{Alert, ROOT, alerts, dashboard, queries};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What Prometheus adds to every series of a target that the ServiceMonitor finds.
+/// The labels that Prometheus adds to every series of a target of the ServiceMonitor.
 const OF_THE_TARGET: [&str; 3] = ["namespace", "pod", "job"];
-/// A metric of the API server, not of Volume Warden.
+/// Metrics of the API server.
 const FAIL_OPEN: &str = "apiserver_admission_webhook_fail_open_count";
 
 /// The labels of each metric.
 type Served = BTreeMap<String, BTreeSet<String>>;
 
-/// What the query asks for that is not served, in words.
+/// The metrics and labels of the query that are not served, as text.
 fn not_served(asked: &Asked, served: &Served) -> Vec<String> {
     let mut missing = Vec::new();
     let mut known: BTreeSet<&str> = OF_THE_TARGET.into();
@@ -100,7 +101,7 @@ fn the_dashboard_can_be_imported() {
     }
 }
 
-/// What is shipped asks for something, so the tests of its queries look at something.
+/// The shipped files contain queries, so these tests are not empty.
 #[test]
 fn there_are_queries() {
     let queries = queries();

@@ -1,6 +1,8 @@
-//! A real Prometheus: whether each query is one, and whether each alert comes when it should.
+//! A real Prometheus checks whether each query is valid, and whether each alert fires when it
+//! should.
 //!
-//! To build it takes longer than everything else here, so it is for `VOLUME_WARDEN_SOAK=1` only.
+//! Building it takes longer than all other builds, so these tests run only with
+//! `VOLUME_WARDEN_SOAK=1`.
 
 use crate::shipped::{ROOT, rules};
 use anyhow::{Context, Result, ensure};
@@ -8,7 +10,7 @@ use serde_json::json;
 use std::{fs, net::TcpListener, path::Path, process::Command};
 use volume_warden_controlplane::{Guardian, Process, Prometheus, eventually};
 
-/// Where this is the long form of the tests.
+/// Whether the long form of the tests is requested.
 pub async fn wanted() -> Result<Option<Prometheus>> {
     if std::env::var_os("VOLUME_WARDEN_SOAK").is_none() {
         return Ok(None);
@@ -16,7 +18,7 @@ pub async fn wanted() -> Result<Option<Prometheus>> {
     Prometheus::locate().await.map(Some)
 }
 
-/// It scrapes the program on that port, and can evaluate each of the queries and rules.
+/// Prometheus scrapes the program on that port, and evaluates each query and rule.
 pub async fn answers(prometheus: &Prometheus, metrics_port: u16, queries: &[String]) -> Result<()> {
     let files = tempfile::tempdir()?;
     let guardian = Guardian::start(files.path())?;
@@ -64,7 +66,7 @@ fn start(
     guardian.spawn("prometheus", command, &files.join("log"))
 }
 
-/// `alerts.yaml`: each alert provoked.
+/// `alerts.yaml` fires each alert.
 #[tokio::test]
 async fn alerts_come_when_they_should() -> Result<()> {
     let Some(prometheus) = wanted().await? else {

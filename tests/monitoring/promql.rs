@@ -1,8 +1,9 @@
-//! Which metrics and labels a PromQL expression asks for. Prometheus itself says whether it is one, see `prometheus`.
+//! The metrics and labels in a PromQL expression. Prometheus itself checks the syntax, see
+//! `prometheus`.
 
 use std::collections::BTreeSet;
 
-/// What an expression asks for.
+/// The parts of an expression that refer to metrics.
 #[derive(Debug, Default)]
 pub struct Asked {
     pub selectors: Vec<Selector>,
@@ -10,7 +11,7 @@ pub struct Asked {
     pub grouped: BTreeSet<String>,
 }
 
-/// A metric, with the labels that are compared.
+/// A metric, with the labels that are matched.
 #[derive(Debug)]
 pub struct Selector {
     pub metric: String,
@@ -48,7 +49,7 @@ impl Asked {
     }
 }
 
-/// The names up to the closing bracket, and what follows.
+/// The names up to the closing bracket, and the rest.
 fn enclosed<'a>(tokens: &'a [String], closing: &str) -> (Vec<String>, &'a [String]) {
     let end = tokens.iter().position(|token| token == closing);
     let (inside, after) = tokens.split_at(end.expect("is closed"));
@@ -60,7 +61,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
 }
 
-/// Words, numbers and signs, without what is quoted.
+/// Words, numbers and signs, without quoted text.
 fn tokens(expression: &str) -> Vec<String> {
     let unquoted = expression
         .split('"')

@@ -1,4 +1,4 @@
-//! What `manifests/monitoring` has.
+//! The content of `manifests/monitoring`.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub fn yaml(path: &str) -> Value {
     serde_saphyr::from_str(&text).expect("YAML")
 }
 
-/// The rules as Prometheus itself reads them.
+/// The rules in the format that Prometheus reads.
 pub fn rules() -> Value {
     yaml(&format!("{ROOT}/manifests/monitoring/rules.yaml"))["spec"].take()
 }

@@ -17,12 +17,12 @@ mod published;
 mod rotation;
 mod strangers;
 
-/// The Secret of the path.
+/// The Secret that holds the path.
 const SECRET: &str = "volume-warden-serving";
-/// Both kinds.
+/// Both kinds of webhook configurations.
 const CONFIGURATIONS: &str = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
 
-/// What authenticates, in the Secret.
+/// Reads the path from the Secret.
 async fn path_secret(cluster: &Cluster) -> Result<Option<String>> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), "volume-warden");
     let data = secrets.get(SECRET).await?.data.unwrap_or_default();
@@ -37,11 +37,11 @@ async fn published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>
         .await?;
     let list: Value = serde_json::from_str(&text)?;
     let configurations = list["items"].as_array().context("a list")?;
-    let own = |each: &&Value| {
+    let installed = |each: &&Value| {
         let name = each["metadata"]["name"].as_str();
         name.is_some_and(|name| name.starts_with("volume-warden"))
     };
-    let webhooks = configurations.iter().filter(own);
+    let webhooks = configurations.iter().filter(installed);
     let webhooks = webhooks.flat_map(|each| each["webhooks"].as_array().into_iter().flatten());
     let webhooks = webhooks.map(|webhook| {
         let name = webhook["name"].as_str().unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ async fn published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>
     Ok(webhooks.collect())
 }
 
-/// The hook that a webhook of this name calls.
+/// The hook that the webhook of this name calls.
 fn hook(webhook: &str) -> Result<String> {
     let name = webhook.strip_suffix(".volume-warden.dev");
     let (hook, component) = name

@@ -10,8 +10,8 @@ use serde_json::json;
 use std::{collections::BTreeSet, path::Path};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// Applies a kustomization that installs Volume Warden in that namespace, and runs it as its Deployment would: by its arguments, with
-/// the rights of its service account, behind its Service.
+/// Applies a kustomization that installs Volume Warden in that namespace, and runs it as its
+/// Deployment would: with its arguments and the rights of its service account, behind its Service.
 async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -> Result<Warden> {
     cluster
         .apply_kustomization(repository().join(kustomization))
@@ -26,7 +26,7 @@ async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -
     warden.serving().start().await
 }
 
-/// The pods of the Deployment exist, so they were admitted, and there are as many as it wants.
+/// Waits until the Deployment has all its pods, which shows that they were admitted.
 pub async fn replicas_are_available(cluster: &Cluster) -> Result<()> {
     let deployment = ["get", "deployment", "volume-warden", "-n", "volume-warden"];
     let replicas = ["-o", "jsonpath={.status.availableReplicas}"];
@@ -40,7 +40,7 @@ pub async fn replicas_are_available(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// Applies a kustomization once more; nothing changes.
+/// Applies a kustomization again; nothing changes.
 pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &Path) -> Result<()> {
     let generation = async || {
         let budget = ["get", "pdb", "volume-warden", "-n", "volume-warden"];
@@ -49,7 +49,7 @@ pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &P
     };
     let before = generation().await?;
     let again = cluster.apply_kustomization(kustomization).await?;
-    // A budget's selector is always sent as a whole, so kubectl takes it for changed.
+    // A budget's selector is always sent as a whole, so kubectl reports a change.
     let sent = "poddisruptionbudget.policy/volume-warden configured";
     let changed: Vec<_> = again
         .lines()
@@ -60,7 +60,7 @@ pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &P
     Ok(())
 }
 
-/// `manifests/install.yaml` is what `kubectl apply -k manifests` would apply.
+/// `manifests/install.yaml` equals the output of `kubectl kustomize manifests`.
 #[tokio::test]
 async fn the_rendered_default_is_up_to_date() -> Result<()> {
     let rendered = bare()
@@ -78,11 +78,11 @@ async fn the_rendered_default_is_up_to_date() -> Result<()> {
     Ok(())
 }
 
-/// Also after Volume Warden has written its caBundle.
+/// Nothing changes, even after Volume Warden has written its caBundle.
 #[tokio::test]
 async fn applying_twice_changes_nothing() -> Result<()> {
     let (cluster, manifests) = (guarded().await?, repository().join("manifests"));
-    // Its webhooks are waited for longer than is shipped.
+    // The test extended the webhook timeouts.
     cluster.apply_kustomization(&manifests).await?;
     applying_again_changes_nothing(cluster, &manifests).await?;
     let bundle = "jsonpath={.webhooks[*].clientConfig.caBundle}";
@@ -129,7 +129,8 @@ async fn pods_pass_the_restricted_standard() -> Result<()> {
     replicas_are_available(cluster).await
 }
 
-/// The two replicas are on two nodes, go before workloads, and only one of them may be drained.
+/// The two replicas run on two nodes, have priority over workloads, and only one of them may be
+/// drained.
 #[tokio::test]
 async fn the_replicas_are_spread_and_kept() -> Result<()> {
     let cluster = bare().await?;
@@ -143,7 +144,7 @@ async fn the_replicas_are_spread_and_kept() -> Result<()> {
     let nodes: BTreeSet<_> = nodes.split_whitespace().collect();
     let priorities = all("pods", "{.items[*].spec.priority}").await?;
     assert_eq!((nodes.len(), &*priorities), (2, "1000000000 1000000000"));
-    eventually("one of them may be drained", async || {
+    eventually("one replica may be drained", async || {
         let allowed = all("pdb", "{.items[*].status.disruptionsAllowed}").await?;
         ensure!(allowed == "1", "{allowed}");
         Ok(())
@@ -151,9 +152,10 @@ async fn the_replicas_are_spread_and_kept() -> Result<()> {
     .await
 }
 
-/// The cert-manager overlay mounts the Secret that the Certificate names, for the name the API server will check.
+/// The cert-manager overlay mounts the Secret that the Certificate names, for the host name that
+/// the API server checks.
 #[tokio::test]
-async fn the_cert_manager_overlay_fits_together() -> Result<()> {
+async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
     let overlay = repository().join("manifests/overlays/cert-manager");
     let rendered = bare()
         .await?
@@ -185,7 +187,7 @@ async fn the_cert_manager_overlay_fits_together() -> Result<()> {
     Ok(())
 }
 
-/// Nothing Volume Warden does is forbidden to it: what the manifests grant is enough.
+/// No call of Volume Warden is forbidden: the rights in the manifests are enough.
 #[tokio::test]
 async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
     let cluster = guarded().await?;

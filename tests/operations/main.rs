@@ -1,5 +1,5 @@
-//! What an operator of Volume Warden lives through, on real control planes: installing it, running it through outages, rotations and
-//! restarts, and removal. Apart from the scenarios so that their clusters have ended before these start.
+//! The work of an operator on real control planes: installation, outages, rotations, restarts and
+//! removal. Separate from the scenarios, so that their clusters have ended before these start.
 
 mod authentication;
 mod chart;

@@ -1,5 +1,5 @@
-//! Metrics for those who may read them, judged by the API server. With a component that has no
-//! webhooks: a certificate is made all the same.
+//! The API server decides who may read metrics. The component of this test has no webhooks; a
+//! certificate is created all the same.
 
 use crate::support::{
     BINARY, deployment, installed_from,
@@ -18,7 +18,7 @@ const COMPONENTS: [&str; 3] = ["self-signed", "namespace-gc", "metrics-authoriza
 const ACCOUNT: &str = "default:scraper";
 
 #[tokio::test]
-async fn are_for_bearers_of_a_token_that_may_get_them() -> Result<()> {
+async fn metrics_require_a_token_that_may_get_them() -> Result<()> {
     let kustomization = Kustomization::of(&COMPONENTS, NAMESPACE)?;
     let cluster = installed_from("metrics", kustomization.path()).await?;
     let mut warden = Warden::builder(&cluster, BINARY);
@@ -35,7 +35,7 @@ async fn are_for_bearers_of_a_token_that_may_get_them() -> Result<()> {
     answers(&warden, Some("junk"), 401).await?;
     answers(&warden, Some(&token), 403).await?;
     bind(&cluster).await?;
-    // The refusal is remembered for a while.
+    // The refusal is cached for a while.
     eventually("the scraper may read them", async || {
         answers(&warden, Some(&token), 200).await
     })
@@ -64,7 +64,7 @@ async fn answers(warden: &Warden, token: Option<&str>, expected: u16) -> Result<
     );
     tls.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    // Its end is not announced by those who just close.
+    // The server closes the connection without a TLS close_notify.
     let _ = tls.read_to_string(&mut answer).await;
     let status = answer.split_whitespace().nth(1).context("no answer")?;
     ensure!(status == expected.to_string(), "{answer}");

@@ -53,7 +53,7 @@ impl Replicas {
         .await
     }
 
-    /// The claim comes and goes: a client is at work.
+    /// Creates and deletes a claim, which shows that a leader is at work.
     async fn work_is_done(&self, claim: &str) -> Result<()> {
         self.space.create_claim(claim).await?;
         self.space.claim_is_protected(claim).await?;
@@ -86,7 +86,7 @@ async fn when_the_leader_is_killed_another_takes_over() -> Result<()> {
     replicas.work_is_done("after").await
 }
 
-/// The Lease is let go at once, not left to expire.
+/// The leader releases the Lease, so it does not have to expire.
 #[tokio::test]
 async fn a_leader_that_stops_hands_over() -> Result<()> {
     let replicas = Replicas::new("stopped-leader").await?;
@@ -100,10 +100,11 @@ async fn a_leader_that_stops_hands_over() -> Result<()> {
     replicas.work_is_done("after").await
 }
 
-/// A leader that was paused for longer than its Lease writes nothing when it wakes up to work that has come meanwhile, follows, and
-/// leads again when it is its turn. The second leader is kept from writing, so that any write would be the first one's.
+/// A leader that was paused for longer than its Lease writes nothing when it resumes with pending
+/// work. It follows, and leads again later. The second leader is prevented from writing, so any
+/// write would be the first one's.
 #[tokio::test]
-async fn a_paused_leader_steps_down_and_works_on() -> Result<()> {
+async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
     let replicas = Replicas::new("paused-leader").await?;
     let (space, cluster) = (&replicas.space, replicas.space.cluster);
     let first = replicas.start("first").await?;
@@ -132,8 +133,8 @@ async fn a_paused_leader_steps_down_and_works_on() -> Result<()> {
     let mark = cluster.audit().mark()?;
     first.process().resume()?;
     says_leader(&first, false).await?;
-    // Only a follower reads the Lease. Once it has done so a few times it has long heard of the deletion.
-    let calls = eventually("it follows", async || {
+    // Only a follower reads the Lease. After a few reads it has also seen the deletion.
+    let calls = eventually("the paused leader follows", async || {
         let calls = cluster.audit().since(mark)?.by_user_agent("volume-warden/");
         let reads = calls
             .iter()

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 
-/// Twice as long as usual: files and configurations are looked at every so many seconds only.
+/// Twice the usual timeout: files and configurations are polled at an interval.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The certificate's Secret and the caBundle that the API server trusts.
@@ -53,7 +53,7 @@ impl Trust {
     }
 }
 
-/// Makes this the caBundle of all webhooks of a configuration, which was read before.
+/// Writes this caBundle to all webhooks of a configuration that was read before.
 async fn publish(cluster: &Cluster, kind: &str, configuration: &Value, bundle: &str) -> Result<()> {
     let bundle = ByteString(bundle.as_bytes().to_vec());
     let webhooks = configuration["webhooks"].as_array().context("webhooks")?;
@@ -69,10 +69,10 @@ async fn publish(cluster: &Cluster, kind: &str, configuration: &Value, bundle: &
     cluster.kubectl(&arguments).await.map(drop)
 }
 
-/// Two replicas serve one certificate; a deleted Secret comes back as it was, an emptied caBundle is filled again, and either replica
-/// alone answers.
+/// Two replicas serve one certificate; a deleted Secret is restored with the same content, an
+/// empty caBundle is filled again, and each replica alone answers.
 #[tokio::test]
-async fn replicas_share_a_certificate_and_look_after_it() -> Result<()> {
+async fn replicas_share_and_repair_a_certificate() -> Result<()> {
     let cluster = installed("shared-tls", "manifests").await?;
     let (first, second) = tokio::try_join!(
         Warden::builder(&cluster, BINARY)
@@ -148,7 +148,8 @@ async fn replicas_share_a_certificate_and_look_after_it() -> Result<()> {
     Ok(())
 }
 
-/// As cert-manager would: a Secret's content in files, and the caBundle filled in by another client. No right to Secrets is used.
+/// As with cert-manager, files hold the Secret's content, and another controller writes the
+/// caBundle. Volume Warden uses no right to Secrets.
 #[tokio::test]
 async fn a_mounted_certificate_is_served() -> Result<()> {
     let cluster = installed("mounted-tls", "manifests").await?;

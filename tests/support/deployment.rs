@@ -3,7 +3,7 @@
 use anyhow::Result;
 use volume_warden_controlplane::Cluster;
 
-/// What the Deployment in that namespace gives to `run`.
+/// The arguments that the Deployment in that namespace passes to `run`.
 pub async fn arguments(cluster: &Cluster, namespace: &str) -> Result<Vec<String>> {
     let path = "jsonpath={.spec.template.spec.containers[0].args[*]}";
     let deployment = ["get", "deployment", "volume-warden", "-n", namespace];

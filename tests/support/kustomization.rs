@@ -1,4 +1,4 @@
-//! Kustomizations that are made for a test, as a user would write them for a choice of components.
+//! Kustomizations created for a test, as a user would write them for a choice of components.
 
 use crate::support::repository;
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
-/// The namespace that is not mentioned where it is meant.
+/// The default namespace, which the kustomization need not name.
 pub const NAMESPACE: &str = "volume-warden";
 
 /// A directory with a `kustomization.yaml`.
@@ -43,7 +43,7 @@ impl Kustomization {
     }
 }
 
-/// `manifests` as seen from there: kustomize takes no absolute path.
+/// The path of `manifests` relative to `directory`: kustomize accepts no absolute path.
 fn relative(directory: &Path) -> Result<String> {
     let up = "../".repeat(directory.components().count() - 1);
     let manifests = repository().join("manifests").canonicalize()?;

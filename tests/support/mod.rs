@@ -1,4 +1,4 @@
-//! The clusters the scenarios share, and a namespace of its own for each of them.
+//! The clusters that the scenarios share, and a namespace for each scenario.
 
 #![allow(dead_code, reason = "scenarios and operations each use a part of it")]
 
@@ -26,15 +26,16 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_volume-warden");
 
-/// A cluster with the manifests applied and no Volume Warden running: a scenario starts its own, for its own namespace.
+/// A cluster with the manifests applied and no Volume Warden running: a scenario starts its own,
+/// for its own namespace.
 pub async fn bare() -> Result<&'static Cluster> {
     static BARE: OnceCell<Cluster> = OnceCell::const_new();
     BARE.get_or_try_init(|| async { installed("bare", "manifests").await })
         .await
 }
 
-/// A cluster with the manifests applied and one Volume Warden that runs all components; its webhooks
-/// are served.
+/// A cluster with the manifests applied and one Volume Warden that handles all namespaces. Its
+/// webhooks have answered.
 pub async fn guarded() -> Result<&'static Cluster> {
     static GUARDED: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
     let start = || async {
@@ -50,7 +51,7 @@ pub async fn guarded() -> Result<&'static Cluster> {
         .map(|(cluster, _)| cluster)
 }
 
-/// A cluster as Kubernetes ships it, to compare with.
+/// An unchanged Kubernetes cluster, for comparison.
 pub async fn in_tree() -> Result<&'static Cluster> {
     static IN_TREE: OnceCell<Cluster> = OnceCell::const_new();
     IN_TREE
@@ -58,12 +59,13 @@ pub async fn in_tree() -> Result<&'static Cluster> {
         .await
 }
 
-/// A cluster of the flavour that has nothing in-tree, with a kustomization of this repository applied.
+/// A cluster with the built-in controllers disabled, and a kustomization of this repository
+/// applied.
 pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
     installed_from(name, &repository().join(kustomization)).await
 }
 
-/// The same with any kustomization.
+/// A cluster as of [`installed`], with any kustomization.
 pub async fn installed_from(name: &str, kustomization: &Path) -> Result<Cluster> {
     let cluster = Cluster::without_in_tree().name(name).start().await?;
     cluster.apply_kustomization(kustomization).await?;
@@ -75,7 +77,7 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Everything happens but the storing.
+/// Parameters of a create request that is not stored.
 pub fn dry_run() -> PostParams {
     PostParams {
         dry_run: true,
@@ -83,7 +85,7 @@ pub fn dry_run() -> PostParams {
     }
 }
 
-/// Waits until the API server has heard of the webhooks and their CA.
+/// Waits until the API server knows the webhooks and their CA.
 pub async fn webhooks_answer(client: &Client) -> Result<()> {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
     eventually("the claim webhook answers", async || {
@@ -95,7 +97,8 @@ pub async fn webhooks_answer(client: &Client) -> Result<()> {
     .await
 }
 
-/// A claim of a class that no volume has, so that no other scenario's volume is bound to it, with `changes` merged over it.
+/// A claim of a class that no volume has, so that no volume of another scenario is bound to it,
+/// with `changes` merged over it.
 pub fn claim(name: &str, changes: Value) -> Result<PersistentVolumeClaim> {
     merged(
         json!({
@@ -120,7 +123,8 @@ pub fn pod(name: &str, claim: &str, changes: Value) -> Result<Pod> {
     )
 }
 
-/// A volume in a directory, of no class, kept when released, with `changes` merged over it.
+/// A volume in a directory, without a class, with the reclaim policy Retain, with `changes` merged
+/// over it.
 pub fn volume(name: &str, changes: Value) -> Result<PersistentVolume> {
     merged(
         json!({
@@ -139,12 +143,12 @@ fn merged<K: serde::de::DeserializeOwned>(mut object: Value, changes: Value) -> 
     Ok(serde_json::from_value(object)?)
 }
 
-/// A pod on a node, so that it needs no scheduler.
+/// Changes that put a pod on a node, so that it needs no scheduler.
 pub fn on_node() -> Value {
     json!({"spec": {"nodeName": "node-1"}})
 }
 
-/// A namespace of one test.
+/// A namespace for one test.
 pub struct Space {
     pub cluster: &'static Cluster,
     pub name: String,
@@ -192,7 +196,7 @@ impl Space {
             .await?)
     }
 
-    /// A pod on a node, and the API server's answer as it is.
+    /// Creates a pod on a node, and returns the API server's response unchanged.
     pub async fn create_pod_on_node(&self, name: &str, claim: &str) -> Result<kube::Result<Pod>> {
         Ok(self
             .pods
@@ -224,7 +228,7 @@ impl Space {
         self.cluster.client().request(request).await
     }
 
-    /// A pod that uses the claim and runs.
+    /// Creates a pod that uses the claim, and waits until it runs.
     pub async fn create_running_pod(&self, name: &str, claim: &str) -> Result<()> {
         self.create_pod(name, claim, on_node()).await?;
         eventually("the pod runs", async || {
@@ -243,7 +247,7 @@ impl Space {
         Ok(())
     }
 
-    /// Deletes the pod without waiting for a kubelet.
+    /// Deletes the pod with no grace period, so no kubelet has to confirm.
     pub async fn delete_pod(&self, name: &str) -> Result<()> {
         self.pods
             .delete(name, &DeleteParams::default().grace_period(0))
@@ -303,8 +307,8 @@ impl Space {
         .await
     }
 
-    /// The claim is Terminating and still there after Volume Warden has provably worked off everything before: a claim created and
-    /// deleted afterwards is gone.
+    /// Checks that the claim is Terminating and still exists after Volume Warden has processed all
+    /// earlier events: a claim that was created and deleted afterwards is gone.
     pub async fn claim_is_held(&self, name: &str) -> Result<()> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let canary = format!("canary-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -324,7 +328,7 @@ impl Space {
         Ok(())
     }
 
-    /// Warning and Normal events with this reason.
+    /// The Events with this reason.
     pub async fn events_with(&self, reason: &str) -> Result<Vec<Event>> {
         let fields = format!("reason={reason}");
         Ok(self
@@ -335,7 +339,7 @@ impl Space {
     }
 }
 
-/// Whether it was refused in these words. To fail in another way is no answer.
+/// Whether the request was refused with these words. Any other failure is an error.
 pub fn is_refused<K>(result: kube::Result<K>, words: &str) -> Result<bool> {
     match result {
         Ok(_) => Ok(false),

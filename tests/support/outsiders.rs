@@ -1,5 +1,5 @@
-//! What a pod of the cluster can send to Volume Warden without knowing a secret path. On the
-//! loopback interface only, from addresses that are not the API server's.
+//! Attacks by a pod that does not know a secret path. All traffic stays on the loopback interface,
+//! from addresses other than the API server's.
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
@@ -25,14 +25,14 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Clients at once, each from an address of its own.
+/// Concurrent clients, each with its own address.
 const CLIENTS: u8 = 64;
-/// Connections that they hold together, however many of them the server has closed.
+/// Connections that all clients hold together, including those that the server has closed.
 const HELD: usize = 10_000;
 /// Bodies that are sent at once to each path.
 const BODIES: usize = 64;
 const BODY: usize = 8 << 20;
-/// Hooks that a client can know of: they are in the documentation.
+/// Hooks that a client can know, because they are documented.
 pub const HOOKS: [&str; 12] = [
     "/pvc-protection/claims",
     "/pvc-protection/pods",
@@ -47,25 +47,26 @@ pub const HOOKS: [&str; 12] = [
     "/pvc-provisioner/marks",
     "/pv-releaser/volumes",
 ];
-/// In place of the secret.
+/// A path of the same form as the secret one.
 pub const GUESS: &str = "/0000000000000000000000000000000000000000000000000000000000000000";
 
-/// A way to use up what a server has.
+/// A way to exhaust a resource of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Connects and sends nothing, again and again.
+    /// Connects and sends nothing, repeatedly.
     Connections,
-    /// Keeps as many idle connections as it is left, some with a TLS handshake, on every port.
+    /// Keeps as many idle connections as the server permits, some with a TLS handshake, on every
+    /// port.
     Idle,
-    /// Shakes hands, again and again.
+    /// Completes TLS handshakes, repeatedly.
     Handshakes,
     /// Sends the head of a request byte by byte.
     SlowHeads,
     /// Sends large bodies to every path.
     Bodies,
-    /// Sends the head of a review and nothing of its body, to every path.
+    /// Sends the head of a review without its body, to every path.
     SlowBodies,
-    /// Speaks HTTP/2.
+    /// Sends HTTP/2.
     Http2,
 }
 
@@ -88,19 +89,19 @@ pub struct Ports {
     pub metrics: u16,
 }
 
-/// Clients that attack until a point in time.
+/// Clients that attack until `end`.
 #[derive(Clone)]
 pub struct Outsiders {
     ports: Ports,
-    /// What every path begins with.
+    /// The beginning of every path.
     prefix: Arc<str>,
     end: Instant,
     connections: Arc<AtomicUsize>,
 }
 
 impl Outsiders {
-    /// Attacks for so long, and returns how many connections were made. Paths begin with `prefix`:
-    /// [`GUESS`], or a leaked secret.
+    /// Attacks for `time`, and returns how many connections were opened. Paths begin with
+    /// `prefix`: [`GUESS`], or a leaked secret.
     pub async fn attack(ports: Ports, prefix: String, attack: Attack, time: Duration) -> usize {
         let outsiders = Self {
             ports,
@@ -136,7 +137,7 @@ impl Client {
                 while !self.is_over() {
                     let once = timeout_at(self.outsiders.end, self.once(attack)).await;
                     if !matches!(once, Ok(Ok(()))) {
-                        // Sent away, or the machine has no more to give.
+                        // The server refused, or this machine has no free port or file.
                         sleep(Duration::from_millis(1)).await;
                     }
                 }
@@ -198,7 +199,7 @@ impl Client {
         }
     }
 
-    /// The bodies of all paths are shared out among the clients.
+    /// Divides the bodies of all paths among the clients.
     async fn bodies(self, whole: bool) {
         let mut senders = JoinSet::new();
         for number in 0..BODIES * HOOKS.len() / usize::from(CLIENTS) {
@@ -246,7 +247,7 @@ impl Client {
     }
 }
 
-/// A review of an object as large as a body may be.
+/// A review of the maximum size that a body may have.
 fn review(hook: &str) -> &'static [u8] {
     static REVIEWS: [OnceLock<Vec<u8>>; 3] = [const { OnceLock::new() }; 3];
     let (slot, resource) = match hook {
@@ -266,7 +267,7 @@ fn review(hook: &str) -> &'static [u8] {
     })
 }
 
-/// What this process may have open, with room for everything else.
+/// Connections that this process may hold: half of its open files at most.
 fn held() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let files = limits
@@ -282,7 +283,7 @@ async fn until_closed(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
     Ok(())
 }
 
-/// A connector that cares for no certificate.
+/// A connector that accepts any certificate.
 pub fn connector(protocols: &[&[u8]]) -> TlsConnector {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -297,7 +298,7 @@ pub fn connector(protocols: &[&[u8]]) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Cares for no certificate.
+/// Accepts any certificate.
 #[derive(Debug)]
 struct Careless;
 

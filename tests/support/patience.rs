@@ -1,14 +1,14 @@
-//! Webhooks that are waited for.
+//! Webhook timeouts for tests.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use volume_warden_controlplane::Cluster;
 
-/// As long as the API server takes.
+/// The maximum timeout that the API server accepts.
 const LONGEST: u32 = 30;
 
-/// Where a test is about what is answered, and not how soon: our webhooks are waited for as long as may be, except this one. To apply
-/// the manifests again undoes it.
+/// Gives every webhook except this one the longest timeout, for tests of the answer rather than of
+/// its latency. Applying the manifests again undoes it.
 pub async fn wait_for_webhooks(cluster: &Cluster, except: Option<&str>) -> Result<()> {
     for kind in [
         "mutatingwebhookconfiguration",

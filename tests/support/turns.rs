@@ -1,17 +1,17 @@
-//! Clusters that a test needs to itself for a while.
+//! Clusters that one test at a time uses exclusively.
 
 use anyhow::Result;
 use futures::future::select_all;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use volume_warden_controlplane::Cluster;
 
-/// A cluster for one test after the other.
+/// A cluster for one test at a time.
 pub struct Place {
     turn: Mutex<()>,
     cluster: OnceCell<Cluster>,
 }
 
-/// One of them is free for as long as this is kept.
+/// Exclusive use of a place until it is dropped.
 pub type Turn = MutexGuard<'static, ()>;
 
 impl Place {
@@ -23,8 +23,9 @@ impl Place {
     }
 }
 
-/// Waits for the first place that is free; its cluster is started with this name and the place's number if it never was. With more than
-/// one place, others need not wait for the slowest test while the machine has nothing else to do.
+/// Waits for the first free place. Its cluster is started on first use, with this name and the
+/// place's number. With more than one place, tests need not wait for the slowest one while the
+/// machine is idle.
 pub async fn first_free(
     places: &'static [Place],
     name: &str,

@@ -1,4 +1,4 @@
-// The job of Volume Warden's webhook for new claims, on controller-runtime, as its own documentation does it.
+// The webhook for new claims on controller-runtime, written as its documentation shows.
 package main
 
 import (

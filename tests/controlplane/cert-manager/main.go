@@ -1,5 +1,7 @@
-// Runs cert-manager's own controllers for a Certificate from a CA, and its cainjector, on the cluster of KUBECONFIG, until SIGTERM.
-// Its commands are modules of their own, which no module proxy has; its library is all of it but their flags.
+// Runs cert-manager's own controllers for a Certificate from a CA, and its cainjector, on the
+// cluster of KUBECONFIG, until SIGTERM.
+// cert-manager's commands are separate modules, which no module proxy has; its library contains
+// all of them but their flags.
 package main
 
 import (

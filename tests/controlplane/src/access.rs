@@ -1,4 +1,4 @@
-//! Ways into a cluster.
+//! Clients of a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,15 @@ use crate::kubeconfig;
 
 const TOKEN_LIFETIME_SECONDS: i64 = 24 * 60 * 60;
 
-/// Makes ring the crypto provider of this process. This crate calls it where needed; call it
-/// before creating a [`kube::Client`] without this crate.
+/// Makes ring the crypto provider of this process. This crate calls it; call it before creating a
+/// [`kube::Client`] without this crate.
 pub fn install_crypto_provider() {
-    // An error says that there is one already.
+    // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// A client configuration from a kubeconfig, with kube's own retries off: they would blur what is tested.
+/// A client configuration from a kubeconfig, with kube's own retries off: they would hide failures
+/// from tests.
 pub(crate) async fn client_config(kubeconfig: &Path) -> Result<kube::Config> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let mut config =
@@ -30,8 +31,8 @@ pub(crate) async fn client_config(kubeconfig: &Path) -> Result<kube::Config> {
 }
 
 impl Cluster {
-    /// An admin's client, bound to the tokio runtime of the caller like every [`kube::Client`]: make one
-    /// in each test, never share one through a `static`.
+    /// An admin's client, bound to the tokio runtime of the caller like every [`kube::Client`]:
+    /// create one in each test, never share one through a `static`.
     ///
     /// # Panics
     ///
@@ -46,8 +47,8 @@ impl Cluster {
         Ok(kube::Client::try_from(self.config.clone())?)
     }
 
-    /// A kubeconfig of a service account, which must exist, with a token for a day. `server_url` stands
-    /// in for the API server's address.
+    /// A kubeconfig of a service account, which must exist, with a token for a day. `server_url`
+    /// replaces the API server's address.
     pub async fn service_account_kubeconfig(
         &self,
         namespace: &str,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// Reads the audit log. A call is in it once it was answered; a watch once it has ended.
+/// Reads the audit log. It contains a call once it is answered, and a watch once it has ended.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     path: PathBuf,
@@ -19,18 +19,18 @@ pub struct AuditLog {
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(u64);
 
-/// One call of the API server. What a call has not is empty.
+/// One call to the API server. Fields that do not apply are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What the client calls itself.
+    /// The user agent.
     pub user_agent: String,
-    /// Who called.
+    /// The user.
     pub user: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
     /// The resource's API group.
     pub group: String,
-    /// The resource in its plural.
+    /// The resource, in the plural.
     pub resource: String,
     /// The subresource, `status` for example.
     pub subresource: String,
@@ -40,14 +40,14 @@ pub struct Call {
     pub name: String,
     /// Path and query.
     pub uri: String,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub code: u16,
-    /// The webhooks that should have been asked and did not answer, so that the call went on without them.
+    /// The webhooks that failed, so the call continued without them.
     pub unasked: Vec<String>,
 }
 
 impl Call {
-    /// Whether it wrote, or tried to.
+    /// Whether the call was a write, successful or not.
     pub fn is_write(&self) -> bool {
         matches!(
             self.verb.as_str(),
@@ -63,29 +63,29 @@ impl Call {
     }
 }
 
-/// Calls, in the order of their answers.
+/// Calls, in the order of their responses.
 #[derive(Debug, Clone, Default)]
 pub struct Calls(Vec<Call>);
 
 impl Calls {
-    /// Those of one user, `system:serviceaccount:volume-warden:volume-warden` for example.
+    /// The calls of one user, `system:serviceaccount:volume-warden:volume-warden` for example.
     pub fn by_user(&self, user: &str) -> Self {
         self.only(|call| call.user == user)
     }
 
-    /// Those whose user agent begins so.
+    /// The calls whose user agent begins with `prefix`.
     pub fn by_user_agent(&self, prefix: &str) -> Self {
         self.only(|call| call.user_agent.starts_with(prefix))
     }
 
-    /// How often `resource` was listed; the further pages of a list do not count.
+    /// How often `resource` was listed; further pages of a list are not counted.
     pub fn lists(&self, resource: &str) -> usize {
         self.iter()
             .filter(|call| call.verb == "list" && call.resource == resource && call.is_first_page())
             .count()
     }
 
-    /// Those that wrote, or tried to.
+    /// The writes, successful or not.
     pub fn writes(&self) -> Self {
         self.only(Call::is_write)
     }
@@ -110,23 +110,24 @@ impl AuditLog {
         }
     }
 
-    /// Remembers where the log ends now.
+    /// Returns the current end of the log.
     pub fn mark(&self) -> Result<Mark> {
         let metadata = fs::metadata(&self.path)
             .with_context(|| format!("looking at {}", self.path.display()))?;
         Ok(Mark(metadata.len()))
     }
 
-    /// Everything that was called.
+    /// All calls.
     pub fn all(&self) -> Result<Calls> {
         self.since(Mark(0))
     }
 
-    /// What was called since then.
+    /// All calls since the mark.
     pub fn since(&self, mark: Mark) -> Result<Calls> {
         let mut file =
             File::open(&self.path).with_context(|| format!("reading {}", self.path.display()))?;
-        // The API server may have been in the middle of a line at the mark. That line's call was before it.
+        // The API server may have been writing a line at the mark. That line's call came before
+        // the mark.
         file.seek(SeekFrom::Start(mark.0.saturating_sub(1)))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
@@ -147,7 +148,7 @@ impl AuditLog {
     }
 }
 
-/// The part of `audit.k8s.io/v1` Event that is read here.
+/// The fields of an `audit.k8s.io/v1` Event that this module reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Event {
@@ -191,7 +192,7 @@ struct ResponseStatus {
 impl From<Event> for Call {
     fn from(event: Event) -> Self {
         let object = event.object_ref;
-        // One for each webhook that failed open, by the place it has in the order.
+        // One annotation for each webhook that failed open, keyed by its position.
         let unasked = event.annotations.into_iter();
         let unasked = unasked.filter(|(key, _)| key.starts_with("failed-open."));
         Self {

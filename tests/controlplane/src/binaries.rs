@@ -1,4 +1,4 @@
-//! Where the control plane's binaries are.
+//! The binaries of the control plane.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use crate::go_build;
 use crate::kubernetes::Kubernetes;
 use crate::util::say;
 
-/// Names a directory of ready binaries.
+/// The variable that names a directory of built binaries.
 pub(crate) const DIRECTORY_VARIABLE: &str = "VOLUME_WARDEN_CONTROLPLANE_BIN";
 const KWOK_GO_MOD: &str = include_str!("../kwok/go.mod");
 const KWOK_GO_SUM: &str = include_str!("../kwok/go.sum");
 
-/// KWOK's stages, kept beside the binaries so that a warm cache needs no Go.
+/// KWOK's stages, stored with the binaries so that a warm cache needs no Go.
 pub(crate) const KWOK_STAGES: &str = "kwok-stages.yaml";
 const FILES: [&str; 7] = [
     "etcd",
@@ -35,12 +35,12 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds the binaries, and builds them if this user never did.
+    /// Finds the binaries, and builds them on this user's first use.
     ///
     /// They are in the directory that `VOLUME_WARDEN_CONTROLPLANE_BIN` names, or else in
     /// `${XDG_CACHE_HOME:-$HOME/.cache}/volume-warden/controlplane`, one directory for each set of
-    /// pinned versions; `VOLUME_WARDEN_KUBERNETES` chooses among them. Building blocks
-    /// for minutes, needs Go, and reports its progress on stderr.
+    /// pinned versions; `VOLUME_WARDEN_KUBERNETES` selects one. Building takes minutes, needs Go,
+    /// blocks, and reports its progress on stderr.
     pub fn locate() -> Result<Self> {
         if let Some(directory) = env::var_os(DIRECTORY_VARIABLE) {
             return Self::given(PathBuf::from(directory));
@@ -71,8 +71,8 @@ impl Binaries {
     }
 }
 
-/// Builds these files into the directory if they are not there, under a lock: of several test processes one builds and the others wait
-/// for it.
+/// Builds these files into the directory if they do not exist, under a lock: one test process
+/// builds, and the others wait.
 pub(crate) fn build_once(
     cache: &Path,
     directory: &Path,
@@ -100,19 +100,20 @@ pub(crate) fn build_once(
         bail!("the build made no {file}");
     }
     if directory.exists() {
-        // Incomplete, or this would not be reached: someone removed a file.
+        // The directory is incomplete: a file was removed.
         fs::remove_dir_all(directory)
             .with_context(|| format!("removing {}", directory.display()))?;
     }
-    // At its final name the directory is always complete.
+    // A directory with its final name is always complete.
     fs::rename(scratch.path(), directory)
         .with_context(|| format!("renaming to {}", directory.display()))?;
     let _ = scratch.keep();
     Ok(())
 }
 
-/// The directory of files that not all tests need: that of the control plane's binaries if they are there, or else one in the cache beside
-/// them, named after the first of them, this version and the hash of these pins, and made there if this user never did.
+/// The directory of files that not all tests need: the directory of the control plane's binaries
+/// if they are there. Otherwise a directory in the cache, named after the first file, this version
+/// and the hash of these pins, and built on this user's first use.
 pub(crate) fn locate_apart(
     files: &[&'static str],
     version: &str,
@@ -136,7 +137,7 @@ fn missing_file<'a>(directory: &Path, files: &[&'a str]) -> Option<&'a str> {
     files.find(|file| !directory.join(file).is_file())
 }
 
-/// Where this user's builds are kept.
+/// The cache directory of this user's builds.
 pub(crate) fn cache_directory() -> Result<PathBuf> {
     let set = |name| {
         env::var_os(name)
@@ -179,7 +180,7 @@ pub(crate) fn pinned_version<'a>(go_mod: &'a str, module: &str) -> Result<&'a st
         .with_context(|| format!("go.mod does not pin {module}"))
 }
 
-/// FNV-1a: std's hasher may change with the toolchain, which would build everything again.
+/// FNV-1a: std's hasher may change with the toolchain, which would trigger a rebuild.
 pub(crate) fn pins_hash(pins: &[&str]) -> u64 {
     let bytes = pins.iter().flat_map(|pin| pin.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -1,4 +1,4 @@
-//! From an empty directory to a cluster that runs pods.
+//! Starts a cluster in an empty directory, up to running pods.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) struct Ports {
     pub(crate) kwok: u16,
 }
 
-/// What the components read and write.
+/// The files that the components read and write.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) ports: Ports,
@@ -45,7 +45,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Chooses ports, makes certificates and writes every file a component wants to read.
+    /// Chooses ports, creates certificates and writes every file that a component reads.
     pub(crate) fn prepare(directory: &Path) -> Result<Self> {
         let [
             etcd,
@@ -108,13 +108,13 @@ impl Files {
             egress_selector(&self.proxy_socket).to_string(),
         )?;
         fs::write(&self.audit_policy, audit_policy().to_string())?;
-        // It must be there for the first look at it.
+        // The file must exist when the API server first reads it.
         fs::write(&self.audit_log, "")?;
         Ok(())
     }
 }
 
-/// Sends what goes to Services, the calls of webhooks above all, through the CONNECT proxy.
+/// Sends traffic to Services, mainly webhook calls, through the CONNECT proxy.
 fn egress_selector(socket: &Path) -> Value {
     let connection =
         json!({"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": socket}}});
@@ -134,13 +134,13 @@ fn audit_policy() -> Value {
     })
 }
 
-/// Starts the components in their order and waits until pods can run.
+/// Starts the components in order, and waits until pods can run.
 pub(crate) async fn bring_up(cluster: &Cluster, nodes: usize) -> Result<()> {
     cluster.launch(Component::Etcd)?;
-    // kube-apiserver waits for etcd.
+    // The API server waits for etcd.
     cluster.launch(Component::Apiserver)?;
     cluster.unless_one_ends(cluster.apiserver_ready()).await?;
-    // These end when they find no API server.
+    // These components exit if they find no API server.
     for component in [
         Component::ControllerManager,
         Component::Scheduler,
@@ -160,7 +160,7 @@ pub(crate) async fn bring_up(cluster: &Cluster, nodes: usize) -> Result<()> {
         .await
 }
 
-/// The default class, on kube-controller-manager's host-path provisioner.
+/// The default class, provisioned by kube-controller-manager's host-path provisioner.
 async fn create_storage_class(client: kube::Client) -> Result<()> {
     let class: StorageClass = serde_json::from_value(json!({
         "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -175,7 +175,7 @@ async fn create_storage_class(client: kube::Client) -> Result<()> {
     Ok(())
 }
 
-/// No pod is admitted in a namespace before its default ServiceAccount is there.
+/// A namespace admits no pod before its default ServiceAccount exists.
 async fn default_service_account(client: kube::Client) -> Result<()> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     eventually("the namespace default has its ServiceAccount", async || {
@@ -220,7 +220,7 @@ async fn untainted_and_ready(nodes: &Api<Node>, name: &str) -> Result<()> {
     ensure!(ready, "{conditions:?}");
     let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
     if !taints.is_empty() {
-        // The node lifecycle controller would do that, but it may have been left out.
+        // The node lifecycle controller would remove the taint, but it may be disabled.
         let none = json!({"spec": {"taints": null}});
         nodes
             .patch(name, &PatchParams::default(), &Patch::Merge(none))

@@ -1,4 +1,4 @@
-//! The two flavours of cluster, and what can be changed about them.
+//! The two kinds of clusters, and their options.
 
 use std::time::Instant;
 
@@ -10,17 +10,17 @@ use crate::bootstrap;
 use crate::cluster::Cluster;
 use crate::kubernetes::Kubernetes;
 
-/// Go's error text, matched in the components' logs.
+/// Go's error text in the components' logs.
 const PORT_TAKEN: &str = "address already in use";
 
-/// Starts a [`Cluster`]; returned by [`Cluster::in_tree`] or [`Cluster::without_in_tree`].
+/// Starts a [`Cluster`]; created by [`Cluster::in_tree`] or [`Cluster::without_in_tree`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing starts before `start`"]
 pub struct ClusterBuilder {
     options: Options,
 }
 
-/// What a cluster is started with.
+/// The options of a cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Options {
 }
 
 impl ClusterBuilder {
-    /// As Kubernetes ships it.
+    /// A cluster with Kubernetes' defaults.
     pub(crate) fn in_tree() -> Self {
         let options = Options {
             name: "in-tree".to_owned(),
@@ -45,10 +45,10 @@ impl ClusterBuilder {
         Self { options }
     }
 
-    /// With everything off that Volume Warden replaces.
+    /// A cluster without the built-in controllers that Volume Warden replaces.
     ///
-    /// A Kubernetes version whose StatefulSet retention cannot be disabled applies it beside Volume
-    /// Warden.
+    /// If this version of Kubernetes cannot disable the handling of StatefulSets' claims, both
+    /// handle them.
     pub(crate) fn without_in_tree() -> Self {
         let protection_off = Self::in_tree()
             .name("no-in-tree")
@@ -57,27 +57,28 @@ impl ClusterBuilder {
                 "persistentvolumeclaim-protection-controller",
                 "persistentvolume-protection-controller",
             ]);
-        // Starting the cluster reports an unknown version.
+        // An unknown version is reported when the cluster starts.
         match Kubernetes::chosen() {
             Ok(kubernetes) if !kubernetes.retention_can_be_off() => protection_off,
             _ => protection_off.without_retention(),
         }
     }
 
-    /// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can still be
-    /// turned off; the API server keeps it, or it would drop the policy field of StatefulSets.
+    /// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can
+    /// still be turned off; the API server keeps the gate, or it would drop the policy field of
+    /// StatefulSets.
     fn without_retention(self) -> Self {
         self.controller_manager_arg("--emulated-version=1.31")
             .controller_manager_arg("--feature-gates=StatefulSetAutoDeletePVC=false")
     }
 
-    /// A label for its directory and for what it says.
+    /// A label for its directory and its messages.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.options.name = name.into();
         self
     }
 
-    /// How many KWOK nodes there are, `node-1` and on; two if not said otherwise.
+    /// The number of KWOK nodes, `node-1` and on; two by default.
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.options.nodes = nodes;
         self
@@ -95,7 +96,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// Controllers of kube-controller-manager to leave out, besides those the flavour leaves out.
+    /// Controllers of kube-controller-manager to disable, in addition to the default.
     pub fn without_controllers(mut self, controllers: &[&str]) -> Self {
         self.options
             .disabled_controllers
@@ -103,26 +104,26 @@ impl ClusterBuilder {
         self
     }
 
-    /// The request rate and burst of kube-controller-manager; 200 and 400 if not said otherwise, so that
-    /// tests need not wait for it. With `None` it keeps its own default, 20 and 30.
+    /// The request rate and burst of kube-controller-manager; 200 and 400 by default, so that
+    /// tests need not wait for it. `None` selects its own default, 20 and 30.
     pub fn controller_manager_qps(mut self, qps_and_burst: Option<(u32, u32)>) -> Self {
         self.options.controller_manager_qps = qps_and_burst;
         self
     }
 
-    /// Starts the cluster, and returns when its API server is ready, its nodes are Ready and pods can be
-    /// created in the namespace `default`. Builds the binaries before that if this user never did.
+    /// Starts the cluster, and returns when its API server is ready, its nodes are Ready and pods
+    /// can be created in the namespace `default`. Builds the binaries on this user's first use.
     pub async fn start(self) -> Result<Cluster> {
         install_crypto_provider();
         let binaries = tokio::task::spawn_blocking(Binaries::locate).await??;
         let started = Instant::now();
         let cluster = match self.attempt(&binaries).await {
-            // Between finding a free port and listening on it someone else may take it.
+            // Another process may take a free port before the component listens on it.
             Err(failure) if failure.port_taken => self.attempt(&binaries).await,
             first => first,
         };
         let cluster = cluster.map_err(|failure| failure.error)?;
-        // Captured by libtest, so a failed test shows where its cluster's logs are.
+        // libtest captures this, so a failed test shows the path of its cluster's logs.
         eprintln!(
             "cluster {} is up after {:.1} s, logs in {}",
             self.options.name,
@@ -152,7 +153,7 @@ impl ClusterBuilder {
     }
 }
 
-/// Why a cluster did not start.
+/// The error of a failed start.
 struct Failure {
     error: anyhow::Error,
     port_taken: bool,

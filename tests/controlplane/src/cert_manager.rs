@@ -1,6 +1,7 @@
 //! cert-manager, from its Go module: its CRDs, and its controllers.
 //!
-//! `cert-manager/main.go` runs the controllers, since cert-manager's own commands are modules that no proxy has.
+//! `cert-manager/main.go` runs the controllers, since no module proxy has the modules of
+//! cert-manager's own commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,14 +28,14 @@ const KINDS: &str = "cert-manager-kinds.yaml";
 const CONTROLLERS: &str = "cert-manager";
 
 impl Cluster {
-    /// Installs cert-manager's own definitions of its kinds. The first of this user's tests fetches them, with Go.
+    /// Installs cert-manager's CRDs. On this user's first use they are downloaded, with Go.
     pub async fn install_cert_manager_kinds(&self) -> Result<()> {
         let kinds = tokio::task::spawn_blocking(|| located(KINDS, fetch)).await??;
         let file = kinds.to_str().context("a path in UTF-8")?;
-        // What they were would not go into kubectl's annotation.
+        // The CRDs are too large for the annotation of a client-side apply.
         let apply = ["apply", "--server-side", "-f", file];
         self.kubectl(&apply).await?;
-        // The CRDs are established a moment before the API server serves them in discovery.
+        // A CRD is established a moment before the API server serves it.
         let of_each = "certificaterequests,certificates,clusterissuers,issuers";
         eventually("cert-manager's kinds are served", async || {
             self.kubectl(&["get", of_each, "--all-namespaces"])
@@ -44,8 +45,8 @@ impl Cluster {
         .await
     }
 
-    /// Runs cert-manager's controllers and its cainjector as an admin, until what is returned is dropped. The first of this user's tests
-    /// builds them, which takes minutes.
+    /// Runs cert-manager's controllers and its cainjector as an admin until the returned value is
+    /// dropped. On this user's first use they are built, which takes minutes.
     pub async fn run_cert_manager(&self) -> Result<Process> {
         let build = |output: &Path| go_build("cert-manager", MODULE, "-s -w", &["."], output);
         let controllers = tokio::task::spawn_blocking(move || located(CONTROLLERS, build));
@@ -60,14 +61,14 @@ fn located(file: &'static str, make: impl FnOnce(&Path) -> Result<()>) -> Result
     Ok(locate_apart(&[file], version, &PINS, make)?.join(file))
 }
 
-/// What `go mod download -json` says of a module.
+/// The output of `go mod download -json` for a module.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Downloaded {
     dir: PathBuf,
 }
 
-/// Its kinds in one file, of the module's source.
+/// The CRDs in one file, from the module's source.
 fn fetch(output: &Path) -> Result<()> {
     let download = Command::new("go")
         .args(["mod", "download", "-json", PINNED])

@@ -24,11 +24,11 @@ use crate::util::lock;
 
 /// A running control plane on loopback.
 ///
-/// It belongs to no tokio runtime, so tests may share one through a `static`. Its processes end when it
-/// is dropped, and also when this process ends without dropping it, see [`Guardian`]. Its directory is
-/// deleted with it, unless the thread panics or `VOLUME_WARDEN_KEEP_LOGS` is set.
+/// It belongs to no tokio runtime, so tests may share one through a `static`. Its processes end
+/// when it is dropped, and also when this process ends without dropping it, see [`Guardian`]. Its
+/// directory is deleted with it, unless the thread panics or `VOLUME_WARDEN_KEEP_LOGS` is set.
 ///
-/// The order of the fields is the order of the end: components, their guardian, the directory.
+/// The fields are in the order of shutdown: components, their guardian, the directory.
 #[derive(Debug)]
 pub struct Cluster {
     components: Mutex<BTreeMap<Component, Arc<Process>>>,
@@ -43,17 +43,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Everything as Kubernetes ships it, with the host-path provisioner on: what Volume Warden is compared with.
+    /// A cluster with Kubernetes' defaults and the host-path provisioner, for comparison with
+    /// Volume Warden.
     pub fn in_tree() -> ClusterBuilder {
         ClusterBuilder::in_tree()
     }
 
-    /// Everything off that Volume Warden replaces, so that nothing in-tree can make its tests pass.
+    /// A cluster without the built-in controllers that Volume Warden replaces, so that they cannot
+    /// make its tests pass.
     pub fn without_in_tree() -> ClusterBuilder {
         ClusterBuilder::without_in_tree()
     }
 
-    /// All of it but the components, which [`crate::bootstrap::bring_up`] starts.
+    /// A cluster without its components, which [`crate::bootstrap::bring_up`] starts.
     pub(crate) async fn create(binaries: &Binaries, options: &Options) -> Result<Self> {
         let directory = Directory::create(&options.name)?;
         let files = Files::prepare(directory.path())?;
@@ -76,7 +78,7 @@ impl Cluster {
         &self.url
     }
 
-    /// Where the logs are.
+    /// The directory of the logs.
     pub fn dir(&self) -> &Path {
         self.directory.path()
     }
@@ -86,30 +88,31 @@ impl Cluster {
         &self.files.admin_kubeconfig
     }
 
-    /// Which processes answer for which Service.
+    /// The backends of Services.
     pub fn webhooks(&self) -> &Webhooks {
         self.proxy.webhooks()
     }
 
-    /// What the API server was asked, and by whom.
+    /// The API server's audit log.
     pub fn audit(&self) -> AuditLog {
         AuditLog::new(&self.files.audit_log)
     }
 
-    /// What a component has written so far.
+    /// The output of a component so far.
     pub fn log(&self, component: Component) -> String {
         self.process(component)
             .map(|process| process.log())
             .unwrap_or_default()
     }
 
-    /// A component's process, the present one if it was restarted.
+    /// The current process of a component.
     pub fn process(&self, component: Component) -> Result<Arc<Process>> {
         let process = lock(&self.components).get(&component).cloned();
         process.with_context(|| format!("{} was not started yet", component.name()))
     }
 
-    /// Starts a further process, which ends with the cluster. Its output goes to `<dir>/<name>.log`.
+    /// Starts another process, which ends with the cluster. Its output is written to
+    /// `<dir>/<name>.log`.
     pub fn spawn(&self, name: &str, command: Command) -> Result<Process> {
         self.guardian
             .spawn(name, command, &self.dir().join(format!("{name}.log")))
@@ -120,18 +123,18 @@ impl Cluster {
         self.process(component)?.pause()
     }
 
-    /// Lets a paused component go on.
+    /// Resumes a paused component.
     pub fn resume(&self, component: Component) -> Result<()> {
         self.process(component)?.resume()
     }
 
-    /// Ends a component with SIGKILL; its port and its data stay for [`Cluster::restart`].
+    /// Kills a component with SIGKILL; its port and its data stay for [`Cluster::restart`].
     pub fn kill(&self, component: Component) -> Result<()> {
         self.process(component)?.kill().map(drop)
     }
 
-    /// Starts a component again as it was started first, and kills it before that if it still runs.
-    /// After etcd or the API server it waits until the API server is ready.
+    /// Starts a component again with its original command line, and kills it first if it is
+    /// running. After etcd or the API server it waits until the API server is ready.
     pub async fn restart(&self, component: Component) -> Result<()> {
         self.kill(component)?;
         self.launch(component)?;
@@ -141,9 +144,9 @@ impl Cluster {
         }
     }
 
-    /// Ends the cluster without blocking the runtime.
+    /// Stops the cluster without blocking the runtime.
     pub async fn stop(self) {
-        // Fails only if dropping panicked, and then there is nothing left to do.
+        // Fails only if dropping panicked, and then nothing is left to stop.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 
@@ -168,7 +171,7 @@ impl Cluster {
         .await
     }
 
-    /// Waits for something that cannot happen any more once a component has ended.
+    /// Waits for a condition that can no longer become true once a component has ended.
     pub(crate) async fn unless_one_ends<T>(
         &self,
         wait: impl Future<Output = Result<T>>,

@@ -1,4 +1,4 @@
-//! The control plane's own processes and their command lines.
+//! The processes of the control plane and their command lines.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::binaries::{Binaries, KWOK_STAGES};
 use crate::bootstrap::Files;
 use crate::builder::Options;
 
-/// One of the control plane's own processes.
+/// A process of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
     /// etcd, one member.
@@ -19,7 +19,7 @@ pub enum Component {
     ControllerManager,
     /// kube-scheduler.
     Scheduler,
-    /// KWOK, which plays the kubelets.
+    /// KWOK, which simulates the kubelets.
     Kwok,
 }
 
@@ -36,7 +36,7 @@ impl Component {
     }
 }
 
-/// What starts a component, now and again on a restart.
+/// The command of a component, for its start and restarts.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
     program: PathBuf,
@@ -90,7 +90,7 @@ fn etcd(files: &Files) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=etcd={peer}"),
-        // The data outlives a killed etcd, and need not outlive the machine.
+        // The data survives a killed etcd, and need not survive the machine.
         "--unsafe-no-fsync".to_owned(),
     ]
 }
@@ -121,9 +121,9 @@ fn apiserver(files: &Files, options: &Options) -> Vec<String> {
         "--service-cluster-ip-range=10.0.0.0/24",
         "--authorization-mode=Node,RBAC",
         "--allow-privileged=true",
-        // Endpoints on 127.0.0.1 are refused, and no one uses the Service.
+        // Endpoints on 127.0.0.1 are refused, and the Service is not used.
         "--endpoint-reconciler-type=none",
-        // A call that was answered is in the log, which must never be rotated.
+        // The log must never be rotated: it has to contain every answered call.
         "--audit-log-mode=blocking",
         "--audit-log-maxsize=100000",
     ];
@@ -140,7 +140,8 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
     arguments.extend([
         "--use-service-account-credentials".to_owned(),
         "--enable-hostpath-provisioner".to_owned(),
-        // When the binder's two workers meet on a volume, one loses and tries again only after this; by default 15 s.
+        // When the binder's two workers conflict on a volume, one retries only after this time; by
+        // default 15 s.
         "--pvclaimbinder-sync-period=1s".to_owned(),
         path_flag(
             "service-account-private-key-file",
@@ -185,7 +186,7 @@ fn kwok(files: &Files, stages: &Path) -> Vec<String> {
         path_flag("config", stages),
         format!("--server-address=127.0.0.1:{}", files.ports.kwok),
         "--manage-all-nodes=true".to_owned(),
-        // Without Leases the node lifecycle controller takes the nodes for dead after 50 s.
+        // Without Leases the node lifecycle controller marks the nodes as not ready after 50 s.
         "--node-lease-duration-seconds=40".to_owned(),
     ]
 }

@@ -1,5 +1,5 @@
-//! Stands in for kube-proxy: the API server sends an HTTP CONNECT for a Service's cluster IP to a unix
-//! socket, and is joined to a process on loopback.
+//! Replaces kube-proxy: the API server sends an HTTP CONNECT for a Service's cluster IP to a unix
+//! socket, and is connected to a process on loopback.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,10 +15,10 @@ use anyhow::{Context, Result};
 use crate::services::Services;
 use crate::util::lock;
 
-/// More than any CONNECT the API server sends.
+/// Larger than any CONNECT of the API server.
 const HEAD_LIMIT: u64 = 16 * 1024;
 
-/// Which processes answer for which Service, for the API server's calls of webhooks.
+/// The backends of each Service, for the API server's webhook calls.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     shared: Arc<Shared>,
@@ -34,18 +34,19 @@ struct Shared {
 }
 
 impl Webhooks {
-    /// Makes these ports on loopback the backends of `service`, `name.namespace.svc`, whatever they were
-    /// before. Several take turns, and one that refuses the connection is skipped.
+    /// Makes these ports on loopback the backends of `service`, `name.namespace.svc`, in place of
+    /// earlier ones. They are used in turn; a backend that refuses the connection is skipped.
     pub fn serve(&self, service: &str, ports: Vec<u16>) {
         lock(&self.shared.backends).insert(service.to_owned(), ports);
     }
 
-    /// How many connections the API server has asked for so far.
+    /// The number of connections that the API server has requested so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// How many connections a backend refused, so that another was asked. kube-proxy would not have asked another.
+    /// The number of connections that a backend refused, so that the proxy tried another.
+    /// kube-proxy would not have tried another.
     pub fn skipped(&self) -> usize {
         self.shared.skipped.load(Ordering::Relaxed)
     }
@@ -104,7 +105,7 @@ impl Webhooks {
         self.shared.connections.fetch_add(1, Ordering::Relaxed);
         let upstream = match self.connect(&host) {
             Ok(upstream) => upstream,
-            // The API server puts the status line into its own message.
+            // The API server includes the status line in its own message.
             Err(error) => {
                 return write!(
                     &mut &*client,
@@ -129,14 +130,14 @@ impl Webhooks {
     }
 }
 
-/// Copies until one side ends, and then ends the other.
+/// Copies until one side ends, and then shuts down the other.
 fn copy(from: &mut impl Read, to: &mut impl Write, end: impl FnOnce() -> io::Result<()>) {
-    // A broken connection is an end like any other here.
+    // A broken connection counts as ended.
     let _ = io::copy(from, to);
     let _ = end();
 }
 
-/// Reads the head of a CONNECT and returns the host it asks for, without the port.
+/// Reads the head of a CONNECT and returns its host, without the port.
 fn read_connect(reader: &mut impl BufRead) -> io::Result<String> {
     let mut head = reader.take(HEAD_LIMIT).lines();
     let first = head
@@ -161,7 +162,7 @@ fn read_connect(reader: &mut impl BufRead) -> io::Result<String> {
     })
 }
 
-/// Accepts on the unix socket as long as it lives.
+/// Accepts on the unix socket until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectProxy {
     webhooks: Webhooks,
@@ -210,7 +211,7 @@ fn accept(listener: &UnixListener, webhooks: &Webhooks, closed: &AtomicBool) {
             return;
         }
         let webhooks = webhooks.clone();
-        // A connection that fails is the API server's to report.
+        // The API server reports a failed connection.
         thread::spawn(move || webhooks.join(&client));
     }
 }

@@ -17,7 +17,7 @@ const SERVING_NAMES: [&str; 4] = [
     "10.0.0.1",
 ];
 
-/// A certificate authority, and the directory where it puts what it issues.
+/// A certificate authority, and the directory for the certificates that it issues.
 pub(crate) struct Credentials {
     authority: CertifiedIssuer<'static, KeyPair>,
     directory: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct CertificateFiles {
 }
 
 impl Credentials {
-    /// Makes the authority and writes its certificate.
+    /// Creates the authority and writes its certificate.
     pub(crate) fn create(directory: &Path) -> Result<Self> {
         let mut params = parameters(vec![], "volume-warden-test-ca", None)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -75,7 +75,7 @@ impl Credentials {
         )
     }
 
-    /// The key that signs service account tokens, and in place of the certificate its public half.
+    /// The key that signs service account tokens, with its public half in place of a certificate.
     pub(crate) fn service_account_key(&self) -> Result<CertificateFiles> {
         let pair = KeyPair::generate()?;
         self.write("service-account", &pair.public_key_pem(), &pair)

@@ -12,22 +12,22 @@ use anyhow::{Context, Result};
 
 const KEEP_VARIABLE: &str = "VOLUME_WARDEN_KEEP_LOGS";
 const LOCK_FILE: &str = "lock";
-/// What is kept for reading, after a failure or of a cluster in a `static`, is kept for so long.
+/// How long a directory is kept for reading after a failure, or for a cluster in a `static`.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-/// The address of a unix socket has 108 bytes, so a long name must not get into the path.
+/// The address of a unix socket has at most 108 bytes, so the path must not contain a long name.
 const NAME_LIMIT: usize = 24;
 
-/// Deleted when dropped, unless something went wrong.
+/// Deleted when dropped, unless a failure occurred.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
     keep: AtomicBool,
-    /// Locked as long as this process lives: distinguishes a directory in use from one left behind.
+    /// Locked while this process lives, to distinguish a directory in use from an abandoned one.
     _lock: File,
 }
 
 impl Directory {
-    /// Makes a new one, and removes those that were left behind long ago.
+    /// Creates a directory, and removes those that were abandoned long ago.
     pub(crate) fn create(name: &str) -> Result<Self> {
         let base = env::temp_dir().join(format!(
             "volume-warden-{}",
@@ -61,7 +61,7 @@ impl Directory {
         &self.path
     }
 
-    /// Leaves the directory for someone to read.
+    /// Keeps the directory for reading.
     pub(crate) fn keep(&self) {
         self.keep.store(true, Ordering::Relaxed);
     }
@@ -72,7 +72,7 @@ impl Drop for Directory {
         if thread::panicking() {
             eprintln!("the cluster's logs are kept in {}", self.path.display());
         } else if !self.keep.load(Ordering::Relaxed) {
-            // What cannot be removed now is swept later.
+            // A later run removes what cannot be removed now.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! Waiting for something to become true, the only kind of waiting in the tests.
+//! Polls for a condition. Tests wait in no other way.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long [`eventually`] waits: far longer than anything takes on a busy machine.
+/// The time limit of [`eventually`]: far longer than any step takes on a busy machine.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a check may answer: `bool`, `Option`, `()` or a `Result` of one of these.
+/// The result of a check: `bool`, `Option`, `()` or a `Result` of one of these.
 ///
-/// A plain `Result<T>` is not an outcome on purpose: `Ok(false)` would pass for success.
+/// A plain `Result<T>` is deliberately not an outcome: `Ok(false)` would count as success.
 pub trait Outcome {
-    /// What [`eventually`] hands out in the end.
+    /// The value that [`eventually`] returns.
     type Value;
 
-    /// The value, or in words what was there instead.
+    /// The value, or a description of the state found instead.
     fn outcome(self) -> Result<Self::Value, String>;
 }
 
@@ -59,8 +59,8 @@ impl<O: Outcome, E: Display> Outcome for Result<O, E> {
     }
 }
 
-/// Checks every 50 ms until the check succeeds; gives up after [`DEFAULT_TIMEOUT`] with an error
-/// that names `what` and the last thing seen.
+/// Checks every 50 ms until the check succeeds. Fails after [`DEFAULT_TIMEOUT`] with an error that
+/// contains `what` and the last state seen.
 ///
 /// ```no_run
 /// # async fn example(pods: kube::Api<k8s_openapi::api::core::v1::Pod>) -> anyhow::Result<()> {
@@ -79,7 +79,7 @@ pub async fn eventually<O: Outcome>(what: &str, check: impl AsyncFnMut() -> O) -
     eventually_within(DEFAULT_TIMEOUT, what, check).await
 }
 
-/// [`eventually`] with a limit of its own.
+/// [`eventually`] with its own time limit.
 pub async fn eventually_within<O: Outcome>(
     limit: Duration,
     what: &str,

@@ -21,15 +21,15 @@ const KUBERNETES_PACKAGES: [&str; 5] = [
     "k8s.io/kubernetes/cmd/kube-scheduler",
     "k8s.io/kubernetes/cmd/kubectl",
 ];
-/// What makes KWOK's nodes Ready and keep their Leases, and its pods run, complete and go away.
+/// KWOK's stages that make nodes Ready, renew their Leases, and run, complete and delete pods.
 const STAGE_DIRECTORIES: [&str; 3] = ["node/fast", "node/heartbeat-with-lease", "pod/fast"];
-/// Of all nice values.
+/// The lowest priority.
 const LAST: i32 = 19;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 const GO_MISSING: &str = "the test control plane is built once with the Go toolchain, and there is no `go` in PATH: \
     install Go 1.26 or newer, or name a directory of ready binaries in VOLUME_WARDEN_CONTROLPLANE_BIN";
 
-/// Builds everything into `directory`, Kubernetes from this Go module, which pins this version.
+/// Builds all binaries into `directory`, Kubernetes from this Go module, which pins the version.
 pub(crate) fn build(directory: &Path, kubernetes: &str, version: &str) -> Result<()> {
     say("building a Kubernetes control plane for the tests, once; this takes several minutes");
     let flags = kubernetes_ldflags(version)?;
@@ -53,7 +53,7 @@ pub(crate) fn build(directory: &Path, kubernetes: &str, version: &str) -> Result
     fs::write(directory.join(KWOK_STAGES), kwok_stages()?).context("writing KWOK's stages")
 }
 
-/// Without a version the components take themselves for v0.0.0 and refuse `--emulated-version`.
+/// Without a version the components report v0.0.0 and refuse `--emulated-version`.
 fn kubernetes_ldflags(version: &str) -> Result<String> {
     let numbers = version
         .strip_prefix('v')
@@ -75,7 +75,7 @@ pub(crate) fn go_build(
     output: &Path,
 ) -> Result<()> {
     let mut directory = output.as_os_str().to_owned();
-    // With the slash it is a directory to Go, also for a single package.
+    // The slash makes Go treat it as a directory, also for a single package.
     directory.push("/");
     let child = Command::new("go")
         .args(["build", "-trimpath", "-ldflags", ldflags, "-o"])
@@ -86,7 +86,7 @@ pub(crate) fn go_build(
         .stdin(Stdio::null())
         .spawn();
     let child = started(child)?;
-    // Clusters may run beside it, and are in more of a hurry.
+    // Running clusters take precedence over the build.
     let _ = setpriority_process(Some(Pid::from_child(&child)), LAST);
     let status = wait_with_progress(what, child)?;
     if !status.success() {
@@ -147,7 +147,7 @@ fn stages_in(directory: &Path) -> Result<Vec<String>> {
         .iter()
         .map(fs::read_to_string)
         .collect::<Result<Vec<_>, _>>()?;
-    // A kustomization.yaml lies among them.
+    // The directory also contains a kustomization.yaml.
     stages.retain(|stage| stage.lines().any(|line| line == "kind: Stage"));
     Ok(stages)
 }

@@ -1,4 +1,4 @@
-//! The process that ends all others of a cluster when this process is gone.
+//! The process that kills all others of a cluster when this process has ended.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -14,12 +14,13 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use crate::process::Process;
 use crate::util::lock;
 
-/// Reads its stdin to the end, which comes when this process ends in whatever way, and then ends its
-/// process group: politely, and two seconds later the hard way, which also works on stopped processes.
+/// Reads its stdin to the end, which this process's exit of any kind causes, and then ends its
+/// process group: first with SIGTERM, and two seconds later with SIGKILL, which also works on
+/// stopped processes.
 ///
-/// HUP is ignored because the kernel sends it to an orphaned process group with a stopped member; a line
-/// on stdout says from when on. The wait also catches a member that was just being started when this
-/// process was killed.
+/// HUP is ignored because the kernel sends it to an orphaned process group with a stopped member;
+/// a line on stdout reports when the signals are ignored. The wait also covers a member that was
+/// being started when this process was killed.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 echo
@@ -30,11 +31,13 @@ rm -rf "$1"
 kill -KILL 0
 "#;
 
-/// How long the members get to vanish after SIGKILL. They are gone at once, except one in a system call.
+/// The time for members to vanish after SIGKILL. They are gone at once, except one in a system
+/// call.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A `/bin/sh` that leads a process group and ends that group when this process ends: by returning, by
-/// a panic, by Ctrl-C, by SIGKILL, or with the guardian in a `static` that is never dropped.
+/// A `/bin/sh` that leads a process group and ends that group when this process ends: by
+/// returning, by a panic, by Ctrl-C, by SIGKILL, or with the guardian in a `static` that is never
+/// dropped.
 #[derive(Debug)]
 pub struct Guardian {
     shell: Child,
@@ -44,8 +47,8 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Starts a guardian which removes `scratch` when it has to end the group itself, and returns when
-    /// it is on guard.
+    /// Starts a guardian, which removes `scratch` if it has to end the group. Returns once the
+    /// guardian ignores signals.
     pub fn start(scratch: &Path) -> Result<Self> {
         let mut shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "volume-warden-guardian"])
@@ -67,7 +70,7 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// The process group, for a short-lived child that is not worth a [`Process`].
+    /// The process group, for a short-lived child that needs no [`Process`].
     pub(crate) fn group(&self) -> Result<i32> {
         i32::try_from(self.shell.id()).context("a process id beyond i32")
     }
@@ -82,11 +85,11 @@ impl Guardian {
         Ok(process)
     }
 
-    /// Ends the whole group at once, and returns when it is gone. Nothing is worth a polite end here:
+    /// Kills the whole group at once, and returns when it is gone. No member needs a graceful end:
     /// the data is about to be deleted.
     fn end(&mut self) {
         let group = Pid::from_child(&self.shell);
-        // The guardian is not yet waited for, so the group exists and is no one else's.
+        // The guardian has not been reaped, so no other group can have this id.
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.shell.wait();
         for member in lock(&self.members).drain(..) {
@@ -99,8 +102,8 @@ impl Guardian {
     }
 }
 
-/// Waits for the line that says that signals no longer end the guardian. Until then its group has no
-/// members, for a signal to the group could end it before them.
+/// Waits for the line that reports that signals no longer end the guardian. Before that its group
+/// has no members, for a signal to the group could end the guardian before them.
 fn await_line(stdout: ChildStdout) -> Result<()> {
     let mut line = String::new();
     let read = BufReader::new(stdout).read_line(&mut line);

@@ -15,7 +15,7 @@ const GO_MOD: &str = include_str!("../helm/go.mod");
 const PINS: [&str; 2] = [GO_MOD, include_str!("../helm/go.sum")];
 const HELM: &str = "helm";
 
-/// The Helm binary, with no user's configuration.
+/// The Helm binary, without a user's configuration.
 #[derive(Debug)]
 pub struct Helm {
     binary: PathBuf,
@@ -23,8 +23,8 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// Finds it where the control plane's binaries are, or else in the cache beside them, and builds it with Go if this user never did.
-    /// Only what needs Helm pays for that.
+    /// Finds Helm with the control plane's binaries, or else in the cache beside them, and builds
+    /// it with Go on this user's first use. Only tests that need Helm pay for that.
     pub async fn locate() -> Result<Self> {
         Ok(Self {
             binary: tokio::task::spawn_blocking(binary).await??,
@@ -32,7 +32,7 @@ impl Helm {
         })
     }
 
-    /// Runs it and returns what it wrote to stdout; the error carries its stderr.
+    /// Runs Helm and returns its stdout; the error contains its stderr.
     pub async fn run(&self, arguments: &[&str]) -> Result<String> {
         let home = |name| self.home.path().join(name);
         let output = Command::new(&self.binary)
@@ -40,7 +40,7 @@ impl Helm {
             .env("HELM_CACHE_HOME", home("cache"))
             .env("HELM_CONFIG_HOME", home("config"))
             .env("HELM_DATA_HOME", home("data"))
-            // Without this one it would look for a cluster of the user's.
+            // Without this variable Helm would look for the user's cluster.
             .env("KUBECONFIG", home("none"))
             .stdin(Stdio::null())
             .kill_on_drop(true)

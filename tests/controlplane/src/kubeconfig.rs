@@ -1,4 +1,4 @@
-//! Kubeconfig files, as JSON, which every reader of YAML reads.
+//! Kubeconfig files, written as JSON, which is valid YAML.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::credentials::CertificateFiles;
 
-/// A cluster entry. Over plain HTTP there is no certificate authority to name.
+/// A cluster entry. Plain HTTP needs no certificate authority.
 pub(crate) fn cluster(url: &str, authority: &Path) -> Value {
     if url.starts_with("https://") {
         json!({"server": url, "certificate-authority": authority})
@@ -17,12 +17,12 @@ pub(crate) fn cluster(url: &str, authority: &Path) -> Value {
     }
 }
 
-/// A user who shows a client certificate.
+/// A user with a client certificate.
 pub(crate) fn certificate_user(files: &CertificateFiles) -> Value {
     json!({"client-certificate": files.certificate, "client-key": files.key})
 }
 
-/// A user who shows a bearer token.
+/// A user with a bearer token.
 pub(crate) fn token_user(token: &str) -> Value {
     json!({"token": token})
 }

@@ -10,22 +10,22 @@ use tokio::process::{Child, Command};
 use crate::cluster::Cluster;
 
 impl Cluster {
-    /// Where `kubectl` is, for those who run it as a user would.
+    /// The path of `kubectl`, for tests that run it as a user would.
     pub fn kubectl_path(&self) -> PathBuf {
         self.binaries.path("kubectl")
     }
 
-    /// Runs kubectl as an admin and returns what it wrote to stdout; the error carries its stderr.
+    /// Runs kubectl as an admin and returns its stdout; the error contains its stderr.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         self.run_kubectl(arguments, "").await
     }
 
-    /// [`Cluster::kubectl`] with something to read, for `apply -f -`.
+    /// Runs [`Cluster::kubectl`] with this stdin, for `apply -f -`.
     pub async fn kubectl_with_stdin(&self, arguments: &[&str], stdin: &str) -> Result<String> {
         self.run_kubectl(arguments, stdin).await
     }
 
-    /// Applies a directory with a `kustomization.yaml`, and waits for nothing more.
+    /// Applies a directory with a `kustomization.yaml`, without waiting for its effect.
     pub async fn apply_kustomization(&self, directory: impl AsRef<Path>) -> Result<String> {
         let directory = directory.as_ref();
         let argument = directory
@@ -34,7 +34,7 @@ impl Cluster {
         self.kubectl(&["apply", "-k", argument]).await
     }
 
-    /// The warnings of the API server that kubectl printed, each without the word.
+    /// The API server's warnings that kubectl printed, each without the prefix.
     pub async fn kubectl_warnings(&self, arguments: &[&str]) -> Result<Vec<String>> {
         let output = self.finished_kubectl(arguments, "").await?;
         let printed = String::from_utf8(output.stderr)?;
@@ -52,7 +52,7 @@ impl Cluster {
     async fn finished_kubectl(&self, arguments: &[&str], input: &str) -> Result<Output> {
         let mut child = self.start_kubectl(arguments)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A kubectl that did not read everything says itself what was wrong.
+            // If kubectl did not read all of its input, its own error is the useful one.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
         let output = child.wait_with_output().await?;
@@ -72,7 +72,8 @@ impl Cluster {
         Command::new(self.binaries.path("kubectl"))
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
-            // The cache in the home directory goes by address, and the port may have been another cluster's.
+            // The default cache is keyed by address, and another cluster may have used the same
+            // port.
             .arg("--cache-dir")
             .arg(self.dir().join("kubectl-cache"))
             .args(arguments)

@@ -1,23 +1,24 @@
-//! Which Kubernetes the control plane is.
+//! The version of Kubernetes that the control plane runs.
 
 use std::env;
 
 use anyhow::{Result, bail};
 
-/// Names the version to test with.
+/// The variable that selects the version.
 const VARIABLE: &str = "VOLUME_WARDEN_KUBERNETES";
 
-/// A version of Kubernetes that the tests know.
+/// A supported version of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kubernetes {
-    /// The one that CI tests with: the newest whose StatefulSet controller can be configured to leave claims alone.
+    /// The version that CI uses: the newest whose StatefulSet controller can be configured to
+    /// leave claims unchanged.
     V1_34,
-    /// The newest.
+    /// The newest version.
     V1_36,
 }
 
 impl Kubernetes {
-    /// The one that `VOLUME_WARDEN_KUBERNETES` names, or else 1.34.
+    /// The version that `VOLUME_WARDEN_KUBERNETES` selects, or else 1.34.
     pub fn chosen() -> Result<Self> {
         let chosen = env::var(VARIABLE).unwrap_or_default();
         match chosen.as_str() {
@@ -29,8 +30,9 @@ impl Kubernetes {
         }
     }
 
-    /// Whether the StatefulSet controller can be kept from owning and deleting claims: the feature gate that does it is locked
-    /// since 1.32, and a component emulates no version older than its own by more than three.
+    /// Whether the StatefulSet controller can be prevented from owning and deleting claims: the
+    /// feature gate for it is locked since 1.32, and a component emulates no version that is more
+    /// than three versions older than its own.
     pub fn retention_can_be_off(self) -> bool {
         self == Self::V1_34
     }

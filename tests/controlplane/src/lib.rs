@@ -12,8 +12,9 @@
 //! # }
 //! ```
 //!
-//! The binaries are built once with Go into a per-user cache, see [`Binaries::locate`]. All processes
-//! of a cluster end with the process that started it, however that one ends, see [`Cluster`].
+//! The binaries are built once with Go into a per-user cache, see [`Binaries::locate`]. All
+//! processes of a cluster end with the process that started it, in whatever way it ends, see
+//! [`Cluster`].
 
 mod access;
 mod audit;

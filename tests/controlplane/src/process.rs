@@ -41,12 +41,12 @@ impl Process {
         })
     }
 
-    /// For the guardian, which has to wait for all of them.
+    /// For the guardian, which reaps all members.
     pub(crate) fn child(&self) -> Arc<Mutex<Child>> {
         Arc::clone(&self.child)
     }
 
-    /// The name it was started under.
+    /// The name under which it was started.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -61,17 +61,17 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// Resumes the process after [`Process::pause`].
+    /// Resumes it after [`Process::pause`].
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Asks it to end, with SIGTERM.
+    /// Sends SIGTERM.
     pub fn terminate(&self) -> Result<()> {
         self.signal(Signal::TERM)
     }
 
-    /// Ends it with SIGKILL and returns when it is gone.
+    /// Kills it with SIGKILL and returns when it is gone.
     pub fn kill(&self) -> Result<ExitStatus> {
         let mut child = lock(&self.child);
         child
@@ -80,7 +80,7 @@ impl Process {
         Ok(child.wait()?)
     }
 
-    /// Waits until the process ends, without a signal.
+    /// Waits until the process exits.
     pub async fn wait(&self, timeout: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -98,12 +98,12 @@ impl Process {
         }
     }
 
-    /// Whether it still runs; a paused process does.
+    /// Whether it is running; a paused process is.
     pub fn is_running(&self) -> bool {
         matches!(lock(&self.child).try_wait(), Ok(None))
     }
 
-    /// An error with the end of its log unless it still runs.
+    /// Returns an error with the end of its log unless it is running.
     pub(crate) fn ensure_running(&self) -> Result<()> {
         if let Some(status) = lock(&self.child).try_wait()? {
             let how = status
@@ -119,30 +119,30 @@ impl Process {
         Ok(())
     }
 
-    /// Resident memory now, `VmRSS`.
+    /// Current resident memory, `VmRSS`.
     pub fn memory_bytes(&self) -> Result<u64> {
         self.status_field("VmRSS:")
     }
 
-    /// The most resident memory it ever had, `VmHWM`.
+    /// Peak resident memory, `VmHWM`.
     pub fn peak_memory_bytes(&self) -> Result<u64> {
         self.status_field("VmHWM:")
     }
 
-    /// What it has written so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         fs::read(&self.log)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
 
-    /// Where its output goes.
+    /// The file of its output.
     pub fn log_path(&self) -> &Path {
         &self.log
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        // Under the lock no one else waits for it, so its id cannot be someone else's by now.
+        // No other thread can reap it under the lock, so the id is still its own.
         let mut child = lock(&self.child);
         if let Some(status) = child.try_wait()? {
             bail!("{} has ended already ({status})", self.name);
@@ -163,7 +163,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails only if it has ended already.
+        // Fails only if it has already ended.
         let _ = self.kill();
     }
 }

@@ -23,8 +23,9 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Finds them where the control plane's binaries are, or else in the cache beside them, and builds them with Go if this user never
-    /// did, which takes minutes. Only what needs Prometheus pays for that.
+    /// Finds Prometheus with the control plane's binaries, or else in the cache beside them, and
+    /// builds it with Go on this user's first use, which takes minutes. Only tests that need
+    /// Prometheus pay for that.
     pub async fn locate() -> Result<Self> {
         let directory = tokio::task::spawn_blocking(directory).await??;
         Ok(Self { directory })
@@ -35,7 +36,7 @@ impl Prometheus {
         self.directory.join(SERVER)
     }
 
-    /// Runs `promtool` and returns what it wrote to stdout; the error carries all that it wrote.
+    /// Runs `promtool` and returns its stdout; the error contains all of its output.
     pub async fn tool(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(self.directory.join(TOOL))
             .args(arguments)

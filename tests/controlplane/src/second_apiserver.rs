@@ -1,4 +1,4 @@
-//! A second API server beside the first one, as in a highly available control plane.
+//! A second API server, as in a highly available control plane.
 
 use anyhow::Result;
 use kube::Client;
@@ -17,8 +17,8 @@ pub struct SecondApiserver {
 }
 
 impl SecondApiserver {
-    /// Starts it with the command line of the first one, on a port and with an audit log of its own, and returns when
-    /// it is ready.
+    /// Starts it with the command line of the first one, with its own port and audit log, and
+    /// returns when it is ready.
     pub async fn start(cluster: &Cluster) -> Result<Self> {
         let [port] = free_ports()?;
         let mut command = cluster.command(Component::Apiserver)?;

@@ -1,4 +1,4 @@
-//! Which Service a cluster IP belongs to.
+//! Resolves cluster IPs to Services.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,11 +13,11 @@ use crate::util::lock;
 
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Turns the cluster IPs that the API server dials back into the names of Services.
+/// Resolves the cluster IPs that the API server dials to the names of Services.
 #[derive(Debug)]
 pub(crate) struct Services {
     config: kube::Config,
-    /// Never removed: a recreated Service gets another address out of 254.
+    /// Never evicted: a recreated Service gets another address out of 254.
     names: Mutex<HashMap<IpAddr, String>>,
 }
 
@@ -29,7 +29,7 @@ impl Services {
         }
     }
 
-    /// `name.namespace.svc` for a cluster IP; what is no address is a name already. Blocks.
+    /// `name.namespace.svc` for a cluster IP; a host name is returned unchanged. Blocks.
     pub(crate) fn name(&self, host: &str) -> Result<String> {
         let Ok(address) = host.parse::<IpAddr>() else {
             return Ok(host.to_owned());

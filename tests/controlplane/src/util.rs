@@ -1,4 +1,4 @@
-//! What several modules need and std does not have.
+//! Utilities of several modules.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,13 +12,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says it on the terminal even in a test that passes: libtest captures `eprintln!`, not this.
+/// Writes to the terminal even in a test that passes: libtest captures `eprintln!`, not this.
 pub(crate) fn say(line: &str) {
-    // A closed stderr is no reason to fail.
+    // A closed stderr is not a failure.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// On that core from its first moment: a program looks once how many it has.
+/// Runs the program on that core from its start: a program reads the number of cores once.
 pub(crate) fn on_core(binary: &Path, core: Option<usize>) -> Command {
     let Some(core) = core else {
         return Command::new(binary);
@@ -28,12 +28,13 @@ pub(crate) fn on_core(binary: &Path, core: Option<usize>) -> Command {
     command
 }
 
-/// Below the kernel's ephemeral ports: the kernel could assign one of those to a connection between
-/// the choice of a port and its use.
+/// Below the kernel's range of ephemeral ports, which outgoing connections use: the kernel could
+/// assign such a port between its choice and its use.
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 20_000;
 
-/// As many different ports as asked for, free at this moment, and not chosen again for long.
+/// Returns this many different ports that are free now, and does not choose them again for a long
+/// time.
 pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
     for port in &mut ports {
@@ -44,7 +45,7 @@ pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// In turn, from a start that differs from process to process.
+/// The ports in order, from a start that differs from process to process.
 fn next_port() -> u16 {
     static TURN: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(101);

@@ -1,4 +1,4 @@
-//! Volume Warden itself, as a process beside the cluster.
+//! Volume Warden, as a process outside of the cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -38,16 +38,16 @@ pub struct WardenBuilder<'a> {
 }
 
 impl WardenBuilder<'_> {
-    /// A label for its log; `warden` if not said otherwise.
+    /// A label for its log; `warden` by default.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Where it is installed, with its service account and its Service; `volume-warden` if not said otherwise.
+    /// The namespace of its service account and its Service; `volume-warden` by default.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
-        // In a pod it would know.
+        // In a pod the program knows its namespace.
         let argument = format!("--system-namespace={}", self.namespace);
         self.arg(argument)
     }
@@ -58,31 +58,32 @@ impl WardenBuilder<'_> {
         self
     }
 
-    /// Another kubeconfig than one of the service account that the manifests make.
+    /// Replaces the default kubeconfig, that of the service account in the manifests.
     pub fn kubeconfig(mut self, path: impl AsRef<Path>) -> Self {
         self.kubeconfig = Some(path.as_ref().to_owned());
         self
     }
 
-    /// Makes it a backend of the Service that the webhook configurations name, until it is dropped.
+    /// Makes it a backend of the Service that the webhook configurations name, until it is
+    /// dropped.
     pub fn serving(mut self) -> Self {
         self.serving = true;
         self
     }
 
-    /// Logs what a user's would, not every step it takes.
+    /// Uses the default log level instead of the detailed one of tests.
     pub fn quiet(mut self) -> Self {
         self.quiet = true;
         self
     }
 
-    /// Runs it on that core of the machine and no other.
+    /// Runs it on that core only.
     pub fn on_core(mut self, core: usize) -> Self {
         self.core = Some(core);
         self
     }
 
-    /// Starts it, and returns when it says that it is ready.
+    /// Starts it, and returns when it reports readiness.
     pub async fn start(self) -> Result<Warden> {
         let kubeconfig = match self.kubeconfig {
             Some(path) => path,
@@ -107,9 +108,9 @@ impl WardenBuilder<'_> {
                 &format!("127.0.0.1:{metrics_port}"),
             ])
             .args(["--probe-bind-address", &format!("127.0.0.1:{probe_port}")])
-            // Tests set longer timeouts than the manifests, where they are not about time.
+            // Tests set longer timeouts than the manifests, unless they are about time.
             .args(["--max-webhook-timeout", "30s"])
-            // An argument may say otherwise.
+            // An argument takes precedence.
             .env("VOLUME_WARDEN_LOG_FORMAT", "text")
             .args(self.arguments);
         if !self.quiet {
@@ -158,22 +159,22 @@ impl Warden {
         }
     }
 
-    /// Its process: to pause it, to kill it, for its memory and its log.
+    /// Its process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Where it serves the webhooks, on 127.0.0.1.
+    /// The port of its webhooks, on 127.0.0.1.
     pub fn webhook_port(&self) -> u16 {
         self.webhook_port
     }
 
-    /// Where it serves its metrics, on 127.0.0.1.
+    /// The port of its metrics, on 127.0.0.1.
     pub fn metrics_port(&self) -> u16 {
         self.metrics_port
     }
 
-    /// Where `volume-warden probe` asks, on 127.0.0.1.
+    /// The port that `volume-warden probe` uses, on 127.0.0.1.
     pub fn probe_port(&self) -> u16 {
         self.probe_port
     }
@@ -185,12 +186,12 @@ impl Warden {
         Ok(body)
     }
 
-    /// Whether it says that it is ready.
+    /// Whether it reports readiness.
     pub async fn ready(&self) -> bool {
         matches!(http_get(self.probe_port, "/readyz").await, Ok((200, _)))
     }
 
-    /// Asks it to end, and waits for that.
+    /// Sends SIGTERM, and waits until it has ended.
     pub async fn stop(self) -> Result<ExitStatus> {
         self.process.terminate()?;
         self.process.wait(STOP_TIMEOUT).await
@@ -199,7 +200,7 @@ impl Warden {
     async fn started(&self) -> Result<()> {
         let what = format!("{} is ready", self.process.name());
         let ready = eventually_within(START_TIMEOUT, &what, async || {
-            // Once it has ended there is nothing to wait for: that is an answer, not one more try.
+            // An ended process is a result: polling on would be useless.
             if let Err(ended) = self.process.ensure_running() {
                 return Ok(Some(Err(ended)));
             }
@@ -211,7 +212,7 @@ impl Warden {
     }
 }
 
-/// A place among the backends of the Service, given up when dropped.
+/// A backend of the Service, removed when dropped.
 #[derive(Debug)]
 struct Route {
     webhooks: Webhooks,

@@ -1,4 +1,4 @@
-//! The path in the webhook configurations, through what users do to them.
+//! The path in the webhook configurations, across changes that users make to them.
 
 use super::*;
 
@@ -26,7 +26,7 @@ async fn set_paths(cluster: &Cluster, path: impl Fn(&str) -> Result<Value>) -> R
     Ok(())
 }
 
-/// What version 0.1.0 published.
+/// The path that version 0.1.0 published.
 fn unprefixed(webhook: &str) -> Result<Value> {
     Ok(match webhook {
         "phase.pv-protection.volume-warden.dev" => json!("/pv-protection/bind"),
@@ -41,10 +41,10 @@ async fn answers(visitor: &Visitor, warden: &Warden, path: &str) -> Result<Strin
     Ok(status.to_owned())
 }
 
-/// Path and caBundle stay in place when the manifests are applied again, by either way of `kubectl apply`; `kubectl replace` resets them,
-/// and they are published again.
+/// Both forms of `kubectl apply` preserve the path and the caBundle. `kubectl replace` resets
+/// them, and Volume Warden publishes them again.
 #[tokio::test]
-async fn it_survives_apply_and_returns_after_replace() -> Result<()> {
+async fn the_path_survives_apply_and_is_published_again_after_replace() -> Result<()> {
     let cluster = installed("applied", "manifests").await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     let before = all_published(&cluster).await?;
@@ -67,12 +67,16 @@ async fn it_survives_apply_and_returns_after_replace() -> Result<()> {
         reset != before,
         "replace resets what is not in the manifests"
     );
-    // Replacing empties the Secret too: it gets back what the replica knows.
-    let after = eventually_within(crate::tls::PATIENCE, "all is as before", async || {
-        let now = published(&cluster).await?;
-        ensure!(now == before, "{:?}", now.keys());
-        anyhow::Ok(Some(now))
-    })
+    // Replacing also empties the Secret: the replica writes its path back.
+    let after = eventually_within(
+        crate::tls::PATIENCE,
+        "path and caBundle are published again",
+        async || {
+            let now = published(&cluster).await?;
+            ensure!(now == before, "{:?}", now.keys());
+            anyhow::Ok(Some(now))
+        },
+    )
     .await?;
     assert_eq!(all_published(&cluster).await?, after);
     webhooks_answer(&cluster.client()).await?;
@@ -81,8 +85,8 @@ async fn it_survives_apply_and_returns_after_replace() -> Result<()> {
     Ok(())
 }
 
-/// The fixed paths of version 0.1.0 are accepted until this installation has published its own, and never again: neither after a
-/// restart, nor where a client brings them back.
+/// The fixed paths of version 0.1.0 are accepted until this installation has published its own
+/// path, and never again: neither after a restart, nor where the old path is restored.
 #[tokio::test]
 async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
     let cluster = installed("fixed-paths", "manifests").await?;
@@ -107,7 +111,7 @@ async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
         .serving()
         .start()
         .await?;
-    // It is ready, so it has read everything once.
+    // A ready process has read everything once.
     assert_eq!(
         answers(&visitor, &restarted, "/pvc-protection/claims").await?,
         "404"

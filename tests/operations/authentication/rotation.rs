@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const CLIENTS: usize = 16;
 
-/// Creates claims until `stop`; each has its finalizer, or its review was missed.
+/// Creates claims until `stop`, and checks that each has its finalizer; without it, its review was
+/// missed.
 async fn create(client: Client, reviewed: &AtomicUsize, stop: &AtomicBool) -> Result<()> {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, "default");
     let claim = claim("probe", json!({}))?;
@@ -17,19 +18,20 @@ async fn create(client: Client, reviewed: &AtomicUsize, stop: &AtomicBool) -> Re
     Ok(())
 }
 
-/// Everything that the installation says where others can read it.
-async fn said(cluster: &Cluster, wardens: &[&Warden]) -> Result<String> {
-    let mut said = cluster
+/// All output of the installation that others can read.
+async fn output(cluster: &Cluster, wardens: &[&Warden]) -> Result<String> {
+    let mut output = cluster
         .kubectl(&["get", "events", "-A", "-o", "json"])
         .await?;
     for warden in wardens {
-        said += &warden.process().log();
-        said += &warden.metrics().await?;
+        output += &warden.process().log();
+        output += &warden.metrics().await?;
     }
-    Ok(said)
+    Ok(output)
 }
 
-/// Two API servers, two replicas, 16 clients and a new path: no review is missed, and no path is ever logged.
+/// Two API servers, two replicas, 16 clients and a new path: no review is missed, and the path is
+/// never logged.
 #[tokio::test]
 async fn no_review_is_missed() -> Result<()> {
     let cluster = installed("path-rotation", "manifests").await?;
@@ -61,7 +63,7 @@ async fn no_review_is_missed() -> Result<()> {
         .await;
         // The API servers learn of the last one by a watch.
         let before = reviewed.load(Ordering::Relaxed);
-        let more = eventually("clients go on", async || {
+        let more = eventually("more claims are reviewed", async || {
             let reviewed = reviewed.load(Ordering::Relaxed);
             ensure!(reviewed > before + 20 * CLIENTS, "{reviewed}");
             Ok(())
@@ -72,11 +74,11 @@ async fn no_review_is_missed() -> Result<()> {
         rotated
     };
     let (_, paths) = tokio::try_join!(try_join_all(clients), watch)?;
-    let said = said(&cluster, &[&wardens.0, &wardens.1]).await?;
+    let output = output(&cluster, &[&wardens.0, &wardens.1]).await?;
     for path in paths {
-        ensure!(!said.contains(&path), "a path was logged");
+        ensure!(!output.contains(&path), "a path was logged");
     }
-    ensure!(said.contains("path published"), "it logs what it does");
+    ensure!(output.contains("path published"), "it logs what it does");
     drop((wardens, second));
     cluster.stop().await;
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A genuine review: a pod that asks for a claim.
+/// A genuine review, of a pod that requests a claim.
 fn review() -> String {
     let prefix = "dynamic-pvc-provisioner.kubernetes.io";
     let template = "{apiVersion: v1, kind: PersistentVolumeClaim, \
@@ -31,8 +31,8 @@ fn post(path: &str, body: &str) -> String {
     )
 }
 
-/// Without the path a review is answered 404, on every path and before its body is read, and nothing is written. The same review
-/// with the path creates the claim.
+/// Without the path a review is answered 404, on every path and before its body is read, and
+/// nothing is written. The same review with the path creates the claim.
 #[tokio::test]
 async fn only_the_path_authenticates() -> Result<()> {
     let cluster = installed("strangers", "manifests").await?;
@@ -58,7 +58,7 @@ async fn only_the_path_authenticates() -> Result<()> {
     for path in paths {
         let answer = visitor.ask(port, &post(&path, &review())).await?;
         ensure!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
-        // Of this one the body never arrives.
+        // The body of this review never arrives.
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 9000000\r\n\r\n");
         let answer = visitor.ask(port, &head).await?;
         ensure!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");

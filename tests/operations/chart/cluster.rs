@@ -1,4 +1,5 @@
-//! The chart on a real API server, in a namespace that enforces the Pod Security Standard `restricted`.
+//! The chart on a real API server, in a namespace that enforces the Pod Security Standard
+//! `restricted`.
 
 use super::{Values, chart};
 use crate::{
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path};
 use volume_warden_controlplane::{Cluster, Helm, Warden, eventually};
 
-/// What it takes for the API server to take objects of cert-manager: there is no cert-manager behind them.
+/// The definitions that the API server needs to accept objects of cert-manager. No cert-manager
+/// runs.
 const CERT_MANAGER: &str = "\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -36,7 +38,7 @@ spec: {containers: [{name: main, image: main, securityContext: {privileged: true
 
 type Objects = BTreeMap<String, Value>;
 
-/// Helm for the one release on a cluster.
+/// Helm for one release on a cluster.
 struct Release<'a> {
     cluster: &'a Cluster,
     helm: Helm,
@@ -70,7 +72,8 @@ impl<'a> Release<'a> {
     }
 }
 
-/// Those objects as they are on the cluster, but for what others than their owner write. A write that changes nothing leaves no trace here.
+/// These objects as the API server stores them, without the fields that other writers set. A write
+/// without a change leaves no trace here.
 async fn found(cluster: &Cluster, which: &[&str], stdin: &str) -> Result<Objects> {
     let get = ["get", "--ignore-not-found", "-o", "json"];
     let text = cluster
@@ -86,7 +89,7 @@ async fn found(cluster: &Cluster, which: &[&str], stdin: &str) -> Result<Objects
             fields.remove("status");
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
-            // A Deployment's counts annotations, too.
+            // A Deployment's generation also counts annotations.
             metadata.remove("generation");
             metadata.remove("managedFields");
             metadata.remove("resourceVersion");
@@ -116,10 +119,10 @@ async fn publication_is_recorded(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// The chart as a user installs it: pods are admitted, webhooks answer, an upgrade to the same changes nothing, and what Volume Warden
-/// made itself is not the release's.
+/// Installs the chart as a user does: pods are admitted, webhooks answer, an upgrade to the same
+/// version changes nothing, and objects that Volume Warden created are not part of the release.
 #[tokio::test]
-async fn the_chart_installs_upgrades_and_goes() -> Result<()> {
+async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
     let cluster = Cluster::without_in_tree().name("chart").start().await?;
     let enforced = "pod-security.kubernetes.io/enforce=restricted";
     cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;
@@ -165,7 +168,7 @@ async fn the_chart_installs_upgrades_and_goes() -> Result<()> {
     );
     release.run(&["uninstall", "volume-warden"]).await?;
     let left = found(&cluster, &["-f", "-"], &manifest).await?;
-    // The pods go in the background.
+    // The pods are deleted in the background.
     ensure!(left.is_empty(), "{:?}", left.keys());
     let secret = ["get", "secret", "volume-warden-tls", "-n", NAMESPACE];
     cluster.kubectl(&secret).await.context("the Secret stays")?;
@@ -191,7 +194,8 @@ fn without_helms_marks(mut objects: Objects) -> Objects {
     objects
 }
 
-/// An overlay is applied, and again, which changes nothing. Then Helm takes over, and the objects stay what they are.
+/// Applying an overlay twice changes nothing. Helm then takes ownership, and the objects keep
+/// their content.
 async fn handed_over(cluster: &Cluster, overlay: &Path, values: &Value) -> Result<()> {
     cluster.apply_kustomization(overlay).await?;
     replicas_are_available(cluster).await?;

@@ -1,4 +1,5 @@
-//! `volume-warden gc` run in the pod is bound by what the chart was given, as the server is: by the variables of the container.
+//! `volume-warden gc` in the pod uses the same settings of the chart as the server: the variables
+//! of the container.
 
 use super::{only, template};
 use crate::support::{
@@ -33,7 +34,7 @@ fn variables(manifests: &str) -> Result<Variables> {
     variables.collect()
 }
 
-/// Those of a chart whose namespace-gc has a directory, and these values besides.
+/// The variables of a chart whose namespace-gc has a directory, with these additional values.
 async fn charted(values: &Value) -> Result<Variables> {
     let mut all = only(&["namespace-gc"]);
     let section = &mut all["components"]["namespace-gc"];
@@ -42,7 +43,8 @@ async fn charted(values: &Value) -> Result<Variables> {
     variables(&template(&all, NAMESPACE).await?)
 }
 
-/// A directory backend with an entry for each of these namespaces, which Kubernetes has not.
+/// A directory backend with an entry for each of these namespaces, none of which exists in
+/// Kubernetes.
 fn root(namespaces: &[&str]) -> Result<TempDir> {
     let root = tempfile::tempdir()?;
     fs::write(root.path().join(".volume-warden-root"), "")?;
@@ -52,7 +54,7 @@ fn root(namespaces: &[&str]) -> Result<TempDir> {
     Ok(root)
 }
 
-/// As in the pod, but for where the volume and the API server are.
+/// Runs `gc` as in the pod, except for the volume and the API server.
 async fn gc(variables: &Variables, root: &Path) -> Result<Output> {
     ensure!(variables.contains_key("VOLUME_WARDEN_DIRECTORY_ROOT"));
     let kubeconfig = bare().await?.kubeconfig();
@@ -64,7 +66,7 @@ async fn gc(variables: &Variables, root: &Path) -> Result<Output> {
     Ok(tokio::task::spawn_blocking(move || command.output()).await??)
 }
 
-/// What a collection by hand would delete.
+/// The namespaces that a manual collection would delete.
 async fn deleted(variables: &Variables, root: &Path) -> Result<BTreeSet<String>> {
     let output = gc(variables, root).await?;
     let error = String::from_utf8_lossy(&output.stderr);
@@ -98,7 +100,7 @@ async fn a_collection_in_the_pod_has_the_protections_of_the_chart() -> Result<()
     Ok(())
 }
 
-/// Each value in its own variable, which `gc` reads, except those of collections that come on their own.
+/// Each value has its own variable, which `gc` reads, except those of scheduled collections.
 #[tokio::test]
 async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     let help = Command::new(BINARY).args(["gc", "--help"]).output()?;
@@ -131,7 +133,7 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
             "{name}"
         );
     }
-    // A wrong value is refused by the command itself, so it is read.
+    // The command itself refuses a wrong value, which shows that it reads the variable.
     let root = root(&[])?;
     for name in found.keys().filter(|name| !name.contains("DELETE_GC")) {
         let free_text = ["DIRECTORY_ROOT", "GC_PROTECT"].map(|end| name.ends_with(end));
@@ -145,9 +147,9 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     Ok(())
 }
 
-/// An argument of `run` would be unknown to `gc`.
+/// `gc` does not know the arguments of `run`.
 #[tokio::test]
-async fn what_a_collection_has_to_know_is_refused_as_an_argument() -> Result<()> {
+async fn settings_of_a_collection_are_refused_as_arguments() -> Result<()> {
     for (argument, refused) in [
         ("--gc-protect=precious-*", true),
         ("--storageos-ca-file=/ca", true),

@@ -3,7 +3,7 @@
 mod cluster;
 mod collecting;
 mod render;
-mod said;
+mod settings;
 mod values;
 
 use crate::support::repository;
@@ -26,7 +26,7 @@ fn chart() -> PathBuf {
     repository().join("manifests/helm/volume-warden")
 }
 
-/// Values that switch off every component but these.
+/// Values that disable every component but these.
 fn only(components: &[&str]) -> Value {
     let switches = COMPONENTS.map(|name| {
         let enabled = components.contains(&name);
@@ -50,7 +50,7 @@ impl Values {
     }
 }
 
-/// What the chart renders for a release in that namespace.
+/// The objects that the chart renders for a release in that namespace.
 async fn template(values: &Value, namespace: &str) -> Result<String> {
     let (chart, values) = (chart().display().to_string(), Values::new(values)?);
     let arguments = ["template", "any", &chart, "--namespace", namespace];

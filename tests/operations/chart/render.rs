@@ -1,4 +1,4 @@
-//! The same objects, whichever of the two renders them.
+//! Helm and kustomize render the same objects.
 
 use super::{COMPONENTS, only, template};
 use crate::support::{
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path};
 
-/// What says that an object is part of a release. Kustomize has no word for it.
+/// Labels that mark an object as part of a release. Kustomize has no equivalent.
 const HELM_LABELS: [&str; 3] = [
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",
@@ -19,7 +19,8 @@ const HELM_LABELS: [&str; 3] = [
 
 type Objects = BTreeMap<String, Value>;
 
-/// Without a namespace; but kustomize does not know these kinds, and gives them one, which the API server ignores.
+/// Kinds without a namespace. Kustomize does not know them and adds a namespace, which the API
+/// server ignores.
 const CLUSTER_SCOPED: [&str; 2] = ["FlowSchema", "PriorityLevelConfiguration"];
 
 fn objects(text: &str) -> Result<Objects> {
@@ -70,21 +71,21 @@ async fn charted(values: &Value, namespace: &str) -> Result<Objects> {
     Ok(objects)
 }
 
-/// Every place where the two differ.
+/// Every path at which the two values differ.
 fn differences(path: &str, kustomize: &Value, helm: &Value) -> Vec<String> {
     let at = |key: &dyn std::fmt::Display| format!("{path}/{key}");
     match (kustomize, helm) {
-        (Value::Object(own), Value::Object(foreign)) => {
-            let keys = own
+        (Value::Object(left), Value::Object(right)) => {
+            let keys = left
                 .keys()
-                .chain(foreign.keys().filter(|key| !own.contains_key(*key)));
+                .chain(right.keys().filter(|key| !left.contains_key(*key)));
             keys.flat_map(|key| differences(&at(key), &kustomize[key], &helm[key]))
                 .collect()
         }
-        (Value::Array(own), Value::Array(foreign)) if own.len() == foreign.len() => {
-            let pairs = own.iter().zip(foreign).enumerate();
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            let pairs = left.iter().zip(right).enumerate();
             pairs
-                .flat_map(|(index, (own, foreign))| differences(&at(&index), own, foreign))
+                .flat_map(|(index, (left, right))| differences(&at(&index), left, right))
                 .collect()
         }
         _ if kustomize == helm => vec![],
@@ -127,7 +128,7 @@ async fn the_chart_renders_what_the_overlays_render() -> Result<()> {
 #[tokio::test]
 async fn each_component_alone_is_the_same() -> Result<()> {
     for component in COMPONENTS {
-        // It has no webhooks, and so no certificate.
+        // This component has no webhooks, and so no certificate.
         let kustomization = if component == "namespace-gc" {
             Kustomization::of(&[component], "alone")?
         } else {
@@ -138,7 +139,7 @@ async fn each_component_alone_is_the_same() -> Result<()> {
     Ok(())
 }
 
-/// What a value switches on, and the kustomize component that does the same beside all others.
+/// Each value, and the kustomize component that enables the same beside all others.
 #[tokio::test]
 async fn each_option_is_the_same() -> Result<()> {
     let options = [

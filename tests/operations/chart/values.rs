@@ -1,4 +1,4 @@
-//! What the chart accepts, and how it refuses the rest.
+//! The values that the chart accepts and refuses.
 
 use super::{COMPONENTS, chart, only, template};
 use crate::support::BINARY;
@@ -15,10 +15,10 @@ fn file(name: &str) -> Result<String> {
 async fn the_chart_passes_lint() -> Result<()> {
     let chart = chart().display().to_string();
     let helm = Helm::locate().await?;
-    let reported = helm.run(&["lint", "--strict", &chart]).await?;
+    let output = helm.run(&["lint", "--strict", &chart]).await?;
     ensure!(
-        reported.contains("1 chart(s) linted, 0 chart(s) failed"),
-        "{reported}"
+        output.contains("1 chart(s) linted, 0 chart(s) failed"),
+        "{output}"
     );
     Ok(())
 }
@@ -34,7 +34,7 @@ fn the_chart_is_of_the_programs_version() -> Result<()> {
     Ok(())
 }
 
-/// Each in Helm's own words, which name the value.
+/// Each error is Helm's own message, which names the value.
 #[tokio::test]
 async fn wrong_values_are_refused() -> Result<()> {
     let component = |name: &str, option: Value| json!({"components": {name: option}});
@@ -82,7 +82,7 @@ async fn wrong_values_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// The keys of a schema, and of the values that it describes. What a user may write freely has none.
+/// The keys of a schema and of the values that it describes. Free-form objects have none.
 fn keys(path: &str, schema: &Value, values: &Value) -> Vec<(String, bool)> {
     let Some(properties) = schema["properties"].as_object() else {
         return vec![];
@@ -96,7 +96,7 @@ fn keys(path: &str, schema: &Value, values: &Value) -> Vec<(String, bool)> {
     deeper.collect()
 }
 
-/// What may be said stands in values.yaml with its default. That nothing else stands there is the schema's own business.
+/// Every accepted value is in values.yaml with its default. The schema refuses all other keys.
 #[test]
 fn every_value_has_a_place_in_the_values_file() -> Result<()> {
     let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
@@ -113,9 +113,9 @@ fn every_value_has_a_place_in_the_values_file() -> Result<()> {
     Ok(())
 }
 
-/// What the sections of the components hand on to the program.
+/// The keys in the components' sections that become flags of the program.
 fn flags(sections: &Value) -> BTreeSet<String> {
-    let own_business = [
+    let chart_only = [
         "enabled",
         "bindingGuard",
         "storageBackend",
@@ -126,7 +126,7 @@ fn flags(sections: &Value) -> BTreeSet<String> {
         .iter()
         .filter_map(|name| sections[name].as_object());
     let keys = sections.flat_map(serde_json::Map::keys);
-    keys.filter(|key| !own_business.contains(&key.as_str()))
+    keys.filter(|key| !chart_only.contains(&key.as_str()))
         .cloned()
         .collect()
 }
@@ -179,10 +179,10 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         "{arguments:?}"
     );
     for (last, taken) in [("--help", true), ("--no-such-flag", false)] {
-        let reported = Command::new(BINARY).args(&arguments).arg(last).output()?;
-        let error = String::from_utf8_lossy(&reported.stderr);
+        let output = Command::new(BINARY).args(&arguments).arg(last).output()?;
+        let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(
-            reported.status.success(),
+            output.status.success(),
             taken,
             "{arguments:?} {last}: {error}"
         );

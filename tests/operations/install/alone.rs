@@ -1,4 +1,5 @@
-//! pvc-provisioner and pv-releaser, each installed alone, side by side in one cluster that protects claims and volumes on its own.
+//! pvc-provisioner and pv-releaser, each installed alone, in one cluster that uses the built-in
+//! protection of claims and volumes.
 
 use super::installed_in;
 use crate::support::{bare, repository};
@@ -8,7 +9,7 @@ use std::collections::BTreeSet;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 const ALONE: [&str; 2] = ["pvc-provisioner", "pv-releaser"];
-/// Of these there may be two of one name.
+/// Kinds of which the two overlays may contain objects of one name.
 const NAMESPACED: [&str; 7] = [
     "Secret",
     "ServiceAccount",
@@ -19,7 +20,7 @@ const NAMESPACED: [&str; 7] = [
     "PodDisruptionBudget",
 ];
 
-/// A class whose volumes outlive their claims, and a pod that asks for a claim of it.
+/// A class with the reclaim policy Retain, and a pod that requests a claim of that class.
 const CLASS: &str = r#"
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -44,7 +45,7 @@ spec:
   volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
 "#;
 
-/// As a provisioner makes one.
+/// Creates a volume as a provisioner does.
 const VOLUME: &str = r#"
 apiVersion: v1
 kind: PersistentVolume
@@ -78,7 +79,7 @@ fn identity(object: &Value) -> (&str, &str) {
     (string(object, "/kind"), string(object, "/metadata/name"))
 }
 
-/// Every string in it, with the key that it stands under.
+/// Every string in the value, with its key.
 fn strings<'a>(key: &'a str, value: &'a Value) -> Vec<(&'a str, &'a str)> {
     match value {
         Value::String(text) => vec![(key, text)],
@@ -91,7 +92,7 @@ fn strings<'a>(key: &'a str, value: &'a Value) -> Vec<(&'a str, &'a str)> {
     }
 }
 
-/// Nothing of one overlays the other's.
+/// Neither overlay changes an object of the other.
 #[tokio::test]
 async fn the_two_share_no_object() -> Result<()> {
     let [provisioner, releaser] = [rendered(ALONE[0]).await?, rendered(ALONE[1]).await?];
@@ -110,9 +111,9 @@ async fn the_two_share_no_object() -> Result<()> {
     Ok(())
 }
 
-/// Wherever a namespace is named it is their own, and whatever is referred to is there.
+/// Every namespace that an overlay names is its own, and every object that it refers to exists.
 #[tokio::test]
-async fn each_is_complete_and_in_a_namespace_of_its_own() -> Result<()> {
+async fn each_is_complete_and_in_its_own_namespace() -> Result<()> {
     for component in ALONE {
         let objects = rendered(component).await?;
         for (key, text) in objects.iter().flat_map(|object| strings("", object)) {
@@ -148,7 +149,7 @@ async fn each_is_complete_and_in_a_namespace_of_its_own() -> Result<()> {
     Ok(())
 }
 
-/// Applies the overlay of this name and runs what it installs.
+/// Applies the overlay of this name and runs Volume Warden as it installs it.
 async fn run(cluster: &Cluster, component: &str) -> Result<Warden> {
     let overlay = format!("manifests/overlays/{component}");
     installed_in(cluster, &overlay, component).await
@@ -163,7 +164,8 @@ async fn reviews(warden: &Warden, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// An object's dry run changes nothing, and is reviewed: from then on the API server knows the webhook of that path and its CA.
+/// Waits until a dry run is reviewed, which changes nothing: then the API server knows the webhook
+/// of that path and its CA.
 async fn is_reviewed(cluster: &Cluster, object: &str, warden: &Warden, path: &str) -> Result<()> {
     eventually(&format!("{path} is called"), async || {
         let create = ["create", "--dry-run=server", "-f", "-"];
@@ -186,9 +188,10 @@ async fn volume_is(cluster: &Cluster, phase: &str) -> Result<()> {
     .await
 }
 
-/// Each works under its own account and Lease, and what the two overlays grant is enough.
+/// Each installation works with its own account and Lease, and the rights of the two overlays are
+/// enough.
 #[tokio::test]
-async fn both_do_their_work_side_by_side() -> Result<()> {
+async fn both_work_in_one_cluster() -> Result<()> {
     let cluster = Cluster::in_tree().name("alone").start().await?;
     let [provisioner, releaser] = [
         run(&cluster, ALONE[0]).await?,
@@ -204,9 +207,9 @@ async fn both_do_their_work_side_by_side() -> Result<()> {
             "-o",
             "jsonpath={.spec.holderIdentity}",
         ];
-        eventually("it holds a Lease of its own", async || {
+        eventually("the component holds its own Lease", async || {
             let holder = cluster.kubectl(&holder).await?;
-            ensure!(!holder.is_empty(), "no client does");
+            ensure!(!holder.is_empty(), "no holder");
             Ok(())
         })
         .await?;

@@ -1,4 +1,4 @@
-//! pvc-provisioner for one namespace, with rights in there only.
+//! pvc-provisioner for one namespace, with rights in that namespace only.
 
 use super::installed_in;
 use crate::support::in_tree;
@@ -37,7 +37,8 @@ async fn claims(cluster: &Cluster, namespace: &str) -> Result<String> {
     cluster.kubectl(&claims).await
 }
 
-/// DP-30, by `docs/one-namespace`: a pod elsewhere is left alone, and nothing is asked for that takes more rights.
+/// DP-30, with `docs/one-namespace`: a pod in another namespace is left unchanged, and no request
+/// needs more rights.
 #[tokio::test]
 async fn rights_in_one_namespace_are_enough() -> Result<()> {
     let cluster = in_tree().await?;

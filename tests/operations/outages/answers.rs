@@ -1,22 +1,23 @@
-//! A client is there, and does not answer, or nothing that makes sense.
+//! The endpoint accepts connections, and does not respond or responds with invalid data.
 
 use super::{
+    fixture::OutageFixture,
     stand_in::{Authority, StandIn},
-    ward::Ward,
 };
 use anyhow::Result;
 
-/// Connections are taken by the kernel, requests sent on those that were open, and that is all.
+/// The kernel accepts connections, the API server sends requests, and the paused process answers
+/// none.
 #[tokio::test]
 async fn hung() -> Result<()> {
-    let ward = Ward::open("hung").await?;
-    ward.warden.process().pause()?;
-    ward.nobody_notices().await?;
-    ward.warden.process().resume()?;
-    ward.recovers().await
+    let fixture = OutageFixture::open("hung").await?;
+    fixture.warden.process().pause()?;
+    fixture.users_are_unaffected().await?;
+    fixture.warden.process().resume()?;
+    fixture.recovers().await
 }
 
-/// Over TLS that is trusted, so that it is taken for Volume Warden.
+/// The stand-in has a trusted certificate, so the API server takes it for Volume Warden.
 #[tokio::test]
 async fn answering_junk() -> Result<()> {
     let review = |response: &str| {
@@ -48,15 +49,15 @@ async fn answering_junk() -> Result<()> {
         b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{".to_vec(),
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n".to_vec(),
     ];
-    let ward = Ward::open("junk").await?;
-    ward.kill()?;
-    let authority = Authority::trusted_by(ward.cluster).await?;
-    let stand_in = StandIn::start(&ward, &authority.issue(1)?, junk).await?;
-    ward.nobody_notices().await?;
-    assert!(stand_in.answered() > 0, "no client was asked");
+    let fixture = OutageFixture::open("junk").await?;
+    fixture.kill()?;
+    let authority = Authority::trusted_by(fixture.cluster).await?;
+    let stand_in = StandIn::start(&fixture, &authority.issue(1)?, junk).await?;
+    fixture.users_are_unaffected().await?;
+    assert!(stand_in.answered() > 0, "the stand-in received no request");
     drop(stand_in);
-    let _successor = ward.successor().serving().start().await?;
-    ward.recovers().await
+    let _successor = fixture.successor().serving().start().await?;
+    fixture.recovers().await
 }
 
 fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {

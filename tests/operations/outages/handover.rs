@@ -1,4 +1,4 @@
-//! The leader stops in order.
+//! The leader shuts down gracefully.
 
 use crate::support::{BINARY, Space, bare};
 use anyhow::{Context, Result, ensure};
@@ -42,11 +42,11 @@ impl Replicas {
         .await
     }
 
-    /// Whose the Lease was since this version, one after the other, until it is this one's.
+    /// The holders of the Lease since this version, in order, until the holder is `last`.
     async fn holders(&self, version: &str, last: &str) -> Result<Vec<String>> {
         let name = format!("metadata.name={}", self.space.name);
-        let of_own = WatchParams::default().fields(&name);
-        let mut watch = pin!(self.leases.watch(&of_own, version).await?);
+        let of_this_lease = WatchParams::default().fields(&name);
+        let mut watch = pin!(self.leases.watch(&of_this_lease, version).await?);
         let mut holders = Vec::new();
         while holders.last().is_none_or(|holder| holder != last) {
             let event = watch.try_next().await?;
@@ -64,7 +64,7 @@ fn holder(lease: Lease) -> String {
     holder.unwrap_or_default()
 }
 
-/// The Lease is not left to expire: it is no client's before it is another's, who works.
+/// The Lease does not have to expire: the leader releases it, and the next holder then works.
 #[tokio::test]
 async fn another_leads_soon_after_a_graceful_stop() -> Result<()> {
     let replicas = Replicas::new("handover").await?;
@@ -78,7 +78,7 @@ async fn another_leads_soon_after_a_graceful_stop() -> Result<()> {
     let holders = replicas.holders(&version, "second");
     let mut holders = timeout(DEFAULT_TIMEOUT, holders).await??;
     println!("another leads {:?} after SIGTERM", stopped.elapsed());
-    // It may have been renewed meanwhile.
+    // The Lease may have been renewed meanwhile.
     holders.retain(|holder| holder != "first");
     assert_eq!(holders, ["", "second"], "the Lease was let go");
     replicas.space.create_claim("data").await?;

@@ -1,16 +1,17 @@
-//! What a webhook that never answers can cost a request: computed from the manifests, reported in README.
+//! The latency that an unresponsive webhook adds to a request: computed from the manifests, and
+//! compared with README.
 //!
-//! Mutating webhooks are asked one after the other, validating ones side by side.
+//! The API server calls mutating webhooks in sequence, and validating webhooks in parallel.
 
 use super::{
+    fixture::Asked,
     shipped::{Webhook, shipped},
-    ward::Asked,
 };
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 
 const DOMAIN: &str = ".volume-warden.dev";
-/// Not what `kubectl apply -k manifests` installs.
+/// A webhook that `kubectl apply -k manifests` does not install.
 const OPTIONAL: &str = "bindings.pvc-protection.volume-warden.dev";
 
 /// A row of README's table.
@@ -24,7 +25,7 @@ pub struct Cost {
 
 impl Cost {
     /// The rows of README's table.
-    pub fn reported() -> Result<Vec<Self>> {
+    pub fn documented() -> Result<Vec<Self>> {
         let readme = include_str!("../../../README.md");
         let table = readme
             .split("| added at most |")
@@ -61,7 +62,7 @@ impl Cost {
         })
     }
 
-    /// How it shows in the API server's audit log.
+    /// The request as the API server's audit log shows it.
     pub fn asked(&self) -> Asked {
         Asked {
             resource: self.resources.first().cloned().unwrap_or_default(),
@@ -75,7 +76,7 @@ impl Cost {
     }
 }
 
-/// What these cost one request together.
+/// The seconds that these webhooks together add to one request.
 fn together(webhooks: &[&Webhook]) -> i32 {
     let seconds = |mutates: bool| {
         let of_these = webhooks.iter().filter(move |each| each.mutates == mutates);
@@ -85,7 +86,7 @@ fn together(webhooks: &[&Webhook]) -> i32 {
     one_by_one + side_by_side.unwrap_or(0)
 }
 
-/// Whether one request can be sent to all of them.
+/// Whether one request can be sent to all of these webhooks.
 fn possible(webhooks: &[&Webhook]) -> bool {
     let mut pairs = webhooks
         .iter()
@@ -93,7 +94,7 @@ fn possible(webhooks: &[&Webhook]) -> bool {
     !pairs.any(|(one, other)| one.excludes(other))
 }
 
-/// The most that webhooks which can be asked about the same request cost together.
+/// The most seconds that webhooks for the same request add together.
 fn worst(webhooks: &[&Webhook]) -> i32 {
     let subsets = 0..1_u32 << webhooks.len();
     let costs = subsets.filter_map(|subset| {
@@ -107,18 +108,18 @@ fn worst(webhooks: &[&Webhook]) -> i32 {
     costs.max().unwrap_or(0)
 }
 
-/// Row by row: these webhooks can be asked about that request, all in one, and cost so much.
+/// For each row, one request can be sent to all of its webhooks, and they add that many seconds.
 #[test]
-fn the_added_latency_is_what_readme_reports() -> Result<()> {
+fn the_added_latency_is_documented_in_readme() -> Result<()> {
     let shipped = shipped()?;
-    for cost in Cost::reported()? {
+    for cost in Cost::documented()? {
         let named = |name: &String| shipped.iter().find(|webhook| webhook.spec.name == *name);
         let webhooks: Option<Vec<_>> = cost.webhooks.iter().map(named).collect();
         let webhooks = webhooks.with_context(|| format!("no such webhooks: {cost:?}"))?;
         assert_eq!(together(&webhooks), cost.seconds, "{cost:?}");
         assert!(
             possible(&webhooks),
-            "never asked about one request: {cost:?}"
+            "never called for one request: {cost:?}"
         );
         for resource in &cost.resources {
             let request = (cost.operation.as_str(), resource.as_str());
@@ -132,22 +133,22 @@ fn the_added_latency_is_what_readme_reports() -> Result<()> {
     Ok(())
 }
 
-/// For no request do the manifests allow more than the worst row of it.
+/// For each request, the worst row of README equals the worst case of the manifests.
 #[test]
-fn no_request_can_cost_more_than_readme_reports() -> Result<()> {
-    let (reported, shipped) = (Cost::reported()?, shipped()?);
+fn no_request_exceeds_the_documented_latency() -> Result<()> {
+    let (documented, shipped) = (Cost::documented()?, shipped()?);
     let requests: BTreeSet<_> = shipped.iter().flat_map(Webhook::requests).collect();
     for request @ (operation, resource) in requests {
         let asked = shipped
             .iter()
             .filter(|each| each.requests().any(|each| each == request));
-        let rows = reported
+        let rows = documented
             .iter()
             .filter(|cost| cost.resources.contains(resource) && cost.operation == operation);
-        let reported = rows.map(|cost| cost.seconds).max();
+        let documented = rows.map(|cost| cost.seconds).max();
         let worst = worst(&asked.collect::<Vec<_>>());
         assert_eq!(
-            reported,
+            documented,
             Some(worst),
             "{operation} of {resource}; left: README, right: the manifests"
         );
@@ -155,7 +156,8 @@ fn no_request_can_cost_more_than_readme_reports() -> Result<()> {
     Ok(())
 }
 
-/// None refuses by its absence, none is asked about more than its own affair, and the pods of what the cluster runs on are spared.
+/// No webhook fails closed, none is called for requests outside of its purpose, and pods that the
+/// cluster needs are excluded.
 #[test]
 fn no_webhook_can_brick_a_cluster() -> Result<()> {
     let affairs = [
@@ -190,7 +192,7 @@ fn no_webhook_can_brick_a_cluster() -> Result<()> {
         let always = spec.match_conditions.as_ref().is_none_or(Vec::is_empty);
         assert!(
             !always || name == OPTIONAL,
-            "{name} is asked about everything"
+            "{name} is called for everything"
         );
     }
     Ok(())

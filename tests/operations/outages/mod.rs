@@ -1,7 +1,9 @@
-//! Volume Warden out of order in every way it can be, and what users notice: each of their operations succeeds all the same, by no
-//! more than README says later, and what was missed is made good afterwards. All components, as the manifests install them.
+//! Every outage of Volume Warden, and its effect on users: each of their operations succeeds,
+//! delayed by no more than README states, and the missed work is done afterwards. All components
+//! run as the manifests install them.
 
 mod answers;
+mod fixture;
 mod handover;
 mod latency;
 mod outsiders;
@@ -14,4 +16,3 @@ mod swamped;
 mod unreachable;
 mod untrusted;
 mod users;
-mod ward;

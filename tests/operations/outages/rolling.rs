@@ -1,6 +1,6 @@
-//! Both replicas are replaced, one after the other, while the API server goes on asking.
+//! Both replicas are replaced, one after the other, while the API server sends reviews.
 
-use super::ward::SERVICE;
+use super::fixture::SERVICE;
 use crate::support::{BINARY, claim, installed, patience::wait_for_webhooks, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
@@ -19,16 +19,19 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use volume_warden_controlplane::{Cluster, Component, Warden, Webhooks};
 
-/// Between two creations of claims: 200 a second.
+/// The time between two creations of claims: 200 a second.
 const PACE: Duration = Duration::from_millis(5);
-/// Further ones wait. For more the API server would open connections that it does not keep.
+/// Concurrent creations; further ones wait. For more, the API server would open connections that
+/// it does not keep.
 const AT_ONCE: usize = 20;
-/// One of so many is stored.
+/// One of this many creations is stored.
 const STORED: usize = 10;
-/// After so long a change of readiness has reached every node. A replica's lame duck is 5 s.
+/// The time after which every node knows a change of readiness. A replica's lame duck period is 5
+/// s.
 const PROPAGATION: Duration = Duration::from_secs(1);
 
-/// No review is lost: none failed open, no creation failed, and every claim had its finalizer from admission.
+/// No review is lost: none fails open, every creation succeeds, and admission adds a finalizer to
+/// every claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_no_review() -> Result<()> {
     let cluster = installed("rolling", "manifests").await?;
@@ -75,7 +78,7 @@ async fn a_rolling_restart_loses_no_review() -> Result<()> {
     Ok(())
 }
 
-/// In the API server's words.
+/// The API server's last log lines about failing open, at most three.
 fn failed_open(cluster: &Cluster) -> String {
     let log = cluster.log(Component::Apiserver);
     let mut lines: Vec<_> = log
@@ -105,7 +108,8 @@ impl Replicas {
         Ok(Self { running, endpoints })
     }
 
-    /// As a rolling update does: asked to end, waited for, and another started in its place.
+    /// Replaces a replica as a rolling update does: stops it, waits until it has ended, and starts
+    /// another.
     async fn replace(&self, cluster: &Cluster, turn: usize) -> Result<()> {
         let old = lock(&self.running)
             .get(turn)
@@ -131,14 +135,16 @@ async fn start(cluster: &Cluster, name: &str) -> Result<Arc<Warden>> {
     Ok(Arc::new(warden.await?))
 }
 
-/// Readiness becomes endpoints, and those the way to a Service, as kubelet, endpoints controller and kube-proxy do it together.
+/// Turns readiness into endpoints of the Service, as kubelet, the endpoints controller and
+/// kube-proxy do together.
 async fn follow(webhooks: Webhooks, running: Running) {
     let mut tick = interval(PROPAGATION);
     loop {
         let replicas = lock(&running).clone();
         let asked = replicas.iter().map(async |replica| {
             let ready = timeout(PROPAGATION, replica.ready()).await;
-            // A kubelet forgives one that takes its time, and it must not keep another, a lame duck by now, among the endpoints.
+            // A kubelet tolerates a slow probe. A slow replica must not keep another one, which
+            // may be shutting down, among the endpoints.
             ready.unwrap_or(true).then(|| replica.webhook_port())
         });
         let ready = join_all(asked).await.into_iter().flatten();
@@ -151,7 +157,7 @@ fn lock(running: &Running) -> std::sync::MutexGuard<'_, Vec<Arc<Warden>>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many, until `stop`. The first that fails ends it.
+/// Creates claims until `stop`, and returns their number. The first failure ends it.
 async fn create_claims(client: Client, stop: CancellationToken) -> Result<usize> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let (mut tasks, mut count) = (JoinSet::new(), 0);

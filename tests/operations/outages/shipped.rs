@@ -1,11 +1,12 @@
-//! The webhooks as the manifests have them.
+//! The webhooks of the manifests.
 
 use crate::support::repository;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, MutatingWebhook};
 use serde_json::Value;
 
-/// A webhook of the manifests. Those that validate have no more fields than those that mutate.
+/// A webhook of the manifests. Validating webhooks have a subset of the fields of mutating
+/// webhooks.
 pub struct Webhook {
     pub mutates: bool,
     pub spec: MutatingWebhook,
@@ -29,7 +30,7 @@ impl Webhook {
         self.spec.timeout_seconds.unwrap_or(10)
     }
 
-    /// The operations and resources it is asked about.
+    /// The operations and resources that the webhook is called for.
     pub fn requests(&self) -> impl Iterator<Item = (&str, &str)> {
         let rules = self.spec.rules.iter().flatten();
         rules.flat_map(|rule| {
@@ -41,7 +42,7 @@ impl Webhook {
         })
     }
 
-    /// Namespaces that are never sent here.
+    /// Namespaces that the webhook is never called for.
     pub fn spared(&self) -> Vec<&str> {
         let selector = self.spec.namespace_selector.as_ref();
         let expressions = selector
@@ -55,7 +56,7 @@ impl Webhook {
             .collect()
     }
 
-    /// Whether a condition of one is what the other's conditions together must not be.
+    /// Whether the match conditions of the two webhooks exclude each other.
     pub fn excludes(&self, other: &Self) -> bool {
         self.denies(other) || other.denies(self)
     }
@@ -72,7 +73,7 @@ impl Webhook {
     }
 }
 
-/// Every webhook that is shipped, those of the default installation as it is rendered.
+/// Every shipped webhook, with those of the default installation as rendered.
 pub fn shipped() -> Result<Vec<Webhook>> {
     let mut webhooks = Vec::new();
     for file in [

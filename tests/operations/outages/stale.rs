@@ -1,24 +1,24 @@
-//! The watches are open and say nothing.
+//! The watches stay open and deliver no events.
 
-use super::ward::Ward;
+use super::fixture::OutageFixture;
 use crate::support::patience::wait_for_webhooks;
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::Rule;
 
-/// Reviews are answered from what was reported last, and no client is refused anything for it: not the claim that came after one which was
-/// being deleted.
+/// Reviews are answered from the last delivered state, and no request is wrongly refused: not even
+/// a pod of a claim that replaces one being deleted.
 #[tokio::test]
-async fn its_feeds_are_stale() -> Result<()> {
-    let ward = Ward::open("stale").await?;
-    wait_for_webhooks(ward.cluster, None).await?;
+async fn watches_are_stale() -> Result<()> {
+    let fixture = OutageFixture::open("stale").await?;
+    wait_for_webhooks(fixture.cluster, None).await?;
     let watches = Rule::on("GET").query_contains("watch=true");
-    let frozen = ward.between.add(watches.freeze_stream());
-    // Whatever was under way at the moment is reported before.
+    let frozen = fixture.between.add(watches.freeze_stream());
+    // Events in flight are delivered before the watches freeze.
     frozen.held(1).await?;
-    ward.users.renew().await?;
-    ward.users.live().await?;
-    let unasked = ward.unasked()?;
+    fixture.users.renew().await?;
+    fixture.users.live().await?;
+    let unasked = fixture.unasked()?;
     ensure!(unasked.is_empty(), "{unasked:?}");
     drop(frozen);
-    ward.recovers().await
+    fixture.recovers().await
 }

@@ -1,6 +1,7 @@
-//! Another client at Volume Warden's address, with a certificate of an authority that the webhook configurations trust.
+//! A stand-in at Volume Warden's address, with a certificate of a CA that the webhook
+//! configurations trust.
 
-use super::ward::{SERVICE, Ward};
+use super::fixture::{OutageFixture, SERVICE};
 use anyhow::Result;
 use k8s_openapi::{
     ByteString,
@@ -35,7 +36,7 @@ use volume_warden_controlplane::Cluster;
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    /// One that all webhook configurations trust from now on, and no other.
+    /// Creates a CA, and makes it the only one that all webhook configurations trust.
     pub async fn trusted_by(cluster: &Cluster) -> Result<Self> {
         let mut parameters = CertificateParams::new(vec![])?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -62,7 +63,8 @@ impl Authority {
         Ok(authority)
     }
 
-    /// A server with a certificate for Volume Warden's Service that ends in so many days.
+    /// A server configuration with a certificate for Volume Warden's Service that is valid for
+    /// `days`.
     pub fn issue(&self, days: i64) -> Result<Arc<ServerConfig>> {
         let (mut leaf, key) = (
             CertificateParams::new(vec![SERVICE.to_owned()])?,
@@ -81,36 +83,36 @@ impl Authority {
     }
 }
 
-/// Answers each request with the next of what it has to say, and closes the connection.
+/// Answers each request with its next response, and closes the connection.
 pub struct StandIn {
     answered: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
 impl StandIn {
-    /// In Volume Warden's place, until dropped.
+    /// Starts a server that receives Volume Warden's traffic until it is dropped.
     pub async fn start(
-        ward: &Ward,
+        fixture: &OutageFixture,
         config: &Arc<ServerConfig>,
         answers: Vec<Vec<u8>>,
     ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
-        ward.cluster.webhooks().serve(SERVICE, vec![port]);
+        fixture.cluster.webhooks().serve(SERVICE, vec![port]);
         let answered = Arc::<AtomicUsize>::default();
         let (count, acceptor) = (answered.clone(), TlsAcceptor::from(config.clone()));
         let task = tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
                 let turn = count.clone();
                 let (acceptor, answers) = (acceptor.clone(), answers.clone());
-                // A client that does not trust us is the point of some tests.
+                // In some tests the client does not trust the stand-in on purpose.
                 tokio::spawn(async move { answer(tcp, acceptor, &answers, &turn).await.ok() });
             }
         });
         Ok(Self { answered, task })
     }
 
-    /// How many requests so far.
+    /// The number of requests so far.
     pub fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
@@ -129,13 +131,13 @@ async fn answer(
     turn: &AtomicUsize,
 ) -> Result<()> {
     let mut tls = acceptor.accept(tcp).await?;
-    // Enough to know that it is a request.
+    // One read is enough to recognize a request.
     let mut head = [0; 16];
     tls.read_exact(&mut head).await?;
     let turn = turn.fetch_add(1, Ordering::Relaxed);
     tls.write_all(&answers[turn % answers.len()]).await?;
     tls.shutdown().await?;
-    // Closing on what was not read would take the answer back.
+    // Closing with unread data would reset the connection and lose the response.
     tokio::io::copy(&mut tls, &mut tokio::io::sink()).await?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! More comes in than it takes.
+//! Volume Warden receives more requests than it accepts.
 
-use super::ward::{SERVICE, Ward};
+use super::fixture::{OutageFixture, SERVICE};
 use crate::support::{outsiders::connector, patience::wait_for_webhooks};
 use anyhow::{Context, Result, ensure};
 use rustls::pki_types::ServerName;
@@ -9,30 +9,31 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use volume_warden_controlplane::eventually;
 
-/// Some of which wait for as long as a review may take to arrive, and the rest for those.
+/// Some clients hold a place for as long as a review may take to arrive; the others wait for one.
 const REVIEWS: usize = 256;
-/// Whose path they are sent to.
+/// The webhook whose path the clients use.
 const SWAMPED: &str = "claims.pvc-protection.volume-warden.dev";
 
-/// Clients that hold every place for reviews of claims with reviews that never arrive, and come back when they are sent away.
+/// Clients fill every place for reviews of claims with reviews that never arrive, and reconnect
+/// when they are disconnected.
 #[tokio::test]
-async fn by_reviews() -> Result<()> {
-    let ward = Ward::open("reviews").await?;
-    // The others are looked at for whether they answer, while half of the machine is busy with the clients.
-    wait_for_webhooks(ward.cluster, Some(SWAMPED)).await?;
-    let hostile = Arc::new(Hostile::new(&ward).await?);
+async fn reviews_fill_all_places() -> Result<()> {
+    let fixture = OutageFixture::open("reviews").await?;
+    // The test checks that the other webhooks answer, while the clients use half of the machine.
+    wait_for_webhooks(fixture.cluster, Some(SWAMPED)).await?;
+    let hostile = Arc::new(Hostile::new(&fixture).await?);
     let mut clients = JoinSet::new();
     for _ in 0..REVIEWS {
         let hostile = hostile.clone();
         clients.spawn(async move {
             loop {
-                // Sent away or cut off: again.
+                // Refused or disconnected: connect again.
                 let _ = hostile.half_a_review().await;
             }
         });
     }
-    eventually("they are all there", async || {
-        let metrics = ward.warden.metrics().await?;
+    eventually("all clients are connected", async || {
+        let metrics = fixture.warden.metrics().await?;
         let mut lines = metrics.lines();
         let open = lines.find_map(|line| line.strip_prefix("volume_warden_admission_connections "));
         let open: usize = open.context("no such metric")?.parse()?;
@@ -40,15 +41,15 @@ async fn by_reviews() -> Result<()> {
         Ok(())
     })
     .await?;
-    ward.nobody_answers().await?;
-    ward.users.live().await?;
-    let unasked = ward.unasked()?;
+    fixture.webhooks_are_unavailable().await?;
+    fixture.users.live().await?;
+    let unasked = fixture.unasked()?;
     let claims = |webhook: &String| webhook == SWAMPED;
     ensure!(
         unasked
             .iter()
             .any(|asked| asked.webhooks.iter().any(claims)),
-        "the path was not swamped: {unasked:?}"
+        "the path was not overloaded: {unasked:?}"
     );
     ensure!(
         unasked
@@ -57,7 +58,7 @@ async fn by_reviews() -> Result<()> {
         "other paths were: {unasked:?}"
     );
     clients.shutdown().await;
-    ward.recovers().await
+    fixture.recovers().await
 }
 
 /// A client that knows the path.
@@ -68,10 +69,10 @@ struct Hostile {
 }
 
 impl Hostile {
-    async fn new(ward: &Ward) -> Result<Self> {
+    async fn new(fixture: &OutageFixture) -> Result<Self> {
         Ok(Self {
-            port: ward.warden.webhook_port(),
-            path: published_path(ward).await?,
+            port: fixture.warden.webhook_port(),
+            path: published_path(fixture).await?,
             connector: connector(&[]),
         })
     }
@@ -96,11 +97,11 @@ impl Hostile {
     }
 }
 
-/// Where the API server sends the reviews of the webhook that is swamped.
-async fn published_path(ward: &Ward) -> Result<String> {
+/// The path to which the API server sends the reviews of that webhook.
+async fn published_path(fixture: &OutageFixture) -> Result<String> {
     let path = format!(
         "jsonpath={{.items[*].webhooks[?(@.name==\"{SWAMPED}\")].clientConfig.service.path}}"
     );
     let get = ["get", "mutatingwebhookconfigurations", "-o", &path];
-    ward.cluster.kubectl(&get).await
+    fixture.cluster.kubectl(&get).await
 }

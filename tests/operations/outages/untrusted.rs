@@ -1,8 +1,8 @@
-//! A client answers whom the API server does not trust.
+//! The server's certificate is not trusted by the API server.
 
 use super::{
+    fixture::OutageFixture,
     stand_in::{Authority, StandIn},
-    ward::Ward,
 };
 use crate::support::webhooks_answer;
 use anyhow::Result;
@@ -10,28 +10,29 @@ use volume_warden_controlplane::Rule;
 
 #[tokio::test]
 async fn its_certificate_has_expired() -> Result<()> {
-    let ward = Ward::open("expired").await?;
-    ward.kill()?;
-    let authority = Authority::trusted_by(ward.cluster).await?;
-    let stand_in = StandIn::start(&ward, &authority.issue(-1)?, vec![Vec::new()]).await?;
-    ward.nobody_notices().await?;
+    let fixture = OutageFixture::open("expired").await?;
+    fixture.kill()?;
+    let authority = Authority::trusted_by(fixture.cluster).await?;
+    let stand_in = StandIn::start(&fixture, &authority.issue(-1)?, vec![Vec::new()]).await?;
+    fixture.users_are_unaffected().await?;
     assert_eq!(stand_in.answered(), 0, "an expired certificate was trusted");
     drop(stand_in);
-    let _successor = ward.successor().serving().start().await?;
-    ward.recovers().await
+    let _successor = fixture.successor().serving().start().await?;
+    fixture.recovers().await
 }
 
-/// While it may not write its caBundle, what admission misses is made good in the background; then it mends the caBundle.
+/// While Volume Warden may not write its caBundle, its reconcilers repair what admission misses;
+/// then it repairs the caBundle.
 #[tokio::test]
 async fn its_authority_is_swapped() -> Result<()> {
-    let ward = Ward::open("swapped").await?;
+    let fixture = OutageFixture::open("swapped").await?;
     let publish = Rule::on("PATCH").path_contains("webhookconfigurations");
     let refused = publish.respond(503, "ServiceUnavailable", "not now");
-    let refused = ward.between.add(refused);
-    Authority::trusted_by(ward.cluster).await?;
-    ward.nobody_answers().await?;
-    ward.nobody_notices().await?;
-    ward.users.are_whole().await?;
+    let refused = fixture.between.add(refused);
+    Authority::trusted_by(fixture.cluster).await?;
+    fixture.webhooks_are_unavailable().await?;
+    fixture.users_are_unaffected().await?;
+    fixture.users.are_whole().await?;
     drop(refused);
-    webhooks_answer(&ward.cluster.client()).await
+    webhooks_answer(&fixture.cluster.client()).await
 }

@@ -1,5 +1,6 @@
-//! The cert-manager overlay, applied unchanged, with cert-manager's own definitions of its kinds. `played` plays its contract; `itself`
-//! runs its controllers. The kubelet, which swaps mounted files by renaming a link, is played in both.
+//! The cert-manager overlay, applied unchanged, with cert-manager's own CRDs. `played` simulates
+//! cert-manager's contract; `itself` runs its controllers. Both simulate the kubelet, which
+//! updates mounted files by renaming a link.
 
 mod itself;
 mod played;
@@ -15,11 +16,11 @@ use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 
 const NAMESPACE: &str = "volume-warden";
-/// Of the certificate that is served.
+/// The Secret of the served certificate.
 const SECRET: &str = "volume-warden-tls";
 const MOUNTED: &str = "/etc/volume-warden/tls";
 
-/// The overlay on a cluster, and what its kubelet mounts.
+/// The overlay on a cluster, and the files that its kubelet mounts.
 struct Overlay<'a> {
     cluster: &'a Cluster,
     secrets: Api<Secret>,
@@ -47,7 +48,8 @@ impl<'a> Overlay<'a> {
         self.secrets.get(secret).await?.data.context("data")
     }
 
-    /// What the kubelet does: a new directory, and `..data` renamed over to point at it.
+    /// Updates the mount as the kubelet does: writes a new directory, and renames `..data` to
+    /// point at it.
     async fn mount(&self) -> Result<()> {
         let (root, data) = (self.mount.path(), self.data(SECRET).await?);
         let generation = fs::read_dir(root)?.count().to_string();
@@ -65,7 +67,7 @@ impl<'a> Overlay<'a> {
         Ok(())
     }
 
-    /// A client that trusts what is published.
+    /// A client that trusts the published caBundle.
     fn visitor(&self) -> Visitor {
         Visitor {
             client: self.cluster.client(),
@@ -92,7 +94,8 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Result<&'a str> {
     found.with_context(|| format!("no {pointer} in {object}"))
 }
 
-/// Another certificate than that one is served, and clients as strict as the API server trust it.
+/// Waits until another certificate than `before` is served, and clients as strict as the API
+/// server trust it.
 async fn follows(warden: &Warden, visitor: &Visitor, before: &[u8]) -> Result<()> {
     let what = "the new certificate is served, and trusted";
     eventually_within(PATIENCE, what, async || {

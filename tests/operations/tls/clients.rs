@@ -1,4 +1,4 @@
-//! The API server shows a client certificate, configured as certs/README.md says.
+//! The API server sends a client certificate, configured as in certs/README.md.
 
 use super::visitor::Visitor;
 use crate::support::{BINARY, dry_run, repository, webhooks_answer};
@@ -12,11 +12,11 @@ use std::{fs, path::Path};
 use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// Where the page says that the files are.
+/// The directory of the files in that page.
 const DIRECTORY: &str = "/etc/kubernetes/webhooks";
 const README: &str = include_str!("../../../certs/README.md");
 
-/// The text of the page's example that begins with this line, with files in another directory.
+/// The example in that page that begins with this line, with the files in another directory.
 fn example(first: &str, directory: &Path) -> Result<String> {
     let begin = README.find(first).context("the example")?;
     let lines = README[begin..].lines();
@@ -30,7 +30,7 @@ fn example(first: &str, directory: &Path) -> Result<String> {
         .replace(DIRECTORY, &directory.to_string_lossy()))
 }
 
-/// A CA, and of it a client certificate, where the page wants them.
+/// Creates a CA and a client certificate at the paths that the page names.
 fn certificates(directory: &Path) -> Result<()> {
     let mut parameters = CertificateParams::new(vec![])?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -84,7 +84,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
     };
     let visit = visitor.visit(warden.webhook_port()).await;
     ensure!(visit.is_err(), "without a certificate");
-    eventually("the log says who was refused", async || {
+    eventually("the log names the refused client", async || {
         let log = warden.process().log();
         ensure!(log.contains("a client was refused: see --client-ca-file"));
         anyhow::Ok(())

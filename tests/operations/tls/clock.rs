@@ -1,5 +1,5 @@
-//! The clock goes on by years. Two replicas run in this process, so that their own can be moved, against the real Secret and webhook
-//! configurations, with the rights that the manifests give.
+//! Years pass. Two replicas run in this process, so that the test can move their clock, with the
+//! real Secret and webhook configurations, and the rights of the manifests.
 
 use super::{PATIENCE, visitor::Visitor};
 use crate::support::installed;
@@ -28,7 +28,7 @@ use volume_warden_controlplane::{Cluster, eventually_within};
 
 const DAY: i64 = 86_400;
 
-/// A machine's time, that can be moved.
+/// The clock of a machine, which the test can move.
 #[derive(Clone, Default)]
 struct Time(Arc<AtomicI64>);
 
@@ -46,7 +46,7 @@ impl Time {
     }
 }
 
-/// What the program does about its certificate, without the rest of it.
+/// The certificate tasks of the program, without the rest of it.
 struct Replica {
     self_signed: Mutex<Option<SelfSigned>>,
     service: Service,
@@ -78,7 +78,7 @@ impl Replica {
             service.certificate.clone(),
             axum::Router::new(),
             SecretPaths::default(),
-            // Servers and visitors share a thread, which others may keep from its work.
+            // Servers and visitors share a thread, which other tests may delay.
             Limits {
                 stranger_time: PATIENCE,
                 ..Limits::default()
@@ -99,19 +99,19 @@ impl Replica {
 
     async fn round(&self) -> Result<()> {
         let mut self_signed = self.self_signed.lock().await;
-        let self_signed = self_signed.as_mut().context("it goes on its own")?;
+        let self_signed = self_signed.as_mut().context("not self-signed")?;
         self_signed.round().await?;
         let missing = self.service.missing();
         ensure!(missing.is_empty(), "not ready: {missing:?}");
         Ok(())
     }
 
-    /// From now on on its own.
+    /// Starts the task that renews the certificate.
     async fn follow(&self) -> Result<()> {
         let lease = LeaseName {
             namespace: "volume-warden".to_owned(),
-            name: "absent".to_owned(),
-            identity: "absent".to_owned(),
+            name: "none".to_owned(),
+            identity: "none".to_owned(),
             labels: Default::default(),
         };
         let leases = Api::namespaced(self.client.clone(), "volume-warden");
@@ -160,7 +160,8 @@ async fn authority(cluster: &Cluster) -> Result<Vec<u8>> {
     Ok(authority.context("a CA")?.0)
 }
 
-/// Visits the replicas one after another without a pause until `stop`, and counts; a refused visit ends it.
+/// Visits the replicas in turn without a pause until `stop`, and counts; the first refusal ends
+/// it.
 async fn keep_visiting(
     visitor: Visitor,
     ports: Vec<u16>,
@@ -213,9 +214,9 @@ impl Years {
     }
 }
 
-/// The replicas take turns at being first to a renewal, while reviews come all the time.
+/// The replicas take turns at renewing first, while reviews arrive continuously.
 #[tokio::test]
-async fn four_hundred_days_pass_without_a_refusal() -> Result<()> {
+async fn no_review_is_refused_in_four_hundred_days() -> Result<()> {
     let years = Years::begin("years").await?;
     let first = authority(&years.cluster).await?;
     let (count, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
@@ -230,7 +231,7 @@ async fn four_hundred_days_pass_without_a_refusal() -> Result<()> {
         years.time.pass(5);
         for turn in 0..2 {
             years.replicas[(step + turn) % 2].round().await?;
-            // Between the one's renewal and the other's.
+            // Between the renewals of the two replicas.
             for port in years.ports() {
                 let served = years.visitor.served(port).await;
                 leaves.insert(served.with_context(|| format!("at step {step}"))?);
@@ -247,9 +248,10 @@ async fn four_hundred_days_pass_without_a_refusal() -> Result<()> {
     Ok(())
 }
 
-/// As after a suspended machine: no client could renew anything meanwhile. It is seen by the wall clock, without a restart.
+/// As after a suspended machine: no renewal was possible meanwhile. The wall clock shows it,
+/// without a restart.
 #[tokio::test]
-async fn after_a_jump_everything_is_renewed() -> Result<()> {
+async fn everything_is_renewed_after_a_clock_jump() -> Result<()> {
     let years = Years::begin("jumps").await?;
     let first = authority(&years.cluster).await?;
     for replica in &years.replicas {
@@ -265,7 +267,7 @@ async fn after_a_jump_everything_is_renewed() -> Result<()> {
             anyhow::Ok(())
         })
         .await?;
-        // Not by chance, and not for long: no client is refused from now on.
+        // The state is stable: no visit is refused from now on.
         let (count, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
         let visits = keep_visiting(
             years.visitor.clone(),

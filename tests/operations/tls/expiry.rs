@@ -1,4 +1,4 @@
-//! What users hear of a certificate that no client renews.
+//! Events about a certificate that is not renewed.
 
 use super::{PATIENCE, publish, visitor::Visitor};
 use crate::support::{BINARY, installed};
@@ -11,8 +11,8 @@ use time::{Duration, OffsetDateTime};
 use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually_within};
 
-/// What was reported, by its notes, and about what, by its uid.
-async fn reported(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
+/// The notes of the published Events, each with the uid of its object.
+async fn published_events(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
     let events: Api<Event> = Api::namespaced(cluster.client(), "volume-warden");
     let with_reason = ListParams::default().fields("reason=CertificateNotRenewed");
     let events = events.list(&with_reason).await?.items.into_iter();
@@ -21,7 +21,7 @@ async fn reported(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
         .collect())
 }
 
-/// A certificate of 100 days of which so many are left.
+/// Writes a certificate of 100 days of which `left` remain.
 fn old_certificate(
     authority: &CertifiedIssuer<'static, KeyPair>,
     left: i64,
@@ -33,13 +33,13 @@ fn old_certificate(
     parameters.not_before = now - Duration::days(100 - left);
     parameters.not_after = now + Duration::days(left) + Duration::HOUR;
     let certificate = parameters.signed_by(&key, authority)?;
-    // The pair does not fit for a moment, as on a disk that is written to by hand.
+    // Key and certificate do not match for a moment, as when a user replaces files by hand.
     fs::write(directory.join("tls.key"), key.serialize_pem())?;
     fs::write(directory.join("tls.crt"), certificate.pem())?;
     Ok(())
 }
 
-/// To the two configurations of pv-protection.
+/// Publishes the caBundle in the two configurations of pv-protection.
 async fn publish_to_both(cluster: &Cluster, bundle: &str) -> Result<()> {
     for (kind, name) in [
         (
@@ -58,9 +58,9 @@ async fn publish_to_both(cluster: &Cluster, bundle: &str) -> Result<()> {
     Ok(())
 }
 
-/// Mounted files: one word for each threshold of each certificate, on the Lease.
+/// Mounted files: one Event on the Lease for each threshold of each certificate.
 #[tokio::test]
-async fn a_mounted_certificate_near_its_end_is_reported_of_once() -> Result<()> {
+async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
     let cluster = installed("expiry", "manifests").await?;
     let mut parameters = CertificateParams::new(vec![])?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -75,12 +75,12 @@ async fn a_mounted_certificate_near_its_end_is_reported_of_once() -> Result<()> 
         .arg(format!("--tls-private-key-file={}", file("tls.key")))
         .start()
         .await?;
-    // The same threshold again for another certificate; then one that is young.
+    // Another certificate reaches the same threshold; the last certificate is new.
     for (left, expected) in [(12, 1), (5, 2), (4, 3), (90, 3)] {
         if left != 12 {
             old_certificate(&authority, left, directory.path())?;
         }
-        eventually_within(PATIENCE, "that is reported, and nothing besides", async || {
+        eventually_within(PATIENCE, "the expected Events are published, and no others", async || {
             let metrics = warden.metrics().await?;
             let served =
                 "volume_warden_certificate_expiration_timestamp_seconds{certificate=\"Served\"} ";
@@ -88,35 +88,36 @@ async fn a_mounted_certificate_near_its_end_is_reported_of_once() -> Result<()> 
             let expires: i64 = seconds.unwrap_or("0").parse()?;
             let seconds = expires - time::OffsetDateTime::now_utc().unix_timestamp();
             ensure!(seconds / 86_400 == left, "{seconds} s are left");
-            let reported = reported(&cluster).await?;
-            ensure!(reported.len() == expected, "{reported:?}");
+            let events = published_events(&cluster).await?;
+            ensure!(events.len() == expected, "{events:?}");
             Ok(())
         })
         .await?;
     }
-    // Each look at it is one more occasion to say it again: there are many while it is not trusted.
+    // Each check could publish the Event again, and checks are frequent while the certificate is
+    // not trusted.
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
     old_certificate(&authority, 3, directory.path())?;
     publish_to_both(&cluster, &foreign.cert.pem()).await?;
     eventually_within(
         PATIENCE,
-        "that is reported, and it is not ready",
+        "the Event is published, and readiness is lost",
         async || {
-            ensure!(reported(&cluster).await?.len() == 4 && !warden.ready().await);
+            ensure!(published_events(&cluster).await?.len() == 4 && !warden.ready().await);
             anyhow::Ok(())
         },
     )
     .await?;
     publish_to_both(&cluster, &authority.pem()).await?;
-    eventually_within(PATIENCE, "it is ready", async || {
+    eventually_within(PATIENCE, "Volume Warden is ready", async || {
         anyhow::Ok(warden.ready().await)
     })
     .await?;
-    let reported_in_the_end = reported(&cluster).await?;
-    assert_eq!(reported_in_the_end.len(), 4, "{reported_in_the_end:?}");
+    let events = published_events(&cluster).await?;
+    assert_eq!(events.len(), 4, "{events:?}");
     let leases: Api<Lease> = Api::namespaced(cluster.client(), "volume-warden");
     let lease = leases.get("pv-protection").await?.metadata.uid;
-    for (note, about) in reported(&cluster).await? {
+    for (note, about) in published_events(&cluster).await? {
         ensure!(about == lease, "about {about:?}");
         for words in ["the certificate of the webhooks expires", &file("tls.crt")] {
             ensure!(note.contains(words), "{note}");
@@ -127,9 +128,10 @@ async fn a_mounted_certificate_near_its_end_is_reported_of_once() -> Result<()> 
     Ok(())
 }
 
-/// The Secret cannot be written: it is reported before the certificate expires, and readiness ends with it. Then all is well again.
+/// The Secret cannot be written: an Event reports it before the certificate expires, and readiness
+/// is lost at expiry. Both recover once writes succeed.
 #[tokio::test]
-async fn a_renewal_that_fails_is_reported_and_repaired() -> Result<()> {
+async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
     let cluster = installed("failing-renewal", "manifests").await?;
     let account = cluster
         .service_account_kubeconfig("volume-warden", "volume-warden", None)
@@ -146,29 +148,35 @@ async fn a_renewal_that_fails_is_reported_and_repaired() -> Result<()> {
         "Forbidden",
         "not today",
     ));
-    eventually_within(PATIENCE, "it is reported", async || {
-        let reported = reported(&cluster).await?;
+    eventually_within(PATIENCE, "the Event is published", async || {
+        let events = published_events(&cluster).await?;
         let source = "the Secret volume-warden/volume-warden-tls";
         ensure!(
-            reported.iter().any(|(note, _)| note.contains(source)),
-            "{reported:?}"
+            events.iter().any(|(note, _)| note.contains(source)),
+            "{events:?}"
         );
         Ok(())
     })
     .await?;
-    eventually_within(PATIENCE, "it has expired, so it is not ready", async || {
-        anyhow::Ok(!warden.ready().await)
-    })
+    eventually_within(
+        PATIENCE,
+        "the certificate has expired, so readiness is lost",
+        async || anyhow::Ok(!warden.ready().await),
+    )
     .await?;
     drop(refused);
     let visitor = Visitor {
         client: cluster.client(),
         clock: Clock::system(),
     };
-    eventually_within(PATIENCE, "it is renewed, ready and trusted", async || {
-        ensure!(warden.ready().await, "not ready");
-        visitor.visit(warden.webhook_port()).await
-    })
+    eventually_within(
+        PATIENCE,
+        "the certificate is renewed, ready and trusted",
+        async || {
+            ensure!(warden.ready().await, "not ready");
+            visitor.visit(warden.webhook_port()).await
+        },
+    )
     .await?;
     drop(warden);
     cluster.stop().await;

@@ -1,4 +1,5 @@
-//! Certificates that live for seconds, in the program itself, with two replicas and the API server as their client.
+//! Certificates that live for seconds, in the real program, with two replicas and the API server
+//! as their client.
 
 use super::{Trust, visitor::Visitor};
 use crate::support::{BINARY, claim, dry_run, installed, webhooks_answer};
@@ -11,10 +12,11 @@ use tokio::time::interval;
 use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Component, Warden};
 
-/// From one look to the next.
+/// The interval between two checks.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Creates claims by dry run: each has its finalizer, or the API server did without the webhook.
+/// Creates a claim by dry run, and checks its finalizer; without it, the API server skipped the
+/// webhook.
 async fn claim_is_reviewed(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
     claims
         .create(&dry_run(), &claim("probe", json!({}))?)
@@ -22,7 +24,8 @@ async fn claim_is_reviewed(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
     Ok(())
 }
 
-/// Calls that the API server went on without because of a certificate, as its log says since so many bytes.
+/// Calls that failed open because of a certificate, from the API server's log after this offset in
+/// bytes.
 fn refused(cluster: &Cluster, since: usize) -> Vec<String> {
     let log = cluster.log(Component::Apiserver);
     let lines = log.get(since..).unwrap_or_default().lines();
@@ -31,7 +34,7 @@ fn refused(cluster: &Cluster, since: usize) -> Vec<String> {
     refused.map(str::to_owned).collect()
 }
 
-/// Through two new CAs and their certificates.
+/// Two new CAs and their certificates are issued during the test.
 #[tokio::test]
 async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
     let cluster = installed("rotation", "manifests").await?;

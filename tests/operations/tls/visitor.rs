@@ -1,4 +1,5 @@
-//! A client as strict as the API server, with a clock that can be moved: the API server's own cannot.
+//! A client as strict as the API server, with a clock that the test can move, unlike the API
+//! server's.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -19,10 +20,10 @@ use x509_parser::parse_x509_certificate;
 
 const HOST: &str = "volume-warden.volume-warden.svc";
 
-/// The configuration that claims are sent by.
+/// The configuration of the webhook for claims.
 pub const CONFIGURATION: &str = "volume-warden-pvc-protection";
 
-/// The caBundle that it holds, as PEM.
+/// The caBundle of that configuration, as PEM.
 pub async fn bundle(client: &Client) -> Result<String> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let configuration = configurations.get(CONFIGURATION).await?;
@@ -34,7 +35,7 @@ pub async fn bundle(client: &Client) -> Result<String> {
     Ok(String::from_utf8(bundle.0)?)
 }
 
-/// A client that trusts the CA that is published at the moment, and opens a connection for each visit.
+/// A client that trusts the currently published CA, and opens a connection for each visit.
 #[derive(Clone)]
 pub struct Visitor {
     pub client: Client,
@@ -42,7 +43,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// Shakes hands and is answered, or says why not.
+    /// Connects and sends a request; the error says why that failed.
     pub async fn visit(&self, port: u16) -> Result<()> {
         let mut tls = self.shake_hands(port).await?;
         let request = format!("GET / HTTP/1.1\r\nhost: {HOST}\r\nconnection: close\r\n\r\n");
@@ -53,17 +54,17 @@ impl Visitor {
         Ok(())
     }
 
-    /// Sends this text as a request, and returns everything that is answered until the connection ends.
+    /// Sends this text as a request, and returns the response up to the end of the connection.
     pub async fn ask(&self, port: u16, request: &str) -> Result<String> {
         let mut tls = self.shake_hands(port).await?;
         tls.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        // A server that closes at once may do without TLS' own farewell.
+        // A server that closes at once may omit the TLS close_notify.
         let _ = tls.read_to_end(&mut answer).await;
         Ok(String::from_utf8(answer)?)
     }
 
-    /// The certificate that is served there.
+    /// The certificate that the server presents.
     pub async fn served(&self, port: u16) -> Result<Vec<u8>> {
         let tls = self.shake_hands(port).await?;
         let shown = tls.get_ref().1.peer_certificates();
@@ -83,7 +84,7 @@ impl Visitor {
         Ok(connector.connect(ServerName::try_from(HOST)?, tcp).await?)
     }
 
-    /// Go trusts no root that has expired; rustls does.
+    /// Go refuses an expired root; rustls accepts it.
     fn roots(&self, bundle: &str) -> Result<RootCertStore> {
         let (mut roots, now) = (RootCertStore::empty(), self.clock.now().unix_timestamp());
         for root in CertificateDer::pem_slice_iter(bundle.as_bytes()) {

@@ -1,4 +1,4 @@
-//! What the API does when nothing goes wrong.
+//! The behavior of the API without faults.
 
 use crate::{
     Shared, TokenIn, lock,
@@ -104,7 +104,7 @@ fn granted(cluster: &mut Cluster, expires: HeaderName) -> Answer {
     if matches!(cluster.token_in, TokenIn::Both | TokenIn::Body) {
         session["token"] = json!(token);
     }
-    if let Some(life) = cluster.reported_life {
+    if let Some(life) = cluster.announced_lifetime {
         session["expiresInSeconds"] = json!(life);
     }
     let body = json!({"id": "user-1", "username": crate::USER, "isAdmin": true, "groups": null, "session": session});
@@ -118,7 +118,7 @@ fn granted(cluster: &mut Cluster, expires: HeaderName) -> Answer {
     if let Some(Ok(value)) = in_header.map(|text| text.parse()) {
         headers.insert(AUTHORIZATION, value);
     }
-    if let Some(life) = cluster.reported_life {
+    if let Some(life) = cluster.announced_lifetime {
         headers.insert(expires, life.into());
     }
     answer

@@ -1,14 +1,14 @@
-//! What may go wrong.
+//! Faults that the server can simulate.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
-/// As many times as there are requests.
+/// For every request.
 pub const FOR_EVER: usize = usize::MAX;
 
-/// What a request is for.
+/// The endpoint of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// POST `/auth/login`
@@ -19,7 +19,7 @@ pub enum Endpoint {
     List,
     /// DELETE `/namespaces/{id}`
     Delete,
-    /// Anything else.
+    /// Any other path.
     Other,
 }
 
@@ -36,31 +36,33 @@ impl Endpoint {
     }
 }
 
-/// What happens to a request.
+/// A fault for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done, and this is the answer: status and body.
+    /// The request is not processed, and the response has this status and body.
     Answer(u16, String),
-    /// Nothing is done, and the answer, of this status, sends the client to this URL.
+    /// The request is not processed, and the response redirects with this status to this URL.
     Redirect(u16, String),
-    /// Nothing is done, and the connection is closed without an answer.
+    /// The request is not processed, and the connection is closed without a response.
     CutBefore,
-    /// It is done, and the connection is closed without an answer.
+    /// The request is processed, and the connection is closed without a response.
     CutAfter,
-    /// It is done, and the connection is closed in the middle of the body.
+    /// The request is processed, and the connection is closed in the middle of the body.
     CutBody,
-    /// It is done, and there is no answer.
+    /// The request is processed, and there is no response.
     Silence,
-    /// Nothing is done; the answer has this status and its body never ends, and comes slowly.
+    /// The request is not processed; the response has this status and an endless body, sent
+    /// slowly.
     SlowBody(u16),
-    /// Nothing is done; the answer has this status and its body never ends, and comes as fast as it is read.
+    /// The request is not processed; the response has this status and an endless body, sent as
+    /// fast as it is read.
     EndlessBody(u16),
-    /// Whatever is done, this is the body of the answer.
+    /// The request is processed, and this is the body of the response.
     Body(String),
 }
 
 impl Fault {
-    /// An answer as the API itself makes it.
+    /// A response in the format of the API's own errors.
     pub fn error(status: u16, message: &str) -> Self {
         let body = serde_json::json!({ "error": message });
         Self::Answer(status, body.to_string())
@@ -80,7 +82,7 @@ impl Faults {
         self.0.clear();
     }
 
-    /// The one for this request.
+    /// The fault for this request.
     pub(crate) fn take(&mut self, endpoint: Endpoint) -> Option<Arc<Fault>> {
         let line = self.0.get_mut(&endpoint)?;
         line.retain(|(_, times)| *times > 0);

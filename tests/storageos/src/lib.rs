@@ -1,7 +1,8 @@
-//! The API of a StorageOS cluster, in memory, with whatever may go wrong: what the tests of its client talk to.
+//! An in-memory StorageOS API with simulated faults, for the tests of its client.
 //!
-//! It knows a user, tokens that end when a test says so, namespaces with versions and volumes, and serves them on loopback over HTTP or TLS. Every
-//! request is counted. A [`Fault`] is queued for an [`Endpoint`] and spoils so many of the next requests to it.
+//! The server has a user, tokens that expire when a test requests it, and namespaces with versions
+//! and volumes. It listens on loopback over HTTP or TLS, and counts every request. A [`Fault`] is
+//! queued for an [`Endpoint`] and affects that many of the next requests to it.
 
 mod api;
 mod fault;
@@ -22,14 +23,14 @@ use std::{
 use tokio::net::TcpSocket;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The user that there is at first.
+/// The initial user.
 pub const USER: &str = "admin";
-/// Its password.
+/// The initial password.
 pub const PASSWORD: &str = "first-secret";
 
 type Shared = Arc<Mutex<State>>;
 
-/// A running server; it ends when this is dropped.
+/// A running server; it stops when dropped.
 #[derive(Debug)]
 pub struct StorageOs {
     address: SocketAddr,
@@ -38,18 +39,18 @@ pub struct StorageOs {
     _stop: DropGuard,
 }
 
-/// How to serve.
+/// Options of the server.
 #[derive(Clone, Debug, Default)]
 pub struct Serving {
-    /// With that certificate, over TLS.
+    /// The certificate, for TLS.
     pub tls: Option<Pair>,
-    /// Only clients with a certificate of that authority, as PEM.
+    /// Accepts only clients with a certificate of that CA, as PEM.
     pub clients: Option<String>,
-    /// Below that path, which begins with a slash.
+    /// Serves below that path, which begins with a slash.
     pub path: &'static str,
 }
 
-/// An address that refuses connections, until a server opens there.
+/// An address that refuses connections until a server starts there.
 #[derive(Debug)]
 pub struct Closed {
     socket: TcpSocket,
@@ -57,10 +58,10 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// A free port on loopback. It is bound, so no other process gets it.
+    /// Reserves a free port on loopback: it is bound, so no other process can take it.
     ///
     /// # Errors
-    /// When there is none.
+    /// If no port is free.
     pub fn new() -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
@@ -73,10 +74,10 @@ impl Closed {
         self.address
     }
 
-    /// Serves there from now on.
+    /// Starts the server there.
     ///
     /// # Errors
-    /// When the certificate does not do.
+    /// If the certificate is invalid.
     pub fn open(self, serving: &Serving) -> Result<StorageOs> {
         let acceptor = serving
             .tls
@@ -106,41 +107,42 @@ impl Closed {
 }
 
 impl StorageOs {
-    /// One over plain HTTP.
+    /// Starts a server over plain HTTP.
     ///
     /// # Errors
-    /// When there is no port.
+    /// If no port is free.
     pub fn start() -> Result<Self> {
         Closed::new()?.open(&Serving::default())
     }
 
-    /// As a user would configure it.
+    /// Its URL, as a user would configure it.
     pub fn endpoint(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// Makes a namespace and returns its id. One of the same name is replaced, as if it had been deleted and made again.
+    /// Creates a namespace and returns its id. A namespace of the same name is replaced, as if it
+    /// had been deleted and recreated.
     pub fn create(&self, name: &str) -> String {
         self.state().create(name)
     }
 
-    /// Removes the namespace. False if it does not exist.
+    /// Deletes a namespace. Returns false if it does not exist.
     pub fn remove(&self, name: &str) -> bool {
         self.state().remove(name)
     }
 
-    /// Puts a volume into a namespace.
+    /// Adds a volume to a namespace.
     pub fn fill(&self, name: &str) {
         self.state()
             .change(name, |namespace| namespace.volumes += 1);
     }
 
-    /// Takes all its volumes away.
+    /// Deletes all volumes of a namespace.
     pub fn empty(&self, name: &str) {
         self.state().change(name, |namespace| namespace.volumes = 0);
     }
 
-    /// Writes it, so that it has another version.
+    /// Updates a namespace, which changes its version.
     pub fn touch(&self, name: &str) {
         self.state().change(name, |_| {});
     }
@@ -155,44 +157,46 @@ impl StorageOs {
         self.state().version(name)
     }
 
-    /// Puts something else into the list, raw JSON.
+    /// Adds raw JSON to the list.
     pub fn list_also(&self, entry: serde_json::Value) {
         self.state().others.push(entry);
     }
 
-    /// Has a fault happen to the next so many requests to an endpoint, after those already queued.
+    /// Applies a fault to the next `times` requests to an endpoint, after the faults that are
+    /// already queued.
     pub fn fault(&self, endpoint: Endpoint, fault: Fault, times: usize) {
         self.state().faults.push(endpoint, fault, times);
     }
 
-    /// Clears all queued faults.
+    /// Removes all queued faults.
     pub fn heal(&self) {
         self.state().faults.clear();
     }
 
-    /// Changes the password; who is logged in stays so.
+    /// Changes the password. Existing tokens stay valid.
     pub fn set_password(&self, password: &str) {
         self.state().password = password.to_owned();
     }
 
-    /// No token that there is does any longer.
+    /// Invalidates all tokens.
     pub fn end_sessions(&self) {
         self.state().sessions.clear();
     }
 
-    /// Sets the token lifetime to report, in seconds. Tokens are valid until [`end_sessions`] regardless.
+    /// Sets the lifetime in seconds that responses announce from now on. Tokens in fact stay valid
+    /// until [`end_sessions`].
     ///
     /// [`end_sessions`]: Self::end_sessions
-    pub fn report_life(&self, seconds: Option<u64>) {
-        self.state().reported_life = seconds;
+    pub fn announce_lifetime(&self, seconds: Option<u64>) {
+        self.state().announced_lifetime = seconds;
     }
 
-    /// Where tokens stand in answers from now on.
+    /// Sets the place of the token in responses from now on.
     pub fn set_token_in(&self, place: TokenIn) {
         self.state().token_in = place;
     }
 
-    /// How many requests there were.
+    /// The number of requests so far.
     pub fn calls(&self, endpoint: Endpoint) -> usize {
         let state = self.state();
         let requests = state.requests.iter();
@@ -216,7 +220,7 @@ impl StorageOs {
     }
 }
 
-/// A handler that panicked leaves nothing half done that matters here.
+/// Locks, also after a panic of a handler, which leaves no inconsistent state.
 fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

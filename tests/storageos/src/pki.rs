@@ -1,4 +1,4 @@
-//! A private authority.
+//! A private certificate authority.
 
 use anyhow::{Context, Result};
 use rcgen::{
@@ -13,23 +13,23 @@ use rustls::{
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// A CA of its own.
+/// A certificate authority.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// One certificate.
+    /// The certificate.
     pub certificate: String,
-    /// PKCS#8.
+    /// The key, as PKCS#8.
     pub key: String,
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     ///
     /// # Errors
-    /// When the machine has no randomness.
+    /// If the machine has no randomness.
     pub fn new() -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -44,10 +44,10 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate for a server, or a client, of that name or address.
+    /// Issues a certificate for a server or a client with that name or address.
     ///
     /// # Errors
-    /// When the name is none.
+    /// If the name is invalid.
     pub fn issue(&self, name: &str) -> Result<Pair> {
         let mut params = CertificateParams::new([name.to_owned()])?;
         params.extended_key_usages = vec![
@@ -63,7 +63,8 @@ impl Authority {
     }
 }
 
-/// Of the server's certificate, and the authority of the clients if they need one too.
+/// The TLS configuration for the server's certificate, and for the CA of the clients if they need
+/// certificates.
 pub(crate) fn acceptor(pair: &Pair, clients: Option<&str>) -> Result<TlsAcceptor> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())

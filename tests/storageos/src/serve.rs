@@ -1,4 +1,4 @@
-//! Connections, and what goes wrong with them.
+//! Connections and their faults.
 
 use crate::{
     Endpoint, Fault, Request, Shared,
@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// Between two pieces of a slow body.
+/// The time between two chunks of a slow body.
 const SLOW: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
@@ -64,7 +64,7 @@ async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, site: Site) {
         let site = site.clone();
         async move { site.answer(request).await }
     });
-    // However it ends, the client knows.
+    // The client observes every outcome.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -84,7 +84,7 @@ impl Site {
             });
             state.faults.take(endpoint)
         };
-        // The client has sent the whole request before anything happens.
+        // The whole request is read before it is processed.
         let body = axum::body::to_bytes(Body::new(body), 1 << 20).await?;
         let request = http::Request::from_parts(parts, Body::from(body));
         self.spoiled(fault, request).await
@@ -134,7 +134,7 @@ impl Site {
 fn broken() -> Body {
     let begins = Ok(Bytes::from_static(b"[{\"id\": \"x\", \"na"));
     let breaks = Err(io::Error::other("cut"));
-    // What is sent together with the end of a connection may get lost with it.
+    // Data sent together with the end of a connection may be lost with it.
     let slowly = stream::iter([begins, breaks]).then(|piece| async {
         tokio::time::sleep(SLOW).await;
         piece

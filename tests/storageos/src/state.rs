@@ -1,21 +1,21 @@
-//! What the cluster knows.
+//! The state of the cluster.
 
 use crate::{Endpoint, PASSWORD, fault::Faults};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it was for.
+    /// Its endpoint.
     pub endpoint: Endpoint,
-    /// Path and query, as they were written.
+    /// Path and query, as received.
     pub target: String,
     /// The header `Authorization`.
     pub authorization: Option<String>,
 }
 
-/// Where the answer to a login or a refresh has the token.
+/// The place of the token in the response to a login or a refresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenIn {
     /// In the header, after `Bearer`, and in the body.
@@ -25,7 +25,7 @@ pub enum TokenIn {
     BareHeader,
     /// In the body only.
     Body,
-    /// Nowhere.
+    /// The response has no token.
     Nowhere,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Namespace {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) password: String,
-    /// The tokens that do.
+    /// The valid tokens.
     pub(crate) sessions: HashSet<String>,
-    pub(crate) reported_life: Option<u64>,
+    pub(crate) announced_lifetime: Option<u64>,
     pub(crate) token_in: TokenIn,
     pub(crate) granted: Vec<String>,
     pub(crate) namespaces: BTreeMap<String, Namespace>,
@@ -56,7 +56,7 @@ impl Default for State {
         Self {
             password: PASSWORD.to_owned(),
             sessions: HashSet::new(),
-            reported_life: None,
+            announced_lifetime: None,
             token_in: TokenIn::default(),
             granted: Vec::new(),
             namespaces: BTreeMap::new(),
@@ -124,7 +124,7 @@ impl State {
         namespaces.chain(self.others.iter().cloned()).collect()
     }
 
-    /// A new token.
+    /// Creates a token.
     pub(crate) fn grant(&mut self) -> String {
         let token = format!("ey.token+{:04}/=", self.next());
         self.sessions.insert(token.clone());
@@ -132,7 +132,7 @@ impl State {
         token
     }
 
-    /// Whether it was granted and still does.
+    /// Whether the token was granted and is still valid.
     pub(crate) fn knows(&self, authorization: Option<&str>) -> bool {
         let token = authorization.and_then(|header| header.strip_prefix("Bearer "));
         token.is_some_and(|token| self.sessions.contains(token))
@@ -144,7 +144,7 @@ impl State {
     }
 }
 
-/// With characters that mean something in a URL.
+/// Contains characters that have a meaning in a URL.
 pub(crate) fn written(version: u64) -> String {
     format!("v+{version}&/=")
 }

@@ -1,4 +1,4 @@
-//! The rules in force, and what they hold.
+//! Active rules, and the requests that they hold.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use super::rule::{Action, Rule};
 use crate::eventually::DEFAULT_TIMEOUT;
 use crate::util::lock;
 
-/// A rule in force: dropping it removes the rule and releases what it holds.
+/// An active rule: dropping it removes the rule and releases the requests that it holds.
 #[derive(Debug)]
 pub struct RuleHandle {
     active: Arc<ActiveRule>,
@@ -20,22 +20,23 @@ pub struct RuleHandle {
 }
 
 impl RuleHandle {
-    /// Lets everything go that the rule holds, now and later.
+    /// Releases everything that the rule holds, now and later.
     pub fn release(&self) {
         self.active.released.send_replace(true);
         self.faults.changed();
     }
 
-    /// How many requests the rule has applied to.
+    /// The number of requests to which the rule has applied.
     pub fn taken(&self) -> usize {
         lock(&self.active.taken).len()
     }
 
-    /// Waits until `count` requests, answers or streams are being held.
+    /// Waits until `count` requests, responses or streams are held.
     pub async fn held(&self, count: usize) -> Result<()> {
         let mut held = self.active.held.subscribe();
         let wait = timeout(DEFAULT_TIMEOUT, held.wait_for(|&now| now >= count)).await;
-        // What was waited for is still locked: to read it again would wait for a writer that waits for us.
+        // The awaited value is still locked: reading it again would deadlock with a waiting
+        // writer.
         let wait = wait.map(|seen| seen.map(drop));
         let now = *self.active.held.borrow();
         wait.with_context(|| {
@@ -52,18 +53,18 @@ impl Drop for RuleHandle {
     }
 }
 
-/// A rule with what has become of it.
+/// A rule and its state.
 #[derive(Debug)]
 pub(super) struct ActiveRule {
     pub(super) rule: Rule,
-    /// By the number of the request, for a rule may be asked about one several times.
+    /// Keyed by the number of the request, because a rule may be evaluated several times for one.
     taken: Mutex<HashSet<usize>>,
     released: watch::Sender<bool>,
     held: watch::Sender<usize>,
 }
 
 impl ActiveRule {
-    /// Whether it applies to this request, within its number of times.
+    /// Whether the rule applies to this request, within its limit of times.
     fn takes(&self, number: usize, seen: &Seen) -> bool {
         let mut taken = lock(&self.taken);
         self.rule.matches(seen)
@@ -80,7 +81,7 @@ impl ActiveRule {
             return;
         }
         let _held = Held::new(&self.held);
-        // The sender lives in self, so this ends only when released.
+        // `self` owns the sender, so this ends only on release.
         let _ = self
             .released
             .subscribe()
@@ -89,7 +90,7 @@ impl ActiveRule {
     }
 }
 
-/// Counts one held request, also when its client gives up.
+/// Counts one held request, even if its client disconnects.
 struct Held<'a>(&'a watch::Sender<usize>);
 
 impl<'a> Held<'a> {
@@ -105,7 +106,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// The rules in force and the requests so far.
+/// The active rules and the requests so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     rules: Mutex<Vec<Arc<ActiveRule>>>,
@@ -130,7 +131,7 @@ impl Faults {
         }
     }
 
-    /// Remembers a request and numbers it.
+    /// Records a request and assigns its number.
     pub(super) fn record(&self, seen: Seen) -> usize {
         let mut all = lock(&self.seen);
         all.push(seen);

@@ -1,4 +1,4 @@
-//! A server between one client and the API server, that can fail in every way a network can.
+//! A server between one client and the API server that simulates network faults.
 
 mod fault;
 mod rule;
@@ -24,7 +24,7 @@ use crate::cluster::Cluster;
 use crate::kubeconfig;
 use fault::Faults;
 
-/// A request that has come in, also one that a rule held, answered or cut.
+/// A received request, including those that a rule held, answered or dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The HTTP method.
@@ -35,10 +35,10 @@ pub struct Seen {
     pub query: String,
 }
 
-/// Forwards HTTP/1.1 requests on loopback to the API server, except where a [`Rule`] says otherwise.
+/// Forwards HTTP/1.1 requests on loopback to the API server, unless a [`Rule`] applies.
 ///
-/// An API server that cannot be reached looks so through the interposer as well: the client's connection
-/// is cut. It runs on a thread and a runtime of its own.
+/// If the API server is unreachable, the interposer drops the client's connection. It runs on its
+/// own thread and runtime.
 #[derive(Debug)]
 pub struct Interposer {
     kubeconfig: PathBuf,
@@ -48,7 +48,8 @@ pub struct Interposer {
 }
 
 impl Interposer {
-    /// Starts one for the client that owns `kubeconfig`: it forwards with the credentials in there.
+    /// Starts an interposer for the client that owns `kubeconfig`: it forwards with those
+    /// credentials.
     pub fn start(cluster: &Cluster, kubeconfig: impl AsRef<Path>) -> Result<Self> {
         install_crypto_provider();
         let original = kubeconfig.as_ref();
@@ -80,24 +81,24 @@ impl Interposer {
         Ok(interposer)
     }
 
-    /// The kubeconfig of the client: the interposer's address, the same credentials.
+    /// A kubeconfig for the client, with the interposer's address.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Adds a rule, in force until its handle is dropped. Several rules may apply to one request, in the
-    /// order they were added.
+    /// Adds a rule, active until its handle is dropped. Several rules may apply to one request, in
+    /// the order in which they were added.
     #[must_use = "dropping the handle removes the rule"]
     pub fn add(&self, rule: Rule) -> RuleHandle {
         self.faults.add(rule)
     }
 
-    /// All requests so far, in the order they came in.
+    /// All requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Seen> {
         self.faults.requests()
     }
 
-    /// Waits until the requests so far are as wanted; the error lists the last ones.
+    /// Waits until the requests so far satisfy the condition; the error shows the last ones.
     pub async fn wait_for(&self, wanted: impl Fn(&[Seen]) -> bool, limit: Duration) -> Result<()> {
         let mut changes = self.faults.changes();
         let wait = async {
@@ -121,13 +122,13 @@ impl Drop for Interposer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has reported what it had to report.
+            // The thread has already reported its error.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread needs.
+/// The state of the thread.
 struct Server {
     kubeconfig: PathBuf,
     faults: Arc<Faults>,
@@ -139,7 +140,7 @@ impl Server {
     fn run(self) {
         let report = self.report.clone();
         if let Err(error) = self.serve() {
-            // The receiver may have been dropped.
+            // The receiver may be gone, and then the error is of no use.
             let _ = report.send(Err(error));
         }
     }

@@ -1,10 +1,11 @@
-//! Which requests go wrong, and how.
+//! Rules for simulated faults.
 
 use std::time::Duration;
 
 use super::Seen;
 
-/// Which requests go wrong, and how. Without an action it changes nothing, and still counts.
+/// Selects requests and a fault. A rule without an action changes nothing, and still counts
+/// requests.
 #[derive(Debug, Clone)]
 #[must_use = "a rule does nothing before it is added"]
 pub struct Rule {
@@ -33,7 +34,7 @@ pub(super) enum Action {
 }
 
 impl Rule {
-    /// For requests with this method; `*` is any.
+    /// Applies to requests with this method; `*` matches any.
     pub fn on(method: impl Into<String>) -> Self {
         Self {
             method: method.into(),
@@ -44,25 +45,25 @@ impl Rule {
         }
     }
 
-    /// Only if the path contains this.
+    /// Applies only if the path contains this.
     pub fn path_contains(mut self, part: impl Into<String>) -> Self {
         self.path.push(part.into());
         self
     }
 
-    /// Only if the query contains this, `watch=true` for example.
+    /// Applies only if the query contains this, `watch=true` for example.
     pub fn query_contains(mut self, part: impl Into<String>) -> Self {
         self.query.push(part.into());
         self
     }
 
-    /// Only for the first `times` of them.
+    /// Applies only to the first `times` matching requests.
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self
     }
 
-    /// Answers with a `Status` instead of asking the API server.
+    /// Responds with a `Status` without forwarding the request.
     pub fn respond(
         mut self,
         code: u16,
@@ -77,32 +78,33 @@ impl Rule {
         self
     }
 
-    /// Answers 200 with this JSON instead of asking the API server.
+    /// Responds with 200 and this JSON without forwarding the request.
     pub fn answer(mut self, body: impl ToString) -> Self {
         self.action = Action::Answer(body.to_string());
         self
     }
 
-    /// Holds the request back, and forwards it once released if its client still waits for the answer.
+    /// Holds the request until released, and then forwards it if its client still waits.
     pub fn hold(mut self) -> Self {
         self.action = Action::Hold;
         self
     }
 
-    /// Holds the request back, and forwards it once released, also if its client has given up by then: as a network may.
+    /// Holds the request until released, and then forwards it even if its client has disconnected,
+    /// as a network may.
     pub fn postpone(mut self) -> Self {
         self.action = Action::Postpone;
         self
     }
 
-    /// Forwards the request at once, and holds the answer back until released.
+    /// Forwards the request at once, and holds the response until released.
     pub fn hold_response(mut self) -> Self {
         self.action = Action::HoldResponse;
         self
     }
 
-    /// Passes on the head of the answer, and nothing of its body from now on until released. Also applies
-    /// to an answer that is under way when the rule is added, an open watch for example.
+    /// Forwards the head of the response, and nothing more of its body until released. Also
+    /// applies to a response in progress when the rule is added, an open watch for example.
     pub fn freeze_stream(mut self) -> Self {
         self.action = Action::FreezeStream;
         self
@@ -114,7 +116,7 @@ impl Rule {
         self
     }
 
-    /// Drops the connection without an answer, and also those whose answer is under way.
+    /// Drops the connection without a response, and also connections with a response in progress.
     pub fn cut(mut self) -> Self {
         self.action = Action::Cut;
         self

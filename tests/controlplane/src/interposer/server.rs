@@ -1,4 +1,4 @@
-//! Accepts connections and passes requests on.
+//! Accepts connections and forwards requests.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -26,7 +26,7 @@ use super::fault::{ActiveRule, Faults};
 use super::rule::Action;
 use super::stream::Gate;
 
-/// What concerns one connection or goes in by another way: kube's client has its own credentials.
+/// Headers that concern one connection, and credentials: kube's client sends its own.
 const NOT_FORWARDED: [HeaderName; 5] =
     [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE];
 
@@ -41,7 +41,7 @@ pub(super) async fn accept(
             Ok((stream, _)) => {
                 tokio::spawn(serve(stream, client.clone(), Arc::clone(&faults)));
             }
-            // Out of file descriptors, for example: give others time to close some.
+            // For example, no file descriptor is free: give other tasks time to close some.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
@@ -54,16 +54,16 @@ async fn serve(stream: TcpStream, client: kube::Client, faults: Arc<Faults>) {
         let client = client.clone();
         async move { Ok::<_, Infallible>(exchange.answer_or_cut(client, request).await) }
     });
-    // Only an answer that is flushed at once lets a watch run.
+    // A watch works only if each chunk is flushed at once.
     let _ = stream.set_nodelay(true);
     tokio::select! {
-        // However it ends, the client knows.
+        // The client observes every outcome.
         _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service) => {}
         () = cut.notified() => {}
     }
 }
 
-/// One request and its answer.
+/// A request and its response.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
     number: usize,
@@ -87,7 +87,7 @@ impl Exchange {
         }
     }
 
-    /// The rules of the wanted kind that apply here.
+    /// The rules of this kind that apply to the request.
     pub(super) fn rules(&self, wanted: fn(&Action) -> bool) -> Vec<Arc<ActiveRule>> {
         self.faults.rules(self.number, &self.seen, wanted)
     }
@@ -105,7 +105,7 @@ impl Exchange {
     ) -> Response<Body> {
         match self.answer(client, request).await {
             Ok(response) => response,
-            // To the client, an API server that is gone must look like one.
+            // An unreachable API server must look unreachable to the client.
             Err(_) => match self.cut().await {},
         }
     }
@@ -151,7 +151,7 @@ impl Exchange {
     }
 }
 
-/// In a task of its own: what answers a client is dropped when that goes.
+/// Runs in its own task: hyper drops the response future when the client disconnects.
 async fn send_later(
     client: kube::Client,
     request: Request<kube::client::Body>,
@@ -191,7 +191,7 @@ fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// What the API server would say.
+/// A `Status` as the API server formats it.
 fn status(code: u16, reason: &str, message: &str) -> Result<Response<Body>> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {},

@@ -1,4 +1,4 @@
-//! Passes the body of an answer on, piece by piece, as far as the rules let it.
+//! Forwards the body of a response, chunk by chunk, as the rules permit.
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use futures::{Stream, StreamExt, stream};
@@ -9,11 +9,12 @@ use super::server::Exchange;
 
 type Chunk = Result<Bytes, axum::Error>;
 
-/// The body of one answer. Dropping it, as hyper does when the client is gone, drops the request upstream.
+/// The body of a response. Dropping it, as hyper does when the client disconnects, drops the
+/// upstream request.
 pub(super) struct Gate {
     exchange: Exchange,
     upstream: BodyDataStream,
-    /// Came in, and waits for the rules to let it out.
+    /// A received chunk that the rules hold.
     waiting: Option<Chunk>,
 }
 
@@ -40,7 +41,8 @@ impl Gate {
         let mut changes = self.exchange.faults.changes();
         loop {
             changes.mark_unchanged();
-            // Asked again before each piece, for a rule may have come while the stream was open.
+            // Evaluated before each chunk, because a rule may have been added while the stream was
+            // open.
             if pass_or_cut(&self.exchange, &mut changes).await {
                 if let Some(chunk) = self.waiting.take() {
                     return Some(chunk);
@@ -54,7 +56,7 @@ impl Gate {
     }
 }
 
-/// Whether nothing was in the way; after a while in a freeze it has to be asked again.
+/// Whether no rule was in the way; after a wait the rules must be evaluated again.
 async fn pass_or_cut(exchange: &Exchange, changes: &mut watch::Receiver<u64>) -> bool {
     let rules = exchange.rules(|action| matches!(action, Action::FreezeStream | Action::Cut));
     if rules
@@ -68,7 +70,7 @@ async fn pass_or_cut(exchange: &Exchange, changes: &mut watch::Receiver<u64>) ->
     };
     tokio::select! {
         () = freeze.hold() => {}
-        // It may be to cut what is frozen.
+        // A rule may drop a frozen stream.
         _ = changes.changed() => {}
     }
     false

@@ -1,4 +1,4 @@
-//! The end of all processes with the one that started them.
+//! All processes end with the one that started them.
 
 use std::env;
 use std::fs;
@@ -63,7 +63,7 @@ async fn everything_ends_with_a_killed_process() -> Result<()> {
     eventually("its scratch directory is gone", async || !scratch.exists()).await
 }
 
-/// Whether the process runs or is stopped; no one may be there to wait for it once it has ended.
+/// Whether the process is running or stopped. A process that has ended may stay unreaped.
 fn alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")

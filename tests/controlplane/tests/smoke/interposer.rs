@@ -20,7 +20,7 @@ async fn client_of(interposer: &Interposer) -> Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-/// An interposer with the credentials of a service account that may do everything.
+/// An interposer with the credentials of a service account that has all rights.
 async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
     cluster
         .kubectl(&["create", "serviceaccount", account])
@@ -36,7 +36,7 @@ async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
         ])
         .await?;
     let user = format!("--as=system:serviceaccount:default:{account}");
-    eventually("the API server knows what it may", async || {
+    eventually("the API server knows its rights", async || {
         cluster
             .kubectl(&["auth", "can-i", "*", "*", &user])
             .await
@@ -50,7 +50,7 @@ async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
 }
 
 #[tokio::test]
-async fn the_interposer_fails_requests_as_reported() -> Result<()> {
+async fn the_interposer_applies_its_rules() -> Result<()> {
     let cluster = shared().await?;
     let interposer = interposer(cluster, "interposed").await?;
     let maps: Api<ConfigMap> = Api::default_namespaced(client_of(&interposer).await?);
@@ -59,7 +59,7 @@ async fn the_interposer_fails_requests_as_reported() -> Result<()> {
         Rule::on("POST")
             .path_contains("/configmaps")
             .times(1)
-            .respond(409, "Conflict", "by the rule"),
+            .respond(409, "Conflict", "simulated conflict"),
     );
     let error = maps
         .create(&PostParams::default(), &config_map("refused")?)
@@ -104,9 +104,9 @@ async fn the_interposer_fails_requests_as_reported() -> Result<()> {
         _ = maps.create(&post, &late) => anyhow::bail!("it was not held"),
         held = postponed.held(1) => held?,
     }
-    // The client has given up.
+    // The client has disconnected.
     drop(postponed);
-    eventually("it is forwarded all the same", async || {
+    eventually("the request is forwarded all the same", async || {
         maps.get_opt("postponed").await
     })
     .await?;
@@ -179,7 +179,7 @@ async fn dropping_a_watch_drops_it_upstream() -> Result<()> {
         .await??
         .context("the watch is empty")?;
     drop(lines);
-    // The API server logs a watch when it is over, which would be minutes from now.
+    // The API server logs a watch when it ends, which would be minutes from now.
     eventually("the watch is over", async || {
         let calls = cluster.audit().since(mark)?.by_user_agent("dropper/1");
         anyhow::Ok(

@@ -1,4 +1,4 @@
-//! The control plane itself: what every other test relies on.
+//! The control plane that every other test relies on.
 
 mod guardian;
 mod interposer;
@@ -61,7 +61,7 @@ spec:
         "-o",
         "jsonpath={.status.phase} {.spec.storageClassName} {.metadata.finalizers}",
     ];
-    // Without a finalizer: nothing in-tree is left that would protect it.
+    // Without a finalizer: no built-in controller protects the claim.
     eventually("the claim is bound", async || {
         let claim = cluster.kubectl(&claim).await?;
         ensure!(claim == "Bound standard ", "{claim}");
@@ -128,7 +128,7 @@ async fn components_can_be_paused_killed_and_restarted() -> Result<()> {
         cluster.restart(component).await?;
         assert_ne!(cluster.process(component)?.pid(), before);
     }
-    eventually("the node is still there", async || {
+    eventually("the node still exists", async || {
         nodes.get("node-1").await.map(drop)
     })
     .await?;

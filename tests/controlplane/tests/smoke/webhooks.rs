@@ -1,4 +1,4 @@
-//! The way from the API server to webhooks.
+//! Connections from the API server to webhooks.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -37,7 +37,7 @@ async fn webhooks_are_reached_by_their_service() -> Result<()> {
     accepts.set_nonblocking(true)?;
     let before = cluster.webhooks().connections();
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
-    // No process, and then one that accepts and says nothing.
+    // No process, and then one that accepts and sends nothing.
     let post = async || {
         maps.create(
             &PostParams {
@@ -49,7 +49,7 @@ async fn webhooks_are_reached_by_their_service() -> Result<()> {
         .await
         .map_err(anyhow::Error::from)
     };
-    eventually("the webhook is in force and no one answers", async || {
+    eventually("the webhook is active and no process answers", async || {
         let error = post()
             .await
             .err()

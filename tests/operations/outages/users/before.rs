@@ -1,4 +1,4 @@
-//! What users have before anything goes wrong.
+//! Objects that users have before an outage.
 
 use super::Users;
 use crate::support::{Space, claim, dry_run, on_node, volume};
@@ -10,11 +10,12 @@ use kube::{
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// Keeps what is deleted, so that it can be looked at.
+/// A finalizer that keeps deleted objects readable.
 pub const KEEPER: &str = "example.com/keep";
 
 impl Users {
-    /// Claims and volumes that are protected, one of them in use, and a claim that is on its way out while a pod uses it.
+    /// Protected claims and volumes, one of them in use, and a claim that is being deleted while a
+    /// pod uses it.
     pub async fn settle(space: Space) -> Result<Self> {
         let client = space.cluster.client();
         let users = Self {
@@ -46,7 +47,7 @@ impl Users {
         Ok(())
     }
 
-    /// Volume Warden has heard of it: pods are refused.
+    /// Waits until Volume Warden knows of the deletion and refuses pods.
     async fn start_to_delete(&self) -> Result<()> {
         let space = &self.space;
         space.create_running_pod("last", "renewed").await?;
@@ -59,15 +60,15 @@ impl Users {
         .await
     }
 
-    /// The claim that was on its way out is gone, whether or not Volume Warden lets go of it, and there is a new one of that name for
-    /// a pod.
+    /// Waits until the claim that was being deleted is gone, even if Volume Warden does not remove
+    /// its finalizer, and creates a claim of the same name for a pod.
     pub async fn renew(&self) -> Result<()> {
         let space = &self.space;
         let now = DeleteParams::default().grace_period(0);
         space.pods.delete("last", &now).await?;
         let stripped = json!({"metadata": {"finalizers": null}});
         let answer = space.patch_claim("renewed", stripped).await;
-        // Volume Warden may have been faster.
+        // Volume Warden may already have removed it.
         drop(answer);
         space.claim_is_gone("renewed").await?;
         space.create_claim("renewed").await?;

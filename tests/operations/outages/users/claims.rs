@@ -1,8 +1,8 @@
-//! What users do with claims.
+//! Users' operations on claims.
 
 use super::{Users, change, delete_all};
 use crate::{
-    outages::ward::POOL,
+    outages::fixture::POOL,
     support::{claim, dry_run},
 };
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-/// That a claim of the pool carries.
+/// The label of a claim of the pool.
 const POOLED: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 
 impl Users {
@@ -18,7 +18,7 @@ impl Users {
         let bound = json!({"spec": {"storageClassName": "standard"}});
         let labels = json!({POOLED: "dynamic-reclaimable-pvc-controllers"});
         let pooled = json!({"metadata": {"labels": labels}, "spec": {"storageClassName": POOL}});
-        // As from a backup.
+        // A backup restores claims in this way.
         let marks =
             json!({"volume-warden.dev/scaled-with": "x", "volume-warden.dev/awaiting-pod": "x"});
         let label = json!({"metadata": {"labels": {"brief": ""}}});

@@ -1,4 +1,4 @@
-//! What ordinary users have and do: claims, pods, volumes, StatefulSets and namespaces, in every way there is.
+//! Objects and operations of ordinary users: claims, pods, volumes, StatefulSets and namespaces.
 
 mod before;
 mod claims;
@@ -27,7 +27,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Everything that users do. All of it succeeds.
+    /// Performs every operation. All of them succeed.
     pub async fn live(&self) -> Result<()> {
         self.use_claims().await.context("claims")?;
         futures::try_join!(
@@ -39,13 +39,14 @@ impl Users {
         .map(drop)
     }
 
-    /// A name for something that has no namespace.
+    /// A name for a cluster-scoped object.
     fn wide(&self, name: &str) -> String {
         format!("{}-{name}", self.space.name)
     }
 }
 
-/// Everything that is done to an object that exists, but for its deletion: a patch, and an update as an editor does it.
+/// Performs every operation on an existing object except its deletion: a patch, and an update as
+/// an editor does it.
 async fn change<K>(api: &Api<K>, name: &str) -> Result<()>
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,
@@ -57,14 +58,14 @@ where
         let mut object = api.get(name).await?;
         object.labels_mut().insert("edited".into(), "yes".into());
         match api.replace(name, &PostParams::default(), &object).await {
-            // Another client was faster, and users know that.
+            // A conflict with another writer, which users expect.
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
             answer => return answer.map(drop).context("update"),
         }
     }
 }
 
-/// All of one kind with the label, at once.
+/// Deletes all objects of one kind with the label, in one request.
 async fn delete_all<K>(api: &Api<K>, label: &str) -> Result<()>
 where
     K: Clone + Debug + DeserializeOwned,

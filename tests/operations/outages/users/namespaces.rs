@@ -1,4 +1,4 @@
-//! What users do with namespaces.
+//! Users' operations on namespaces.
 
 use super::{Users, change};
 use crate::support::claim;

@@ -1,4 +1,4 @@
-//! What users do with pods.
+//! Users' operations on pods.
 
 use super::{Users, change, delete_all};
 use crate::support::{dry_run, on_node, pod};
@@ -36,24 +36,25 @@ impl Users {
         delete_all(pods, "brief").await
     }
 
-    /// A pod that two webhooks are asked about, and one in a namespace that none is asked about.
+    /// Creates a pod for which two webhooks are called, and one in a namespace for which none is
+    /// called.
     async fn dry_runs(&self) -> Result<()> {
         let mut both = asking();
         json_patch::merge(&mut both, &on_node());
         let wanted = pod("never", "shared", both)?;
         self.space.pods.create(&dry_run(), &wanted).await?;
         let system: Api<Pod> = Api::namespaced(self.space.cluster.client(), "kube-system");
-        eventually("kube-system takes pods", async || {
+        eventually("kube-system accepts pods", async || {
             system.create(&dry_run(), &wanted).await.map(drop)
         })
         .await
     }
 
-    /// As a scheduler does.
+    /// Binds a pod as a scheduler does.
     async fn bind(&self) -> Result<()> {
-        let nobodys = json!({"spec": {"schedulerName": "absent"}});
+        let unscheduled = json!({"spec": {"schedulerName": "absent"}});
         let space = &self.space;
-        space.create_pod("bound", "shared", nobodys).await?;
+        space.create_pod("bound", "shared", unscheduled).await?;
         let parameters = PostParams::default();
         space
             .bind("pods/bound/binding", "bound", &parameters)
@@ -72,7 +73,7 @@ impl Users {
     }
 }
 
-/// What makes a pod ask for its claim.
+/// Annotations that request a claim.
 fn asking() -> Value {
     let template = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",

@@ -1,4 +1,4 @@
-//! What users do with StatefulSets.
+//! Users' operations on StatefulSets.
 
 use super::{Users, change, delete_all};
 use crate::support::sets::{DELETE_RETAIN, set};

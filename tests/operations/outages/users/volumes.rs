@@ -1,4 +1,4 @@
-//! What users do with volumes.
+//! Users' operations on volumes.
 
 use super::{Users, change, delete_all};
 use crate::support::volume;
@@ -33,8 +33,7 @@ impl Users {
         delete_all(volumes, &format!("brief={}", self.space.name)).await
     }
 
-    /// A volume that is being deleted is bound all the same, by a client who knows why; but for the dry run. Volume Warden would
-    /// refuse it.
+    /// Binds a volume that is being deleted, except in the dry run. Volume Warden would refuse it.
     pub async fn bind_late(&self) -> Result<()> {
         let (volumes, name) = (&self.space.volumes, self.wide("old"));
         let dry_run = PatchParams {

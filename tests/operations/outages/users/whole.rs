@@ -1,4 +1,4 @@
-//! What Volume Warden owes users once it is back.
+//! The state that Volume Warden restores after an outage.
 
 use super::{Users, before::KEEPER};
 use anyhow::{Context, Result, ensure};
@@ -13,7 +13,7 @@ use serde_json::json;
 use volume_warden_controlplane::eventually;
 
 impl Users {
-    /// Nothing that was missed is missing.
+    /// Checks that all missed work is done.
     pub async fn are_whole(&self) -> Result<()> {
         for claim in ["data", "shared", "pooled", "restored"] {
             self.space.claim_is_protected(claim).await?;
@@ -58,8 +58,8 @@ impl Users {
         eventually(&format!("{what} is protected"), async || {
             let volume = get().await?;
             let finalizers = volume.finalizers();
-            let own = |each: &String| each == "kubernetes.io/pv-protection";
-            ensure!(finalizers.iter().any(own), "{finalizers:?}");
+            let expected = |each: &String| each == "kubernetes.io/pv-protection";
+            ensure!(finalizers.iter().any(expected), "{finalizers:?}");
             Ok(())
         })
         .await
@@ -77,14 +77,14 @@ impl Users {
         eventually(&format!("{claim} belongs to {name}"), async || {
             let claim = self.space.claims.get(claim).await?;
             let owners = claim.owner_references();
-            let own = |owner: &OwnerReference| owner.kind == kind && owner.name == name;
-            ensure!(owners.iter().any(own), "{owners:?}");
+            let expected = |owner: &OwnerReference| owner.kind == kind && owner.name == name;
+            ensure!(owners.iter().any(expected), "{owners:?}");
             Ok(())
         })
         .await
     }
 
-    /// What was deleted meanwhile, but what is in use.
+    /// Checks that all objects deleted during the outage are gone, except those in use.
     async fn deleted_is_gone(&self) -> Result<()> {
         let space = &self.space;
         for claim in ["unused", "brief", "brief-1", "brief-2"] {
@@ -104,7 +104,7 @@ impl Users {
 
     async fn old_volume_is_let_go(&self) -> Result<()> {
         let (volumes, name) = (&self.space.volumes, self.wide("old"));
-        eventually("the old volume is let go", async || {
+        eventually("the old volume is released", async || {
             let volume = volumes.get(&name).await?;
             let (there, left) = (
                 volume.meta().deletion_timestamp.is_some(),

@@ -1,4 +1,5 @@
-//! cert-manager's own controllers and its cainjector. To build them takes minutes, so that is for `VOLUME_WARDEN_SOAK=1` only.
+//! cert-manager's own controllers and its cainjector. Building them takes minutes, so this test
+//! runs only with `VOLUME_WARDEN_SOAK=1`.
 
 use super::{NAMESPACE, Overlay, SECRET, follows};
 use crate::{
@@ -16,7 +17,7 @@ const CA: &str = "volume-warden-ca";
 type Data = BTreeMap<String, ByteString>;
 
 impl Overlay<'_> {
-    /// Waits for a certificate of cert-manager's in the Secret, another one than that.
+    /// Waits for a certificate in the Secret that differs from `before`.
     async fn issued(&self, secret: &str, before: Option<&ByteString>) -> Result<Data> {
         eventually_within(PATIENCE, &format!("{secret} is new"), async || {
             let issued = self.data(secret).await?;
@@ -26,7 +27,7 @@ impl Overlay<'_> {
         .await
     }
 
-    /// A new leaf, which is not mounted yet.
+    /// Has cert-manager issue a new leaf, which is not mounted yet.
     async fn renew(&self) -> Result<Data> {
         let before = self.data(SECRET).await?.remove("tls.crt");
         let delete = ["delete", "secret", SECRET, "-n", NAMESPACE];
@@ -34,7 +35,8 @@ impl Overlay<'_> {
         self.issued(SECRET, before.as_ref()).await
     }
 
-    /// A new CA, because what is asked of it was changed. Returns the old one and the new one.
+    /// Has cert-manager issue a new CA by changing its Certificate. Returns the old one and the
+    /// new one.
     async fn replace_ca(&self, spec: &Value) -> Result<[Data; 2]> {
         let old = self.data(CA).await?;
         let changes = json!({"spec": spec}).to_string();
@@ -45,7 +47,7 @@ impl Overlay<'_> {
         Ok([old, new])
     }
 
-    /// Waits until clients may trust what either of them signed.
+    /// Waits until clients may trust certificates that either CA signed.
     async fn published(&self, authorities: &[Data; 2]) -> Result<()> {
         eventually_within(PATIENCE, "both CAs are published", async || {
             let published = bundle(&self.cluster.client()).await?;
@@ -60,9 +62,10 @@ impl Overlay<'_> {
     }
 }
 
-/// A leaf of its own time; then a new CA and a leaf of that, with the same key and with another one. The files are swapped late.
+/// A new leaf; then a new CA and a leaf signed by it, with the same key and with another one. The
+/// files are updated late.
 #[tokio::test]
-async fn cert_manager_itself_is_followed() -> Result<()> {
+async fn certificates_of_cert_manager_are_adopted() -> Result<()> {
     if std::env::var_os("VOLUME_WARDEN_SOAK").is_none() {
         eprintln!("left out: cert-manager is built and run with VOLUME_WARDEN_SOAK=1");
         return Ok(());

@@ -1,6 +1,7 @@
-//! cert-manager's contract, as far as the overlay relies on it. Issuers and Certificates are read as they were applied; Secrets get
-//! `tls.crt`, `tls.key` and `ca.crt`; whatever is annotated with `cert-manager.io/inject-ca-from` gets the `ca.crt` of that Certificate's
-//! Secret as its caBundle.
+//! A simulation of cert-manager's contract, as far as the overlay relies on it. Issuers and
+//! Certificates are read as they were applied; Secrets get `tls.crt`, `tls.key` and `ca.crt`;
+//! objects with the annotation `cert-manager.io/inject-ca-from` get the `ca.crt` of that
+//! Certificate's Secret as their caBundle.
 
 use super::{Overlay, follows, text};
 use crate::{
@@ -18,7 +19,7 @@ use volume_warden_controlplane::{Cluster, eventually_within};
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 impl Overlay<'_> {
-    /// The CA that the issuer of the served certificate signs with: of the Certificate whose Secret that issuer names.
+    /// The CA of the served certificate: the one in the Secret that its issuer names.
     async fn authority(&self, key: &KeyPair) -> Result<Authority> {
         let served = self
             .object("certificate.cert-manager.io", "volume-warden")
@@ -75,7 +76,8 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// What cainjector does: fills in the caBundle of whatever is annotated, by default with the Secret's.
+    /// Writes caBundles as cainjector does: into every annotated object, by default the CA in the
+    /// Secret.
     async fn inject(&self, other: Option<&str>) -> Result<()> {
         for kind in [
             "mutatingwebhookconfigurations",
@@ -106,9 +108,9 @@ impl Overlay<'_> {
     }
 }
 
-/// A leaf of its own time, a CA renewed in either order, a foreign CA published and removed.
+/// A new leaf, a CA renewed in either order, and a foreign CA that is published and removed.
 #[tokio::test]
-async fn what_cert_manager_does_is_followed() -> Result<()> {
+async fn simulated_renewals_are_adopted() -> Result<()> {
     let cluster = Cluster::without_in_tree()
         .name("cert-manager")
         .start()
@@ -128,7 +130,8 @@ async fn what_cert_manager_does_is_followed() -> Result<()> {
     overlay.mount().await?;
     follows(&warden, &visitor, &first).await?;
 
-    // The CA is renewed, with its key: its caBundle arrives before the files, then after them.
+    // The CA is renewed with its key. The caBundle is published before the files change, then
+    // after.
     let second = served().await?;
     let renewed = overlay.authority(&key).await?;
     overlay.issue(&renewed).await?;
@@ -148,14 +151,14 @@ async fn what_cert_manager_does_is_followed() -> Result<()> {
 
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
     overlay.inject(Some(&foreign.cert.pem())).await?;
-    eventually_within(PATIENCE, "it is not ready", async || {
+    eventually_within(PATIENCE, "Volume Warden is not ready", async || {
         anyhow::Ok(!warden.ready().await)
     })
     .await?;
     let log = warden.process().log();
     ensure!(log.contains("the API server will not trust the certificate for webhook"));
     overlay.inject(None).await?;
-    eventually_within(PATIENCE, "it is ready", async || {
+    eventually_within(PATIENCE, "Volume Warden is ready", async || {
         anyhow::Ok(warden.ready().await)
     })
     .await?;

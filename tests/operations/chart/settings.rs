@@ -1,4 +1,5 @@
-//! Values about the installation reach their fields. Kustomize has patches for them, so there is nothing to compare with.
+//! Values about the installation reach their fields. Kustomize uses patches for these fields, so
+//! no component is compared.
 
 use super::template;
 use anyhow::{Context, Result, ensure};
@@ -11,20 +12,20 @@ async fn rendered(values: &Value) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(&text)?)
 }
 
-/// The object of this kind that is called as the program; null if there is none.
+/// The object of this kind with the program's name; null if there is none.
 fn find(objects: &[Value], kind: &str) -> Value {
-    let own = |object: &&Value| object["metadata"]["name"] == "volume-warden";
-    let mut objects = objects.iter().filter(own);
+    let named = |object: &&Value| object["metadata"]["name"] == "volume-warden";
+    let mut objects = objects.iter().filter(named);
     let found = objects.find(|object| object["kind"] == kind);
     found.cloned().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn what_is_said_arrives() -> Result<()> {
+async fn installation_values_reach_their_fields() -> Result<()> {
     let pod = "/spec/template/spec";
     let container = "/spec/template/spec/containers/0";
     let peers = json!([{"ipBlock": {"cidr": "10.0.0.0/8"}}]);
-    let said = json!({
+    let values = json!({
         "image": {"repository": "example.com/warden", "digest": DIGEST, "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "registry"}],
         "replicas": 3,
@@ -44,7 +45,7 @@ async fn what_is_said_arrives() -> Result<()> {
         "podAnnotations": {"example.com/note": "mine"},
         "tls": {"mode": "certManager", "certManager": {"issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}},
     });
-    let objects = rendered(&said).await?;
+    let objects = rendered(&values).await?;
     let image = format!("example.com/warden@{DIGEST}");
     for (kind, path, expected) in [
         ("Deployment", format!("{container}/image"), json!(image)),
@@ -56,12 +57,12 @@ async fn what_is_said_arrives() -> Result<()> {
         (
             "Deployment",
             format!("{container}/resources"),
-            said["resources"].clone(),
+            values["resources"].clone(),
         ),
         (
             "Deployment",
             format!("{container}/env"),
-            said["extraEnv"].clone(),
+            values["extraEnv"].clone(),
         ),
         (
             "Deployment",
@@ -71,7 +72,7 @@ async fn what_is_said_arrives() -> Result<()> {
         (
             "Deployment",
             format!("{pod}/imagePullSecrets"),
-            said["imagePullSecrets"].clone(),
+            values["imagePullSecrets"].clone(),
         ),
         (
             "Deployment",
@@ -86,7 +87,7 @@ async fn what_is_said_arrives() -> Result<()> {
         (
             "Deployment",
             format!("{pod}/tolerations"),
-            said["tolerations"].clone(),
+            values["tolerations"].clone(),
         ),
         (
             "Deployment",
@@ -96,13 +97,13 @@ async fn what_is_said_arrives() -> Result<()> {
         (
             "Deployment",
             format!("{pod}/nodeSelector"),
-            said["nodeSelector"].clone(),
+            values["nodeSelector"].clone(),
         ),
         ("Deployment", "/spec/replicas".to_owned(), json!(3)),
         (
             "Deployment",
             "/spec/template/metadata/annotations".to_owned(),
-            said["podAnnotations"].clone(),
+            values["podAnnotations"].clone(),
         ),
         (
             "Deployment",
@@ -129,12 +130,12 @@ async fn what_is_said_arrives() -> Result<()> {
         (
             "ServiceAccount",
             "/metadata/annotations".to_owned(),
-            said["serviceAccount"]["annotations"].clone(),
+            values["serviceAccount"]["annotations"].clone(),
         ),
         (
             "Certificate",
             "/spec/issuerRef".to_owned(),
-            said["tls"]["certManager"]["issuerRef"].clone(),
+            values["tls"]["certManager"]["issuerRef"].clone(),
         ),
         ("Issuer", "/spec".to_owned(), Value::Null),
     ] {
@@ -149,9 +150,10 @@ async fn what_is_said_arrives() -> Result<()> {
     Ok(())
 }
 
-/// The Secret is mounted and its CA published; no right to Secrets is given. The account is there, and gets the rights.
+/// The Secret is mounted and its CA published; no right to Secrets is granted. The existing
+/// account receives the other rights.
 #[tokio::test]
-async fn certificate_and_account_may_come_from_elsewhere() -> Result<()> {
+async fn certificate_and_account_may_be_provided_by_the_user() -> Result<()> {
     let objects = rendered(&json!({
         "tls": {"mode": "secret", "secret": {"name": "mine", "ca": "PEM"}},
         "serviceAccount": {"create": false, "name": "own"},

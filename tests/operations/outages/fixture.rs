@@ -1,4 +1,5 @@
-//! The clusters that the outages happen to, one after the other: a webhook configuration is the whole cluster's.
+//! Clusters for outages. One test at a time uses a cluster, because a webhook configuration
+//! affects all of it.
 
 use super::{latency::Cost, users::Users};
 use crate::support::{
@@ -12,28 +13,29 @@ use std::collections::BTreeSet;
 use volume_warden_controlplane::{Cluster, Interposer, Mark, Warden, WardenBuilder, eventually};
 
 pub const SERVICE: &str = "volume-warden.volume-warden.svc";
-/// An outage is a whole cluster's.
-static WARDS: [Place; 2] = [const { Place::new() }; 2];
-/// Whose volumes are kept and given back.
+/// An outage affects a whole cluster.
+static CLUSTERS: [Place; 2] = [const { Place::new() }; 2];
+/// The StorageClass whose volumes are retained and reused.
 pub const POOL: &str = "pool";
 
-/// A healthy cluster, and the turn of one scenario to spoil it.
-pub struct Ward {
+/// A healthy cluster for the exclusive use of one scenario.
+pub struct OutageFixture {
     pub cluster: &'static Cluster,
     pub users: Users,
     pub warden: Warden,
-    /// Between Volume Warden and the API server.
+    /// Intercepts requests from Volume Warden to the API server.
     pub between: Interposer,
     began: Mark,
     _turn: Turn,
 }
 
-impl Ward {
-    /// In its turn, with Volume Warden at work and everything that users had before.
+impl OutageFixture {
+    /// Waits for a free cluster, starts Volume Warden, and creates the objects that users have
+    /// before the outage.
     pub async fn open(label: &str) -> Result<Self> {
-        let (cluster, turn) = first_free(&WARDS, "outages", start).await?;
+        let (cluster, turn) = first_free(&CLUSTERS, "outages", start).await?;
         cluster.webhooks().serve(SERVICE, vec![]);
-        // A Service that a client deleted is there again; a caBundle is Volume Warden's to mend.
+        // Restores a Service that an earlier test deleted. Volume Warden repairs the caBundle.
         let manifests = repository().join("manifests");
         cluster.apply_kustomization(manifests).await?;
         let account = cluster
@@ -54,20 +56,21 @@ impl Ward {
         })
     }
 
-    /// Volume Warden dies, and another is made ready to start in its place.
+    /// Kills Volume Warden. [`Self::successor`] builds its replacement.
     pub fn kill(&self) -> Result<()> {
         self.warden.process().kill()?;
         self.cluster.webhooks().serve(SERVICE, vec![]);
         Ok(())
     }
 
-    /// A new process, of the same identity: it need not wait for the Lease of its predecessor to expire.
+    /// Builds a new process with the same identity, which need not wait for its predecessor's
+    /// Lease to expire.
     pub fn successor(&self) -> WardenBuilder<'_> {
         builder(self.cluster, &self.between)
     }
 
-    /// The API server knows that Volume Warden is not available.
-    pub async fn nobody_answers(&self) -> Result<()> {
+    /// Waits until the API server knows that Volume Warden is not available.
+    pub async fn webhooks_are_unavailable(&self) -> Result<()> {
         let claims = &self.users.space.claims;
         eventually("no review is answered", async || {
             let probe = claim("probe", json!({}))?;
@@ -77,15 +80,16 @@ impl Ward {
         .await
     }
 
-    /// Everything that users do, while no review is answered. All of it succeeds, and nothing is asked but what README says.
-    pub async fn nobody_notices(&self) -> Result<()> {
+    /// Performs all operations of users while no review is answered. Checks that all succeed, and
+    /// that the API server calls only the webhooks in README's table.
+    pub async fn users_are_unaffected(&self) -> Result<()> {
         self.users.live().await?;
         self.users.bind_late().await?;
-        let reported = Cost::reported()?;
-        // The cluster's controllers create volumes and claims for users in their own time.
-        let seen = eventually("all that README reports was asked", async || {
+        let documented = Cost::documented()?;
+        // The cluster's controllers create users' volumes and claims with a delay.
+        let seen = eventually("every request of README's table was sent", async || {
             let seen = self.unasked()?;
-            let mut missed = reported
+            let mut missed = documented
                 .iter()
                 .filter(|cost| !seen.contains(&cost.asked()) && !cost.is_optional());
             let missed = missed.next();
@@ -98,9 +102,9 @@ impl Ward {
         .await?;
         let rest: Vec<_> = seen
             .iter()
-            .filter(|seen| !reported.iter().any(|cost| cost.asked() == **seen))
+            .filter(|seen| !documented.iter().any(|cost| cost.asked() == **seen))
             .collect();
-        ensure!(rest.is_empty(), "README does not report {rest:#?}");
+        ensure!(rest.is_empty(), "README does not document {rest:#?}");
         let calls = self.cluster.audit().since(self.began)?;
         let mut of_pods = calls.iter().filter(|call| call.resource == "pods");
         let system =
@@ -109,7 +113,7 @@ impl Ward {
         Ok(())
     }
 
-    /// By resource and operation, the webhooks that did not answer to one request.
+    /// By resource and operation, the webhooks that failed for one request.
     pub fn unasked(&self) -> Result<BTreeSet<Asked>> {
         let calls = self.cluster.audit().since(self.began)?;
         let unasked = calls.iter().filter(|call| !call.unasked.is_empty());
@@ -124,24 +128,24 @@ impl Ward {
         Ok(asked.collect())
     }
 
-    /// The API server's webhooks are answered again, and what was missed is made good.
+    /// Waits until reviews are answered again, and until the missed work is done.
     pub async fn recovers(&self) -> Result<()> {
         webhooks_answer(&self.cluster.client()).await?;
         self.users.are_whole().await
     }
 }
 
-/// What one request asked.
+/// The webhooks that were called for one request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
-    /// With its subresource.
+    /// The resource with its subresource.
     pub resource: String,
-    /// As admission calls it.
+    /// The operation as admission names it.
     pub operation: String,
     pub webhooks: BTreeSet<String>,
 }
 
-/// What admission calls a verb that writes.
+/// Admission's name of a verb that writes.
 fn operation(verb: &str) -> &'static str {
     match verb {
         "create" => "CREATE",
