@@ -24,7 +24,10 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Result<Self> {
-        let cluster = Cluster::without_in_tree().name("monitoring").start().await?;
+        let cluster = Cluster::without_in_tree()
+            .name("monitoring")
+            .start()
+            .await?;
         let manifests = Path::new(shipped::ROOT).join("manifests");
         cluster.apply_kustomization(manifests).await?;
         // The settings of the kustomize component for this backend.
