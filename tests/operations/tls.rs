@@ -20,7 +20,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-use volume_warden_controlplane::{Cluster, Warden, eventually_within};
+use volume_warden_controlplane::{Cluster, Warden, eventually, eventually_within};
 
 /// Twice the usual timeout: files and configurations are polled at an interval.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -158,6 +158,13 @@ async fn a_mounted_certificate_is_served() -> Result<()> {
         .name("maker")
         .start()
         .await?;
+    // A replica is ready as soon as one webhook trusts its certificate. The write to another
+    // configuration may have met the publication of the path, and is repeated later.
+    eventually("the CA is published", async || {
+        ensure!(Some(trust.bundle().await?) == trust.secret("ca.crt").await?);
+        Ok(())
+    })
+    .await?;
     maker.stop().await?;
     let files = tempfile::tempdir()?;
     for key in ["tls.crt", "tls.key"] {
