@@ -39,6 +39,21 @@ impl Review {
         Self::FromMemory(Arc::new(review))
     }
 
+    /// A review that may call the API server.
+    pub fn asking<State, Answer>(
+        state: &Arc<State>,
+        review: impl Fn(Arc<State>, Arc<Request>) -> Answer + Send + Sync + 'static,
+    ) -> Self
+    where
+        State: Send + Sync + 'static,
+        Answer: Future<Output = Reviewed> + Send + 'static,
+    {
+        let state = state.clone();
+        Self::Asking(Arc::new(move |request| {
+            Box::pin(review(state.clone(), request))
+        }))
+    }
+
     /// The answer. It panics if the review does.
     pub async fn answer(&self, request: Arc<Request>) -> Reviewed {
         match self {
@@ -69,23 +84,19 @@ impl Review {
     }
 }
 
-/// An operation on a resource, as in a webhook configuration's `rules`.
+/// An operation, and a resource or subresource, as in a webhook configuration's `rules`:
+/// `Rule("CREATE", "pods/binding")`.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
-    /// CREATE, UPDATE, DELETE or CONNECT.
-    pub operation: &'static str,
-    /// The plural.
-    pub resource: &'static str,
-    /// Empty for the object itself.
-    pub subresource: &'static str,
-}
+pub struct Rule(pub &'static str, pub &'static str);
 
 impl Rule {
     /// Whether the request is one of these.
     pub fn covers(&self, request: &Request) -> bool {
-        self.operation == request.operation
-            && self.resource == request.resource.resource
-            && self.subresource == request.sub_resource
+        let Self(operation, resource) = self;
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        *operation == request.operation
+            && resource == request.resource.resource
+            && subresource == request.sub_resource
             && request.resource.group.is_empty()
     }
 }

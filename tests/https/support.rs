@@ -210,11 +210,7 @@ pub async fn connect_from(address: Ipv4Addr, server: SocketAddr) -> io::Result<T
 pub type Tls = TlsStream<TcpStream>;
 
 fn hook(path: &'static str) -> Hook {
-    let rules = &[Rule {
-        operation: "CREATE",
-        resource: "pods",
-        subresource: "",
-    }];
+    let rules = &[Rule("CREATE", "pods")];
     Hook {
         path,
         rules,

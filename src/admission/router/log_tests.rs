@@ -44,11 +44,7 @@ async fn lines(reviews: usize, body: &str) -> String {
     LINES.take();
     let hook = Hook {
         path: "/hook",
-        rules: &[crate::admission::Rule {
-            operation: "CREATE",
-            resource: "pods",
-            subresource: "",
-        }],
+        rules: &[crate::admission::Rule("CREATE", "pods")],
         timeout: Duration::from_secs(1),
         review: Review::from_memory(|_: &Request| Err(Unavailable::new("no list yet"))),
     };

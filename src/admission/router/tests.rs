@@ -11,11 +11,7 @@ fn hook(review: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Hook {
 }
 
 fn reviewing(review: impl Fn(&Request) -> Reviewed + Send + Sync + 'static) -> Hook {
-    let rules = &[Rule {
-        operation: "CREATE",
-        resource: "pods",
-        subresource: "",
-    }];
+    let rules = &[Rule("CREATE", "pods")];
     Hook {
         path: "/hook",
         rules,

@@ -12,11 +12,7 @@ use std::time::Duration;
 pub fn deletions_hook() -> Hook {
     Hook {
         path: "/pv-protection/deletions",
-        rules: &[Rule {
-            operation: "DELETE",
-            resource: "persistentvolumes",
-            subresource: "",
-        }],
+        rules: &[Rule("DELETE", "persistentvolumes")],
         timeout: Duration::from_secs(1),
         review: Review::from_memory(deleted),
     }

@@ -23,18 +23,13 @@ pub fn hooks(
         live: live.clone(),
         namespace: namespace.map(str::to_owned),
     });
-    let review = Review::Asking(Arc::new(move |request| {
-        let guard = guard.clone();
-        Box::pin(async move { guard.review(&request).await })
-    }));
+    let review = Review::asking(&guard, |guard, request| async move {
+        guard.review(&request).await
+    });
     vec![
         Hook {
             path: "/pv-protection/volumes",
-            rules: &[Rule {
-                operation: "CREATE",
-                resource: "persistentvolumes",
-                subresource: "",
-            }],
+            rules: &[Rule("CREATE", "persistentvolumes")],
             timeout: Duration::from_secs(2),
             review: Review::from_memory(protect),
         },
@@ -42,27 +37,15 @@ pub fn hooks(
             path: "/pv-protection/bind",
             // Version 0.1.0's configuration sends the status here too.
             rules: &[
-                Rule {
-                    operation: "UPDATE",
-                    resource: "persistentvolumes",
-                    subresource: "",
-                },
-                Rule {
-                    operation: "UPDATE",
-                    resource: "persistentvolumes",
-                    subresource: "status",
-                },
+                Rule("UPDATE", "persistentvolumes"),
+                Rule("UPDATE", "persistentvolumes/status"),
             ],
             timeout: Duration::from_secs(1),
             review: review.clone(),
         },
         Hook {
             path: "/pv-protection/phase",
-            rules: &[Rule {
-                operation: "UPDATE",
-                resource: "persistentvolumes",
-                subresource: "status",
-            }],
+            rules: &[Rule("UPDATE", "persistentvolumes/status")],
             timeout: Duration::from_secs(1),
             review,
         },

@@ -17,11 +17,7 @@ pub fn hook(caches: &Caches) -> Hook {
     let caches = caches.clone();
     Hook {
         path: "/pv-releaser/volumes",
-        rules: &[Rule {
-            operation: "CREATE",
-            resource: "persistentvolumes",
-            subresource: "",
-        }],
+        rules: &[Rule("CREATE", "persistentvolumes")],
         timeout: Duration::from_secs(2),
         review: Review::from_memory(move |request| review(&caches, request)),
     }

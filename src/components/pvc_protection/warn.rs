@@ -13,11 +13,7 @@ pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
     let pods = pods.clone();
     Hook {
         path: "/pvc-protection/deletions",
-        rules: &[Rule {
-            operation: "DELETE",
-            resource: "persistentvolumeclaims",
-            subresource: "",
-        }],
+        rules: &[Rule("DELETE", "persistentvolumeclaims")],
         timeout: Duration::from_secs(1),
         review: Review::from_memory(move |request| deleted(request, &pods, mode)),
     }

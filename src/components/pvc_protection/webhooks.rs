@@ -23,52 +23,30 @@ pub fn hooks(
         pods: pods.clone(),
         exempt: exempt.to_vec(),
     });
-    let guard_bindings = guard.clone();
     vec![
         Hook {
             path: "/pvc-protection/claims",
-            rules: &[Rule {
-                operation: "CREATE",
-                resource: "persistentvolumeclaims",
-                subresource: "",
-            }],
+            rules: &[Rule("CREATE", "persistentvolumeclaims")],
             timeout: Duration::from_secs(2),
             review: Review::from_memory(protect),
         },
         Hook {
             path: "/pvc-protection/pods",
-            rules: &[Rule {
-                operation: "CREATE",
-                resource: "pods",
-                subresource: "",
-            }],
+            rules: &[Rule("CREATE", "pods")],
             timeout: Duration::from_secs(1),
-            review: Review::Asking(Arc::new(move |request| {
-                let guard = guard.clone();
-                Box::pin(async move { guard.created_pod(&request).await })
-            })),
+            review: Review::asking(&guard, |guard, request| async move {
+                guard.created_pod(&request).await
+            }),
         },
         Hook {
             path: "/pvc-protection/bindings",
             // The legacy resource `bindings` does the same as `pods/binding` and would bypass the
             // guard.
-            rules: &[
-                Rule {
-                    operation: "CREATE",
-                    resource: "pods",
-                    subresource: "binding",
-                },
-                Rule {
-                    operation: "CREATE",
-                    resource: "bindings",
-                    subresource: "",
-                },
-            ],
+            rules: &[Rule("CREATE", "pods/binding"), Rule("CREATE", "bindings")],
             timeout: Duration::from_secs(1),
-            review: Review::Asking(Arc::new(move |request| {
-                let guard = guard_bindings.clone();
-                Box::pin(async move { guard.binding(&request).await })
-            })),
+            review: Review::asking(&guard, |guard, request| async move {
+                guard.binding(&request).await
+            }),
         },
     ]
 }

@@ -14,11 +14,7 @@ use std::time::Duration;
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-provisioner/marks",
-        rules: &[Rule {
-            operation: "CREATE",
-            resource: "persistentvolumeclaims",
-            subresource: "",
-        }],
+        rules: &[Rule("CREATE", "persistentvolumeclaims")],
         timeout: Duration::from_secs(2),
         review: Review::from_memory(review),
     }

@@ -49,16 +49,11 @@ pub fn hook(webhook: PodWebhook) -> Hook {
     let webhook = Arc::new(webhook);
     Hook {
         path: "/pvc-provisioner/pods",
-        rules: &[Rule {
-            operation: "CREATE",
-            resource: "pods",
-            subresource: "",
-        }],
+        rules: &[Rule("CREATE", "pods")],
         timeout: Duration::from_secs(2),
-        review: Review::Asking(Arc::new(move |request| {
-            let webhook = webhook.clone();
-            Box::pin(async move { webhook.review(&request).await })
-        })),
+        review: Review::asking(&webhook, |webhook, request| async move {
+            webhook.review(&request).await
+        }),
     }
 }
 

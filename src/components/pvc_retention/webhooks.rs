@@ -33,11 +33,7 @@ const MAKERS: [&str; 2] = [
 /// from a stale cache.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-pub(super) const CREATE_CLAIM: &[Rule] = &[Rule {
-    operation: "CREATE",
-    resource: "persistentvolumeclaims",
-    subresource: "",
-}];
+pub(super) const CREATE_CLAIM: &[Rule] = &[Rule("CREATE", "persistentvolumeclaims")];
 
 /// Returns whether the request is from the StatefulSet controller, or from a controller with the
 /// identity of all controllers.
@@ -69,10 +65,9 @@ pub fn hook(
         path: "/pvc-retention/claims",
         rules: CREATE_CLAIM,
         timeout: Duration::from_secs(2),
-        review: Review::Asking(Arc::new(move |request| {
-            let webhook = webhook.clone();
-            Box::pin(async move { webhook.review(&request).await })
-        })),
+        review: Review::asking(&webhook, |webhook, request| async move {
+            webhook.review(&request).await
+        }),
     }
 }
 

@@ -13,11 +13,7 @@ use volume_warden::{
 pub fn hook(greeting: Arc<str>) -> Hook {
     Hook {
         path: "/greeter/claims",
-        rules: &[Rule {
-            operation: "CREATE",
-            resource: "persistentvolumeclaims",
-            subresource: "",
-        }],
+        rules: &[Rule("CREATE", "persistentvolumeclaims")],
         timeout: Duration::from_secs(2),
         review: Review::from_memory(move |request| greet(request, &greeting)),
     }
