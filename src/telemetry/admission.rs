@@ -1,10 +1,10 @@
 //! Reviews and connections of the webhook server.
 
-use super::labels::{Buckets, Count, Durations, Outcome, Path, Reviewed};
-use prometheus_client::{
-    metrics::{family::Family, gauge::Gauge},
-    registry::{Registry, Unit},
+use super::{
+    Registrar,
+    labels::{Count, Durations, Outcome, Path, Reviewed},
 };
+use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -15,41 +15,25 @@ pub struct AdmissionMetrics {
     strangers: Count<Outcome>,
 }
 
-impl Default for AdmissionMetrics {
-    fn default() -> Self {
+impl AdmissionMetrics {
+    pub(super) fn new(own: &mut Registrar<'_>) -> Self {
         Self {
-            reviews: Family::default(),
-            durations: Family::new_with_constructor(Buckets),
-            connections: Gauge::default(),
-            strangers: Family::default(),
+            reviews: own.add("admission_reviews", "Admission reviews by path and verdict"),
+            durations: own.add_durations(
+                "admission_duration",
+                "Time from a review's arrival to its answer",
+            ),
+            connections: own.add(
+                "admission_connections",
+                "Open connections of the webhook server that have shown a secret path",
+            ),
+            strangers: own.add(
+                "admission_unauthenticated_connections",
+                "Connections that ended without having shown a secret path, by how they ended",
+            ),
         }
     }
-}
 
-impl AdmissionMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "admission_reviews",
-            "Admission reviews by path and verdict",
-            self.reviews.clone(),
-        );
-        let help = "Time from a review's arrival to its answer";
-        let durations = self.durations.clone();
-        registry.register_with_unit("admission_duration", help, Unit::Seconds, durations);
-        registry.register(
-            "admission_connections",
-            "Open connections of the webhook server that have shown a secret path",
-            self.connections.clone(),
-        );
-        registry.register(
-            "admission_unauthenticated_connections",
-            "Connections that ended without having shown a secret path, by how they ended",
-            self.strangers.clone(),
-        );
-    }
-}
-
-impl AdmissionMetrics {
     /// A review was answered.
     pub fn reviewed(&self, path: &'static str, verdict: &'static str, took: Duration) {
         let reviewed = Reviewed { path, verdict };

@@ -1,37 +1,41 @@
 //! Certificates, and what the webhook configurations say.
 
-use super::labels::Certificate;
-use prometheus_client::{
-    metrics::{family::Family, gauge::Gauge},
-    registry::{Registry, Unit},
+use super::{
+    Registrar,
+    labels::{Certificate, Level},
 };
+use prometheus_client::metrics::gauge::Gauge;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CertificateMetrics {
-    expiration: Family<Certificate, Gauge>,
-    lifetime: Family<Certificate, Gauge>,
+    expiration: Level<Certificate>,
+    lifetime: Level<Certificate>,
     distrusting: Gauge,
     path_mismatch: Gauge,
 }
 
 impl CertificateMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "When the served certificate, and the CA it is trusted by, expire, in seconds since 1970";
-        let expiration = self.expiration.clone();
-        let name = "certificate_expiration_timestamp";
-        registry.register_with_unit(name, help, Unit::Seconds, expiration);
-        let help = "Lifetime of the certificates in seconds";
-        let lifetime = self.lifetime.clone();
-        registry.register_with_unit("certificate_lifetime", help, Unit::Seconds, lifetime);
-        let help =
-            "Webhooks of the running components whose caBundle does not fit the served certificate";
-        registry.register("webhooks_ca_mismatch", help, self.distrusting.clone());
-        let help = "Webhooks of the running components whose path another writer has set";
-        registry.register("webhooks_path_mismatch", help, self.path_mismatch.clone());
+    pub(super) fn new(own: &mut Registrar<'_>) -> Self {
+        Self {
+            expiration: own.add_seconds(
+                "certificate_expiration_timestamp",
+                "When the served certificate, and the CA it is trusted by, expire, in seconds since 1970",
+            ),
+            lifetime: own.add_seconds(
+                "certificate_lifetime",
+                "Lifetime of the certificates in seconds",
+            ),
+            distrusting: own.add(
+                "webhooks_ca_mismatch",
+                "Webhooks of the running components whose caBundle does not fit the served certificate",
+            ),
+            path_mismatch: own.add(
+                "webhooks_path_mismatch",
+                "Webhooks of the running components whose path another writer has set",
+            ),
+        }
     }
-}
 
-impl CertificateMetrics {
     /// Sets when a certificate expires, in seconds since 1970, and its lifetime in seconds, if they are known.
     pub fn validity(&self, certificate: &'static str, seconds: Option<(i64, i64)>) {
         let Self {

@@ -1,14 +1,14 @@
 //! Watches, and what is read live besides.
 
-use super::labels::{Count, Level, Resource};
-use crate::objects::Kind;
-use prometheus_client::{
-    metrics::counter::Counter,
-    registry::{Registry, Unit},
+use super::{
+    Registrar,
+    labels::{Count, Level, Resource},
 };
+use crate::objects::Kind;
+use prometheus_client::metrics::counter::Counter;
 use std::time::Duration;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FeedMetrics {
     synced: Level<Resource>,
     age: Level<Resource>,
@@ -20,39 +20,30 @@ pub struct FeedMetrics {
 }
 
 impl FeedMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "feed_synced",
-            "1 once the first complete list has arrived",
-            self.synced.clone(),
-        );
-        let help = "Time since the API server last sent data on the watch, bookmarks included";
-        registry.register_with_unit("watch_idle", help, Unit::Seconds, self.age.clone());
-        registry.register(
-            "feed_lists",
-            "Complete lists at the beginning of a watch",
-            self.lists.clone(),
-        );
-        registry.register("feed_errors", "Watches that failed", self.errors.clone());
-        registry.register(
-            "live_lists",
-            "Live lists that confirm that an object is not in use",
-            self.live_lists.clone(),
-        );
-        registry.register(
-            "live_reads",
-            "Live reads of single objects before a decision about others",
-            self.live_reads.clone(),
-        );
-        registry.register(
-            "access_reviews",
-            "SubjectAccessReviews for users who create annotated pods",
-            self.access_reviews.clone(),
-        );
+    pub(super) fn new(own: &mut Registrar<'_>) -> Self {
+        Self {
+            synced: own.add("feed_synced", "1 once the first complete list has arrived"),
+            age: own.add_seconds(
+                "watch_idle",
+                "Time since the API server last sent data on the watch, bookmarks included",
+            ),
+            lists: own.add("feed_lists", "Complete lists at the beginning of a watch"),
+            errors: own.add("feed_errors", "Watches that failed"),
+            live_lists: own.add(
+                "live_lists",
+                "Live lists that confirm that an object is not in use",
+            ),
+            live_reads: own.add(
+                "live_reads",
+                "Live reads of single objects before a decision about others",
+            ),
+            access_reviews: own.add(
+                "access_reviews",
+                "SubjectAccessReviews for users who create annotated pods",
+            ),
+        }
     }
-}
 
-impl FeedMetrics {
     /// A feed begins. Its series are there from now on, so that a rate knows of the first failure.
     pub fn begun(&self, kind: Kind) {
         self.synced.get_or_create(&of(kind)).set(0);

@@ -1,10 +1,12 @@
 //! Objects that are being deleted and still exist, by what holds them.
 
-use super::labels::{Level, Reason};
-use prometheus_client::registry::{Registry, Unit};
+use super::{
+    Registrar,
+    labels::{Level, Reason},
+};
 
 /// How many there are, and when the first of them was deleted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HeldMetrics {
     number: Level<Reason>,
     oldest: Level<Reason>,
@@ -12,13 +14,14 @@ pub struct HeldMetrics {
 
 impl HeldMetrics {
     /// Registers `<name>` and `<name>_oldest_timestamp_seconds`.
-    pub fn register(&self, name: &str, help: &str, registry: &mut Registry) {
-        registry.register(name, help, self.number.clone());
-        let (name, help) = (
-            format!("{name}_oldest_timestamp"),
-            "When the first of them was deleted, in seconds since 1970; 0 without one",
-        );
-        registry.register_with_unit(name, help, Unit::Seconds, self.oldest.clone());
+    pub fn new(name: &str, help: &str, own: &mut Registrar<'_>) -> Self {
+        Self {
+            number: own.add(name, help),
+            oldest: own.add_seconds(
+                &format!("{name}_oldest_timestamp"),
+                "When the first of them was deleted, in seconds since 1970; 0 without one",
+            ),
+        }
     }
 
     /// Objects that were deleted at these times, in seconds since 1970, are held for this reason.

@@ -9,6 +9,7 @@ use prometheus_client::{
         histogram::Histogram,
     },
 };
+use std::{fmt::Debug, hash::Hash};
 
 pub type Count<L> = Family<L, Counter>;
 pub type Level<L> = Family<L, Gauge>;
@@ -26,57 +27,31 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-#[derive(Clone, Debug, Default, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Acted {
-    pub component: &'static str,
-    pub action: &'static str,
-    pub reason: &'static str,
-    pub outcome: &'static str,
-}
+/// What the labels of a metric have in common.
+pub trait LabelSet: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static {}
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Certificate {
-    pub certificate: &'static str,
-}
+impl<L: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static> LabelSet for L {}
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Component {
-    pub component: &'static str,
+/// Defines a struct for each set of labels of a metric.
+macro_rules! label_sets {
+    ($($name:ident($($label:ident),+);)+) => {$(
+        #[derive(Clone, Debug, Hash, PartialEq, Eq, prometheus_client::encoding::EncodeLabelSet)]
+        pub struct $name {
+            $(pub $label: &'static str,)+
+        }
+    )+};
 }
+pub(crate) use label_sets;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Reconciled {
-    pub component: &'static str,
-    pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Resource {
-    pub resource: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Fate {
-    pub fate: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Reviewed {
-    pub path: &'static str,
-    pub verdict: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Path {
-    pub path: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Reason {
-    pub reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Outcome {
-    pub outcome: &'static str,
+label_sets! {
+    Acted(component, action, reason, outcome);
+    Certificate(certificate);
+    Component(component);
+    Fate(fate);
+    Outcome(outcome);
+    Path(path);
+    Reason(reason);
+    Reconciled(component, outcome);
+    Resource(resource);
+    Reviewed(path, verdict);
 }

@@ -2,7 +2,7 @@
 
 use super::{
     admission::AdmissionMetrics, build, certificate::CertificateMetrics, feeds::FeedMetrics,
-    process::Process, work::WorkMetrics,
+    process::Process, registrar::Registrar, work::WorkMetrics,
 };
 use prometheus_client::{encoding::text, registry::Registry};
 use std::{
@@ -47,29 +47,23 @@ impl fmt::Debug for Observers {
 impl Metrics {
     /// All at zero.
     pub fn new() -> Self {
-        let metrics = Self {
-            registry: Mutex::default(),
-            work: WorkMetrics::default(),
-            feeds: FeedMetrics::default(),
-            admission: AdmissionMetrics::default(),
-            certificate: CertificateMetrics::default(),
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Process));
+        let mut own = Registrar::new(&mut registry);
+        build::register(own.registry());
+        Self {
+            work: WorkMetrics::new(&mut own),
+            feeds: FeedMetrics::new(&mut own),
+            admission: AdmissionMetrics::new(&mut own),
+            certificate: CertificateMetrics::new(&mut own),
             observers: Observers::default(),
-        };
-        metrics.register(|registry| {
-            metrics.work.register(registry);
-            metrics.feeds.register(registry);
-            metrics.admission.register(registry);
-            metrics.certificate.register(registry);
-            build::register(registry);
-        });
-        metrics.registry().register_collector(Box::new(Process));
-        metrics
+            registry: Mutex::new(registry),
+        }
     }
 
-    /// Registers further metrics, whose names get the prefix `volume_warden_`. A name that is
-    /// registered twice appears twice.
-    pub fn register(&self, register: impl FnOnce(&mut Registry)) {
-        register(self.registry().sub_registry_with_prefix("volume_warden"));
+    /// Registers the metrics of a component.
+    pub fn register<T>(&self, register: impl FnOnce(&mut Registrar<'_>) -> T) -> T {
+        register(&mut Registrar::new(&mut self.registry()))
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {

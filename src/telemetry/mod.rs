@@ -14,9 +14,11 @@ mod metrics;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod process;
+mod registrar;
 mod scrapes;
 mod work;
 
 pub use held::HeldMetrics;
 pub use log_limiter::LogLimiter;
 pub use metrics::Metrics;
+pub use registrar::Registrar;

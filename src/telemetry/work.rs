@@ -1,10 +1,10 @@
 //! Metrics of the reconcilers.
 
-use super::labels::{Acted, Buckets, Component, Count, Durations, Level, Reconciled};
-use prometheus_client::{
-    metrics::{family::Family, gauge::Gauge},
-    registry::{Registry, Unit},
+use super::{
+    Registrar,
+    labels::{Acted, Component, Count, Durations, Level, Reconciled},
 };
+use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -16,47 +16,23 @@ pub struct WorkMetrics {
     ready: Gauge,
 }
 
-impl Default for WorkMetrics {
-    fn default() -> Self {
+impl WorkMetrics {
+    pub(super) fn new(own: &mut Registrar<'_>) -> Self {
         Self {
-            actions: Family::default(),
-            reconciles: Family::new_with_constructor(Buckets),
-            queue_depth: Family::default(),
-            leader: Gauge::default(),
-            ready: Gauge::default(),
+            actions: own.add(
+                "actions",
+                "Actions by component, action, reason and outcome",
+            ),
+            reconciles: own.add_durations(
+                "reconcile_duration",
+                "Time spent on one object, waiting for live reads and writes included",
+            ),
+            queue_depth: own.add("queue_depth", "Objects that are queued or being reconciled"),
+            leader: own.add("leader", "1 while this replica reconciles"),
+            ready: own.add("ready", "1 while /readyz says that this replica is"),
         }
     }
-}
 
-impl WorkMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "actions",
-            "Actions by component, action, reason and outcome",
-            self.actions.clone(),
-        );
-        let help = "Time spent on one object, waiting for live reads and writes included";
-        let reconciles = self.reconciles.clone();
-        registry.register_with_unit("reconcile_duration", help, Unit::Seconds, reconciles);
-        registry.register(
-            "queue_depth",
-            "Objects that are queued or being reconciled",
-            self.queue_depth.clone(),
-        );
-        registry.register(
-            "leader",
-            "1 while this replica reconciles",
-            self.leader.clone(),
-        );
-        registry.register(
-            "ready",
-            "1 while /readyz says that this replica is",
-            self.ready.clone(),
-        );
-    }
-}
-
-impl WorkMetrics {
     /// A component's reconciler begins. Its series are there from now on, so that a rate knows of
     /// the first failure.
     pub fn reconciler_begun(&self, component: &'static str) {

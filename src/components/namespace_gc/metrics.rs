@@ -2,106 +2,63 @@
 
 use crate::telemetry::{
     Metrics,
-    labels::{Buckets, Outcome, Reason},
+    labels::{Count, Durations, Level, Outcome, Reason, label_sets},
 };
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::{Registry, Unit},
-};
+use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
 /// The metrics of namespace-gc.
 #[derive(Debug)]
 pub struct GcMetrics {
-    calls: Family<Call, Counter>,
-    durations: Family<Operation, Histogram, Buckets>,
-    waiting: Family<Reason, Gauge>,
-    waiting_oldest: Family<Reason, Gauge>,
-    runs: Family<Outcome, Counter>,
+    calls: Count<Call>,
+    durations: Durations<Operation>,
+    waiting: Level<Reason>,
+    waiting_oldest: Level<Reason>,
+    runs: Count<Outcome>,
     last_success: Gauge,
-    verdicts: Family<Verdict, Gauge>,
+    verdicts: Level<Verdict>,
     skipped: Gauge,
-    seen: Family<State, Gauge>,
-}
-
-impl Default for GcMetrics {
-    fn default() -> Self {
-        Self {
-            calls: Family::default(),
-            durations: Family::new_with_constructor(Buckets),
-            waiting: Family::default(),
-            waiting_oldest: Family::default(),
-            runs: Family::default(),
-            last_success: Gauge::default(),
-            verdicts: Family::default(),
-            skipped: Gauge::default(),
-            seen: Family::default(),
-        }
-    }
+    seen: Level<State>,
 }
 
 impl GcMetrics {
-    /// Registers the metrics, all at zero.
+    /// Registers the metrics, which start at zero.
     pub fn new(metrics: &Metrics) -> Self {
-        let own = Self::default();
-        metrics.register(|registry| own.register(registry));
-        own
-    }
-
-    fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "backend_requests",
-            "Requests to the storage backend by operation and outcome",
-            self.calls.clone(),
-        );
-        registry.register_with_unit(
-            "backend_request_duration",
-            "Duration of requests to the storage backend, logins included",
-            Unit::Seconds,
-            self.durations.clone(),
-        );
-        registry.register(
-            "namespaces_waiting",
-            "Namespaces deleted from Kubernetes that could not be removed from the storage backend yet, by reason",
-            self.waiting.clone(),
-        );
-        registry.register_with_unit(
-            "namespaces_waiting_oldest",
-            "Longest wait of the waiting namespaces, by reason",
-            Unit::Seconds,
-            self.waiting_oldest.clone(),
-        );
-        self.register_runs(registry);
-    }
-
-    fn register_runs(&self, registry: &mut Registry) {
-        registry.register(
-            "gc_runs",
-            "Collections of namespaces by outcome",
-            self.runs.clone(),
-        );
-        registry.register_with_unit(
-            "gc_last_success_timestamp",
-            "Unix time at which a collection last completed",
-            Unit::Seconds,
-            self.last_success.clone(),
-        );
-        registry.register(
-            "gc_namespaces",
-            "Namespaces of the storage backend by the verdict of the last collection",
-            self.verdicts.clone(),
-        );
-        registry.register(
-            "gc_skipped_entries",
-            "Entries of the storage backend that were not namespaces in the last collection",
-            self.skipped.clone(),
-        );
-        registry.register(
-            "seen_namespaces",
-            "Names of namespaces that this cluster once had, by whether the last write recorded them",
-            self.seen.clone(),
-        );
+        metrics.register(|own| Self {
+            calls: own.add(
+                "backend_requests",
+                "Requests to the storage backend by operation and outcome",
+            ),
+            durations: own.add_durations(
+                "backend_request_duration",
+                "Duration of requests to the storage backend, logins included",
+            ),
+            waiting: own.add(
+                "namespaces_waiting",
+                "Namespaces deleted from Kubernetes that could not be removed from the storage backend yet, by reason",
+            ),
+            waiting_oldest: own.add_seconds(
+                "namespaces_waiting_oldest",
+                "Longest wait of the waiting namespaces, by reason",
+            ),
+            runs: own.add("gc_runs", "Collections of namespaces by outcome"),
+            last_success: own.add_seconds(
+                "gc_last_success_timestamp",
+                "Unix time at which a collection last completed",
+            ),
+            verdicts: own.add(
+                "gc_namespaces",
+                "Namespaces of the storage backend by the verdict of the last collection",
+            ),
+            skipped: own.add(
+                "gc_skipped_entries",
+                "Entries of the storage backend that were not namespaces in the last collection",
+            ),
+            seen: own.add(
+                "seen_namespaces",
+                "Names of namespaces that this cluster once had, by whether the last write recorded them",
+            ),
+        })
     }
 
     /// Counts a request to the backend.
@@ -148,23 +105,9 @@ impl GcMetrics {
     }
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Call {
-    operation: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Operation {
-    operation: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Verdict {
-    verdict: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct State {
-    state: &'static str,
+label_sets! {
+    Call(operation, outcome);
+    Operation(operation);
+    Verdict(verdict);
+    State(state);
 }

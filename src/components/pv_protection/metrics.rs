@@ -13,11 +13,8 @@ const CAUSES: [Code; 3] = [Code::Bound, Code::NotBound, Code::ForeignFinalizer];
 
 /// Registers the metrics, which are computed before each scrape.
 pub fn register(metrics: &Metrics, volumes: Arc<Feed<Volume>>) {
-    let held = HeldMetrics::default();
-    metrics.register(|registry| {
-        let help = "Volumes that are being deleted but still exist, by cause";
-        held.register("volumes_held", help, registry);
-    });
+    let help = "Volumes that are being deleted but still exist, by cause";
+    let held = metrics.register(|own| HeldMetrics::new("volumes_held", help, own));
     metrics.before_scrape(move |_| count(&volumes, &held));
 }
 

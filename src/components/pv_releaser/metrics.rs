@@ -11,7 +11,7 @@ use crate::{
         labels::{Fate, Level},
     },
 };
-use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
 
 /// The volume is labelled or released next.
@@ -27,31 +27,23 @@ const STAY: [Left; 7] = [
     Left::Orphaned,
 ];
 
-#[derive(Default)]
 struct ReleaseMetrics {
     orphaned: Gauge,
     released: Level<Fate>,
 }
 
-impl ReleaseMetrics {
-    fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "orphaned_volumes",
-            "Released volumes that no label or class assigns to an installation",
-            self.orphaned.clone(),
-        );
-        registry.register(
-            "released_volumes",
-            "Released volumes by fate: why they stay Released, or Due",
-            self.released.clone(),
-        );
-    }
-}
-
 /// Registers the metrics, which are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches) {
-    let own = ReleaseMetrics::default();
-    metrics.register(|registry| own.register(registry));
+    let own = metrics.register(|own| ReleaseMetrics {
+        orphaned: own.add(
+            "orphaned_volumes",
+            "Released volumes that no label or class assigns to an installation",
+        ),
+        released: own.add(
+            "released_volumes",
+            "Released volumes by fate: why they stay Released, or Due",
+        ),
+    });
     metrics.before_scrape(move |_| count(&caches, &own));
 }
 

@@ -23,11 +23,8 @@ pub fn register(
     pods: Arc<Feed<Pod>>,
     mode: FinishedPods,
 ) {
-    let held = HeldMetrics::default();
-    metrics.register(|registry| {
-        let help = "Claims that are being deleted but still exist, by cause";
-        held.register("claims_held", help, registry);
-    });
+    let help = "Claims that are being deleted but still exist, by cause";
+    let held = metrics.register(|own| HeldMetrics::new("claims_held", help, own));
     metrics.before_scrape(move |_| count(&claims, &pods, mode, &held));
 }
 

@@ -6,13 +6,11 @@ use prometheus_client::metrics::gauge::Gauge;
 
 /// Registers the metrics; they are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches, controller_id: ControllerId) {
-    let awaiting = Gauge::<i64>::default();
-    metrics.register(|registry| {
-        registry.register(
+    let awaiting: Gauge = metrics.register(|own| {
+        own.add(
             "claims_awaiting_pod",
             "Claims created at admission that have no owner yet: pending claims and claims without a pod",
-            awaiting.clone(),
-        );
+        )
     });
     metrics.before_scrape(move |_| {
         let claims = caches.claims.read();

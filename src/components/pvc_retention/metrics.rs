@@ -8,44 +8,33 @@ use crate::{
     objects::stateful_set::{Policy, Retention},
     telemetry::{
         Metrics,
-        labels::{Fate as FateLabel, Level},
+        labels::{Fate as FateLabel, Level, label_sets},
     },
 };
-use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
 use std::collections::HashMap;
 use strum::VariantArray as _;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PolicyLabels {
-    when_deleted: &'static str,
-    when_scaled: &'static str,
+label_sets! {
+    PolicyLabels(when_deleted, when_scaled);
 }
 
-#[derive(Default)]
 struct RetentionMetrics {
     sets: Level<PolicyLabels>,
     claims: Level<FateLabel>,
 }
 
-impl RetentionMetrics {
-    fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "statefulsets",
-            "StatefulSets with claim templates by retention policy",
-            self.sets.clone(),
-        );
-        registry.register(
-            "statefulset_claims",
-            "Claims of StatefulSets by fate: what keeps or deletes them",
-            self.claims.clone(),
-        );
-    }
-}
-
 /// Registers the metrics, which are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches) {
-    let own = RetentionMetrics::default();
-    metrics.register(|registry| own.register(registry));
+    let own = metrics.register(|own| RetentionMetrics {
+        sets: own.add(
+            "statefulsets",
+            "StatefulSets with claim templates by retention policy",
+        ),
+        claims: own.add(
+            "statefulset_claims",
+            "Claims of StatefulSets by fate: what keeps or deletes them",
+        ),
+    });
     metrics.before_scrape(move |_| count(&caches, &own));
 }
 
