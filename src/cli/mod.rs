@@ -22,7 +22,7 @@ mod why_tree;
 
 use crate::{component::ComponentRef, version};
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, builder};
-use std::{ffi::OsString, process::ExitCode};
+use std::{any::TypeId, ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 pub use options::RunOptions;
 
@@ -89,7 +89,8 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
         .mut_subcommands(|command| command.mut_args(completed))
 }
 
-/// Adds to a flag its environment variable, its old name, and an optional boolean value.
+/// Adds to a flag its environment variable, its old name, the name of its value by type, and makes
+/// the value of a boolean flag optional.
 fn completed(argument: Arg) -> Arg {
     let Some(flag) = argument.get_long().map(str::to_owned) else {
         return argument;
@@ -99,12 +100,20 @@ fn completed(argument: Arg) -> Arg {
         Some(old) => argument.alias(old),
         None => argument,
     };
-    match argument.get_value_names() {
-        Some([name]) if name == "BOOL" => argument
-            .action(ArgAction::Set)
+    let value = argument.get_value_parser().type_id();
+    // Without a name of its own, clap's derive gives a value the name of its field.
+    let implied = argument.get_id().as_str().to_uppercase();
+    let named = argument
+        .get_value_names()
+        .is_some_and(|names| names[0] != implied);
+    match argument.get_action() {
+        ArgAction::Set if value == TypeId::of::<bool>() => argument
+            .value_name("BOOL")
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true"),
+        ArgAction::Set if value == TypeId::of::<Duration>() => argument.value_name("DURATION"),
+        ArgAction::Set if value == TypeId::of::<PathBuf>() && !named => argument.value_name("FILE"),
         _ => argument,
     }
 }

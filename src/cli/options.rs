@@ -58,7 +58,7 @@ impl ComponentsOption {
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterOptions {
     /// Kubeconfig file. In a pod, the default is its service account.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long)]
     pub(super) kubeconfig: Option<PathBuf>,
 
     /// Only namespace to watch; all when empty.
@@ -113,11 +113,7 @@ pub(super) struct ServerOptions {
 
     /// Maximum duration of a review, for webhooks whose timeoutSeconds is longer than in the
     /// manifests [default: the timeoutSeconds of each webhook in the manifests]
-    #[arg(
-        long,
-        value_parser = go_duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, value_parser = go_duration::parse)]
     pub(super) max_webhook_timeout: Option<Duration>,
 
     /// Address of /metrics, /livez and /readyz. Plain HTTP, or HTTPS with --metrics-authorization.

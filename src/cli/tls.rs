@@ -13,11 +13,11 @@ use std::{path::PathBuf, time::Duration};
 pub(super) struct TlsOptions {
     /// Certificate chain to serve, PEM, reloaded when it changes. Without it Volume Warden creates
     /// a CA and a certificate and publishes the CA in its webhook configurations.
-    #[arg(long, requires = "tls_private_key_file", value_name = "FILE")]
+    #[arg(long, requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
     /// Private key of the certificate, PEM.
-    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
+    #[arg(long, requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
     /// Secret of the self-signed certificate, shared by all replicas.
@@ -35,12 +35,7 @@ pub(super) struct TlsOptions {
 
     /// Age at which the path of the webhooks is replaced, at least 10s. The previous path is
     /// accepted for another hour.
-    #[arg(
-        long,
-        default_value = "720h",
-        value_parser = rotation,
-        value_name = "DURATION"
-    )]
+    #[arg(long, default_value = "720h", value_parser = rotation)]
     webhook_path_rotation: Duration,
 
     /// Validity of a self-signed CA. It is replaced after two thirds of it.
@@ -50,7 +45,6 @@ pub(super) struct TlsOptions {
         value_parser = go_duration::parse,
         // With mounted files no certificate is created, so this flag would have no effect.
         conflicts_with = "tls_cert_file",
-        value_name = "DURATION"
     )]
     tls_ca_lifetime: Duration,
 
@@ -62,13 +56,12 @@ pub(super) struct TlsOptions {
         value_parser = go_duration::parse,
         // With mounted files no certificate is created, so this flag would have no effect.
         conflicts_with = "tls_cert_file",
-        value_name = "DURATION"
     )]
     tls_certificate_lifetime: Duration,
 
     /// Client CAs, PEM, reloaded when the file changes: only a client with a certificate of one of
     /// them may call the webhooks. Configure the API server to present such a certificate.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long)]
     client_ca_file: Option<PathBuf>,
 
     /// Accepted common names of client certificates [default: any]

@@ -49,7 +49,7 @@ pub struct WhyOptions {
 
     /// Kubeconfig file [default: as kubectl: $KUBECONFIG, else ~/.kube/config; in a pod, its
     /// service account]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long)]
     kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig [default: the current one]

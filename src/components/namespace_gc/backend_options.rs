@@ -42,42 +42,27 @@ pub struct BackendOptions {
     storageos_secret_path: PathBuf,
 
     /// Age at which a token is refreshed, if the server does not report its lifetime.
-    #[arg(
-        long,
-        default_value = "1m",
-        value_parser = go_duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, default_value = "1m", value_parser = go_duration::parse)]
     storageos_refresh_interval: Duration,
 
     /// Minimum interval between logins.
-    #[arg(
-        long,
-        default_value = "5s",
-        value_parser = go_duration::parse_pause,
-        value_name = "DURATION"
-    )]
+    #[arg(long, default_value = "5s", value_parser = go_duration::parse_pause)]
     storageos_retry_interval: Duration,
 
     /// CAs to trust, PEM, reloaded when the file changes [default: those of the system]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long)]
     storageos_ca_file: Option<PathBuf>,
 
     /// Client certificate, PEM, reloaded when it changes.
-    #[arg(long, requires = "storageos_client_key_file", value_name = "FILE")]
+    #[arg(long, requires = "storageos_client_key_file")]
     storageos_client_cert_file: Option<PathBuf>,
 
     /// Private key of the client certificate, PEM.
-    #[arg(long, requires = "storageos_client_cert_file", value_name = "FILE")]
+    #[arg(long, requires = "storageos_client_cert_file")]
     storageos_client_key_file: Option<PathBuf>,
 
     /// Send the password and the tokens over plain HTTP, readable by everyone on the network path.
-    #[arg(
-        long,
-        action = ArgAction::Set,
-        default_value_t,
-        value_name = "BOOL"
-    )]
+    #[arg(long, action = ArgAction::Set, default_value_t)]
     insecure_http: bool,
 }
 

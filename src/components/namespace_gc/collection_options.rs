@@ -15,12 +15,7 @@ pub struct CollectionOptions {
 
     /// Interval between the two reads of Kubernetes in one collection. Only namespaces that are
     /// orphans in both are deleted.
-    #[arg(
-        long,
-        default_value = "10s",
-        value_parser = go_duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     gc_confirm_after: Duration,
 
     /// Which namespaces a collection may delete [default: all for storageos, seen for directory]
@@ -42,12 +37,7 @@ pub struct CollectionOptions {
 
     /// Minimum time since a namespace was created, or in a directory changed, before a collection
     /// deletes it.
-    #[arg(
-        long,
-        default_value = "1m",
-        value_parser = go_duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, default_value = "1m", value_parser = go_duration::parse)]
     gc_grace: Duration,
 }
 
@@ -56,12 +46,7 @@ pub struct CollectionOptions {
 #[command(next_help_heading = "namespace-gc: schedule")]
 pub struct PeriodOptions {
     /// Delay from the acquisition of the Lease to the first collection.
-    #[arg(
-        long,
-        default_value = "20s",
-        value_parser = go_duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, default_value = "20s", value_parser = go_duration::parse)]
     namespace_delete_gc_delay: Duration,
 
     /// Interval between collections; 0 disables them, including the first.
@@ -69,7 +54,6 @@ pub struct PeriodOptions {
         long,
         default_value = "1h",
         value_parser = go_duration::parse_interval,
-        value_name = "DURATION"
     )]
     namespace_delete_gc_interval: Duration,
 }

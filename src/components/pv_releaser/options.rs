@@ -14,7 +14,7 @@ pub struct Options {
 
     /// Never add or remove the managed-by label. Only volumes that a user labelled are released,
     /// and they keep the label.
-    #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
+    #[arg(long, action = ArgAction::Set, default_value_t)]
     pub disable_automatic_association: bool,
 
     /// Which part of its claimRef a released volume keeps.
@@ -23,12 +23,12 @@ pub struct Options {
 
     /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote
     /// instead of the documented one.
-    #[arg(long, action = ArgAction::Set, default_value_t = true, value_name = "BOOL")]
+    #[arg(long, action = ArgAction::Set, default_value_t = true)]
     pub legacy_label: bool,
 
     /// Also release volumes of StorageClasses whose annotation
     /// reclaimable-pv-releaser.kubernetes.io/controller-id equals the controller id.
-    #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
+    #[arg(long, action = ArgAction::Set, default_value_t)]
     pub associate_by_storage_class: bool,
 }
 

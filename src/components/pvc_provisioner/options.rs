@@ -15,7 +15,7 @@ pub struct Options {
     pub controller_id: ControllerId,
 
     /// Refuse pods with invalid claim templates, instead of returning a warning.
-    #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
+    #[arg(long, action = ArgAction::Set, default_value_t)]
     pub strict_templates: bool,
 
     /// Whether the user who creates a pod must be allowed to create its claims.
@@ -28,13 +28,12 @@ pub struct Options {
         long,
         default_value = "1m",
         value_parser = go_duration::parse_pause_or_seconds,
-        value_name = "DURATION"
     )]
     pub orphan_grace: Duration,
 
     /// Set blockOwnerDeletion in the owner reference to the pod, as plumber-cd's provisioner did.
     /// With foreground deletion the pod then waits for its claim, and the claim for the pod.
-    #[arg(long, action = ArgAction::Set, default_value_t, value_name = "BOOL")]
+    #[arg(long, action = ArgAction::Set, default_value_t)]
     pub block_owner_deletion: bool,
 }
 
