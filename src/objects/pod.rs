@@ -35,6 +35,11 @@ impl Pod {
         self.finished || self.stopped
     }
 
+    /// Whether the pod names the claim, in whatever way.
+    pub fn names(&self, claim: &str) -> bool {
+        self.claims().any(|named| **named == *claim)
+    }
+
     /// The claims the pod names, in whatever way.
     pub fn claims(&self) -> impl Iterator<Item = &Arc<str>> {
         self.mounts.iter().map(|mount| &mount.claim)

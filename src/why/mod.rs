@@ -15,6 +15,7 @@
 mod answer;
 mod ask;
 mod explain;
+mod read;
 #[cfg(test)]
 mod tests;
 mod world;

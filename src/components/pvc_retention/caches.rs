@@ -151,7 +151,7 @@ pub(super) fn owner(
 
 /// Whether this is a pod of the set that mounts the claim.
 pub(super) fn mounts(pod: &Pod, set: &StatefulSet, claim: &str) -> bool {
-    is_of(pod, set) && pod.claims().any(|mounted| **mounted == *claim)
+    is_of(pod, set) && pod.names(claim)
 }
 
 fn is_of(pod: &Pod, set: &StatefulSet) -> bool {

@@ -6,8 +6,10 @@ mod settled;
 mod terminating;
 
 use super::{retention, reuse, volumes::Misfit};
-use crate::why::{Answer, Cause, Code, Evidence, Look, Object, World};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use crate::why::{
+    Answer, Cause, Code, Evidence, Look, Object, World,
+    read::{PersistentVolume, PersistentVolumeClaim},
+};
 use kube::ResourceExt;
 
 /// Why it is as it is.

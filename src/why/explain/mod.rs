@@ -20,7 +20,6 @@ mod webhooks;
 mod writers;
 
 use super::{Answer, Look, Object, World};
-use serde::{Serialize, de::DeserializeOwned};
 
 /// Explains an object; nothing where it does not exist or could not be read.
 pub fn explain(world: &World, object: &Object) -> Look<Answer> {
@@ -31,10 +30,4 @@ pub fn explain(world: &World, object: &Object) -> Look<Answer> {
         "Namespace" => namespace::explain(world, object),
         _ => claim::explain(world, object),
     }
-}
-
-/// What the rules of the server read of it, so that both go by the same.
-fn trimmed<Wire: DeserializeOwned + Into<Kept>, Kept>(object: &impl Serialize) -> Option<Kept> {
-    let object = serde_json::to_value(object).ok()?;
-    serde_json::from_value::<Wire>(object).ok().map(Into::into)
 }

@@ -4,12 +4,12 @@ mod backend;
 mod content;
 
 use super::{claim, pod};
-use crate::why::{Answer, Cause, Code, Conclusion, Evidence, Look, Object, Selection, World};
-use content::Content;
-use k8s_openapi::{
-    api::core::v1::{Namespace, PersistentVolumeClaim},
-    jiff::Timestamp,
+use crate::why::{
+    Answer, Cause, Code, Conclusion, Evidence, Look, Object, Selection, World,
+    read::PersistentVolumeClaim,
 };
+use content::Content;
+use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
 use kube::ResourceExt;
 
 /// No more claims are named in one sentence.

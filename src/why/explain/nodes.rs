@@ -1,7 +1,7 @@
 //! Nodes that do not answer, and the pods on them.
 
-use crate::why::{Cause, Code, Evidence, Look, Object, World};
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use crate::why::{Cause, Code, Evidence, Look, Object, World, read::Pod};
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::ResourceExt;
 
 /// A reference to the pod.
@@ -29,7 +29,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let ready = readiness(&node).filter(|ready| ready.status == "Unknown")?;
             let since = ready.last_transition_time.as_ref().map(|time| time.0);
             let reason = ready.reason.as_deref().unwrap_or("no reason is given");
-            let wanted = if has_finished(pod) {
+            let wanted = if pod.rules.finished {
                 "no kubelet releases the pod, which has finished"
             } else {
                 "it is unknown whether the pod still runs, and the claim is kept for it"
@@ -52,12 +52,4 @@ fn readiness(node: &Node) -> Option<&NodeCondition> {
     conditions
         .iter()
         .find(|condition| condition.type_ == "Ready")
-}
-
-pub(super) fn has_finished(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -8,8 +8,7 @@ mod scheduling;
 pub(super) mod terminating;
 mod waiting;
 
-use crate::why::{Answer, Cause, Conclusion, Look, Object, World};
-use k8s_openapi::api::core::v1::Pod;
+use crate::why::{Answer, Cause, Conclusion, Look, Object, World, read::Pod};
 use kube::ResourceExt;
 
 /// The chain, and what stands in its way besides.

@@ -1,21 +1,18 @@
 //! What the StatefulSet that a claim was made for means to do with it, and its owners.
 
-use super::{trimmed, wardens, writers};
+use super::{wardens, writers};
 use crate::{
     components::pvc_retention::PvcRetention,
     objects::{
-        StatefulSet,
-        stateful_set::{Policy, StatefulSetWire, readings},
+        self,
+        stateful_set::{Policy, readings},
     },
-    why::{Cause, Code, Evidence, Look, Object, Selection, World},
-};
-use k8s_openapi::{
-    api::{
-        apps::v1 as apps,
-        core::v1::{PersistentVolumeClaim, Pod},
+    why::{
+        Cause, Code, Evidence, Look, Object, Selection, World,
+        read::{PersistentVolumeClaim, Pod, StatefulSet},
     },
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -32,10 +29,9 @@ fn is_dead(world: &World, object: &Object, owner: &OwnerReference) -> Option<boo
     let namespace = object.namespace_name();
     let group = owner.api_version.split('/').next().unwrap_or_default();
     match (group, owner.kind.as_str()) {
-        ("apps", "StatefulSet") => is_other(
-            world.get::<apps::StatefulSet>(namespace, &owner.name),
-            &owner.uid,
-        ),
+        ("apps", "StatefulSet") => {
+            is_other(world.get::<StatefulSet>(namespace, &owner.name), &owner.uid)
+        }
         ("v1", "Pod") => is_other(world.get::<Pod>(namespace, &owner.name), &owner.uid),
         _ => None,
     }
@@ -97,17 +93,17 @@ pub(super) fn dead_owner(
 }
 
 /// The set that makes claims of this name, and the ordinal.
-fn set_of(world: &World, object: &Object) -> Option<(String, StatefulSet, u32)> {
+fn set_of(world: &World, object: &Object) -> Option<(String, objects::StatefulSet, u32)> {
     let mut readings = readings(&object.name.name).peekable();
     readings.peek()?;
     let sets = world
-        .list::<apps::StatefulSet>(object.namespace_name(), Selection::default())
+        .list::<StatefulSet>(object.namespace_name(), Selection::default())
         .found()?;
     readings.find_map(|reading| {
         let set = sets.iter().find(|set| set.name_any() == reading.set)?;
-        let kept = trimmed::<StatefulSetWire, StatefulSet>(set)?;
-        kept.makes(reading.template)
-            .then(|| (reading.set.to_owned(), kept, reading.ordinal))
+        set.rules
+            .makes(reading.template)
+            .then(|| (reading.set.to_owned(), set.rules.clone(), reading.ordinal))
     })
 }
 

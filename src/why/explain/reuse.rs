@@ -6,12 +6,9 @@
 //! VolumeAttachment names it. The command fails if the volume has changed since it was read.
 
 use super::{wardens, writers};
-use crate::why::{Cause, Object, Selection, World};
+use crate::why::{Cause, Object, Selection, World, read::PersistentVolume};
 use k8s_openapi::{
-    api::{
-        core::v1::{PersistentVolume, PersistentVolumeStatus},
-        storage::v1::VolumeAttachment,
-    },
+    api::{core::v1::PersistentVolumeStatus, storage::v1::VolumeAttachment},
     jiff::Timestamp,
 };
 use kube::ResourceExt;

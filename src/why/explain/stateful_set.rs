@@ -4,15 +4,14 @@ mod not_made;
 mod pods;
 mod stale;
 
-use super::{pod, trimmed};
+use super::pod;
 use crate::{
-    objects::{
-        StatefulSet as Kept,
-        stateful_set::{Policy, StatefulSetWire},
+    objects::{StatefulSet as Kept, stateful_set::Policy},
+    why::{
+        Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
+        read::{Pod, StatefulSet},
     },
-    why::{Answer, Cause, Code, Conclusion, Evidence, Look, Object, World},
 };
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::ResourceExt;
 use pods::Pods;
 
@@ -37,17 +36,14 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
 }
 
 fn living(world: &World, object: &Object, set: &StatefulSet) -> Answer {
-    let (Some(pods), Some(kept)) = (
-        Pods::of(world, object, set),
-        trimmed::<StatefulSetWire, Kept>(set),
-    ) else {
+    let Some(pods) = Pods::of(world, object, set) else {
         return Answer::of(object, "there");
     };
     let one = One {
         world,
         object,
         set,
-        kept: &kept,
+        kept: &set.rules,
         pods: &pods,
     };
     one.answer()

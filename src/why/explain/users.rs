@@ -1,41 +1,19 @@
 //! Pods that use a claim.
 
 use super::{
-    nodes::{has_finished, lost_node, of_pod},
+    nodes::{lost_node, of_pod},
     pod::terminating,
 };
+use crate::why::read::Pod;
 use crate::why::{Cause, Code, Evidence, World};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-
-/// Whether the pod names the claim, in whatever way.
-pub(super) fn names(pod: &Pod, claim: &str) -> bool {
-    let volumes = pod
-        .spec
-        .iter()
-        .flat_map(|spec| spec.volumes.iter().flatten());
-    let mut named =
-        volumes.map(
-            |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-                (Some(source), _) => source.claim_name == claim,
-                (None, Some(_)) => {
-                    claim
-                        .strip_prefix(&pod.name_any())
-                        .and_then(|rest| rest.strip_prefix('-'))
-                        == Some(&volume.name)
-                }
-                (None, None) => false,
-            },
-        );
-    named.any(|named| named)
-}
 
 /// That the pod uses it, and why the pod does not go.
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
     let stuck = if pod.metadata.deletion_timestamp.is_some() {
         terminating::causes(world, &of_pod(pod), pod).0
-    } else if has_finished(pod) {
+    } else if pod.rules.finished {
         // It runs nowhere.
         Vec::new()
     } else {
@@ -54,7 +32,7 @@ fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let name = owner.name.as_str();
     match owner.kind.as_str() {
         "Job" => of_a_job(used, name, &namespace),
-        _ if has_finished(pod) => used,
+        _ if pod.rules.finished => used,
         "StatefulSet" => used.run(
             format!("volume-warden why statefulset {name} -n {namespace}"),
             "to see what the set does with its claims: it makes the pod again if that is deleted, and scaling it down lets this claim go, with what \

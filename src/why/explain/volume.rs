@@ -4,8 +4,7 @@ mod released;
 mod settled;
 mod terminating;
 
-use crate::why::{Answer, Look, Object, World};
-use k8s_openapi::api::core::v1::PersistentVolume;
+use crate::why::{Answer, Look, Object, World, read::PersistentVolume};
 use kube::ResourceExt;
 
 /// Why it is as it is.

@@ -4,10 +4,9 @@
 //! `pkg/controller/volume/persistentvolume/index.go` of Kubernetes.
 
 use super::quantity;
+use crate::why::read::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::{
-    api::core::v1::{
-        PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
-    },
+    api::core::v1::{PersistentVolumeClaimSpec, PersistentVolumeSpec},
     apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
     jiff::Timestamp,
 };

@@ -219,7 +219,7 @@ async fn a_pod_is_healthy_only_when_it_is_ready_or_has_succeeded() {
             pod("Running", "True", &container(true, json!({}))),
             "Healthy",
         ),
-        (pod("Succeeded", "False", &json!(null)), "Healthy"),
+        (pod("Succeeded", "False", &json!([])), "Healthy"),
         (
             pod("Running", "False", &container(false, crashing.clone())),
             "[NoVolumeProblem]",
@@ -228,8 +228,8 @@ async fn a_pod_is_healthy_only_when_it_is_ready_or_has_succeeded() {
             pod("Running", "True", &container(false, crashing)),
             "[NoVolumeProblem]",
         ),
-        (pod("Running", "Unknown", &json!(null)), "[NoVolumeProblem]"),
-        (pod("Failed", "False", &json!(null)), "[NoVolumeProblem]"),
+        (pod("Running", "Unknown", &json!([])), "[NoVolumeProblem]"),
+        (pod("Failed", "False", &json!([])), "[NoVolumeProblem]"),
     ] {
         let answer = Cluster::default().pod(pod.clone()).explained(&object).await;
         assert_eq!(concluded(&answer), expected, "{pod}");
@@ -248,7 +248,7 @@ async fn a_set_is_healthy_only_with_its_pods_of_its_latest_revision() {
             "NothingFound",
         ),
     ] {
-        let ready = pod("Running", "True", &json!(null));
+        let ready = pod("Running", "True", &json!([]));
         let cluster = Cluster::default().with(SETS, set(&changes)).pod(ready);
         let answer = cluster.explained(&object).await;
         assert_eq!(concluded(&answer), expected, "{changes}");

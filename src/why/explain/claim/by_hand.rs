@@ -7,8 +7,8 @@ use crate::why::{
         volumes::{Difference, Misfit, fits, taken},
         wardens,
     },
+    read::{PersistentVolume, PersistentVolumeClaim},
 };
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
 
 /// Maximum number of misfits in a message.

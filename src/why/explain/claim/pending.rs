@@ -4,11 +4,9 @@ use super::by_hand;
 use crate::why::{
     Cause, Code, Evidence, Object, Selection, World,
     explain::{classes::Classes, events, users},
+    read::{PersistentVolumeClaim, Pod},
 };
-use k8s_openapi::api::{
-    core::v1::{PersistentVolumeClaim, Pod},
-    storage::v1::StorageClass,
-};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
 
 /// The provisioner name of classes whose volumes are created by hand.
@@ -115,9 +113,7 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
     let pods = world
         .list::<Pod>(object.namespace_name(), Selection::default())
         .found()?;
-    let users = pods
-        .iter()
-        .filter(|pod| users::names(pod, &object.name.name));
+    let users = pods.iter().filter(|pod| pod.rules.names(&object.name.name));
     // One that lives and has no node yet is the one that it waits for.
     let user = users.min_by_key(|pod| {
         let placed = pod

@@ -6,9 +6,9 @@ use crate::{
     why::{
         Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
         explain::{claim::lost, quantity, retention, webhooks},
+        read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
 
 /// Kubernetes says of a claim whether pods use it (KEP-5541).

@@ -2,9 +2,12 @@
 
 use crate::{
     objects::finalizers::PVC_PROTECTION,
-    why::{Look, Selection, World},
+    why::{
+        Look, Selection, World,
+        read::{PersistentVolumeClaim, Pod},
+    },
 };
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
+use k8s_openapi::api::core::v1::Volume;
 use kube::ResourceExt;
 use std::sync::Arc;
 

@@ -6,10 +6,8 @@ use super::{
 };
 use crate::{
     components::pvc_provisioner::{ClaimRequest, Notice, parse_claim_requests, template::Birth},
-    objects::{Pod as Kept, pod::PodWire},
-    why::{Cause, Code, Evidence, Object, World, explain::trimmed},
+    why::{Cause, Code, Evidence, Object, World, read::Pod},
 };
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 
 /// Who would make the claim.
@@ -112,8 +110,8 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
 }
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
-    let claim_requests = trimmed::<PodWire, Kept>(pod)?.claim_requests?;
-    let (claims, notices) = parse_claim_requests(&claim_requests);
+    let claim_requests = pod.rules.claim_requests.as_deref()?;
+    let (claims, notices) = parse_claim_requests(claim_requests);
     let wished = claims
         .into_iter()
         .find(|wish| *wish.claim == *mounted.claim);
@@ -149,12 +147,8 @@ fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
                 owner: None,
                 awaiting_since: None,
             };
-            let claim =
-                serde_json::from_value::<PersistentVolumeClaim>(wish.template.manifest(&birth));
-            claim
-                .ok()
-                .and_then(|claim| claim.spec)
-                .map_or_else(Want::default, |spec| Want::of(&spec))
+            let spec = wish.template.manifest(&birth)["spec"].take();
+            serde_json::from_value(spec).map_or_else(|_| Want::default(), |spec| Want::of(&spec))
         }
         Maker::Ephemeral => {
             ephemeral().map_or_else(Want::default, |template| Want::of(&template.spec))

@@ -8,8 +8,8 @@ use super::{
 use crate::why::{
     Cause, Code, Evidence, Look, Object, World,
     explain::{claim, users},
+    read::{PersistentVolumeClaim, Pod},
 };
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 
 /// What is wrong with a claim, the worst first.
@@ -27,7 +27,7 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let mounted = claims::mounted(pod);
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
     let looks = claims::look(world, object.namespace_name(), names);
-    let unread = looks.contains(&Look::Unread);
+    let unread = looks.iter().any(|look| matches!(look, Look::Unread));
     let troubled = mounted.iter().zip(looks);
     let mut troubled: Vec<Troubled<'_>> = troubled
         .filter_map(|(mounted, look)| Some((trouble(pod, &look)?, mounted, look)))

@@ -6,12 +6,10 @@ use crate::{
     why::{
         Cause, Code, Evidence, Object, World,
         explain::{nodes, writers},
+        read::Pod,
     },
 };
-use k8s_openapi::{
-    api::core::v1::Pod,
-    jiff::{SignedDuration, Timestamp},
-};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt, api::ObjectMeta};
 
 /// When it was deleted. The API has when its grace ends.

@@ -4,9 +4,10 @@ use super::{claims::Mounted, scheduling};
 use crate::why::{
     Cause, Code, Evidence, Object, World,
     explain::{events, users},
+    read::Pod,
 };
 use k8s_openapi::{
-    api::core::v1::{ContainerStatus, Event, Pod, PodCondition},
+    api::core::v1::{ContainerStatus, Event, PodCondition},
     jiff::Timestamp,
 };
 

@@ -7,8 +7,9 @@ use crate::why::{
         events,
         pod::quota::{self, Want},
     },
+    read::PersistentVolumeClaim,
 };
-use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{self as core, Event};
 use kube::ResourceExt;
 
 /// What the controller of StatefulSets says when the API server refuses it something.
@@ -24,7 +25,7 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
         return vec![quota];
     }
     // A claim that could not be read may be what is in the way.
-    if claims.iter().any(|(_, look)| *look == Look::Unread) {
+    if claims.iter().any(|(_, look)| matches!(look, Look::Unread)) {
         return Vec::new();
     }
     let uid = one.set.metadata.uid.as_deref();
@@ -41,7 +42,7 @@ fn quota(one: &One<'_>, claims: &[(String, Look<PersistentVolumeClaim>)]) -> Opt
     let templates = one.kept.templates.iter();
     let mut missing = templates
         .zip(looks)
-        .filter(|(_, look)| **look == Look::Absent);
+        .filter(|(_, look)| matches!(look, Look::Absent));
     missing.find_map(|(template, _)| {
         let template = template_of(one, template)?;
         let want = Want::of(template.spec.as_ref()?);
@@ -49,7 +50,7 @@ fn quota(one: &One<'_>, claims: &[(String, Look<PersistentVolumeClaim>)]) -> Opt
     })
 }
 
-fn template_of<'a>(one: &One<'a>, name: &str) -> Option<&'a PersistentVolumeClaim> {
+fn template_of<'a>(one: &One<'a>, name: &str) -> Option<&'a core::PersistentVolumeClaim> {
     let spec = one.set.spec.as_ref()?;
     let mut templates = spec.volume_claim_templates.iter().flatten();
     templates.find(|template| template.name_any() == name)

@@ -2,9 +2,11 @@
 
 use crate::{
     objects::{StatefulSet as Kept, stateful_set::ordinal},
-    why::{Object, Selection, World},
+    why::{
+        Object, Selection, World,
+        read::{Pod, StatefulSet},
+    },
 };
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 

@@ -4,8 +4,8 @@ use super::One;
 use crate::why::{
     Cause, Code, Evidence, Look, Object,
     explain::{claim, pod::claims, retention},
+    read::PersistentVolumeClaim,
 };
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 /// What is known of the claims of that ordinal, by their names.
 pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Look<PersistentVolumeClaim>)> {

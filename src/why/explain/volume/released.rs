@@ -5,9 +5,10 @@ use crate::{
     why::{
         Cause, Code, Evidence, Look, Object, World,
         explain::{claim, events, reuse, volumes::lacking},
+        read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
 /// Why it is not available, and not gone.

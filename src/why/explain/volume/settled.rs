@@ -3,8 +3,9 @@
 use crate::why::{
     Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
     explain::{claim, volumes::lacking},
+    read::{PersistentVolume, PersistentVolumeClaim},
 };
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
 /// Of a volume in that phase.

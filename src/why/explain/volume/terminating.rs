@@ -3,16 +3,13 @@
 use crate::{
     causes::{self, ATTACHER, Holder, PROVISIONER, PV_CONTROLLER},
     components::pv_protection::PvProtection,
-    objects::{Volume, volume::VolumeWire},
     why::{
         Cause, Code, Evidence, Look, Object, Selection, World,
-        explain::{claim, trimmed, wardens, writers},
+        explain::{claim, wardens, writers},
+        read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
-use k8s_openapi::api::{
-    core::v1::{PersistentVolume, PersistentVolumeClaim},
-    storage::v1::VolumeAttachment,
-};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 
 /// What holds it, and what would go on doing so.
@@ -21,10 +18,7 @@ pub(super) fn causes(
     object: &Object,
     volume: &PersistentVolume,
 ) -> (Vec<Cause>, Vec<Cause>) {
-    let Some(kept) = trimmed::<VolumeWire, Volume>(volume) else {
-        return Default::default();
-    };
-    let holders = causes::volume_holders(&kept).collect::<Vec<_>>();
+    let holders = causes::volume_holders(&volume.rules).collect::<Vec<_>>();
     let also = holders.iter().skip(1);
     let also = also.map(|holder| foreign(world, object, volume, holder));
     let chain = holders.first().map(|first| match first {

@@ -1,0 +1,100 @@
+//! Objects as `why` reads them: the API object for its messages and conditions, and the part of it
+//! that the rules of the components read, so that `why` applies the same rules.
+
+use crate::objects::{Claim, StatefulSet as RuledSet, Volume};
+use crate::objects::{Pod as RuledPod, claim::ClaimWire, pod::PodWire};
+use crate::objects::{stateful_set::StatefulSetWire, volume::VolumeWire};
+use k8s_openapi::api::{apps::v1 as apps, core::v1 as core};
+use kube::{Resource, api::ObjectMeta};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, ops::Deref};
+
+pub type Pod = Read<core::Pod>;
+pub type PersistentVolumeClaim = Read<core::PersistentVolumeClaim>;
+pub type PersistentVolume = Read<core::PersistentVolume>;
+pub type StatefulSet = Read<apps::StatefulSet>;
+
+/// A kind that rules of components read.
+pub trait Ruled: Resource<DynamicType = ()> + DeserializeOwned {
+    /// The fields that the rules read.
+    type Wire: DeserializeOwned + Into<Self::Rules>;
+    /// What they make of these fields.
+    type Rules;
+}
+
+impl Ruled for core::Pod {
+    type Wire = PodWire;
+    type Rules = RuledPod;
+}
+
+impl Ruled for core::PersistentVolumeClaim {
+    type Wire = ClaimWire;
+    type Rules = Claim;
+}
+
+impl Ruled for core::PersistentVolume {
+    type Wire = VolumeWire;
+    type Rules = Volume;
+}
+
+impl Ruled for apps::StatefulSet {
+    type Wire = StatefulSetWire;
+    type Rules = RuledSet;
+}
+
+/// An object from the API server, which is the target of `Deref`.
+#[derive(Clone, Debug)]
+pub struct Read<K: Ruled> {
+    object: K,
+    /// The object as the rules of the components see it.
+    pub rules: K::Rules,
+}
+
+impl<K: Ruled> Deref for Read<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.object
+    }
+}
+
+impl<'de, K: Ruled> Deserialize<'de> for Read<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let wire: K::Wire = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        Ok(Self {
+            object: serde_json::from_str(text.get()).map_err(D::Error::custom)?,
+            rules: wire.into(),
+        })
+    }
+}
+
+impl<K: Ruled> Resource for Read<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        K::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        K::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        K::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.object.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.object.meta_mut()
+    }
+}
