@@ -40,7 +40,8 @@ fn not_served(asked: &Asked, served: &Served) -> Vec<String> {
 
 #[test]
 fn every_alert_has_a_section_in_the_runbooks() {
-    let text = std::fs::read_to_string(format!("{ROOT}/docs/runbooks.md")).expect("the runbooks");
+    let text = std::fs::read_to_string(format!("{ROOT}/docs/operations/runbooks.md"))
+        .expect("the runbooks");
     let sections: BTreeMap<&str, &str> = text
         .split("\n## ")
         .skip(1)
@@ -54,7 +55,7 @@ fn every_alert_has_a_section_in_the_runbooks() {
         "alerts; sections"
     );
     for Alert { name, runbook, .. } in &alerts {
-        let anchor = format!("docs/runbooks.md#{}", name.to_lowercase());
+        let anchor = format!("docs/operations/runbooks.md#{}", name.to_lowercase());
         assert_eq!(*runbook, anchor);
         for part in [
             "**Meaning.**",
