@@ -1,14 +1,50 @@
-{{- /* --components, then every value of a component as a flag, except those of the chart itself and of namespace-gc. */}}
+{{- /* The program's defaults of the values that are flags. A value that equals its default is left out, as in manifests/. */}}
+{{- define "volume-warden.defaults" -}}
+pvcProtection:
+  finishedPods: hold
+pvcProvisioner:
+  strictTemplates: false
+  authorizeRequester: "off"
+  orphanGrace: 1m
+  blockOwnerDeletion: false
+pvReleaser:
+  disableAutomaticAssociation: false
+  releaseMode: full
+  legacyLabel: true
+  associateByStorageClass: false
+namespaceGc:
+  gcProtect: [default, kube-*]
+  gcGrace: 1m
+  gcMaxDeletions: 100
+  gcConfirmAfter: 10s
+  namespaceDeleteWorkers: 5
+  namespaceDeleteGcDelay: 20s
+  namespaceDeleteGcInterval: 1h
+  storageosRefreshInterval: 1m
+  storageosRetryInterval: 5s
+{{- end }}
+
+{{- /* The flags of a component's section with their values, as JSON, without those that have the default. Parameters: root, key. */}}
+{{- define "volume-warden.changed" -}}
+{{- $section := get (index . 0).Values (index . 1) }}
+{{- $changed := dict }}
+{{- range $key, $default := get (include "volume-warden.defaults" . | fromYaml) (index . 1) | default dict }}
+{{- if hasKey $section $key }}
+{{- $word := include "volume-warden.word" (get $section $key) }}
+{{- if ne $word (include "volume-warden.word" $default) }}{{ $changed = set $changed (kebabcase $key) $word }}{{ end }}
+{{- end }}
+{{- end }}
+{{- toJson $changed }}
+{{- end }}
+
+{{- /* --components, then every changed value of a component as a flag, except those of namespace-gc. */}}
 {{- define "volume-warden.arguments" -}}
 - run
-{{- range $name := list "pvc-protection" "pv-protection" "pvc-retention" "pvc-provisioner" "pv-releaser" "namespace-gc" }}
-{{- $component := get $.Values.components $name }}
-{{- if $component.enabled }}
+{{- range $name := include "volume-warden.components" . | fromJsonArray }}
 - --components={{ $name }}
-{{- range $key, $value := eq $name "namespace-gc" | ternary dict (omit $component "enabled" "bindingGuard") }}
-{{- if not (kindIs "invalid" $value) }}
-- {{ printf "--%s=%s" (kebabcase $key) (include "volume-warden.word" $value) | quote }}
-{{- end }}
+{{- if ne $name "namespace-gc" }}
+{{- range $flag, $word := include "volume-warden.changed" (list $ (camelcase $name | untitle)) | fromJson }}
+- {{ printf "--%s=%s" $flag $word | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -19,10 +55,22 @@
 {{- if .Values.metricsAuthorization.enabled }}
 - --metrics-authorization
 {{- end }}
-{{- if (get .Values.components "namespace-gc").enabled }}
+{{- $fullname := include "volume-warden.fullname" . }}
+{{- if ne $fullname "volume-warden" }}
+- --service-name={{ $fullname }}
+- --tls-secret-name={{ $fullname }}-tls
+- --webhook-path-secret={{ $fullname }}-serving
+{{- end }}
+{{- if ne (int .Values.webhooks.port) 9443 }}
+- --webhook-bind-address=0.0.0.0:{{ int .Values.webhooks.port }}
+{{- end }}
+{{- if .Values.dryRun }}
+- --dry-run
+{{- end }}
+{{- if .Values.namespaceGc.enabled }}
 {{- range .Values.extraArgs }}
 {{- if regexMatch "^--(gc-|api-|storageos-|storage-backend|directory-root|insecure-http|namespace-delete-workers|system-namespace)" . }}
-{{- fail (printf "extraArgs: %s would apply to the server, but not to `volume-warden gc` in its pod; set it in components.namespace-gc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
+{{- fail (printf "extraArgs: %s would apply to the server, but not to `volume-warden gc` in its pod; set it in namespaceGc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -38,21 +86,18 @@
 
 {{- /* The values of namespace-gc, as variables: unlike arguments of `run`, they apply to `volume-warden gc` by `kubectl exec`. */}}
 {{- define "volume-warden.collecting" -}}
-{{- $gc := get .Values.components "namespace-gc" }}
 env:
-{{- if $gc.enabled }}
-{{- range $key, $value := omit $gc "enabled" "storageBackend" "storageos" "directory" "gcScope" }}
-{{- if not (kindIs "invalid" $value) }}
-- name: VOLUME_WARDEN_{{ kebabcase $key | upper | replace "-" "_" }}
-  value: {{ include "volume-warden.word" $value | quote }}
-{{- end }}
+{{- if .Values.namespaceGc.enabled }}
+{{- range $flag, $word := include "volume-warden.changed" (list . "namespaceGc") | fromJson }}
+- name: VOLUME_WARDEN_{{ $flag | upper | replace "-" "_" }}
+  value: {{ $word | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- /* What the kustomize components namespace-gc-seen and namespace-gc-directory say. */}}
 {{- define "volume-warden.gcScope" -}}
-{{- with get .Values.components "namespace-gc" }}
+{{- with .Values.namespaceGc }}
 {{- if .enabled }}
 {{- if .gcScope }}{{ .gcScope }}{{ else if eq (default "" .storageBackend) "directory" }}seen{{ end }}
 {{- end }}
@@ -61,7 +106,7 @@ env:
 
 {{- /* A storage backend's part of the pod, as one object: env, volumeMounts, volumes. */}}
 {{- define "volume-warden.storage" -}}
-{{- $gc := get .Values.components "namespace-gc" }}
+{{- $gc := .Values.namespaceGc }}
 {{- $scope := include "volume-warden.gcScope" . }}
 {{- if and $gc.enabled (eq (default "" $gc.storageBackend) "storageos") }}
 env:
@@ -148,6 +193,6 @@ volumeMounts:
 volumes:
 - name: tls
   secret:
-    secretName: {{ eq $mode "secret" | ternary .Values.tls.secret.name "volume-warden-tls" }}
+    secretName: {{ eq $mode "secret" | ternary .Values.tls.secret.name (print (include "volume-warden.fullname" .) "-tls") }}
 {{- end }}
 {{- end }}

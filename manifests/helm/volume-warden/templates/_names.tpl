@@ -1,12 +1,26 @@
-{{- /* Objects have the names of manifests/, independent of the release name, so that chart and kustomize are interchangeable. */}}
+{{- /* By default objects have the names of manifests/, independent of the release name, so that chart and kustomize are interchangeable. */}}
+
+{{- /* Label of the objects, and selector of the pods. */}}
+{{- define "volume-warden.name" -}}
+{{- .Values.nameOverride | default "volume-warden" }}
+{{- end }}
+
+{{- /* Name of an object in the release's namespace. */}}
+{{- define "volume-warden.fullname" -}}
+{{- .Values.fullnameOverride | default (include "volume-warden.name" .) }}
+{{- end }}
+
+{{- define "volume-warden.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "volume-warden.fullname" .) }}
+{{- end }}
 
 {{- /* Name of an object without a namespace, unique in the cluster. */}}
 {{- define "volume-warden.clusterName" -}}
-{{- if ne .Release.Namespace "volume-warden" }}{{ .Release.Namespace }}-{{ end }}volume-warden
+{{- if ne .Release.Namespace "volume-warden" }}{{ .Release.Namespace }}-{{ end }}{{ include "volume-warden.fullname" . }}
 {{- end }}
 
 {{- define "volume-warden.labels" -}}
-{{- $own := dict "app.kubernetes.io/name" "volume-warden" "app.kubernetes.io/part-of" "volume-warden"
+{{- $own := dict "app.kubernetes.io/name" (include "volume-warden.name" .) "app.kubernetes.io/part-of" "volume-warden"
       "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/managed-by" .Release.Service
       "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") }}
 {{- merge $own .Values.commonLabels | toYaml }}
@@ -14,8 +28,17 @@
 
 {{- /* Without labels that change with the chart version: they would replace the pods. */}}
 {{- define "volume-warden.podLabels" -}}
-{{- $own := dict "app.kubernetes.io/name" "volume-warden" "app.kubernetes.io/part-of" "volume-warden" }}
-{{- merge $own .Values.commonLabels | toYaml }}
+{{- $own := dict "app.kubernetes.io/name" (include "volume-warden.name" .) "app.kubernetes.io/part-of" "volume-warden" }}
+{{- merge $own .Values.podLabels .Values.commonLabels | toYaml }}
+{{- end }}
+
+{{- /* The enabled components, as a JSON array of the names that --components accepts. */}}
+{{- define "volume-warden.components" -}}
+{{- $enabled := list }}
+{{- range $key := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "namespaceGc" }}
+{{- if (get $.Values $key).enabled }}{{ $enabled = append $enabled (kebabcase $key) }}{{ end }}
+{{- end }}
+{{- toJson $enabled }}
 {{- end }}
 
 {{- define "volume-warden.image" -}}

@@ -25,7 +25,7 @@ roleRef:
   name: {{ include "volume-warden.clusterName" $root }}{{ index . 1 }}
 subjects:
 - kind: ServiceAccount
-  name: {{ $root.Values.serviceAccount.name }}
+  name: {{ include "volume-warden.serviceAccount" $root }}
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 
@@ -33,7 +33,7 @@ subjects:
 {{- define "volume-warden.metadata" -}}
 {{- $root := index . 0 }}
 metadata:
-  name: volume-warden{{ index . 1 }}
+  name: {{ include "volume-warden.fullname" $root }}{{ index . 1 }}
   namespace: {{ $root.Release.Namespace }}
   labels:
     {{- include "volume-warden.labels" $root | nindent 4 }}
@@ -54,9 +54,9 @@ kind: RoleBinding
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: Role
-  name: volume-warden{{ index . 1 }}
+  name: {{ include "volume-warden.fullname" $root }}{{ index . 1 }}
 subjects:
 - kind: ServiceAccount
-  name: {{ $root.Values.serviceAccount.name }}
+  name: {{ include "volume-warden.serviceAccount" $root }}
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
