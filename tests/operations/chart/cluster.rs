@@ -1,7 +1,7 @@
 //! The chart on a real API server, in a namespace that enforces the Pod Security Standard
 //! `restricted`.
 
-use super::{Values, chart};
+use super::{Values, chart, template_with};
 use crate::{
     install::{applying_again_changes_nothing, replicas_are_available},
     support::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, process::Command};
 use volume_warden_controlplane::{Cluster, Helm, Warden, eventually};
 
 /// The definitions that the API server needs to accept objects of cert-manager. No cert-manager
@@ -119,6 +119,39 @@ async fn publication_is_recorded(cluster: &Cluster) -> Result<()> {
     .await
 }
 
+/// The API server admits the pod of `helm test`, and its command succeeds, with the address of this
+/// process instead of the Service's.
+async fn the_test_succeeds(cluster: &Cluster, warden: &Warden) -> Result<()> {
+    let rendered = template_with(&json!({}), NAMESPACE, &[]).await?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered)?;
+    let mut objects = objects.iter();
+    let pod = objects.find(|object| object["kind"] == "Pod");
+    let pod = pod.context("no pod")?;
+    let create = ["create", "--dry-run=server", "-f", "-"];
+    cluster
+        .kubectl_with_stdin(&create, &pod.to_string())
+        .await?;
+
+    let arguments = &pod["spec"]["containers"][0]["args"];
+    let arguments: Vec<String> = serde_json::from_value(arguments.clone())?;
+    let service = "$(VOLUME_WARDEN_SERVICE_HOST):8080";
+    let process = format!("127.0.0.1:{}", warden.metrics_port());
+    let arguments: Vec<_> = arguments
+        .iter()
+        .map(|argument| argument.replace(service, &process))
+        .collect();
+    ensure!(
+        arguments.concat().contains(&process),
+        "{arguments:?} do not name the Service"
+    );
+    eventually("the test of the release succeeds", async || {
+        let output = Command::new(BINARY).args(&arguments).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(())
+    })
+    .await
+}
+
 /// Installs the chart as a user does: pods are admitted, webhooks answer, an upgrade to the same
 /// version changes nothing, and objects that Volume Warden created are not part of the release.
 #[tokio::test]
@@ -150,6 +183,7 @@ async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
     webhooks_answer(&cluster.client()).await?;
 
     publication_is_recorded(&cluster).await?;
+    the_test_succeeds(&cluster, &warden).await?;
     let before = released(&release).await?;
     let webhooks = json!(before).to_string();
     ensure!(

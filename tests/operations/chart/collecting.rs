@@ -37,7 +37,7 @@ fn variables(manifests: &str) -> Result<Variables> {
 /// The variables of a chart whose namespace-gc has a directory, with these additional values.
 async fn charted(values: &Value) -> Result<Variables> {
     let mut all = only(&["namespace-gc"]);
-    let section = &mut all["components"]["namespace-gc"];
+    let section = &mut all["namespaceGc"];
     section["storageBackend"] = json!("directory");
     json_patch::merge(section, values);
     variables(&template(&all, NAMESPACE).await?)
@@ -106,14 +106,14 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     let help = Command::new(BINARY).args(["gc", "--help"]).output()?;
     let help = String::from_utf8(help.stdout)?;
     let values = json!({
-        "gcScope": "all", "gcProtect": ["default", "kube-*"], "gcGrace": "1h30m", "gcMaxDeletions": 7,
+        "gcScope": "all", "gcProtect": ["default", "precious-*"], "gcGrace": "1h30m", "gcMaxDeletions": 7,
         "gcConfirmAfter": "0s", "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms",
         "namespaceDeleteGcInterval": "2h", "storageosRefreshInterval": "2m", "storageosRetryInterval": "6s",
     });
     let found = charted(&values).await?;
     for (name, value) in [
         ("GC_SCOPE", "all"),
-        ("GC_PROTECT", "default,kube-*"),
+        ("GC_PROTECT", "default,precious-*"),
         ("GC_GRACE", "1h30m"),
         ("GC_MAX_DELETIONS", "7"),
         ("GC_CONFIRM_AFTER", "0s"),

@@ -26,13 +26,23 @@ fn chart() -> PathBuf {
     repository().join("manifests/helm/volume-warden")
 }
 
+/// The section of a component in the values: `pvcProtection` for `pvc-protection`.
+fn section(component: &str) -> String {
+    let mut words = component.split('-');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |key, word| {
+        let (initial, rest) = word.split_at(1);
+        key + &initial.to_uppercase() + rest
+    })
+}
+
 /// Values that disable every component but these.
 fn only(components: &[&str]) -> Value {
     let switches = COMPONENTS.map(|name| {
         let enabled = components.contains(&name);
-        (name.to_owned(), json!({"enabled": enabled}))
+        (section(name), json!({"enabled": enabled}))
     });
-    json!({"components": serde_json::Map::from_iter(switches)})
+    Value::Object(serde_json::Map::from_iter(switches))
 }
 
 /// A file of values, for `--values`.
@@ -52,10 +62,15 @@ impl Values {
 
 /// The objects that the chart renders for a release in that namespace.
 async fn template(values: &Value, namespace: &str) -> Result<String> {
+    template_with(values, namespace, &["--skip-tests"]).await
+}
+
+/// The same with these options of `helm template`. The Pod of `helm test` is rendered by default.
+async fn template_with(values: &Value, namespace: &str, options: &[&str]) -> Result<String> {
     let (chart, values) = (chart().display().to_string(), Values::new(values)?);
+    let path = values.path();
     let arguments = ["template", "any", &chart, "--namespace", namespace];
-    let values = ["--values".to_owned(), values.path()];
-    let values: Vec<_> = values.iter().map(String::as_str).collect();
+    let values = ["--values", &path];
     let helm = Helm::locate().await?;
-    helm.run(&[&arguments[..], &values].concat()).await
+    helm.run(&[&arguments, &values[..], options].concat()).await
 }

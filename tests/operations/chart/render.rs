@@ -1,6 +1,6 @@
 //! Helm and kustomize render the same objects.
 
-use super::{COMPONENTS, only, template};
+use super::{COMPONENTS, only, section, template};
 use crate::support::{
     bare,
     kustomization::{Kustomization, NAMESPACE},
@@ -121,7 +121,7 @@ async fn the_chart_renders_what_the_overlays_render() -> Result<()> {
         same_as_overlay(component, only(&[component]), component).await?;
     }
     let mut storageos = only(&["namespace-gc"]);
-    storageos["components"]["namespace-gc"]["storageBackend"] = json!("storageos");
+    storageos["namespaceGc"]["storageBackend"] = json!("storageos");
     same_as_overlay("namespace-gc-storageos", storageos, "namespace-gc").await
 }
 
@@ -145,19 +145,19 @@ async fn each_option_is_the_same() -> Result<()> {
     let options = [
         (
             "pvc-protection-binding-guard",
-            json!({"components": {"pvc-protection": {"bindingGuard": true}}}),
+            json!({"pvcProtection": {"bindingGuard": true}}),
         ),
         (
             "namespace-gc-seen",
-            json!({"components": {"namespace-gc": {"gcScope": "seen"}}}),
+            json!({"namespaceGc": {"gcScope": "seen"}}),
         ),
         (
             "namespace-gc-storageos",
-            json!({"components": {"namespace-gc": {"storageBackend": "storageos"}}}),
+            json!({"namespaceGc": {"storageBackend": "storageos"}}),
         ),
         (
             "namespace-gc-directory",
-            json!({"components": {"namespace-gc": {"storageBackend": "directory"}}}),
+            json!({"namespaceGc": {"storageBackend": "directory"}}),
         ),
         (
             "client-ca",
@@ -202,8 +202,26 @@ async fn each_option_is_the_same() -> Result<()> {
     for (component, option, value) in options {
         let kustomization = Kustomization::of(&["self-signed", component, option], NAMESPACE)?;
         let mut values = only(&[component]);
-        json_patch::merge(&mut values["components"][component], &value);
+        json_patch::merge(&mut values[section(component)], &value);
         same(kustomization.path(), &values, NAMESPACE).await?;
     }
+    Ok(())
+}
+
+/// `manifests/monitoring`, and the values that enable the same objects.
+#[tokio::test]
+async fn the_monitoring_objects_are_the_same() -> Result<()> {
+    let directory = repository().join("manifests/monitoring");
+    let directory = directory.to_string_lossy();
+    let text = bare().await?.kubectl(&["kustomize", &directory]).await?;
+    let kustomize = objects(&text)?;
+    let enabled = json!({"enabled": true});
+    let values =
+        json!({"serviceMonitor": enabled, "prometheusRule": enabled, "dashboards": enabled});
+    let mut helm = charted(&values, NAMESPACE).await?;
+    helm.retain(|key, _| kustomize.contains_key(key));
+    let all = differences("", &json!(kustomize), &json!(helm));
+    ensure!(all.is_empty(), "{}", all.join("\n"));
+    assert_eq!(kustomize.len(), 3);
     Ok(())
 }

@@ -2,8 +2,10 @@
 //! no component is compared.
 
 use super::template;
+use crate::support::BINARY;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::{collections::BTreeMap, process::Command};
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -26,9 +28,10 @@ async fn installation_values_reach_their_fields() -> Result<()> {
     let container = "/spec/template/spec/containers/0";
     let peers = json!([{"ipBlock": {"cidr": "10.0.0.0/8"}}]);
     let values = json!({
+        "tls": {"mode": "certManager", "certManager": {"issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}},
         "image": {"repository": "example.com/warden", "digest": DIGEST, "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "registry"}],
-        "replicas": 3,
+        "replicaCount": 3,
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
         "podDisruptionBudget": {"maxUnavailable": "50%"},
         "priorityClass": {"create": false, "name": "system-cluster-critical"},
@@ -37,13 +40,21 @@ async fn installation_values_reach_their_fields() -> Result<()> {
         "affinity": {"nodeAffinity": {}},
         "nodeSelector": {"pool": "system"},
         "networkPolicy": {"enabled": true, "webhooksFrom": peers},
-        "serviceMonitor": {"enabled": true, "labels": {"release": "prometheus"}},
+        "serviceMonitor": {"enabled": true, "interval": "30s", "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}},
         "serviceAccount": {"annotations": {"example.com/role": "warden"}},
         "extraEnv": [{"name": "RUST_LOG", "value": "debug"}],
-        "extraArgs": ["--dry-run"],
+        "extraArgs": ["--log-format=json"],
+        "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+        "dryRun": true,
+        "hostNetwork": true,
+        "webhooks": {"port": 10250},
+        "podSecurityContext": {"runAsUser": 1000},
+        "securityContext": {"readOnlyRootFilesystem": false},
+        "podLabels": {"example.com/cost": "storage", "app.kubernetes.io/name": "other"},
         "commonLabels": {"team": "storage"},
         "podAnnotations": {"example.com/note": "mine"},
-        "tls": {"mode": "certManager", "certManager": {"issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}},
     });
     let objects = rendered(&values).await?;
     let image = format!("example.com/warden@{DIGEST}");
@@ -67,7 +78,64 @@ async fn installation_values_reach_their_fields() -> Result<()> {
         (
             "Deployment",
             format!("{container}/args/9"),
+            json!("--webhook-bind-address=0.0.0.0:10250"),
+        ),
+        (
+            "Deployment",
+            format!("{container}/ports/0/containerPort"),
+            json!(10250),
+        ),
+        (
+            "Deployment",
+            format!("{container}/args/10"),
             json!("--dry-run"),
+        ),
+        (
+            "Deployment",
+            format!("{container}/args/11"),
+            json!("--log-format=json"),
+        ),
+        (
+            "Deployment",
+            format!("{container}/volumeMounts/1"),
+            values["extraVolumeMounts"][0].clone(),
+        ),
+        (
+            "Deployment",
+            format!("{pod}/volumes/1"),
+            values["extraVolumes"][0].clone(),
+        ),
+        ("Deployment", format!("{pod}/hostNetwork"), json!(true)),
+        (
+            "Deployment",
+            "/spec/strategy/rollingUpdate/maxSurge".to_owned(),
+            json!(0),
+        ),
+        // The other defaults stay.
+        (
+            "Deployment",
+            format!("{pod}/securityContext"),
+            json!({
+                "runAsNonRoot": true, "runAsUser": 1000, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"},
+            }),
+        ),
+        (
+            "Deployment",
+            format!("{container}/securityContext"),
+            json!({
+                "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": false, "capabilities": {"drop": ["ALL"]},
+            }),
+        ),
+        (
+            "Deployment",
+            "/spec/template/metadata/labels/example.com~1cost".to_owned(),
+            json!("storage"),
+        ),
+        // The selector's label cannot be replaced.
+        (
+            "Deployment",
+            "/spec/template/metadata/labels/app.kubernetes.io~1name".to_owned(),
+            json!("volume-warden"),
         ),
         (
             "Deployment",
@@ -128,6 +196,16 @@ async fn installation_values_reach_their_fields() -> Result<()> {
             json!("prometheus"),
         ),
         (
+            "ServiceMonitor",
+            "/spec/endpoints/0/interval".to_owned(),
+            json!("30s"),
+        ),
+        (
+            "PrometheusRule",
+            "/metadata/labels/release".to_owned(),
+            json!("prometheus"),
+        ),
+        (
             "ServiceAccount",
             "/metadata/annotations".to_owned(),
             values["serviceAccount"]["annotations"].clone(),
@@ -184,5 +262,95 @@ async fn certificate_and_account_may_be_provided_by_the_user() -> Result<()> {
             assert_eq!(subject["name"], "own", "{name}");
         }
     }
+    Ok(())
+}
+
+/// The webhooks of these objects, by name.
+fn webhooks(objects: &[Value]) -> BTreeMap<String, Value> {
+    let webhooks = objects
+        .iter()
+        .filter_map(|each| each["webhooks"].as_array());
+    let named = |webhook: &Value| Some((webhook["name"].as_str()?.to_owned(), webhook.clone()));
+    webhooks.flatten().filter_map(named).collect()
+}
+
+/// The selector is added to the exclusions of the webhooks for pods, which always hold. Volumes
+/// have no namespace, and markers decide about deletions: their webhooks are the same as without
+/// it.
+#[tokio::test]
+async fn the_namespace_selector_can_only_exclude_more() -> Result<()> {
+    let skip = json!({"key": "skip", "operator": "DoesNotExist"});
+    let selector = json!({"matchLabels": {"team": "storage"}, "matchExpressions": [skip]});
+    let mut values = json!({"pvcProtection": {"bindingGuard": true}});
+    let before = webhooks(&rendered(&values).await?);
+    values["webhooks"] = json!({"namespaceSelector": selector});
+    let after = webhooks(&rendered(&values).await?);
+    assert_eq!((before.len(), after.len()), (13, 13));
+    for (name, webhook) in before {
+        let mut expected = webhook["namespaceSelector"].clone();
+        let ignores_it = name.starts_with("marks.") || name.contains(".pv-");
+        let expressions = expected.get_mut("matchExpressions");
+        match expressions.and_then(Value::as_array_mut) {
+            _ if ignores_it => {}
+            Some(expressions) => {
+                expressions.push(skip.clone());
+                expected["matchLabels"] = selector["matchLabels"].clone();
+            }
+            None => expected = selector.clone(),
+        }
+        assert_eq!(after[&name]["namespaceSelector"], expected, "{name}");
+    }
+    Ok(())
+}
+
+/// The program receives the new names as flags. The names of webhook configurations are fixed.
+#[tokio::test]
+async fn objects_can_have_other_names() -> Result<()> {
+    let values = json!({
+        "nameOverride": "storage", "fullnameOverride": "storage-warden", "serviceMonitor": {"enabled": true},
+    });
+    let objects = rendered(&values).await?;
+    for object in &objects {
+        let name = object["metadata"]["name"].as_str().context("a name")?;
+        let kind = object["kind"].as_str().context("a kind")?;
+        let fixed = kind.ends_with("WebhookConfiguration");
+        assert_eq!(name.starts_with("storage-warden"), !fixed, "{kind} {name}");
+        let label = &object["metadata"]["labels"]["app.kubernetes.io/name"];
+        assert_eq!(label, "storage", "{kind} {name}");
+    }
+    for (name, webhook) in webhooks(&objects) {
+        let service = &webhook["clientConfig"]["service"]["name"];
+        assert_eq!(service, "storage-warden", "{name}");
+    }
+    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind);
+    let selector = &of_kind("Service").context("a Service")?["spec"]["selector"];
+    let deployment = of_kind("Deployment").context("a Deployment")?;
+    let pod = &deployment["spec"]["template"];
+    assert_eq!(*selector, json!({"app.kubernetes.io/name": "storage"}));
+    assert_eq!(
+        pod["metadata"]["labels"]["app.kubernetes.io/name"],
+        "storage"
+    );
+    assert_eq!(pod["spec"]["serviceAccountName"], "storage-warden");
+    let spread = &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"];
+    assert_eq!(spread, selector);
+
+    let arguments = &pod["spec"]["containers"][0]["args"];
+    let arguments: Vec<String> = serde_json::from_value(arguments.clone())?;
+    for flag in [
+        "--service-name=storage-warden",
+        "--tls-secret-name=storage-warden-tls",
+        "--webhook-path-secret=storage-warden-serving",
+    ] {
+        ensure!(
+            arguments.iter().any(|argument| argument == flag),
+            "{arguments:?}"
+        );
+    }
+    let output = Command::new(BINARY)
+        .args(&arguments)
+        .arg("--help")
+        .output()?;
+    ensure!(output.status.success(), "{output:?}");
     Ok(())
 }
