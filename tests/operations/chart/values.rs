@@ -466,3 +466,35 @@ async fn every_value_changes_the_objects() -> Result<()> {
     ensure!(unused.is_empty(), "not tried: {unused:?}");
     Ok(())
 }
+
+/// The README has a row for every value, with its default.
+#[test]
+fn the_readme_lists_every_value() -> Result<()> {
+    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
+    let values: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
+    let readme = file("README.md")?;
+    let (_, table) = readme.split_once("| value |").context("no table")?;
+    let (table, _) = table.split_once("\n\n").context("no end")?;
+    let mut rows = 0;
+    for (path, default) in leaves("", &schema, &values) {
+        if path == "/global" {
+            continue;
+        }
+        let key = path[1..].replace('/', ".");
+        let row = format!("\n| `{key}` | ");
+        let (_, row) = table.split_once(&row).context(row)?;
+        let (cell, _) = row.split_once(" |").context("no end")?;
+        let expected = if default.is_null() {
+            String::new()
+        } else {
+            format!("`{default}`")
+        };
+        ensure!(
+            cell.trim() == expected || cell == "see `values.yaml`",
+            "{key}: {cell}, not {expected}"
+        );
+        rows += 1;
+    }
+    assert_eq!(table.lines().count(), rows + 2);
+    Ok(())
+}
