@@ -18,6 +18,11 @@ impl<T> Evidence<T> {
         Self { value, began }
     }
 
+    /// When the read began.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Lets an action rest on this until it is older than `max_age`.
     pub fn proof(&self, max_age: Duration) -> Proof {
         let until = self.began + max_age;

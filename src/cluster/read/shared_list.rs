@@ -32,25 +32,32 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// For each page.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
+/// An answer is kept for callers that may use it, up to this time after its LIST began. The writes
+/// that rest on it then still have time.
+const KEPT: Duration = Duration::from_secs(10);
 /// LISTs under way in all namespaces together: they are the most expensive calls for the API
 /// server, and they use memory here.
 const LISTS_IN_FLIGHT: usize = 8;
 
-type Answer<T> = Result<Evidence<Arc<Store<T>>>, Arc<kube::Error>>;
+type Answer<T> = Result<Listed<T>, Arc<kube::Error>>;
 type Asker<T> = oneshot::Sender<Answer<T>>;
+type Listed<T> = Evidence<Arc<Store<T>>>;
 
 /// Lists one namespace live and consistently, once for all callers that asked before the LIST
 /// began.
 ///
 /// # Guarantees
-/// The answer of [`SharedList::list`] was read entirely after the call: whatever its
-/// caller knew before calling is older than the answer. At most one LIST per namespace is under
-/// way. A failed LIST fails all callers that shared it and is not kept.
+/// The answer of [`SharedList::list`] was read entirely after the call, and that of
+/// [`SharedList::list_since`] after a time that the caller names: whatever its caller knew then is
+/// older than the answer. At most one LIST per namespace is under way. A failed LIST fails all
+/// callers that shared it and is not kept.
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
     /// Namespaces that are being read, with the callers that wait for the next LIST. Callers that
     /// share the present LIST are not included.
     asking: Mutex<HashMap<Arc<str>, Vec<Asker<T>>>>,
+    /// The last answer for each namespace, for as long as it may be used.
+    kept: Mutex<HashMap<Arc<str>, Listed<T>>>,
     in_flight: Semaphore,
     metrics: Arc<Metrics>,
 }
@@ -61,6 +68,7 @@ impl<T: Tracked> SharedList<T> {
         Arc::new(Self {
             api,
             asking: Mutex::default(),
+            kept: Mutex::default(),
             in_flight: Semaphore::new(LISTS_IN_FLIGHT),
             metrics,
         })
@@ -87,6 +95,19 @@ impl<T: Tracked> SharedList<T> {
     /// # Errors
     /// When any page could not be read. Nothing may be concluded then.
     pub async fn list(self: &Arc<Self>, namespace: &Arc<str>) -> Answer<T> {
+        self.list_since(namespace, Instant::now()).await
+    }
+
+    /// All objects of the namespace, read live after `since`. Thousands of callers that wait for
+    /// each other, and so ask one after another, share one LIST that is at most 10 s old.
+    ///
+    /// # Errors
+    /// When any page could not be read. Nothing may be concluded then.
+    pub async fn list_since(self: &Arc<Self>, namespace: &Arc<str>, since: Instant) -> Answer<T> {
+        let kept = self.kept().get(namespace).cloned();
+        if let Some(kept) = kept.filter(|kept| kept.began() > since) {
+            return Ok(kept);
+        }
         let (asker, answer) = oneshot::channel();
         self.ask(namespace, asker);
         let gone = |_| {
@@ -113,9 +134,34 @@ impl<T: Tracked> SharedList<T> {
         tokio::spawn(async move { reader.run().await });
     }
 
-    async fn read(&self, namespace: &str) -> kube::Result<Store<T>> {
+    async fn read(self: &Arc<Self>, namespace: &Arc<str>) -> Answer<T> {
         self.metrics.feeds.live_listed(T::KIND);
-        read_all(&(self.api)(namespace)).await
+        let began = Instant::now();
+        let store = read_all(&(self.api)(namespace)).await?;
+        let listed = Evidence::new(Arc::new(store), began);
+        self.keep(namespace, &listed);
+        Ok(listed)
+    }
+
+    /// Keeps the answer until it is too old.
+    fn keep(self: &Arc<Self>, namespace: &Arc<str>, listed: &Listed<T>) {
+        self.kept().insert(namespace.clone(), listed.clone());
+        let (lists, namespace, began) = (self.clone(), namespace.clone(), listed.began());
+        tokio::spawn(async move {
+            tokio::time::sleep_until(began + KEPT).await;
+            let mut kept = lists.kept();
+            // A later answer has a task of its own.
+            if kept
+                .get(&namespace)
+                .is_some_and(|kept| kept.began() == began)
+            {
+                kept.remove(&namespace);
+            }
+        });
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<Arc<str>, Listed<T>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Asker<T>>>> {
@@ -163,10 +209,7 @@ impl<T: Tracked> Reader<T> {
             let _permit = lists.in_flight.acquire().await;
             // The LIST is about to begin: a later caller may know more than it will show.
             let Some(askers) = self.take() else { return };
-            let began = Instant::now();
             let answer = lists.read(&self.namespace).await;
-            let answer = answer.map(|store| Evidence::new(Arc::new(store), began));
-            let answer = answer.map_err(Arc::new);
             for asker in askers {
                 // A caller that has left needs no answer.
                 let _ = asker.send(answer.clone());
@@ -261,7 +304,30 @@ mod tests {
         }
         assert_eq!(seen, [1, 1, 2, 2, 3]);
         assert_eq!(count.load(Ordering::SeqCst), 3);
-        assert!(lists.lock().is_empty(), "no answer is kept");
+        assert!(lists.lock().is_empty(), "no reader is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_serves_callers_that_know_nothing_newer_for_ten_seconds() {
+        let (lists, _) = lists();
+        let ns: Arc<str> = "ns".into();
+        let before = Instant::now();
+        let size = async |since| {
+            lists
+                .list_since(&ns, since)
+                .await
+                .expect("lists")
+                .value
+                .len()
+        };
+        assert_eq!(size(before).await, 1);
+        assert_eq!(size(before).await, 1, "the same answer");
+        let since = Instant::now();
+        assert_eq!(size(since).await, 2, "something was seen after it began");
+        assert_eq!(size(before).await, 2, "the later answer is kept");
+        tokio::time::sleep(KEPT).await;
+        assert!(lists.kept().is_empty(), "it is too old");
+        assert_eq!(size(before).await, 3);
     }
 
     #[tokio::test(start_paused = true)]

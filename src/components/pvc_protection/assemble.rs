@@ -69,6 +69,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         finished_pods,
+        last_seen: Arc::default(),
     };
     reconciler.listen(&queue);
     reconciler.register_metrics(&shared.metrics);

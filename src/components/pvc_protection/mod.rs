@@ -17,6 +17,7 @@
 //! LIST began; a pod that names its node is refused while its claim is being deleted.
 
 mod assemble;
+mod last_seen;
 mod metrics;
 #[cfg(test)]
 mod metrics_tests;

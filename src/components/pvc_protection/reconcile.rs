@@ -1,7 +1,9 @@
 //! The reconciler: what enqueues a claim, and how it is processed.
 
 use super::{
-    NAME, metrics,
+    NAME,
+    last_seen::LastSeen,
+    metrics,
     reasons::{FINALIZER_MISSING, IN_USE, NOT_IN_USE},
     rule::{Cached, Step, View, decide, decide_live},
 };
@@ -35,24 +37,28 @@ pub struct PvcProtectionReconciler {
     pub apply: Arc<Apply>,
     /// Whether finished pods hold claims.
     pub finished_pods: FinishedPods,
+    /// Which LISTs may decide about a claim.
+    pub last_seen: Arc<LastSeen>,
 }
 
 impl PvcProtectionReconciler {
     /// Enqueues a claim on every change that may affect the decision about it.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let line = queue.clone();
-        self.claims.listen(
-            move |change| match change.new.map(|claim| claim.finalizer_state()) {
+        let (line, seen) = (queue.clone(), self.last_seen.clone());
+        self.claims.listen(move |change| {
+            seen.claim(change.name, change.new);
+            match change.new.map(|claim| claim.finalizer_state()) {
                 Some(FinalizerState::NeedsFinalizer) => line.add_urgent(change.name.clone()),
                 Some(FinalizerState::DeletionCandidate) => line.add(change.name.clone()),
                 Some(FinalizerState::Settled) | None => {}
-            },
-        );
-        let line = queue.clone();
+            }
+        });
+        let (line, seen) = (queue.clone(), self.last_seen.clone());
         self.pods.listen(move |change| {
-            woken_by(change)
-                .into_iter()
-                .for_each(|claim| line.add(claim))
+            for claim in woken_by(change) {
+                seen.pod_of(&claim);
+                line.add(claim);
+            }
         });
     }
 
@@ -110,9 +116,10 @@ impl PvcProtectionReconciler {
         applied.settled()
     }
 
-    /// Decides by a live LIST of pods. The claim's deletion was seen before, so the LIST is newer.
+    /// Decides by a live LIST of pods that began after the claim's deletion was seen.
     async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
-        let pods = self.live_pods.list(&name.namespace).await;
+        let since = self.last_seen.since(name, claim);
+        let pods = self.live_pods.list_since(&name.namespace, since).await;
         let pods = pods
             .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
         match self.judge(name, claim, &pods.value, decide_live) {

@@ -1,0 +1,95 @@
+//! When something was last seen that concerns the release of a claim.
+
+use crate::objects::{Claim, ObjectName, finalizers::FinalizerState};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::time::Instant;
+
+/// For each claim that is being deleted: when its deletion, or the last change of a pod that may
+/// release it, was seen. A LIST of pods that began later may decide about the claim, whoever asked
+/// for it; an earlier one may not.
+#[derive(Default)]
+pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Instant)>>);
+
+impl LastSeen {
+    /// The watch has shown this state of the claim.
+    pub fn claim(&self, name: &ObjectName, claim: Option<&Arc<Claim>>) {
+        let state = claim.map(|claim| (claim, claim.finalizer_state()));
+        match state {
+            Some((claim, FinalizerState::DeletionCandidate)) => {
+                let seen = (claim.uid.clone(), Instant::now());
+                self.lock().insert(name.clone(), seen);
+            }
+            _ => drop(self.lock().remove(name)),
+        }
+    }
+
+    /// The watch has shown a change of a pod that may release the claim.
+    pub fn pod_of(&self, name: &ObjectName) {
+        if let Some((_, seen)) = self.lock().get_mut(name) {
+            *seen = Instant::now();
+        }
+    }
+
+    /// The time after which a LIST may decide about this claim. It is now if the listeners have
+    /// not seen this very claim yet.
+    pub fn since(&self, name: &ObjectName, claim: &Claim) -> Instant {
+        match self.lock().get(name) {
+            Some((uid, seen)) if *uid == claim.uid => *seen,
+            _ => Instant::now(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (Box<str>, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::{claim::ClaimWire, finalizers::PVC_PROTECTION};
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn claim(uid: &str, deleted: bool) -> Arc<Claim> {
+        let deletion = deleted.then_some("2026-01-01T00:00:00Z");
+        let claim = json!({"metadata": {"name": "data", "uid": uid, "deletionTimestamp": deletion,
+            "finalizers": [PVC_PROTECTION]}});
+        let claim: ClaimWire = serde_json::from_value(claim).expect("a claim");
+        Arc::new(claim.into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_later_list_may_decide() {
+        let (last_seen, name) = (LastSeen::default(), ObjectName::new("ns", "data"));
+        let since = |claim: &Claim| last_seen.since(&name, claim);
+        let second = async || tokio::time::sleep(Duration::from_secs(1)).await;
+        let (alive, deleted) = (claim("1", false), claim("1", true));
+
+        last_seen.claim(&name, Some(&alive));
+        second().await;
+        assert_eq!(
+            since(&deleted),
+            Instant::now(),
+            "the listener has not seen its deletion"
+        );
+        last_seen.claim(&name, Some(&deleted));
+        let deletion = Instant::now();
+        second().await;
+        assert_eq!(since(&deleted), deletion);
+        assert_eq!(
+            since(&claim("2", true)),
+            Instant::now(),
+            "another claim of that name"
+        );
+        last_seen.pod_of(&name);
+        let pod = Instant::now();
+        second().await;
+        assert_eq!(since(&deleted), pod, "the pod was deleted");
+        last_seen.claim(&name, None);
+        assert!(last_seen.lock().is_empty());
+    }
+}
