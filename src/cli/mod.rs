@@ -101,6 +101,11 @@ fn completed(argument: Arg) -> Arg {
         None => argument,
     };
     let value = argument.get_value_parser().type_id();
+    let numbers = [
+        TypeId::of::<u16>(),
+        TypeId::of::<u32>(),
+        TypeId::of::<usize>(),
+    ];
     // Without a name of its own, clap's derive gives a value the name of its field.
     let implied = argument.get_id().as_str().to_uppercase();
     let named = argument
@@ -114,6 +119,9 @@ fn completed(argument: Arg) -> Arg {
             .default_missing_value("true"),
         ArgAction::Set if value == TypeId::of::<Duration>() => argument.value_name("DURATION"),
         ArgAction::Set if value == TypeId::of::<PathBuf>() && !named => argument.value_name("FILE"),
+        ArgAction::Set if numbers.iter().any(|number| value == *number) => {
+            argument.value_name("NUMBER")
+        }
         _ => argument,
     }
 }

@@ -3,6 +3,7 @@
 
 mod authentication;
 mod chart;
+mod documentation;
 mod install;
 mod metrics;
 mod outages;

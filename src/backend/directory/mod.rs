@@ -9,6 +9,7 @@
 //! the same directory in which something is then removed, even if another is mounted over it
 //! meanwhile. `std` has no such calls; rustix has them, safe, and is part of the program anyway.
 
+#[cfg_attr(not(unix), path = "unsupported.rs")]
 mod disk;
 #[cfg(test)]
 mod staged;

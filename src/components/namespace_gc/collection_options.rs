@@ -32,7 +32,7 @@ pub struct CollectionOptions {
     gc_protect: Vec<Glob>,
 
     /// Maximum deletions of one collection; 0 means no limit.
-    #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 100)]
     gc_max_deletions: u32,
 
     /// Minimum time since a namespace was created, or in a directory changed, before a collection

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -86,6 +86,11 @@ impl Cluster {
     /// An admin's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.files.admin_kubeconfig
+    }
+
+    /// The kubectl binary of this control plane.
+    pub fn kubectl_binary(&self) -> PathBuf {
+        self.binaries.path("kubectl")
     }
 
     /// The backends of Services.

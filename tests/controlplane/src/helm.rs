@@ -1,6 +1,6 @@
 //! Helm, for the tests of the chart.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
@@ -30,6 +30,11 @@ impl Helm {
             binary: tokio::task::spawn_blocking(binary).await??,
             home: tempfile::tempdir()?,
         })
+    }
+
+    /// The binary.
+    pub fn binary(&self) -> &Path {
+        &self.binary
     }
 
     /// Runs Helm and returns its stdout; the error contains its stderr.

@@ -81,30 +81,36 @@ impl OutageFixture {
     }
 
     /// Performs all operations of users while no review is answered. Checks that all succeed, and
-    /// that the API server calls only the webhooks in README's table.
+    /// that the API server calls only the webhooks in the table of docs/operations/webhook-latency.md.
     pub async fn users_are_unaffected(&self) -> Result<()> {
         self.users.live().await?;
         self.users.bind_late().await?;
         let documented = Cost::documented()?;
         // The cluster's controllers create users' volumes and claims with a delay.
-        let seen = eventually("every request of README's table was sent", async || {
-            let seen = self.unasked()?;
-            let mut missed = documented
-                .iter()
-                .filter(|cost| !seen.contains(&cost.asked()) && !cost.is_optional());
-            let missed = missed.next();
-            ensure!(
-                missed.is_none(),
-                "no request of users was one of these: {missed:?}; {seen:#?}"
-            );
-            Ok(Some(seen))
-        })
+        let seen = eventually(
+            "every request of the documented table was sent",
+            async || {
+                let seen = self.unasked()?;
+                let mut missed = documented
+                    .iter()
+                    .filter(|cost| !seen.contains(&cost.asked()) && !cost.is_optional());
+                let missed = missed.next();
+                ensure!(
+                    missed.is_none(),
+                    "no request of users was one of these: {missed:?}; {seen:#?}"
+                );
+                Ok(Some(seen))
+            },
+        )
         .await?;
         let rest: Vec<_> = seen
             .iter()
             .filter(|seen| !documented.iter().any(|cost| cost.asked() == **seen))
             .collect();
-        ensure!(rest.is_empty(), "README does not document {rest:#?}");
+        ensure!(
+            rest.is_empty(),
+            "docs/operations/webhook-latency.md does not document {rest:#?}"
+        );
         let calls = self.cluster.audit().since(self.began)?;
         let mut of_pods = calls.iter().filter(|call| call.resource == "pods");
         let system =

@@ -1,5 +1,5 @@
 //! The latency that an unresponsive webhook adds to a request: computed from the manifests, and
-//! compared with README.
+//! compared with docs/operations/webhook-latency.md.
 //!
 //! The API server calls mutating webhooks in sequence, and validating webhooks in parallel.
 
@@ -14,7 +14,7 @@ const DOMAIN: &str = ".volume-warden.dev";
 /// A webhook that `kubectl apply -k manifests` does not install.
 const OPTIONAL: &str = "bindings.pvc-protection.volume-warden.dev";
 
-/// A row of README's table.
+/// A row of docs/operations/webhook-latency.md's table.
 #[derive(Debug)]
 pub struct Cost {
     resources: BTreeSet<String>,
@@ -24,13 +24,10 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The rows of README's table.
+    /// The rows of docs/operations/webhook-latency.md's table.
     pub fn documented() -> Result<Vec<Self>> {
-        let readme = include_str!("../../../README.md");
-        let table = readme
-            .split("| added at most |")
-            .nth(1)
-            .context("a table")?;
+        let page = include_str!("../../../docs/operations/webhook-latency.md");
+        let table = page.split("| added at most |").nth(1).context("a table")?;
         let rows = table
             .lines()
             .skip(2)
@@ -133,7 +130,7 @@ fn the_added_latency_is_documented_in_readme() -> Result<()> {
     Ok(())
 }
 
-/// For each request, the worst row of README equals the worst case of the manifests.
+/// For each request, the worst row of docs/operations/webhook-latency.md equals the worst case of the manifests.
 #[test]
 fn no_request_exceeds_the_documented_latency() -> Result<()> {
     let (documented, shipped) = (Cost::documented()?, shipped()?);
@@ -150,7 +147,7 @@ fn no_request_exceeds_the_documented_latency() -> Result<()> {
         assert_eq!(
             documented,
             Some(worst),
-            "{operation} of {resource}; left: README, right: the manifests"
+            "{operation} of {resource}; left: docs/operations/webhook-latency.md, right: the manifests"
         );
     }
     Ok(())

@@ -1,0 +1,139 @@
+//! The commands of `kubectl` and `helm` in code blocks run as they are written, in their order.
+
+use crate::support::repository;
+use anyhow::{Context, Result, ensure};
+use std::{fs, os::unix::fs::symlink, process::Stdio};
+use tokio::process::Command;
+use volume_warden_controlplane::{Cluster, Helm};
+
+/// cert-manager's kinds, which the API server must know. No cert-manager runs.
+const CERT_MANAGER: [(&str, &str); 2] = [("certificates", "Certificate"), ("issuers", "Issuer")];
+
+#[tokio::test]
+async fn the_readme_installs_the_chart() -> Result<()> {
+    let cluster = Cluster::without_in_tree().name("readme").start().await?;
+    let commands = run(&cluster, "README.md").await?;
+    ensure!(commands.contains("helm install"), "{commands}");
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_helm_installs_and_upgrades() -> Result<()> {
+    let cluster = Cluster::without_in_tree().name("page-helm").start().await?;
+    let commands = run(&cluster, "docs/install/helm.md").await?;
+    ensure!(commands.contains("helm upgrade"), "{commands}");
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_pages_of_kustomize_install_and_uninstall() -> Result<()> {
+    let cluster = Cluster::without_in_tree().name("page-kustomize");
+    let cluster = cluster.start().await?;
+    for (plural, kind) in CERT_MANAGER {
+        define(&cluster, plural, kind).await?;
+    }
+    let commands = run(&cluster, "docs/install/kustomize.md").await?;
+    ensure!(commands.contains("kubectl apply -k"), "{commands}");
+    the_overlay_is_accepted(&cluster).await?;
+    let commands = run(&cluster, "docs/install/uninstall.md").await?;
+    ensure!(commands.contains("kubectl delete"), "{commands}");
+    cluster.stop().await;
+    Ok(())
+}
+
+/// The overlay with a choice of components, in a copy of the manifests.
+async fn the_overlay_is_accepted(cluster: &Cluster) -> Result<()> {
+    let page = fs::read_to_string(repository().join("docs/install/kustomize.md"))?;
+    let overlay = page
+        .split("```yaml\n")
+        .filter_map(|block| block.split("```").next())
+        .find(|block| block.contains("kind: Kustomization"))
+        .context("no kustomization")?;
+    let copy = tempfile::tempdir()?;
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(repository().join("manifests"))
+        .arg(copy.path())
+        .status()
+        .await?;
+    ensure!(copied.success(), "the manifests are copied");
+    let directory = copy.path().join("manifests/overlays/own");
+    fs::create_dir(&directory)?;
+    fs::write(directory.join("kustomization.yaml"), overlay)?;
+    define(cluster, "servicemonitors", "ServiceMonitor").await?;
+    let directory = directory.display().to_string();
+    let apply = ["apply", "--dry-run=server", "-k", &directory];
+    let applied = cluster.kubectl(&apply).await?;
+    ensure!(applied.contains("servicemonitor"), "{applied}");
+    Ok(())
+}
+
+/// Runs the commands of a page that need only a cluster, and returns them.
+async fn run(cluster: &Cluster, page: &str) -> Result<String> {
+    let helm = Helm::locate().await?;
+    let programs = tempfile::tempdir()?;
+    symlink(helm.binary(), programs.path().join("helm"))?;
+    symlink(cluster.kubectl_binary(), programs.path().join("kubectl"))?;
+    let path = std::env::var("PATH").context("PATH")?;
+    let script = script(&fs::read_to_string(repository().join(page))?);
+    let output = Command::new("bash")
+        .args(["-euc", &script])
+        .current_dir(repository())
+        .env("PATH", format!("{}:{path}", programs.path().display()))
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("HOME", programs.path())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{page}: {script}\n{errors}");
+    Ok(script)
+}
+
+/// The lines that begin with `kubectl` or `helm`. Logs are left out: no pod runs.
+fn script(page: &str) -> String {
+    let blocks = page.split("```sh\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    let text = blocks.collect::<String>().replace("\\\n", " ");
+    let lines = text.lines().map(str::trim).filter(|line| {
+        (line.starts_with("kubectl ") || line.starts_with("helm ")) && !line.contains(" logs ")
+    });
+    lines
+        .map(|line| line.replace("REGISTRY", "registry.example.com") + "\n")
+        .collect()
+}
+
+/// Defines a kind without a schema.
+async fn define(cluster: &Cluster, plural: &str, kind: &str) -> Result<()> {
+    let group = match kind {
+        "ServiceMonitor" => "monitoring.coreos.com",
+        _ => "cert-manager.io",
+    };
+    let definition = format!(
+        "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {plural}.{group}}}
+spec:
+  group: {group}
+  scope: Namespaced
+  names: {{plural: {plural}, kind: {kind}}}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+"
+    );
+    cluster
+        .kubectl_with_stdin(&["apply", "-f", "-"], &definition)
+        .await?;
+    let condition = ["wait", "--for=condition=Established", "--timeout=60s"];
+    let name = format!("crd/{plural}.{group}");
+    cluster
+        .kubectl(&[&condition[..], &[&name]].concat())
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! What the documentation shows works on a real API server: its commands, its kustomization, and
+//! the first use of the components.
+
+mod commands;
+mod first_use;

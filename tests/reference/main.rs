@@ -1,0 +1,70 @@
+//! The reference in `docs/` agrees with the code, and every link of the documentation has a target.
+//!
+//! Flags and metrics are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test reference`
+//! writes their pages. The other lists are written by hand and have one row for each name.
+
+mod flags;
+mod links;
+mod metrics;
+mod names;
+mod snippets;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The root of this repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Compares a generated page with the committed one, or writes it.
+fn generated(page: &str, content: &str) {
+    let path = root().join(page);
+    if std::env::var_os("VOLUME_WARDEN_WRITE_REFERENCE").is_some() {
+        fs::write(path, content).expect("the page is written");
+        return;
+    }
+    let committed = fs::read_to_string(path).unwrap_or_default();
+    let differs = committed
+        .lines()
+        .zip(content.lines())
+        .find(|(left, right)| left != right);
+    assert!(
+        committed == content,
+        "{page} is not what the code says: run VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test \
+         reference. First difference: {differs:?}"
+    );
+}
+
+/// The first cell of each row below a heading of a page.
+fn rows(page: &str, heading: &str) -> BTreeSet<String> {
+    let section = page
+        .split("\n## ")
+        .find(|section| section.starts_with(heading));
+    let lines = section.expect("a section").lines();
+    let cells = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    cells.map(str::to_owned).collect()
+}
+
+/// The pages of the book and the other Markdown files of the repository.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    collect(root(), &mut pages);
+    assert!(pages.len() > 30, "{pages:?}");
+    pages
+}
+
+fn collect(directory: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory").flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() && name != "target" && name != ".git" && name != "dist" {
+            collect(&path, pages);
+        } else if name.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+}
