@@ -159,7 +159,7 @@ impl Process {
             dry_run: options.dry_run,
             lease: self.lease.clone(),
             feeds: Feeds::new(metrics),
-            live_pods: SharedList::namespaced(metrics.clone(), client),
+            live_pods: SharedList::new(metrics.clone(), client),
             apply: Arc::new(apply),
             leadership,
             metrics: metrics.clone(),

@@ -3,10 +3,10 @@
 mod absence;
 mod backoff;
 mod client;
-pub(crate) mod scope;
+mod scope;
 
 pub use absence::{existing, is_absent};
 pub use backoff::doubling;
 pub use client::{UNHURRIED, USER_AGENT, connect, within};
 pub(crate) use scope::ApiOf;
-pub use scope::scoped;
+pub use scope::{Scope, scoped};

@@ -6,25 +6,25 @@ use kube::{
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 
-/// What reads the objects of a namespace.
-pub(crate) type ApiOf<T> = Box<dyn Fn(&str) -> Api<<T as Tracked>::Wire> + Send + Sync>;
+/// Makes the API of a kind for a namespace.
+pub(crate) type ApiOf<T> = fn(Client, &str) -> Api<<T as Tracked>::Wire>;
 
-/// Of a kind that namespaces have.
-pub(crate) fn namespaced<T: Tracked>(client: &Client) -> ApiOf<T>
-where
-    T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    let client = client.clone();
-    Box::new(move |namespace| Api::namespaced(client.clone(), namespace))
+/// The scope of a kind: a namespace, or the whole cluster.
+pub trait Scope<K> {
+    /// The API of the kind. A kind of the whole cluster ignores the namespace.
+    fn api(client: Client, namespace: &str) -> Api<K>;
 }
 
-/// Of a kind that only the whole cluster has, whose namespace is empty.
-pub(crate) fn whole<T: Tracked>(client: &Client) -> ApiOf<T>
-where
-    T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
-{
-    let client = client.clone();
-    Box::new(move |_| Api::all(client.clone()))
+impl<K: Resource<DynamicType = (), Scope = Self>> Scope<K> for NamespaceResourceScope {
+    fn api(client: Client, namespace: &str) -> Api<K> {
+        Api::namespaced(client, namespace)
+    }
+}
+
+impl<K: Resource<DynamicType = (), Scope = Self>> Scope<K> for ClusterResourceScope {
+    fn api(client: Client, _: &str) -> Api<K> {
+        Api::all(client)
+    }
 }
 
 /// Of one namespace, or of all where none is given.

@@ -1,18 +1,12 @@
 //! Live reads of one object.
 
 use super::evidence::Evidence;
-use crate::cluster::api::ApiOf;
-use crate::cluster::api::existing;
-use crate::cluster::api::scope;
-use crate::cluster::api::within;
+use crate::cluster::api::{ApiOf, Scope, existing, within};
 use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
-use kube::{
-    Client, Resource,
-    core::{ClusterResourceScope, NamespaceResourceScope},
-};
+use kube::{Client, Resource};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -22,34 +16,23 @@ const MAX_READS: usize = 64;
 /// Reads one object from the API server, not from a watch cache.
 pub struct LiveGet<T: Tracked> {
     api: ApiOf<T>,
+    client: Client,
     permits: Semaphore,
     metrics: Arc<Metrics>,
 }
 
 impl<T: Tracked> LiveGet<T> {
-    /// Reads with what `api` makes of a namespace.
-    fn new(metrics: Arc<Metrics>, api: ApiOf<T>) -> Arc<Self> {
+    /// Reads with this client.
+    pub fn new(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        <T::Wire as Resource>::Scope: Scope<T::Wire>,
+    {
         Arc::new(Self {
-            api,
+            api: <T::Wire as Resource>::Scope::api,
+            client: client.clone(),
             permits: Semaphore::new(MAX_READS),
             metrics,
         })
-    }
-
-    /// Reads objects of a kind that namespaces have.
-    pub fn namespaced(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
-    where
-        T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        Self::new(metrics, scope::namespaced::<T>(client))
-    }
-
-    /// Reads objects of a kind that only the whole cluster has, whose namespace is empty.
-    pub fn whole(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
-    where
-        T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
-    {
-        Self::new(metrics, scope::whole::<T>(client))
     }
 
     /// The object, read entirely after this call; nothing where there is none, or none that is
@@ -70,7 +53,7 @@ impl<T: Tracked> LiveGet<T> {
         name: &ObjectName,
         limit: Duration,
     ) -> kube::Result<Evidence<Option<T>>> {
-        let api = (self.api)(&name.namespace);
+        let api = (self.api)(self.client.clone(), &name.namespace);
         let read = async {
             // The semaphore is never closed.
             let _permit = self.permits.acquire().await;
@@ -97,7 +80,7 @@ mod tests {
             std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
         });
         let client = Client::new(service, "default");
-        let get = LiveGet::whole(Arc::new(Metrics::new()), &client);
+        let get = LiveGet::new(Arc::new(Metrics::new()), &client);
         let name = ObjectName::new("", "shop");
         get.get(&name, Duration::from_secs(1)).await
     }
@@ -112,7 +95,7 @@ mod tests {
             Ok::<_, std::io::Error>(http::Response::new(body))
         });
         let client = Client::new(service, "default");
-        let get = LiveGet::<Namespace>::whole(Arc::new(Metrics::new()), &client);
+        let get = LiveGet::<Namespace>::new(Arc::new(Metrics::new()), &client);
         let name = ObjectName::new("", "shop");
         let reads = |limit| {
             let reads = (0..=MAX_READS).map(|_| get.read(&name, limit));

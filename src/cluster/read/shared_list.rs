@@ -1,19 +1,13 @@
 //! Live reads that many reconciles share.
 
 use super::evidence::Evidence;
-use crate::cluster::api::ApiOf;
-use crate::cluster::api::scope;
-use crate::cluster::api::within;
+use crate::cluster::api::{ApiOf, Scope, within};
 use crate::cluster::watch::Store;
 use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
-use kube::{
-    Api, Client, Resource,
-    api::ListParams,
-    core::{ClusterResourceScope, NamespaceResourceScope},
-};
+use kube::{Api, Client, Resource, api::ListParams};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -53,6 +47,7 @@ type Listed<T> = Evidence<Arc<Store<T>>>;
 /// callers that shared it and is not kept.
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
+    client: Client,
     /// Namespaces that are being read, with the callers that wait for the next LIST. Callers that
     /// share the present LIST are not included.
     asking: Mutex<HashMap<Arc<str>, Vec<Asker<T>>>>,
@@ -63,31 +58,19 @@ pub struct SharedList<T: Tracked> {
 }
 
 impl<T: Tracked> SharedList<T> {
-    /// Lists with what `api` makes of a namespace.
-    fn new(metrics: Arc<Metrics>, api: ApiOf<T>) -> Arc<Self> {
+    /// Lists with this client. The namespace of a kind of the whole cluster is empty.
+    pub fn new(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
+    where
+        <T::Wire as Resource>::Scope: Scope<T::Wire>,
+    {
         Arc::new(Self {
-            api,
+            api: <T::Wire as Resource>::Scope::api,
+            client: client.clone(),
             asking: Mutex::default(),
             kept: Mutex::default(),
             in_flight: Semaphore::new(LISTS_IN_FLIGHT),
             metrics,
         })
-    }
-
-    /// Lists a kind that namespaces have.
-    pub fn namespaced(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
-    where
-        T::Wire: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        Self::new(metrics, scope::namespaced::<T>(client))
-    }
-
-    /// Lists a kind that only the whole cluster has, whose namespace is empty.
-    pub fn whole(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
-    where
-        T::Wire: Resource<DynamicType = (), Scope = ClusterResourceScope>,
-    {
-        Self::new(metrics, scope::whole::<T>(client))
     }
 
     /// All objects of the namespace, read live after this call.
@@ -137,7 +120,7 @@ impl<T: Tracked> SharedList<T> {
     async fn read(self: &Arc<Self>, namespace: &Arc<str>) -> Answer<T> {
         self.metrics.feeds.live_listed(T::KIND);
         let began = Instant::now();
-        let store = read_all(&(self.api)(namespace)).await?;
+        let store = read_all(&(self.api)(self.client.clone(), namespace)).await?;
         let listed = Evidence::new(Arc::new(store), began);
         self.keep(namespace, &listed);
         Ok(listed)
@@ -278,10 +261,7 @@ mod tests {
             }
         });
         let client = Client::new(service, "default");
-        (
-            SharedList::namespaced(Arc::new(Metrics::new()), &client),
-            count,
-        )
+        (SharedList::new(Arc::new(Metrics::new()), &client), count)
     }
 
     #[tokio::test(start_paused = true)]

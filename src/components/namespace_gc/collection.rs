@@ -84,7 +84,7 @@ impl Collection {
         let (options, metrics) = (remover.options.clone(), remover.metrics.clone());
         Self {
             remover,
-            live: SharedList::whole(metrics, client),
+            live: SharedList::new(metrics, client),
             seen,
             options,
         }

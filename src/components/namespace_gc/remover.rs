@@ -92,7 +92,7 @@ impl Remover {
         let gc_metrics = Arc::new(GcMetrics::new(metrics));
         Self {
             backend: Metered::new(backend.clone(), gc_metrics.clone()),
-            live: LiveGet::whole(metrics.clone(), client),
+            live: LiveGet::new(metrics.clone(), client),
             clock: clock.clone(),
             leadership,
             options: options.clone(),

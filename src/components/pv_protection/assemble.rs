@@ -33,7 +33,7 @@ impl Component for PvProtection {
 fn parts(shared: &Shared) -> Parts {
     let feeds = shared.feeds.clone();
     let queue = Arc::new(WorkQueue::default());
-    let live_claims = LiveGet::namespaced(shared.metrics.clone(), &shared.client);
+    let live_claims = LiveGet::new(shared.metrics.clone(), &shared.client);
     let mut parts = Parts::watching(&[Kind::PersistentVolume, Kind::PersistentVolumeClaim]);
     parts.webhooks = hooks(&feeds.claims, &live_claims, shared.namespace.as_deref());
     parts.webhooks.push(deletions_hook());

@@ -130,7 +130,7 @@ async fn reviewed_before(
     namespace: Option<&str>,
     request: &Request,
 ) -> Reviewed {
-    let live = LiveGet::namespaced(Arc::new(Metrics::new()), &api(live));
+    let live = LiveGet::new(Arc::new(Metrics::new()), &api(live));
     let hooks = hooks(claims, &live, namespace);
     let mut responsible = hooks
         .iter()

@@ -60,7 +60,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts.webhooks = vec![hook(&caches)];
     let reconciler = PvReleaserReconciler {
         caches,
-        live_attachments: SharedList::whole(shared.metrics.clone(), &shared.client),
+        live_attachments: SharedList::new(shared.metrics.clone(), &shared.client),
         apply: shared.apply.clone(),
         events: Arc::default(),
     };

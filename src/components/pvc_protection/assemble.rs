@@ -42,7 +42,7 @@ impl Component for PvcProtection {
 fn parts(shared: &Shared, options: Options) -> Parts {
     let (finished_pods, feeds) = (options.finished_pods(), shared.feeds.clone());
     let queue = Arc::new(WorkQueue::default());
-    let live_claims = LiveGet::namespaced(shared.metrics.clone(), &shared.client);
+    let live_claims = LiveGet::new(shared.metrics.clone(), &shared.client);
     let mut parts = Parts::watching(&[Kind::Pod, Kind::PersistentVolumeClaim]);
     parts.webhooks = hooks(&feeds.claims, &live_claims, &feeds.pods, &shared.exempt);
     parts

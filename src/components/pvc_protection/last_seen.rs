@@ -8,8 +8,8 @@ use std::{
 use tokio::time::Instant;
 
 /// For each claim that is being deleted: when its deletion, or the last change of a pod that may
-/// release it, was seen. A LIST of pods that began later may decide about the claim, whoever asked
-/// for it; an earlier one may not.
+/// release it, was seen. A LIST of pods that began later may decide about the claim,
+/// even if it was read for another claim. An earlier one may not.
 #[derive(Default)]
 pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Instant)>>);
 

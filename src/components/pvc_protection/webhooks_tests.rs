@@ -155,7 +155,7 @@ async fn asked_by(
     request: &Request,
 ) -> Reviewed {
     let exempt = ["kube-system".to_owned(), SYSTEM.to_owned()];
-    let live = LiveGet::namespaced(Arc::new(Metrics::new()), client);
+    let live = LiveGet::new(Arc::new(Metrics::new()), client);
     let hooks = hooks(claims, &live, pods, &exempt);
     let mut responsible = hooks
         .iter()

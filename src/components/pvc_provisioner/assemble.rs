@@ -64,8 +64,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts.webhooks = vec![hook(pods), strip_marker_hook()];
     let reconciler = PvcProvisionerReconciler {
         caches,
-        live_claims: LiveGet::namespaced(metrics.clone(), client),
-        live_pod: LiveGet::namespaced(metrics.clone(), client),
+        live_claims: LiveGet::new(metrics.clone(), client),
+        live_pod: LiveGet::new(metrics.clone(), client),
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         options,

@@ -28,7 +28,7 @@ impl Component for PvcRetention {
 
 fn parts(shared: &Shared) -> Parts {
     let (feeds, namespace) = (&shared.feeds, shared.namespace.as_deref());
-    let live_sets = || LiveGet::namespaced(shared.metrics.clone(), &shared.client);
+    let live_sets = || LiveGet::new(shared.metrics.clone(), &shared.client);
     let queue = Arc::new(WorkQueue::default());
     let kinds = [Kind::StatefulSet, Kind::PersistentVolumeClaim, Kind::Pod];
     let mut parts = Parts::watching(&kinds);

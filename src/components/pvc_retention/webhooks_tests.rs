@@ -45,7 +45,7 @@ fn door_before(
     let metrics = Arc::new(Metrics::new());
     ClaimWebhook {
         sets: Feed::filled(cached),
-        live: LiveGet::namespaced(metrics, &client),
+        live: LiveGet::new(metrics, &client),
         recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
         namespace: None,
     }

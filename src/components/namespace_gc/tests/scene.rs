@@ -88,7 +88,7 @@ impl Scene {
                 namespaces: Feed::filled(vec![]),
                 ..Feeds::new(&metrics)
             },
-            live_pods: SharedList::namespaced(metrics.clone(), &client),
+            live_pods: SharedList::new(metrics.clone(), &client),
             client,
             apply: Arc::new(apply),
             leadership: leadership.clone(),

@@ -156,7 +156,7 @@ impl Scene {
         };
         let releaser = PvReleaserReconciler {
             caches: Caches::new(&feeds, namespace, options),
-            live_attachments: SharedList::whole(metrics.clone(), &client),
+            live_attachments: SharedList::new(metrics.clone(), &client),
             apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),
             events: Arc::new(EventDeduplicator::default()),
         };
