@@ -11,7 +11,10 @@ use shipped::{Alert, ROOT, alerts, dashboard, queries};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The labels that Prometheus adds to every series of a target of the ServiceMonitor.
-const OF_THE_TARGET: [&str; 3] = ["namespace", "pod", "job"];
+/// `cluster` is added by a Prometheus that collects from several clusters.
+const OF_THE_TARGET: [&str; 4] = ["cluster", "namespace", "pod", "job"];
+const PAGE: &str = "docs/operations/runbooks.md";
+const HOST: &str = "https://github.com/volume-warden/volume-warden/blob/main";
 /// Metrics of the API server.
 const FAIL_OPEN: &str = "apiserver_admission_webhook_fail_open_count";
 
@@ -40,8 +43,7 @@ fn not_served(asked: &Asked, served: &Served) -> Vec<String> {
 
 #[test]
 fn every_alert_has_a_section_in_the_runbooks() {
-    let text = std::fs::read_to_string(format!("{ROOT}/docs/operations/runbooks.md"))
-        .expect("the runbooks");
+    let text = std::fs::read_to_string(format!("{ROOT}/{PAGE}")).expect("the runbooks");
     let sections: BTreeMap<&str, &str> = text
         .split("\n## ")
         .skip(1)
@@ -54,9 +56,10 @@ fn every_alert_has_a_section_in_the_runbooks() {
         sections.keys().copied().collect(),
         "alerts; sections"
     );
-    for Alert { name, runbook, .. } in &alerts {
-        let anchor = format!("docs/operations/runbooks.md#{}", name.to_lowercase());
-        assert_eq!(*runbook, anchor);
+    for alert in &alerts {
+        let name = &alert.name;
+        let anchor = format!("{HOST}/{PAGE}#{}", name.to_lowercase());
+        assert_eq!(alert.runbook, anchor);
         for part in [
             "**Meaning.**",
             "**Impact.**",
@@ -65,6 +68,16 @@ fn every_alert_has_a_section_in_the_runbooks() {
         ] {
             assert!(sections[&**name].contains(part), "{name} has no {part}");
         }
+        // An alert says what is at stake in the words of its runbook.
+        let paragraphs = sections[&**name].split("\n\n");
+        let mut impact = paragraphs.filter_map(|each| each.trim().strip_prefix("**Impact.**"));
+        let impact: Vec<_> = impact
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        assert_eq!(alert.description, impact.join(" "), "{name}");
+        assert!(alert.expression.contains("cluster") || alert.expression.starts_with("absent"));
     }
 }
 
@@ -95,9 +108,13 @@ fn the_dashboard_can_be_imported() {
     let panels = dashboard["panels"].as_array().expect("panels");
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
-    for panel in panels {
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel}");
+        assert!(panel["description"].is_string(), "{panel}");
         let targets = panel["targets"].as_array().expect("targets");
+        let expressions = targets.iter().filter_map(|target| target["expr"].as_str());
+        let selecting = expressions.filter(|each| each.contains(r#"cluster=~"$cluster""#));
+        assert_eq!(selecting.count(), targets.len(), "{panel}");
         assert!(!targets.is_empty(), "{panel}");
     }
 }

@@ -7,6 +7,7 @@ pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 pub struct Alert {
     pub name: String,
     pub expression: String,
+    pub description: String,
     pub runbook: String,
 }
 
@@ -28,6 +29,7 @@ pub fn alerts() -> Vec<Alert> {
     let alert = |rule: &Value| Alert {
         name: text(&rule["alert"]),
         expression: text(&rule["expr"]),
+        description: text(&rule["annotations"]["description"]),
         runbook: text(&rule["annotations"]["runbook_url"]),
     };
     rules.flatten().map(alert).collect()
@@ -43,11 +45,14 @@ pub fn dashboard() -> Value {
 pub fn queries() -> Vec<String> {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().expect("panels");
-    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array());
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array());
     let targets = targets.flatten().map(|target| {
         let expression = target["expr"].as_str().expect("an expression");
         let expression = expression.replace("$__rate_interval", "1m");
-        expression.replace("$namespace", ".*")
+        let expression = expression.replace("$namespace", ".*");
+        expression.replace("$cluster", ".*")
     });
     let alerts = alerts().into_iter().map(|alert| alert.expression);
     targets.chain(alerts).collect()
