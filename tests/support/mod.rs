@@ -72,6 +72,33 @@ pub async fn installed_from(name: &str, kustomization: &Path) -> Result<Cluster>
     Ok(cluster)
 }
 
+/// Defines a kind without a schema, named `<plural>.<group>`, version v1.
+pub async fn define_kind(cluster: &Cluster, name: &str, kind: &str) -> Result<()> {
+    let (plural, group) = name.split_once('.').context("a group")?;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    });
+    let apply = ["apply", "-f", "-"];
+    cluster
+        .kubectl_with_stdin(&apply, &definition.to_string())
+        .await?;
+    let wait = ["wait", "--for=condition=Established", "--timeout=120s"];
+    let crd = format!("crd/{name}");
+    cluster.kubectl(&[&wait[..], &[&crd]].concat()).await?;
+    Ok(())
+}
+
 /// The root of this repository.
 pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

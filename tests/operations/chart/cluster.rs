@@ -5,7 +5,8 @@ use super::{Values, chart, template_with};
 use crate::{
     install::{applying_again_changes_nothing, replicas_are_available},
     support::{
-        BINARY, deployment::arguments, kustomization::NAMESPACE, repository, webhooks_answer,
+        BINARY, define_kind, deployment::arguments, kustomization::NAMESPACE, repository,
+        webhooks_answer,
     },
 };
 use anyhow::{Context, Result, ensure};
@@ -13,22 +14,6 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, process::Command};
 use volume_warden_controlplane::{Cluster, Helm, Warden, eventually};
 
-/// The definitions that the API server needs to accept objects of cert-manager. No cert-manager
-/// runs.
-const CERT_MANAGER: &str = "\
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: PLURAL.cert-manager.io}
-spec:
-  group: cert-manager.io
-  scope: Namespaced
-  names: {plural: PLURAL, kind: KIND}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";
 const PRIVILEGED: &str = "\
 apiVersion: v1
 kind: Pod
@@ -39,14 +24,14 @@ spec: {containers: [{name: main, image: main, securityContext: {privileged: true
 type Objects = BTreeMap<String, Value>;
 
 /// Helm for one release on a cluster.
-struct Release<'a> {
+pub(super) struct Release<'a> {
     cluster: &'a Cluster,
     helm: Helm,
     values: Values,
 }
 
 impl<'a> Release<'a> {
-    async fn new(cluster: &'a Cluster, values: &Value) -> Result<Self> {
+    pub(super) async fn new(cluster: &'a Cluster, values: &Value) -> Result<Self> {
         Ok(Self {
             cluster,
             helm: Helm::locate().await?,
@@ -54,14 +39,14 @@ impl<'a> Release<'a> {
         })
     }
 
-    async fn run(&self, arguments: &[&str]) -> Result<String> {
+    pub(super) async fn run(&self, arguments: &[&str]) -> Result<String> {
         let kubeconfig = self.cluster.kubeconfig().to_string_lossy();
         let to = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
         self.helm.run(&[arguments, &to].concat()).await
     }
 
     /// `install` or `upgrade`.
-    async fn put(&self, verb: &str, options: &[&str]) -> Result<()> {
+    pub(super) async fn put(&self, verb: &str, options: &[&str]) -> Result<()> {
         let (chart, values) = (chart().display().to_string(), self.values.path());
         let arguments = [verb, "volume-warden", &chart, "--values", &values];
         self.run(&[&arguments, options].concat()).await.map(drop)
@@ -265,20 +250,11 @@ async fn helm_takes_over_from_the_cert_manager_overlay() -> Result<()> {
         .name("cert-manager")
         .start()
         .await?;
-    for (plural, kind) in [("issuers", "Issuer"), ("certificates", "Certificate")] {
-        let definition = CERT_MANAGER.replace("PLURAL", plural).replace("KIND", kind);
-        cluster
-            .kubectl_with_stdin(&["apply", "-f", "-"], &definition)
-            .await?;
-        let name = format!("crd/{plural}.cert-manager.io");
-        cluster
-            .kubectl(&[
-                "wait",
-                "--for=condition=Established",
-                "--timeout=120s",
-                &name,
-            ])
-            .await?;
+    for (name, kind) in [
+        ("issuers.cert-manager.io", "Issuer"),
+        ("certificates.cert-manager.io", "Certificate"),
+    ] {
+        define_kind(&cluster, name, kind).await?;
     }
     let overlay = repository().join("manifests/overlays/cert-manager");
     handed_over(&cluster, &overlay, &json!({"tls": {"mode": "certManager"}})).await?;

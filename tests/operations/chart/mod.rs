@@ -2,8 +2,12 @@
 
 mod cluster;
 mod collecting;
+mod effects;
+mod flags;
+mod renamed;
 mod render;
 mod settings;
+mod upgrade;
 mod values;
 
 use crate::support::repository;

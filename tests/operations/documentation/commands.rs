@@ -1,13 +1,16 @@
 //! The commands of `kubectl` and `helm` in code blocks run as they are written, in their order.
 
-use crate::support::repository;
+use crate::support::{define_kind, repository};
 use anyhow::{Context, Result, ensure};
 use std::{fs, os::unix::fs::symlink, process::Stdio};
 use tokio::process::Command;
 use volume_warden_controlplane::{Cluster, Helm};
 
 /// cert-manager's kinds, which the API server must know. No cert-manager runs.
-const CERT_MANAGER: [(&str, &str); 2] = [("certificates", "Certificate"), ("issuers", "Issuer")];
+const CERT_MANAGER: [(&str, &str); 2] = [
+    ("certificates.cert-manager.io", "Certificate"),
+    ("issuers.cert-manager.io", "Issuer"),
+];
 
 #[tokio::test]
 async fn the_readme_installs_the_chart() -> Result<()> {
@@ -31,8 +34,8 @@ async fn the_page_of_helm_installs_and_upgrades() -> Result<()> {
 async fn the_pages_of_kustomize_install_and_uninstall() -> Result<()> {
     let cluster = Cluster::without_in_tree().name("page-kustomize");
     let cluster = cluster.start().await?;
-    for (plural, kind) in CERT_MANAGER {
-        define(&cluster, plural, kind).await?;
+    for (name, kind) in CERT_MANAGER {
+        define_kind(&cluster, name, kind).await?;
     }
     let commands = run(&cluster, "docs/install/kustomize.md").await?;
     ensure!(commands.contains("kubectl apply -k"), "{commands}");
@@ -62,7 +65,12 @@ async fn the_overlay_is_accepted(cluster: &Cluster) -> Result<()> {
     let directory = copy.path().join("manifests/overlays/own");
     fs::create_dir(&directory)?;
     fs::write(directory.join("kustomization.yaml"), overlay)?;
-    define(cluster, "servicemonitors", "ServiceMonitor").await?;
+    define_kind(
+        cluster,
+        "servicemonitors.monitoring.coreos.com",
+        "ServiceMonitor",
+    )
+    .await?;
     let directory = directory.display().to_string();
     let apply = ["apply", "--dry-run=server", "-k", &directory];
     let applied = cluster.kubectl(&apply).await?;
@@ -104,36 +112,4 @@ fn script(page: &str) -> String {
     lines
         .map(|line| line.replace("REGISTRY", "registry.example.com") + "\n")
         .collect()
-}
-
-/// Defines a kind without a schema.
-async fn define(cluster: &Cluster, plural: &str, kind: &str) -> Result<()> {
-    let group = match kind {
-        "ServiceMonitor" => "monitoring.coreos.com",
-        _ => "cert-manager.io",
-    };
-    let definition = format!(
-        "apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {{name: {plural}.{group}}}
-spec:
-  group: {group}
-  scope: Namespaced
-  names: {{plural: {plural}, kind: {kind}}}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
-"
-    );
-    cluster
-        .kubectl_with_stdin(&["apply", "-f", "-"], &definition)
-        .await?;
-    let condition = ["wait", "--for=condition=Established", "--timeout=60s"];
-    let name = format!("crd/{plural}.{group}");
-    cluster
-        .kubectl(&[&condition[..], &[&name]].concat())
-        .await?;
-    Ok(())
 }

@@ -1,0 +1,152 @@
+//! Each value of the chart, changed alone.
+
+use super::{
+    template,
+    values::{file, leaves},
+};
+use crate::support::{define_kind, kustomization::NAMESPACE};
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use volume_warden_controlplane::Cluster;
+
+/// Kinds that the API server does not have by itself.
+const FOREIGN: [(&str, &str); 4] = [
+    ("certificates.cert-manager.io", "Certificate"),
+    ("issuers.cert-manager.io", "Issuer"),
+    ("prometheusrules.monitoring.coreos.com", "PrometheusRule"),
+    ("servicemonitors.monitoring.coreos.com", "ServiceMonitor"),
+];
+
+/// Pairs of the values that give others an effect, and another value for each of those.
+const CHANGES: &str = r#"
+[
+    [{}, {
+        "pvcProtection": {"enabled": false, "finishedPods": "release", "bindingGuard": true},
+        "pvProtection": {"enabled": false},
+        "pvcRetention": {"enabled": false},
+        "pvcProvisioner": {
+            "enabled": false, "strictTemplates": true, "authorizeRequester": "pod-creator", "orphanGrace": "2m",
+            "blockOwnerDeletion": true
+        },
+        "pvReleaser": {
+            "enabled": false, "disableAutomaticAssociation": true, "releaseMode": "soft", "legacyLabel": false,
+            "associateByStorageClass": true
+        },
+        "dryRun": true,
+        "webhooks": {
+            "port": 10250,
+            "namespaceSelector": {
+                "matchLabels": {"team": "storage"},
+                "matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]
+            }
+        },
+        "tls": {"mode": "certManager"},
+        "image": {"repository": "example.com/warden", "tag": "next", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "nameOverride": "warden", "fullnameOverride": "warden",
+        "replicaCount": 3,
+        "resources": {"limits": {"memory": "1Gi"}},
+        "podSecurityContext": {"fsGroup": 65532},
+        "securityContext": {"privileged": false},
+        "hostNetwork": true,
+        "podDisruptionBudget": {"enabled": false, "maxUnavailable": 2},
+        "priorityClass": {"create": false},
+        "topologySpreadConstraints": [],
+        "affinity": {"nodeAffinity": {}},
+        "tolerations": [{"key": "storage"}],
+        "nodeSelector": {"pool": "system"},
+        "networkPolicy": {"enabled": true},
+        "metricsAuthorization": {"enabled": true},
+        "serviceMonitor": {"enabled": true},
+        "prometheusRule": {"enabled": true},
+        "dashboards": {"enabled": true},
+        "serviceAccount": {"create": false, "name": "mine", "annotations": {"a": "b"}},
+        "extraArgs": ["--log-format=json"],
+        "extraEnv": [{"name": "RUST_LOG", "value": "debug"}],
+        "extraVolumes": [{"name": "ca", "emptyDir": {}}],
+        "commonLabels": {"a": "b"}, "podLabels": {"a": "b"}, "podAnnotations": {"a": "b"}
+    }],
+    [{"extraVolumes": [{"name": "ca", "emptyDir": {}}]}, {
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}]
+    }],
+    [{"namespaceGc": {"storageBackend": "storageos"}}, {
+        "namespaceGc": {
+            "enabled": false, "storageBackend": "directory",
+            "storageos": {"endpoint": "https://other", "secretName": "other"},
+            "gcScope": "seen", "gcProtect": ["precious-*"], "gcGrace": "2m", "gcMaxDeletions": 1,
+            "gcConfirmAfter": "20s", "namespaceDeleteWorkers": 1, "namespaceDeleteGcDelay": "1s",
+            "namespaceDeleteGcInterval": "2h", "storageosRefreshInterval": "2m", "storageosRetryInterval": "6s"
+        }
+    }],
+    [{"namespaceGc": {"storageBackend": "directory"}}, {
+        "namespaceGc": {"directory": {"claimName": "other"}}
+    }],
+    [{"tls": {"mode": "certManager", "certManager": {"issuerRef": {"name": "ca"}}}}, {
+        "tls": {"certManager": {"issuerRef": {"name": "other", "kind": "ClusterIssuer", "group": "example.com"}}}
+    }],
+    [{"tls": {"mode": "secret"}}, {"tls": {"secret": {"name": "other", "ca": "PEM"}}}],
+    [{"tls": {"clientCA": {"configMapName": "ca"}}}, {
+        "tls": {"clientCA": {"configMapName": "other", "allowedNames": []}}
+    }],
+    [{"image": {"tag": "next"}}, {"image": {"digest": "sha256:0000000000000000000000000000000000000000000000000000000000000000"}}],
+    [{"priorityClass": {"create": false}}, {"priorityClass": {"name": "other"}}],
+    [{"networkPolicy": {"enabled": true}}, {
+        "networkPolicy": {"webhooksFrom": [{"podSelector": {}}], "metricsFrom": [{"podSelector": {}}]}
+    }],
+    [{"serviceMonitor": {"enabled": true}}, {"serviceMonitor": {"interval": "30s", "labels": {"a": "b"}}}],
+    [{"prometheusRule": {"enabled": true}}, {"prometheusRule": {"labels": {"a": "b"}}}],
+    [{"dashboards": {"enabled": true}}, {"dashboards": {"labels": {"a": "b"}}}]
+]
+"#;
+
+/// The object in which the value at this path is the only one.
+fn nested(path: &str, value: Value) -> Value {
+    let keys = path.rsplit('/').filter(|key| !key.is_empty());
+    keys.fold(value, |value, key| json!({key: value}))
+}
+
+/// No value is without effect, and a real API server accepts what each renders.
+#[tokio::test]
+async fn every_value_changes_the_objects() -> Result<()> {
+    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
+    let mut unused: BTreeSet<_> = leaves("", &schema, &Value::Null)
+        .into_iter()
+        .map(|(path, _)| path)
+        .filter(|path| path != "/global")
+        .collect();
+    let mut rendered = BTreeSet::new();
+    let changes: Vec<(Value, Value)> = serde_json::from_str(CHANGES)?;
+    for (context, values) in &changes {
+        let before = template(context, "volume-warden").await?;
+        let changed = leaves("", &schema, values).into_iter();
+        for (path, value) in changed.filter(|(_, value)| !value.is_null()) {
+            let mut all = context.clone();
+            json_patch::merge(&mut all, &nested(&path, value));
+            let after = template(&all, "volume-warden").await?;
+            ensure!(before != after, "{path} has no effect");
+            unused.remove(&path);
+            let objects: Vec<Value> = serde_saphyr::from_multiple(&after)?;
+            rendered.extend(objects.iter().map(Value::to_string));
+        }
+    }
+    ensure!(unused.is_empty(), "not tried: {unused:?}");
+    are_accepted(&rendered).await
+}
+
+/// A server-side dry run.
+async fn are_accepted(objects: &BTreeSet<String>) -> Result<()> {
+    let cluster = Cluster::without_in_tree().name("values").start().await?;
+    for (name, kind) in FOREIGN {
+        define_kind(&cluster, name, kind).await?;
+    }
+    cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;
+    ensure!(objects.len() > 100, "{} objects", objects.len());
+    let text = objects.iter().map(|each| format!("---\n{each}\n"));
+    let apply = ["apply", "--dry-run=server", "-f", "-"];
+    let text = text.collect::<String>();
+    let accepted = cluster.kubectl_with_stdin(&apply, &text).await?;
+    assert_eq!(accepted.lines().count(), objects.len(), "{accepted}");
+    cluster.stop().await;
+    Ok(())
+}

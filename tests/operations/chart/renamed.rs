@@ -1,0 +1,62 @@
+//! Keys of version 0.1.0.
+
+use super::{COMPONENTS, section, template, values::file};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+/// An old key, even with a valid value, is refused with its new name.
+#[tokio::test]
+async fn old_keys_are_refused_with_the_new_name() -> Result<()> {
+    let defaults: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
+    let mut renamed = vec![
+        (
+            json!({"replicas": 2}),
+            "replicas is now replicaCount".to_owned(),
+        ),
+        (
+            json!({"components": {"pvc-provisioner": {"orphanGraceSeconds": 60}}}),
+            "components.pvc-provisioner.orphanGraceSeconds is now pvcProvisioner.orphanGrace, a duration"
+                .to_owned(),
+        ),
+        (
+            json!({"pvcProvisioner": {"orphanGraceSeconds": 60}}),
+            "pvcProvisioner.orphanGraceSeconds is now pvcProvisioner.orphanGrace, a duration"
+                .to_owned(),
+        ),
+        (
+            json!({"components": {"pvc-protector": {"enabled": true}}}),
+            "components.pvc-protector is unknown".to_owned(),
+        ),
+    ];
+    for interval in ["RefreshInterval", "RetryInterval"] {
+        let old = format!("api{interval}");
+        let new = format!("namespaceGc.storageos{interval}");
+        renamed.push((
+            json!({"components": {"namespace-gc": {old.clone(): "1m"}}}),
+            format!("components.namespace-gc.{old} is now {new}"),
+        ));
+        renamed.push((
+            json!({"namespaceGc": {old.clone(): "1m"}}),
+            format!("namespaceGc.{old} is now {new}"),
+        ));
+    }
+    for component in COMPONENTS {
+        let new = section(component);
+        let options = defaults[&new].as_object().context("a section")?;
+        for (key, value) in options {
+            renamed.push((
+                json!({"components": {component: {key: value}}}),
+                format!("components.{component}.{key} is now {new}.{key}"),
+            ));
+        }
+    }
+    for (values, sentence) in renamed {
+        let refused = template(&values, "volume-warden").await;
+        let error = refused
+            .err()
+            .with_context(|| format!("{values} was accepted"))?;
+        let error = format!("{error:#}");
+        ensure!(error.contains(&sentence), "{values}: {error}");
+    }
+    Ok(())
+}
