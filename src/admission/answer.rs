@@ -1,4 +1,4 @@
-//! Answers of webhooks.
+//! Answers of webhooks to admission reviews.
 
 use crate::objects::{
     finalizers::{self, FinalizerState},
@@ -8,57 +8,58 @@ use json_patch::PatchOperation;
 use kube::api::ObjectMeta;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// What a hook answers.
+/// The answer of a webhook to an admission review.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// As it is.
+    /// The request is allowed unchanged.
     Allow,
-    /// Allowed unchanged, with warnings for the client; `kubectl` prints them.
+    /// The request is allowed unchanged, with warnings for the client; `kubectl` prints them.
     Warn(Vec<String>),
-    /// Denied, with a message for the client and an HTTP status code.
+    /// The request is denied, with a message for the client and an HTTP status code.
     Deny {
-        /// 403 where it is forbidden, 422 where it cannot be done.
+        /// 403 for a forbidden request, 422 for a request that cannot be carried out.
         code: u16,
-        /// What is wrong and what to do about it.
+        /// States what is wrong with the request and what the user can do about it.
         message: String,
     },
-    /// With these changes.
+    /// The request is allowed, and the API server applies these changes to the object.
     Patch {
-        /// Idempotent, and of no side effect.
+        /// The API server may call the webhook again, so the JSON patch is idempotent and has no
+        /// side effects.
         operations: Vec<PatchOperation>,
-        /// In words: "add the finalizer …".
+        /// Describes the patch, starting with a verb: "add the finalizer …".
         what: String,
     },
 }
 
-/// This replica cannot answer, yet or at all: why, for the log of the API server, which then does
-/// what the webhook's `failurePolicy` says, and counts it.
+/// This replica cannot answer a review, for the reason given here. The API server logs the reason,
+/// counts a failed webhook call and applies the webhook's `failurePolicy`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(Cow<'static, str>);
 
-/// What became of a review.
+/// The result of a review: an answer, or the reason why there is none.
 pub type Reviewed = Result<Answer, Unavailable>;
 
 impl Unavailable {
-    /// For this reason, a sentence.
+    /// Creates the error; `why` is a sentence.
     pub fn new(why: impl Into<Cow<'static, str>>) -> Self {
         Self(why.into())
     }
 }
 
 impl Answer {
-    /// Forbidden, with a sentence for the user.
+    /// Denies the request with status 403; the message is a sentence for the user.
     pub fn deny(message: String) -> Self {
         Self::Deny { code: 403, message }
     }
 
-    /// As it is, with that sentence if there is one.
+    /// Allows the request unchanged, with `sentence` as a warning if it is set.
     pub fn warned(sentence: Option<String>) -> Self {
         sentence.map_or(Self::Allow, |sentence| Self::Warn(vec![sentence]))
     }
 
-    /// With the finalizer appended, where the object needs it.
+    /// Allows the request, and appends the finalizer if the object needs it.
     pub fn with_finalizer(
         standing: FinalizerState,
         finalizers: &[Box<str>],
@@ -73,7 +74,7 @@ impl Answer {
         }
     }
 
-    /// Without the annotation, where the object has it.
+    /// Allows the request, and removes the annotation `key` if the object has it.
     pub fn without_annotation(metadata: &ObjectMeta, key: &str) -> Self {
         let mut keys = metadata.annotations.iter().flat_map(BTreeMap::keys);
         if !keys.any(|each| each == key) {
@@ -85,13 +86,14 @@ impl Answer {
         }
     }
 
-    /// Both answers in one: refused if either refuses, both changes otherwise. The changes must
-    /// not touch the same fields.
+    /// Combines two answers about one object: a denial wins over any other answer, and two patches
+    /// become one. The two patches must not touch the same fields.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (refused @ Self::Deny { .. }, _) | (_, refused @ Self::Deny { .. }) => refused,
-            // A patch has no room for sentences, and matters more.
+            // A combined answer carries either a patch or warnings; the patch wins because it
+            // matters more.
             (Self::Allow | Self::Warn(_), other @ Self::Patch { .. }) => other,
             (Self::Warn(mut sentences), Self::Warn(more)) => {
                 sentences.extend(more);
@@ -116,7 +118,7 @@ impl Answer {
         }
     }
 
-    /// For the metrics.
+    /// Returns the value of the metric label `verdict`.
     pub(crate) fn verdict(&self) -> &'static str {
         match self {
             Self::Allow => "Allowed",

@@ -1,34 +1,34 @@
-//! The memory for bodies of reviews: 64 MiB for those of all paths together.
+//! Limits the memory for the bodies of admission reviews: 64 MiB for all webhook paths together.
 //!
-//! Each path has a small part to itself, in which ordinary reviews fit: however many and however
-//! large the bodies are that are sent to other paths, these are read at once. Larger bodies share
-//! the rest, in which one path may use 16 MiB.
+//! Each webhook path has a small reserved part, which is large enough for ordinary reviews: they
+//! are read at once, however many large bodies are sent to other paths. Larger bodies share the
+//! rest of the memory, of which one path may use 16 MiB.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What is counted, in bytes.
+/// The semaphores count memory in units of this many bytes.
 const UNIT: usize = 1024;
-/// In units, as all below.
+/// Memory for the review bodies of all webhook paths, in units.
 const TOTAL: usize = (64 << 20) / UNIT;
-/// Of each path. A review of a claim or pod has a few KiB.
+/// Memory reserved for each webhook path, in units. A review of a claim or pod has a few KiB.
 const OWN: usize = (1 << 20) / UNIT;
-/// That one path may use of what all share.
+/// Part of the shared memory that one webhook path may use, in units.
 const COMMON_OF_ONE: usize = (16 << 20) / UNIT;
 
-/// What one path may use.
+/// The memory that one webhook path may use for review bodies.
 pub(super) struct Share {
     own: Arc<Semaphore>,
     common_of_one: Arc<Semaphore>,
     common: Arc<Semaphore>,
 }
 
-/// A shared limit, given back when dropped.
+/// Memory reserved for the body of one review; it is released when the grant is dropped.
 pub(super) struct Grant {
     _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
-/// The shares of so many paths.
+/// Divides the memory between `paths` webhook paths.
 pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
     let common = TOTAL.saturating_sub(paths * OWN);
     let common = Arc::new(Semaphore::new(common));
@@ -41,14 +41,15 @@ pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
 }
 
 impl Share {
-    /// Waits until there is room for so many bytes, in the order of the calls.
+    /// Waits until there is room for a body of `bytes` bytes. Callers are served in order.
     pub(super) async fn acquire(&self, bytes: usize) -> Grant {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         if let Ok(permit) = self.own.clone().try_acquire_many_owned(units) {
             let _permits = [Some(permit), None];
             return Grant { _permits };
         }
-        // The semaphores are never closed. A path waits for its own before it takes from others.
+        // The semaphores are never closed. A path waits for its own share of the common memory
+        // first, so that it does not hold common memory while it waits.
         let of_one = self.common_of_one.clone().acquire_many_owned(units).await;
         let common = self.common.clone().acquire_many_owned(units).await;
         let _permits = [of_one.ok(), common.ok()];
@@ -63,7 +64,7 @@ mod tests {
 
     const LARGEST: usize = 8 << 20;
 
-    /// The grants that so many bodies get at once.
+    /// Returns the grants that `count` bodies of `bytes` bytes get without waiting.
     fn at_once(share: &Share, bytes: usize, count: usize) -> Vec<Grant> {
         let acquired = (0..count).map_while(|_| share.acquire(bytes).now_or_never());
         acquired.collect()

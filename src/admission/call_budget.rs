@@ -1,16 +1,19 @@
-//! How long a review may take, and how much of that it may spend on asking the API server.
+//! How long an admission review may take, and how much of that time may be spent on calls to the
+//! API server.
 
 use axum::http::Uri;
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
 
-/// Where a client does not say how long it waits: the shortest timeout that a webhook may have.
+/// Time limit of a review whose client announces none: the shortest timeout that Kubernetes allows
+/// for a webhook.
 const UNANNOUNCED: Duration = Duration::from_secs(1);
-/// Half of it.
+/// Call budget of a review whose client announces no timeout: half of the time limit.
 pub(super) const DEFAULT_BUDGET: Duration = Duration::from_millis(500);
 
-/// The time that the API server says it waits (`?timeout=2s`), but not more than `limit`: what a
-/// review holds meanwhile is not for the client to decide.
+/// Returns the timeout that the API server announces in the query of the request (`?timeout=2s`),
+/// but at most `limit`, so that a client cannot hold the memory and the place of its review for
+/// longer.
 ///
 /// Source: `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go`
 /// (`callHook`) of Kubernetes.
@@ -22,8 +25,8 @@ pub(super) fn announced(uri: &Uri, limit: Duration) -> Duration {
     timeout.unwrap_or(UNANNOUNCED).min(limit)
 }
 
-/// The part of that time in which a review may ask the API server: half of it. The other half is
-/// for what happens before and after.
+/// Returns the part of a review's `time` in which it may call the API server: half of it. The other
+/// half is for reading the request and sending the answer.
 pub(super) fn for_questions(time: Duration) -> Duration {
     time / 2
 }

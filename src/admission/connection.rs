@@ -1,4 +1,4 @@
-//! One connection, from its acceptance to its end.
+//! Serves one connection of the webhook server, from its acceptance to its end.
 
 use super::{
     gate::Gate, limits::Limits, metered::Metered, seats::Seats, secret_paths::SecretPaths,
@@ -25,11 +25,11 @@ use tokio::{
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// The longest head of a request that hyper buffers; also the size of the parts in which it reads
-/// bodies. The head of the API server has less than 1 KiB.
+/// Maximum size of a request head that hyper buffers; hyper also reads bodies in parts of this
+/// size. The head of a request from the API server has less than 1 KiB.
 const BUFFER: usize = 16 * 1024;
 
-/// What all connections share.
+/// State that all connections of the webhook server share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) app: Router,
@@ -38,15 +38,15 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<Metrics>,
     pub(super) seats: Arc<Seats>,
     pub(super) closing: Arc<AtomicBool>,
-    /// Connections end after the request under way.
+    /// Cancelled when the server stops: each connection closes after its current request.
     pub(super) drain: CancellationToken,
-    /// Lines about clients without the right certificate.
+    /// Limits the log lines about clients without a valid client certificate.
     pub(super) refused: Arc<LogLimiter>,
 }
 
 impl Shared {
-    /// Serves the connection until it ends. It is cut if it loses its place or its time is over
-    /// before a request has shown a secret path.
+    /// Serves the connection until it ends. The connection is closed early if it loses its place,
+    /// or if no request shows a secret path before the deadline.
     pub(super) async fn connection(self, tcp: TcpStream, place: Place, tls: Arc<ServerConfig>) {
         let deadline = Instant::now() + self.limits.stranger_time;
         let (metrics, evicted) = (self.metrics.clone(), place.evicted());
@@ -97,7 +97,7 @@ impl Shared {
             .max_buf_size(BUFFER);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(tls), gate));
         tokio::select! {
-            // However it ended, its client can do nothing about it here.
+            // The error of an ended connection is dropped: this server can do nothing about it.
             _ = connection.as_mut() => return,
             () = visitor.closing() => {}
             () = self.drain.cancelled() => {}
@@ -107,8 +107,9 @@ impl Shared {
     }
 }
 
-/// Handshakes fail for many reasons that are the client's. A missing or wrong certificate is one
-/// that the administrator has to know of.
+/// Logs a failed TLS handshake if the client certificate is missing or invalid, because the
+/// administrator has to correct that. Other handshake errors are caused by the client and are not
+/// logged.
 fn report_client(error: &io::Error, peer: Option<SocketAddr>, refused: &LogLimiter) {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
     if let Some(

@@ -1,4 +1,4 @@
-//! One line in the log for each review: what was asked by whom, and what was answered.
+//! Writes one log line for each review: who requested what, and what the webhook answered.
 
 use super::{
     answer::{Answer, Reviewed},
@@ -21,10 +21,10 @@ pub(super) fn span(path: &'static str, request: &Request) -> Span {
     )
 }
 
-/// The lines about one path.
+/// Writes the log lines about the reviews of one webhook path.
 pub(super) struct Log<'a> {
     pub(super) path: &'static str,
-    /// Limits a log line that would be written for every review to one a minute.
+    /// Limits the log lines about unavailable reviews to one a minute.
     pub(super) unavailable: &'a LogLimiter,
 }
 
@@ -75,7 +75,8 @@ impl Log<'_> {
     }
 }
 
-/// As everywhere else in the log. The name is not known yet where the API server is to make one.
+/// Formats the object of a request as `namespace/name`, as in all other log lines. The name is
+/// empty if the API server generates it (`generateName`).
 struct Object<'a>(&'a Request);
 
 impl fmt::Display for Object<'_> {

@@ -1,7 +1,8 @@
-//! The review around a request and its answer, written once.
+//! Decodes the `AdmissionReview` that carries a request, and encodes the one that carries the
+//! answer.
 //!
-//! Own types rather than kube's: those buffer the whole body to flatten it, build every object in
-//! advance, and write a patch as an array of numbers instead of base64.
+//! This module defines its own types because those of kube buffer the whole body to flatten it,
+//! parse every object in advance, and write a patch as an array of numbers instead of base64.
 
 use super::{answer::Answer, request::Request};
 use json_patch::Patch;
@@ -11,11 +12,11 @@ use serde::{Deserialize, Serialize};
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// Reads the request out of a review.
+/// Returns the request of an `AdmissionReview`.
 ///
 /// # Errors
-/// One sentence about what is wrong. Without a uid there is nothing to answer to, so these become
-/// an HTTP 400.
+/// One sentence about what is wrong with the body. The caller answers with HTTP 400, because
+/// without a uid there is no review that it could answer.
 pub fn decode(body: &[u8]) -> Result<Request, String> {
     let review: Question = serde_json::from_slice(body)
         .map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
@@ -32,8 +33,8 @@ pub fn decode(body: &[u8]) -> Result<Request, String> {
     Ok(request)
 }
 
-/// The review that carries an answer. Where `dry_run`, what would be done is only said, as a
-/// warning.
+/// Encodes the `AdmissionReview` that carries `answer`. In a dry run, the review allows the
+/// request, and a warning describes the denial or patch.
 pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
     let answer = if dry_run {
         said_only(answer)

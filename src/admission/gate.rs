@@ -1,4 +1,4 @@
-//! What each request passes before anything of its body is read.
+//! Checks the path of each request before any of its body is read.
 
 use super::{secret_paths::SecretPaths, visitor::Visitor};
 use axum::{
@@ -18,12 +18,12 @@ use std::{
 };
 use tower::ServiceExt;
 
-/// For one connection.
+/// Checks the requests of one connection.
 pub(super) struct Gate {
     pub(super) app: Router,
     pub(super) paths: SecretPaths,
     pub(super) visitor: Arc<Visitor>,
-    /// Every answer asks the client to close the connection.
+    /// While true, every answer asks the client to close its connection.
     pub(super) closing: Arc<AtomicBool>,
 }
 
@@ -57,7 +57,7 @@ impl Service<Request<Incoming>> for Gate {
     }
 }
 
-/// Ends with the answer, or with the client.
+/// Marks a request as under way; dropped when the request is answered or its client disconnects.
 struct UnderWay(Arc<Visitor>);
 
 impl Drop for UnderWay {
@@ -66,7 +66,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// The path of the hook, with the query. The secret is in nothing that is handed on.
+/// Removes the secret from the path of a request and keeps the query: the secret is not passed on.
 fn hook(paths: &SecretPaths, uri: &Uri) -> Option<Uri> {
     let hook = paths.authenticate(uri.path())?;
     let secret = uri.path().len() - hook.len();
@@ -75,7 +75,8 @@ fn hook(paths: &SecretPaths, uri: &Uri) -> Option<Uri> {
     Some(Uri::from(rest))
 }
 
-/// An empty answer, after which the connection is closed: the body of the request is not read.
+/// Returns an empty answer, after which the connection is closed: the body of the request is not
+/// read.
 fn closed(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;

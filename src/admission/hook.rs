@@ -1,5 +1,5 @@
-//! What a component offers to admission: a path, what may be sent there, and a function from a
-//! request to an answer.
+//! A webhook of a component: its path, the requests that it reviews, and the function that answers
+//! them.
 
 use super::{
     answer::{Reviewed, both},
@@ -8,38 +8,38 @@ use super::{
 use futures::future::BoxFuture;
 use std::{sync::Arc, time::Duration};
 
-/// One webhook.
+/// One webhook of a component.
 #[derive(Clone)]
 pub struct Hook {
-    /// Where the API server sends its reviews.
+    /// Path to which the API server sends the reviews of this webhook, without the secret.
     pub path: &'static str,
     /// The requests that the webhook accepts. Any other request is reported as a wrong webhook
     /// configuration.
     pub rules: &'static [Rule],
-    /// `timeoutSeconds` of its webhook in `manifests/`. No review takes longer, whatever the
-    /// client announces.
+    /// The `timeoutSeconds` of this webhook in `manifests/`. A review never takes longer, even if
+    /// the client announces a longer timeout.
     pub timeout: Duration,
-    /// The review.
+    /// The function that answers the reviews.
     pub review: Review,
 }
 
-/// How a request becomes an answer.
+/// The function that computes the answer to a request.
 #[derive(Clone)]
 pub enum Review {
-    /// Answers from memory, without a call to the API server.
+    /// Computes the answer from memory, without a call to the API server.
     FromMemory(Arc<dyn Fn(&Request) -> Reviewed + Send + Sync>),
-    /// Answers after calls to the API server, which waits meanwhile: within the call budget of the
-    /// request, and with as few calls as possible.
+    /// Computes the answer with calls to the API server, which waits for the answer meanwhile. The
+    /// calls must fit into the call budget of the request and be as few as possible.
     Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
 }
 
 impl Review {
-    /// A review from memory.
+    /// Creates a review that makes no calls to the API server.
     pub fn from_memory(review: impl Fn(&Request) -> Reviewed + Send + Sync + 'static) -> Self {
         Self::FromMemory(Arc::new(review))
     }
 
-    /// A review that may call the API server.
+    /// Creates a review that may call the API server.
     pub fn asking<State, Answer>(
         state: &Arc<State>,
         review: impl Fn(Arc<State>, Arc<Request>) -> Answer + Send + Sync + 'static,
@@ -54,7 +54,7 @@ impl Review {
         }))
     }
 
-    /// The answer. It panics if the review does.
+    /// Computes the answer to the request. It panics if the review panics.
     pub async fn answer(&self, request: Arc<Request>) -> Reviewed {
         match self {
             Self::FromMemory(review) => review(&request),
@@ -62,7 +62,7 @@ impl Review {
         }
     }
 
-    /// Returns the answer of a review that makes no calls.
+    /// Returns the answer of a review that makes no calls to the API server.
     #[cfg(test)]
     pub(crate) fn remembered(&self, request: &Request) -> Reviewed {
         match self {
@@ -71,8 +71,8 @@ impl Review {
         }
     }
 
-    /// This review, and `also` what another one wants of the same object: so that the API server
-    /// has to call once only.
+    /// Combines this review with the review `also` of the same object, so that the API server has
+    /// to call one webhook only.
     pub fn and(self, also: Self) -> Self {
         Self::Asking(Arc::new(move |request| {
             let (first, also) = (self.clone(), also.clone());
@@ -84,13 +84,13 @@ impl Review {
     }
 }
 
-/// An operation, and a resource or subresource, as in a webhook configuration's `rules`:
+/// An operation on a resource or subresource, as in the `rules` of a webhook configuration:
 /// `Rule("CREATE", "pods/binding")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule(pub &'static str, pub &'static str);
 
 impl Rule {
-    /// Whether the request is one of these.
+    /// Returns whether the request has this operation and resource, or subresource.
     pub fn covers(&self, request: &Request) -> bool {
         let Self(operation, resource) = self;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));

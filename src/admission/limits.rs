@@ -1,24 +1,29 @@
-//! How many resources clients may use.
+//! Limits on the resources that clients of the webhook server may use.
 
 use std::time::Duration;
 
-/// Limits for the connections of the webhook server.
+/// Limits on the connections of the webhook server.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once that have shown a secret path. When there are more, the one that has
-    /// been idle for longest is closed.
+    /// Maximum number of connections that have shown a secret path. When another one arrives, the
+    /// connection that has been idle for longest is closed.
     pub connections: usize,
-    /// Connections at once that have not.
+    /// Maximum number of connections that have not shown a secret path yet.
     pub strangers: usize,
-    /// From the connection to the head of the first request with a secret path.
+    /// Maximum time from the accepted connection to the head of the first request with a secret
+    /// path.
     pub stranger_time: Duration,
-    /// Bytes that are read of a connection until then, those of TLS included.
+    /// Maximum number of bytes read from a connection before it has shown a secret path, TLS
+    /// included.
     pub stranger_bytes: usize,
-    /// Between requests. More than the API server's 90 s, or it meets the close with a review.
+    /// Idle timeout of a connection between requests. It must be longer than the 90 s for which the
+    /// API server keeps idle connections: otherwise a review can meet a connection that is being
+    /// closed.
     pub idle: Duration,
-    /// After `stop`: still serving, every answer asks to close.
+    /// Time after `stop` in which the server still accepts reviews, and asks in every answer to
+    /// close the connection.
     pub lame_duck: Duration,
-    /// After the lame duck: for reviews under way.
+    /// Time after the lame-duck phase in which reviews under way may finish.
     pub drain: Duration,
 }
 

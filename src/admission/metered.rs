@@ -1,4 +1,4 @@
-//! How much a client may send before it has shown a secret path.
+//! Limits how many bytes a client may send before it has shown a secret path.
 
 use super::visitor::Visitor;
 use std::{
@@ -9,8 +9,8 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection of which at most so many bytes are read while its client is a stranger. A read
-/// beyond them fails.
+/// A connection of which at most `left` bytes are read before its client has shown a secret path. A
+/// read beyond this limit fails.
 pub(super) struct Metered<S> {
     stream: S,
     left: usize,

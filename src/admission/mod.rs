@@ -1,4 +1,5 @@
-//! The HTTPS side: takes admission reviews, asks a component's hook, answers. Knows no component.
+//! The HTTPS server: it receives admission reviews, calls the webhook of a component and answers.
+//! This module refers to no component.
 
 mod answer;
 mod body_budget;

@@ -5,33 +5,33 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The request of an admission review; the objects in it are parsed on demand.
+/// The request of an admission review. The objects in it are parsed on demand.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Echoed in every answer: the API server takes no other.
+    /// Identifies the review. The answer must repeat it, or the API server rejects the answer.
     pub uid: String,
-    /// What is asked to be changed.
+    /// The type of the object that the request changes.
     pub resource: GroupVersionResource,
-    /// Empty for the object itself.
+    /// The subresource that the request changes; empty for the object itself.
     #[serde(default)]
     pub sub_resource: String,
-    /// Empty where the API server is to make a name (`generateName`).
+    /// The name of the object; empty if the API server generates it (`generateName`).
     #[serde(default)]
     pub name: String,
-    /// Empty for cluster-scoped objects.
+    /// The namespace of the object; empty for a cluster-scoped object.
     #[serde(default)]
     pub namespace: String,
     /// CREATE, UPDATE, DELETE or CONNECT.
     pub operation: String,
-    /// Nothing will be stored.
+    /// Whether the API server discards the change after the review.
     #[serde(default)]
     pub dry_run: Option<bool>,
-    /// Who asks.
+    /// The user who sent the request.
     #[serde(default)]
     pub user_info: UserInfo,
-    /// For everything that is asked of the API server about this: less than it waits for the
-    /// answer.
+    /// Maximum time for calls to the API server during this review. It is shorter than the time for
+    /// which the API server waits for the answer.
     #[serde(skip, default = "default_budget")]
     pub call_budget: Duration,
     #[serde(default)]
@@ -46,41 +46,41 @@ pub struct UserInfo {
     /// `system:serviceaccount:<namespace>:<name>` for a service account.
     #[serde(default)]
     pub username: String,
-    /// Unique across time, where the authenticator says it.
+    /// Unique across time; empty if the authenticator reports none.
     #[serde(default)]
     pub uid: String,
-    /// The groups it is in.
+    /// The groups that the user is a member of.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// Whatever else the authenticator says.
+    /// Additional attributes that the authenticator reports.
     #[serde(default)]
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// As the API server spells it.
+/// The resource type of a request, in the API server's spelling.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct GroupVersionResource {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// The plural.
+    /// The plural name of the resource, such as `pods`.
     #[serde(default)]
     pub resource: String,
 }
 
 impl Request {
-    /// The object as it would be stored.
+    /// Parses the object as it would be stored.
     ///
     /// # Errors
-    /// When there is none or it cannot be read.
+    /// When the review has no such object or it cannot be parsed.
     pub fn object<T: DeserializeOwned>(&self) -> Result<T, Unavailable> {
         read("object", self.object.as_deref())
     }
 
-    /// The object as it is stored.
+    /// Parses the object as it is stored now.
     ///
     /// # Errors
-    /// When there is none or it cannot be read.
+    /// When the review has no such object or it cannot be parsed.
     pub fn old_object<T: DeserializeOwned>(&self) -> Result<T, Unavailable> {
         read("oldObject", self.old_object.as_deref())
     }
@@ -90,8 +90,8 @@ fn default_budget() -> Duration {
     call_budget::DEFAULT_BUDGET
 }
 
-/// The API server has already parsed the object: if Volume Warden cannot, this is its own error,
-/// and no user can correct it.
+/// Parses an object of the review. A failure is an error of Volume Warden and not of the user,
+/// because the API server has parsed the object before.
 fn read<T: DeserializeOwned>(field: &str, raw: Option<&RawValue>) -> Result<T, Unavailable> {
     let raw = raw.ok_or_else(|| Unavailable::new(format!("the review has no {field}")))?;
     serde_json::from_str(raw.get())

@@ -1,4 +1,4 @@
-//! From HTTP to a hook and back: bounds, deadlines, panics.
+//! Routes HTTP requests to webhooks, and bounds their size, number, duration and panics.
 
 use super::{
     answer::{Answer, Reviewed, Unavailable},
@@ -26,25 +26,25 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Two objects of the API server's limit of 3 MiB each, and some room.
+/// Maximum size of a body: two objects at the API server's limit of 3 MiB each, and some room.
 const BODY_LIMIT: usize = 8 << 20;
-/// Reviews under way at once on one path. A review from memory takes a fraction of a millisecond,
-/// so this bounds memory, not speed; one that asks the API server takes as long as that. A path
-/// that is swamped leaves the others alone.
+/// Maximum number of reviews under way at once on one path. It bounds memory, not throughput: a
+/// review from memory takes a fraction of a millisecond, and one that calls the API server as long
+/// as those calls. Each path has its own limit, so an overloaded path does not delay the others.
 const CONCURRENT_REVIEWS: usize = 64;
 
 /// How reviews are answered.
 #[derive(Clone)]
 pub struct Options {
-    /// Allow everything and say as a warning what would be done.
+    /// Whether every request is allowed, with the denial or patch described in a warning.
     pub dry_run: bool,
-    /// The longest time that a client may announce, instead of each hook's own.
+    /// Maximum timeout that a client may announce, instead of the timeout of each webhook.
     pub longest_timeout: Option<Duration>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
 
-/// A route for each hook.
+/// Builds the router with one route for each webhook.
 pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
     let mut router = Router::new();
     let shares = body_budget::shares(hooks.len());
@@ -64,7 +64,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
     router
 }
 
-/// One path.
+/// The route of one webhook path, with its limits.
 struct Route {
     hook: Hook,
     options: Options,
@@ -72,12 +72,12 @@ struct Route {
     bodies: Share,
     /// Limits log lines about bodies that are invalid or do not arrive.
     unreadable: LogLimiter,
-    /// Lines about what holds for every review until it ends.
+    /// Limits the log lines about reviews that cannot be answered.
     unavailable: LogLimiter,
 }
 
-/// Answers within the time that the client announces, up to the hook's own: by then the API server
-/// has given up.
+/// Answers a review within the timeout that the client announces, but at most the webhook's own:
+/// after that, the API server no longer waits.
 async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     let started = Instant::now();
     let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
@@ -93,7 +93,7 @@ async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     response
 }
 
-/// The body of a review, and what it holds of the limits until it is answered.
+/// The body of a review, and the place and memory that the review holds until it is answered.
 struct Received<'a> {
     body: Vec<u8>,
     place: (SemaphorePermit<'a>, Grant),
@@ -101,7 +101,8 @@ struct Received<'a> {
 
 type Refusal = (Response, &'static str);
 
-/// Reads the body within that time, once there is a place for the review and room for the body.
+/// Waits for a place for the review and for room for its body, then reads the body; all within
+/// `time`.
 async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'_>, Refusal> {
     let deadline = Instant::now() + time;
     let length = body.size_hint();
@@ -133,8 +134,8 @@ async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'
     }
 }
 
-/// The body, unless it is larger than `length`. Memory is only touched as far as something
-/// arrives.
+/// Reads the body; none if it is larger than `length`. The operating system provides memory only
+/// for bytes that arrive.
 async fn read(body: Body, length: usize) -> Result<Option<Vec<u8>>, axum::Error> {
     let (mut bytes, mut parts) = (Vec::with_capacity(length), body.into_data_stream());
     while let Some(part) = parts.try_next().await? {
@@ -151,7 +152,8 @@ fn too_large(route: &Route) -> Refusal {
     unreadable(route, StatusCode::PAYLOAD_TOO_LARGE, sentence)
 }
 
-/// No review, so no uid to answer to: plain HTTP.
+/// Refuses a body that is no review with a plain HTTP status: without a uid there is no review to
+/// answer.
 fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
     let (verdict, path) = ("Unreadable", route.hook.path);
     if let Some(suppressed) = route.unreadable.check() {
@@ -160,7 +162,7 @@ fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
     ((status, sentence + "\n").into_response(), verdict)
 }
 
-/// A failed call, as soon as the API server has given up at the latest.
+/// Answers 503, at the latest when the API server no longer waits.
 fn overloaded(route: &Route, time: Duration) -> Refusal {
     let (verdict, path) = ("Unavailable", route.hook.path);
     let why = format!("too many or too large reviews at once: no room within {time:?}");
@@ -214,9 +216,9 @@ async fn answer(
     )
 }
 
-/// A hook that is asked what it does not know (the webhook configuration is a release ahead, or
-/// wrong), or that panics, has no answer: a call that failed. It is never a refusal, for no user
-/// can mend it.
+/// Calls the webhook. It returns [`Unavailable`] if the webhook does not review such requests (its
+/// configuration is wrong or of a newer release) or panics. That is a failed webhook call and not a
+/// denial, because no user can correct it.
 async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);

@@ -1,4 +1,4 @@
-//! The connections of clients that have shown a secret path: the API servers.
+//! The connections of clients that have shown a secret path, which are API servers.
 
 use std::{
     collections::BTreeMap,
@@ -9,19 +9,19 @@ use std::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// At most so many connections. When they are all taken, a new one takes the place of the one that
-/// has been idle for longest: API servers keep idle connections for 90 s, use the last one first,
-/// and so need the longest idle one least. To let the new one wait instead would keep its review
-/// waiting for up to those 90 s.
+/// Limits the number of authenticated connections. When all seats are taken, a new connection
+/// replaces the one that has been idle for longest: API servers keep idle connections for 90 s and
+/// reuse the most recent one first, so they need the longest idle one least. If the new connection
+/// waited instead, its review would wait for up to 90 s.
 pub(super) struct Seats {
     limit: usize,
-    /// Counts what happens, as a clock that never shows the same twice.
+    /// A logical clock: it counts events, so that no two of them have the same time.
     ticks: AtomicU64,
     state: Mutex<BTreeMap<u64, Arc<Taken>>>,
 }
 
 struct Taken {
-    /// The tick since which no request is under way; [`BUSY`] while one is.
+    /// The tick since which the connection has no request under way, or [`BUSY`] while it has one.
     idle_since: AtomicU64,
     close: CancellationToken,
 }
@@ -37,8 +37,8 @@ impl Seats {
         }
     }
 
-    /// A place for a connection on which a request is under way. None while that is so on all the
-    /// others, too.
+    /// Takes a seat for a connection with a request under way; none if every seat is taken by a
+    /// connection that also has a request under way.
     pub(super) fn take(self: &Arc<Self>) -> Option<Seat> {
         let mut state = self.lock();
         if state.len() >= self.limit {
@@ -73,7 +73,7 @@ impl Seats {
     }
 }
 
-/// The place of one connection, given up when dropped.
+/// The seat of one authenticated connection, released when dropped.
 pub(super) struct Seat {
     seats: Arc<Seats>,
     number: u64,
@@ -81,18 +81,18 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// A request is under way from now on.
+    /// Records that a request is under way on this connection.
     pub(super) fn busy(&self) {
         self.taken.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// No request is under way from now on. HTTP/1.1 has one at a time.
+    /// Records that no request is under way on this connection: HTTP/1.1 has one request at a time.
     pub(super) fn idle(&self) {
         let now = self.seats.tick();
         self.taken.idle_since.store(now, Ordering::Relaxed);
     }
 
-    /// Completes when the connection has to be closed, after the request under way.
+    /// Completes when the connection must close, after its current request, to free its seat.
     pub(super) fn closing(&self) -> WaitForCancellationFutureOwned {
         self.taken.close.clone().cancelled_owned()
     }

@@ -1,7 +1,7 @@
-//! Reviews are authenticated by their address: the API server is the only client that knows the
-//! path `/<secret>/<hook>`.
+//! Authenticates reviews by the path of the request: the API server is the only client that knows
+//! the path `/<secret>/<hook>`.
 //!
-//! Client certificates for webhooks need flags of the API server that managed clusters do not
+//! Client certificates for webhooks would need flags of the API server that managed clusters do not
 //! offer. The path is published in the webhook configurations, which no default role lets users
 //! read.
 
@@ -9,15 +9,16 @@ use arc_swap::ArcSwap;
 use rustls::crypto::ring;
 use std::{fmt, sync::Arc};
 
-/// Hex digits of a secret: 256 bits.
+/// Number of hex digits of a secret, which are 256 bits.
 const LENGTH: usize = 64;
 
-/// The first segment of a published path. `Debug` does not show it, and nothing logs it.
+/// The secret that is the first segment of a published path. `Debug` does not show it, and no log
+/// line contains it.
 #[derive(Clone)]
 pub struct PathSecret(Box<str>);
 
 impl PathSecret {
-    /// A new random secret.
+    /// Creates a new random secret.
     ///
     /// # Errors
     /// When the operating system has no random numbers.
@@ -30,8 +31,8 @@ impl PathSecret {
         Ok(Self(digits.into()))
     }
 
-    /// Reads 64 lower-case hex digits. The API server requires each segment of a webhook's path to
-    /// be a DNS-1123 subdomain, which they are.
+    /// Parses a secret of 64 lower-case hex digits, which are a valid DNS-1123 subdomain: the API
+    /// server requires that of each segment of a webhook's path.
     pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         (text.len() == LENGTH && text.bytes().all(is_digit)).then(|| Self(text.into()))
@@ -43,17 +44,18 @@ impl PathSecret {
         Some((Self::parse(secret)?, hook))
     }
 
-    /// The path to publish for a hook.
+    /// Returns the path to publish for a hook: the secret, followed by the hook.
     pub fn path(&self, hook: &str) -> String {
         format!("/{}{hook}", self.0)
     }
 
-    /// For the Secret that stores it.
+    /// Returns the secret as text, for the Kubernetes Secret that stores it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Takes the same time wherever a guess differs.
+    /// Compares a guess with the secret in constant time, so that the time does not reveal a
+    /// matching prefix.
     fn matches(&self, guess: &str) -> bool {
         let pairs = self.0.bytes().zip(guess.bytes());
         let difference = pairs.fold(0, |all, (secret, given)| all | (secret ^ given));
@@ -75,7 +77,7 @@ impl fmt::Debug for PathSecret {
     }
 }
 
-/// The paths that are accepted at the moment: none until [`Self::accept`]. Clones share them.
+/// The secret paths that are accepted at present: none before [`Self::accept`]. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct SecretPaths(Arc<ArcSwap<Accepted>>);
 
@@ -86,8 +88,8 @@ struct Accepted {
 }
 
 impl SecretPaths {
-    /// Accepts exactly these secrets from now on; with `unprefixed` also the bare hook paths that
-    /// version 0.1.0 published.
+    /// Replaces the accepted secrets; with `unprefixed`, the fixed hook paths of version 0.1.0 are
+    /// accepted, too.
     pub fn accept(&self, secrets: Vec<PathSecret>, unprefixed: bool) {
         let accepted = Accepted {
             secrets,
@@ -96,8 +98,8 @@ impl SecretPaths {
         self.0.store(Arc::new(accepted));
     }
 
-    /// The hook that the path of a request addresses (`/pvc-protection/claims`), if the path
-    /// proves that the client may ask. It does not say that there is such a hook.
+    /// Returns the hook (`/pvc-protection/claims`) that a request path addresses, if the path
+    /// contains an accepted secret. The hook may not exist.
     pub fn authenticate<'a>(&self, path: &'a str) -> Option<&'a str> {
         let accepted = self.0.load();
         if let Some((guess, hook)) = segments(path) {
@@ -110,7 +112,8 @@ impl SecretPaths {
     }
 }
 
-/// The first segment, where it is as long as a secret, and the rest with its slash.
+/// Splits a path after its first segment if that is as long as a secret; the rest starts with a
+/// slash.
 fn segments(path: &str) -> Option<(&str, &str)> {
     let (first, rest) = path.strip_prefix('/')?.split_at_checked(LENGTH)?;
     rest.starts_with('/').then_some((first, rest))

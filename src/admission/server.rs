@@ -1,13 +1,14 @@
-//! The HTTPS server: its own accept loop, because no crate offers places for strangers, deadlines
-//! for them and a lame duck together.
+//! The HTTPS server. It has its own accept loop because no crate combines limited places and
+//! deadlines for unauthenticated connections with a lame-duck phase.
 //!
-//! A connection is a stranger's until a request on it shows a secret path. Strangers have few
-//! places, little time and may send few bytes; connections of the API server are counted apart.
+//! A connection is unauthenticated until a request on it shows a secret path. Unauthenticated
+//! connections have few places and little time and may send few bytes; connections of the API
+//! server have a separate limit.
 //!
-//! The API server speaks HTTP/1.1 to a Service, one review at a time per connection, keeps idle
-//! connections for 90 s and does not replay a POST that met a closing connection. So idle
-//! connections are kept longer than that, and before the end every answer says `connection: close`
-//! for a while. There is no HTTP/2: [`crate::tls`] does not offer it.
+//! The API server speaks HTTP/1.1 to a Service, sends one review at a time per connection, keeps
+//! idle connections for 90 s and does not repeat a POST that met a closing connection. So this
+//! server keeps idle connections longer than that, and answers with `connection: close` for a while
+//! before it stops. It has no HTTP/2, because [`crate::tls`] does not offer it.
 
 use super::{connection::Shared, limits::Limits, seats::Seats, secret_paths::SecretPaths};
 use crate::{
@@ -25,10 +26,10 @@ use std::{
 use tokio::{net::TcpListener, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Serves `app` until `stop`, then until the lame duck and the drain are over.
+/// Serves `app` until `stop` and the following lame-duck and drain phases are over.
 ///
-/// A request reaches `app` if `paths` authenticate its path, and under the path of its hook. Any
-/// other is answered 404, its body is not read, and its connection is closed.
+/// A request reaches `app`, under the path of its hook, if `paths` accept its path. Any other
+/// request is answered 404, its body is not read, and its connection is closed.
 pub async fn serve(
     listener: TcpListener,
     certificate: Certificate,

@@ -1,11 +1,11 @@
-//! What is known of the client of one connection.
+//! The state of the client of one connection.
 
 use super::seats::{Seat, Seats};
 use crate::{listener::Place, telemetry::Metrics};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// A stranger until a request shows a secret path, and authenticated from then on.
+/// A client, which is unauthenticated until one of its requests shows a secret path.
 pub(super) struct Visitor {
     authenticated: CancellationToken,
     place: Mutex<Option<Place>>,
@@ -31,12 +31,12 @@ impl Visitor {
         self.authenticated.is_cancelled()
     }
 
-    /// Completes when a request has shown a secret path.
+    /// Completes when a request of this client has shown a secret path.
     pub(super) async fn authenticated(&self) {
         self.authenticated.cancelled().await;
     }
 
-    /// Completes when the connection has to make room for another.
+    /// Completes when the connection must close to free its seat for another one.
     pub(super) async fn closing(&self) {
         self.authenticated().await;
         match self.seat.get() {
@@ -45,7 +45,7 @@ impl Visitor {
         }
     }
 
-    /// It has sent a TLS handshake's beginning.
+    /// Records that the client has sent the beginning of a TLS handshake.
     pub(super) fn advance(&self) {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = &*place {
@@ -53,7 +53,8 @@ impl Visitor {
         }
     }
 
-    /// A request with a secret path is under way. Whether there is a place for the connection.
+    /// Records that a request with a secret path is under way. Returns whether the connection has a
+    /// seat.
     pub(super) fn begin(&self) -> bool {
         if let Some(seat) = self.seat.get() {
             seat.busy();
@@ -63,7 +64,7 @@ impl Visitor {
             return false;
         };
         self.metrics.admission.connected(1);
-        // HTTP/1.1 has one request at a time: no other has set it meanwhile.
+        // HTTP/1.1 has one request at a time, so no other request has set the seat meanwhile.
         let _ = self.seat.set(seat);
         self.authenticated.cancel();
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,20 +74,20 @@ impl Visitor {
         true
     }
 
-    /// The request is answered.
+    /// Records that the request under way is answered.
     pub(super) fn end(&self) {
         if let Some(seat) = self.seat.get() {
             seat.idle();
         }
     }
 
-    /// Its request is answered with a refusal, after which the connection ends. Why, for the
-    /// metrics.
+    /// Records why a request of this client was refused, for the metrics. The connection ends after
+    /// the refusal.
     pub(super) fn refuse(&self, why: &'static str) {
         let _ = self.refusal.set(why);
     }
 
-    /// Why its request was refused, if it was.
+    /// Returns why a request of this client was refused, if it was.
     pub(super) fn refusal(&self) -> Option<&'static str> {
         self.refusal.get().copied()
     }

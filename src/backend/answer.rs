@@ -1,55 +1,56 @@
-//! Results of calls to a backend.
+//! Results of calls to a storage backend.
 
 use super::Sentence;
 use std::fmt;
 use strum::IntoStaticStr;
 
-/// How a call ended, for metrics.
+/// How a call to a storage backend ended, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 pub enum Outcome {
-    /// Listed or deleted.
+    /// The namespaces were listed, or the namespace was deleted.
     Ok,
-    /// There was nothing to delete.
+    /// The namespace to delete does not exist.
     NotFound,
-    /// Not empty.
+    /// The namespace to delete is not empty.
     InUse,
-    /// Not what it was when it was listed.
+    /// The namespace to delete is not the one that was listed.
     Stale,
-    /// The credentials do not do.
+    /// The backend does not accept the credentials.
     Unauthorized,
-    /// The credentials do, the rights do not.
+    /// The backend accepts the credentials, but they lack the permission.
     Forbidden,
-    /// An answer that says that it did not work, or says nothing that can be understood.
+    /// The backend reports an error, or its response cannot be parsed.
     Server,
-    /// No connection, or it broke.
+    /// The backend cannot be reached, or the connection broke.
     Transport,
-    /// No answer in time.
+    /// The backend did not answer in time.
     Timeout,
 }
 
 impl Outcome {
-    /// As in the metrics.
+    /// Returns the value of the metric label.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What became of a namespace that was to be deleted.
+/// The result of deleting a namespace of a storage backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// It is gone, by this call.
+    /// This call deleted the namespace.
     Deleted,
-    /// It was gone before.
+    /// The namespace did not exist any more.
     NotFound,
-    /// It holds something and is still there; what the backend says about it. List again before
-    /// the next attempt: a backend may mistake one that is stale for one in use.
+    /// The namespace is not empty and was not deleted; the sentence is the backend's reason. List
+    /// the namespaces again before the next attempt: a backend may report a namespace in use
+    /// although the listed one was replaced.
     NotEmpty(Sentence),
-    /// It is not what was listed. List again.
+    /// The namespace is not the one that was listed. List the namespaces again.
     Stale,
 }
 
 impl Deletion {
-    /// For metrics.
+    /// Returns the outcome for the metrics.
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Deleted => Outcome::Ok,
@@ -60,63 +61,63 @@ impl Deletion {
     }
 }
 
-/// Why there is no answer that could be worked with. The sentence is for humans and holds no
+/// Why a call to a storage backend has no usable result. The sentence is for humans and contains no
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The backend refuses access.
+    /// The backend denies access.
     Unauthorized(Denial, Sentence),
     /// The backend failed.
     Unavailable(Outage, Sentence),
 }
 
-/// Why a backend refuses access.
+/// Why a backend denies access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// The credentials are missing or not accepted.
     Credentials,
-    /// Those whose credentials these are may not do that.
+    /// The credentials are accepted but lack the permission.
     Rights,
 }
 
 /// How a backend failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// It says so, or what it says makes no sense.
+    /// The backend reports an error, or its response cannot be parsed.
     Server,
-    /// It cannot be reached, or the connection broke.
+    /// The backend cannot be reached, or the connection broke.
     Transport,
-    /// It does not answer in time.
+    /// The backend did not answer in time.
     Timeout,
 }
 
 impl Failure {
-    /// Credentials that are missing or do not do.
+    /// Creates a failure: the credentials are missing or not accepted.
     pub fn credentials(why: impl AsRef<str>) -> Self {
         Self::Unauthorized(Denial::Credentials, Sentence::new(why))
     }
 
-    /// Rights that are missing.
+    /// Creates a failure: the credentials lack the permission.
     pub fn rights(why: impl AsRef<str>) -> Self {
         Self::Unauthorized(Denial::Rights, Sentence::new(why))
     }
 
-    /// An error that the backend reports, or a response that cannot be parsed.
+    /// Creates a failure: the backend reports an error, or its response cannot be parsed.
     pub fn server(why: impl AsRef<str>) -> Self {
         Self::Unavailable(Outage::Server, Sentence::new(why))
     }
 
-    /// No connection, or a broken one.
+    /// Creates a failure: the backend cannot be reached, or the connection broke.
     pub fn transport(why: impl AsRef<str>) -> Self {
         Self::Unavailable(Outage::Transport, Sentence::new(why))
     }
 
-    /// No answer in time.
+    /// Creates a failure: the backend did not answer in time.
     pub fn timeout(why: impl AsRef<str>) -> Self {
         Self::Unavailable(Outage::Timeout, Sentence::new(why))
     }
 
-    /// For metrics.
+    /// Returns the outcome for the metrics.
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Unauthorized(Denial::Credentials, _) => Outcome::Unauthorized,

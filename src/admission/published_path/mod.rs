@@ -1,9 +1,9 @@
-//! Keeps the secret path of the webhooks: stores it, accepts it, publishes it in the webhook
-//! configurations, replaces it.
+//! Manages the secret path of the webhooks: stores it in a Secret, accepts it, publishes it in the
+//! webhook configurations and replaces it regularly.
 //!
-//! A round reads the configurations first and the Secret second, then accepts, and only then
-//! publishes: so a replica that publishes knows the newest path, and accepts it before the API
-//! server can use it. The path never appears in a log line.
+//! Each round reads the webhook configurations first and the Secret second, then accepts the paths,
+//! and publishes last. So a replica that publishes a path knows the newest one, and accepts it
+//! before the API server can use it. The path never appears in a log line.
 
 mod publish;
 mod secret;
@@ -35,35 +35,36 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Where the path is stored and published.
+/// Settings of the publisher of the secret path.
 pub struct Settings {
-    /// The client.
+    /// Client of the API server on which the Secret and the webhook configurations are stored.
     pub client: Client,
-    /// Name of the Secret, in the Service's namespace.
+    /// Name of the Secret that stores the path, in the namespace of the Service.
     pub secret: String,
     /// The Service that the webhooks call.
     pub service: ServiceName,
-    /// The configurations that get the path.
+    /// The webhook configurations in which the path is published.
     pub configurations: Vec<Configuration>,
     /// How often the path is replaced.
     pub rotation: Rotation,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// For the times in the Secret.
+    /// The clock for the times in the Secret.
     pub clock: Clock,
 }
 
-/// Keeps the secret path of the webhooks.
+/// Stores, publishes and replaces the secret path of the webhooks.
 pub struct PathPublisher {
     store: Store,
     configurations: Configurations,
     rotation: Rotation,
     metrics: Arc<Metrics>,
     paths: SecretPaths,
-    /// What the Secret held last. A Secret that is deleted or emptied gets it back.
+    /// The state that the Secret had last. If the Secret is deleted or emptied, it is written
+    /// again.
     clock: Clock,
     known: Option<State>,
-    /// When this replica first saw the stored next path.
+    /// When this replica first read the stored next path from the Secret.
     next_seen: Option<(PathSecret, Instant)>,
     /// Webhooks whose path another writer has set, as reported last.
     foreign: BTreeSet<String>,
@@ -71,7 +72,7 @@ pub struct PathPublisher {
 }
 
 impl PathPublisher {
-    /// Fills `paths`, once [`Self::follow`] runs.
+    /// Creates a publisher that fills `paths` while [`Self::follow`] runs.
     pub fn new(settings: Settings, paths: SecretPaths) -> Self {
         let (client, name) = (settings.client, settings.secret);
         let api = Api::namespaced(client.clone(), &settings.service.namespace);
@@ -89,15 +90,15 @@ impl PathPublisher {
         }
     }
 
-    /// Whether the path is known here and its publication has been tried, or there is no webhook
-    /// that calls the Service. A configuration that cannot be written does not keep a replica from
-    /// being ready: it would take the webhooks of the others out of service.
+    /// Returns a check whether this replica is ready: it knows the path and has tried to publish
+    /// it, or no webhook calls the Service. A failed publication does not make a replica unready,
+    /// because then the webhooks of other components would be out of service, too.
     pub fn readiness(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let ready = self.ready.clone();
         move || ready.load(Ordering::Relaxed)
     }
 
-    /// Keeps the path until `stop`.
+    /// Stores, publishes and replaces the path until `stop`.
     pub async fn follow(mut self, stop: CancellationToken) {
         let mut pace = Pace::new(self.rotation.round());
         loop {
@@ -114,7 +115,7 @@ impl PathPublisher {
             if self.known != before {
                 pace.reset();
             }
-            // A publication is recorded by the round after it.
+            // The round after a publication records it in the Secret.
             let recorded = self.known.as_ref().is_some_and(|state| state.published);
             let settled = done.is_ok_and(|has_webhooks| recorded || !has_webhooks);
             let pause = pace.after(settled).min(self.rotation.round());
@@ -122,8 +123,8 @@ impl PathPublisher {
         }
     }
 
-    /// Returns whether any webhook was found. An account that may not read the configurations has
-    /// no use for a path, and mostly no right to the Secret.
+    /// Runs one round and returns whether any webhook calls the Service. If this account may not
+    /// read the webhook configurations, the round needs no path and does not read the Secret.
     async fn round(&mut self) -> anyhow::Result<bool> {
         let mut found = self.configurations.read().await?;
         if found.is_empty() {
@@ -147,7 +148,8 @@ impl PathPublisher {
         Ok(!found.is_empty())
     }
 
-    /// What the replicas share: as stored, or after the step that is due.
+    /// Reads the state that the replicas share from the Secret, does the step that is due, and
+    /// stores the result.
     async fn share(&mut self, found: &[Found]) -> anyhow::Result<State> {
         let secret = self.store.read().await?;
         let stored = secret.as_ref().and_then(secret::decode);
@@ -166,13 +168,13 @@ impl PathPublisher {
             self.store.write(secret, &state).await?;
             tracing::info!(secret = self.store.name, "path of the webhooks stored");
         }
-        // A path that was just stored is known from now on.
+        // Starts the time for which this replica has known a next path that it has just stored.
         next_known_for(&mut self.next_seen, state.next.as_ref());
         self.known = Some(state.clone());
         Ok(state)
     }
 
-    /// Counts the webhooks whose path another writer has set, and logs each once.
+    /// Counts the webhooks whose path another writer has set, and logs each of them once.
     fn report(&mut self, found: &[Found], current: &PathSecret) {
         let foreign = found.iter().flat_map(|found| {
             let webhooks = found.webhooks();
@@ -191,7 +193,8 @@ impl PathPublisher {
         self.foreign = foreign;
     }
 
-    /// An API server's message may quote what it was sent.
+    /// Returns the text of the error without secret paths: a message of the API server may quote
+    /// the request.
     fn redacted(&self, error: &anyhow::Error) -> String {
         let known = self.known.iter().flat_map(State::accepted);
         known.fold(format!("{error:#}"), |text, secret| {
@@ -200,8 +203,8 @@ impl PathPublisher {
     }
 }
 
-/// How long this replica has known the stored next path. Its own monotonic clock says so: wall
-/// clocks jump.
+/// Returns how long this replica has known the stored next path. It is measured with the monotonic
+/// clock, because a wall clock can jump.
 fn next_known_for(seen: &mut Option<(PathSecret, Instant)>, next: Option<&PathSecret>) -> Duration {
     let known = seen.take().filter(|(path, _)| Some(path) == next);
     *seen = known.or_else(|| next.map(|path| (path.clone(), Instant::now())));

@@ -1,4 +1,4 @@
-//! The `path` of the webhooks, and whose it is.
+//! Decides whether the `path` of a webhook may be replaced, and publishes the secret path.
 
 use crate::{
     admission::PathSecret,
@@ -7,23 +7,24 @@ use crate::{
 use json_patch::{AddOperation, PatchOperation, TestOperation, jsonptr::PointerBuf};
 use serde_json::{Value, json};
 
-/// What the path of a webhook is.
+/// The kind of path that a webhook has in its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carried {
-    /// The one to publish.
+    /// The current secret path.
     Current,
-    /// None, as the manifests leave it.
+    /// No path, as in the manifests.
     Absent,
     /// The fixed path of version 0.1.0.
     Unprefixed,
-    /// Another path of this form: an older one, or the next one.
+    /// Another secret path, such as a replaced one or the next one.
     Other,
-    /// Set by another writer. It is left unchanged and reported.
+    /// A path that another writer has set. Volume Warden leaves it unchanged and reports it.
     Foreign,
 }
 
-/// The hook of a webhook: `/pvc-protection/claims` for `claims.pvc-protection.volume-warden.dev`.
-/// All webhooks of the manifests are named so.
+/// Returns the hook of a webhook: `/pvc-protection/claims` for
+/// `claims.pvc-protection.volume-warden.dev`. All webhooks of the manifests have names of this
+/// form.
 fn hook(webhook: &str) -> Option<String> {
     let (hook, component) = webhook
         .strip_suffix(".volume-warden.dev")?
@@ -31,7 +32,7 @@ fn hook(webhook: &str) -> Option<String> {
     Some(format!("/{component}/{hook}"))
 }
 
-/// See [`Carried`].
+/// Returns which kind of path a webhook has in its configuration.
 pub(super) fn carried(webhook: &Webhook<'_>, current: &PathSecret) -> Carried {
     let Some(hook) = hook(webhook.name) else {
         return Carried::Foreign;
@@ -47,16 +48,17 @@ pub(super) fn carried(webhook: &Webhook<'_>, current: &PathSecret) -> Carried {
     }
 }
 
-/// `/<component>/<hook>`; two webhooks of version 0.1.0 shared a hook, so only the component has
-/// to fit.
+/// Returns whether `path` is a fixed path `/<component>/<hook>` of version 0.1.0. Only the
+/// component has to match, because two webhooks of that version shared a hook.
 fn is_unprefixed(path: &str, hook: &str) -> bool {
     let segments = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
     let (path, hook) = (segments(path), segments(hook));
     path.len() == hook.len() && path[..2] == hook[..2]
 }
 
-/// The operations that publish `current` for each webhook that may be changed, each behind tests
-/// that the webhook is still at its position and calls what it called when it was read.
+/// Returns the JSON patch that publishes `current` in each webhook whose path may be replaced. Each
+/// change follows `test` operations which ensure that the webhook still has the same index, name
+/// and Service.
 pub(super) fn operations(found: &Found, current: &PathSecret) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     for webhook in found.webhooks() {

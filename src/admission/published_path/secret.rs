@@ -1,4 +1,4 @@
-//! The Secret that stores the path.
+//! The Secret that stores the path of the webhooks.
 
 use super::state::State;
 use crate::{
@@ -19,7 +19,7 @@ const PREVIOUS: &str = "previous-path";
 const PREVIOUS_UNTIL: &str = "previous-path-until";
 const PUBLISHED: &str = "published";
 
-/// The Secret of that name. All replicas share it.
+/// The Secret that stores the path. All replicas share it.
 pub(super) struct Store {
     pub(super) api: Api<Secret>,
     pub(super) name: String,
@@ -30,7 +30,8 @@ impl Store {
         within(UNHURRIED, self.api.get_opt(&self.name)).await
     }
 
-    /// Compare-and-swap: fails if another replica wrote meanwhile.
+    /// Stores the state in the Secret. It fails if another replica has written the Secret since it
+    /// was read.
     pub(super) async fn write(&self, found: Option<Secret>, state: &State) -> kube::Result<()> {
         let parameters = PostParams::default();
         if let Some(mut secret) = found {
@@ -52,9 +53,9 @@ impl Store {
     }
 }
 
-/// What the Secret holds; nothing where it has no valid path, as when it is new. A time that
-/// cannot be read counts as long past: so an administrator replaces the path at once by writing
-/// `now` into `path-since`.
+/// Reads the state from the Secret; none if the Secret has no valid path, such as a new Secret. A
+/// time that cannot be parsed counts as long past, so that an administrator can replace the path at
+/// once by writing `now` into `path-since`.
 pub(super) fn decode(secret: &Secret) -> Option<State> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();

@@ -1,17 +1,18 @@
-//! What the Secret of the path holds, and how it is renewed: pure functions of it and the time.
+//! The state in the Secret of the path, and the pure functions that rotate the path.
 //!
-//! A path is replaced in two steps. The next one is stored, so that every replica accepts it;
-//! after a while that each replica measures by its own monotonic clock it is published. The path
-//! before it is accepted for another hour, because API servers learn of the change by a watch.
+//! A path is replaced in two steps. First the next path is stored, so that every replica accepts
+//! it. Later, after a time that each replica measures with its own monotonic clock, it is
+//! published. The replaced path is accepted for another hour, because API servers learn of the
+//! change by a watch.
 
 use crate::admission::PathSecret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// Longest time for which a new path is stored before it is published. Replicas read the Secret
-/// three times in it.
+/// Maximum time between storing a new path and publishing it. Each replica reads the Secret three
+/// times in it.
 const ANNOUNCED: Duration = Duration::from_secs(150);
-/// Longest time for which a replaced path is still accepted.
+/// Maximum time for which a replaced path is still accepted.
 const GRACE: Duration = Duration::from_secs(3600);
 
 /// How often the path is replaced.
@@ -22,13 +23,12 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Time between storing a path and publishing it.
+    /// Returns the time between storing a new path and publishing it.
     pub(super) fn announced(self) -> Duration {
         ANNOUNCED.min(self.every / 4)
     }
 
-    /// Time between two looks at the Secret and the webhook configurations, of a replica that has
-    /// nothing to do.
+    /// Returns how often an idle replica reads the Secret and the webhook configurations.
     pub(super) fn round(self) -> Duration {
         self.announced() / 3
     }
@@ -42,35 +42,35 @@ fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
-/// The content of the Secret.
+/// The state that the replicas share through the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// The published path.
     pub(super) current: PathSecret,
-    /// When it became the published one.
+    /// When the current path was published.
     pub(super) since: Timestamp,
-    /// The path that is published next; every replica accepts it first.
+    /// The path that is published next, once every replica accepts it.
     pub(super) next: Option<PathSecret>,
-    /// The path before, and until when it is accepted.
+    /// The replaced path, and the time until which it is accepted.
     pub(super) previous: Option<(PathSecret, Timestamp)>,
-    /// This installation has published a path of its own: the fixed paths of version 0.1.0 are
-    /// never accepted again.
+    /// Whether this installation has published a secret path. From then on the fixed paths of
+    /// version 0.1.0 are never accepted again.
     pub(super) published: bool,
 }
 
-/// What a replica observed before a step.
+/// What a replica has observed before it computes the next state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed {
     pub(super) now: Timestamp,
     /// How long this replica has known the stored `next` path.
     pub(super) next_known_for: Duration,
-    /// The webhook configurations carry a path of this installation, and none carries one of
-    /// version 0.1.0.
+    /// Whether the webhook configurations carry a secret path of this installation, and none
+    /// carries a fixed path of version 0.1.0.
     pub(super) published: bool,
 }
 
 impl State {
-    /// A first path.
+    /// Creates the state of a new installation, with a random path.
     ///
     /// # Errors
     /// When the operating system has no random numbers.
@@ -84,7 +84,7 @@ impl State {
         })
     }
 
-    /// The state after the step that is due, if one is.
+    /// Returns the state after the rotation step that is due, or an equal state if none is due.
     ///
     /// # Errors
     /// When the operating system has no random numbers.
@@ -108,7 +108,7 @@ impl State {
         Ok(state)
     }
 
-    /// Every path that a replica accepts.
+    /// Returns every path that a replica accepts: the current, the next and the replaced one.
     pub(super) fn accepted(&self) -> Vec<PathSecret> {
         let previous = self.previous.iter().map(|(path, _)| path);
         let others = self.next.iter().chain(previous).cloned();
@@ -150,7 +150,8 @@ mod tests {
         assert_eq!(announced.current, first.current, "not published yet");
         let next = announced.next.clone().expect("a next path");
         assert_eq!(announced.accepted(), [first.current.clone(), next.clone()]);
-        // However old it is by the wall clock, each replica has to have known it for a while.
+        // The wall clock does not decide: each replica must have known the path for the announced
+        // time.
         let early = Observed {
             next_known_for: ANNOUNCED - Duration::from_secs(1),
             ..observed(at(90))
@@ -186,7 +187,7 @@ mod tests {
         assert!(later.published, "a restart does not forget it");
     }
 
-    /// A replica reads the Secret more often than a path is stored before its publication.
+    /// A replica reads the Secret several times before a stored path is published.
     #[test]
     fn every_replica_sees_a_path_before_it_is_published() {
         for seconds in [10, 60, 86_400, 30 * 86_400] {

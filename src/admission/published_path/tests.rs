@@ -26,7 +26,7 @@ struct Stored {
 }
 
 impl Fake {
-    /// With this path in the configuration.
+    /// Creates an API server whose webhook configuration has this path.
     fn new(path: Option<&str>) -> Self {
         let service = json!({"name": "a", "namespace": "b", "path": path});
         let webhook = json!({"name": NAME, "clientConfig": {"service": service}});
@@ -46,7 +46,7 @@ impl Fake {
         edit(&mut self.state.lock().expect("no panic"))
     }
 
-    /// A replica, and what it accepts.
+    /// Creates a replica, and the set of paths that it accepts.
     fn replica(&self) -> (PathPublisher, SecretPaths) {
         let (api, paths) = (self.clone(), SecretPaths::default());
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -172,7 +172,7 @@ async fn the_path_is_stored_accepted_and_published_once() {
         Some(path.clone()),
         "a reset path is published again"
     );
-    // A Secret that is emptied gets back what the replicas know.
+    // A replica restores a Secret that is emptied from the state in memory.
     api.edit(|state| state.secret.as_mut().expect("a Secret")["data"] = json!(null));
     round(&mut replica).await;
     api.set_path(None);
@@ -194,7 +194,7 @@ async fn fixed_paths_are_accepted_only_before_the_first_publication() {
     assert_ne!(api.path().as_deref(), Some(HOOK));
     round(&mut replica).await;
     assert_eq!(paths.authenticate(HOOK), None);
-    // Neither a restart nor a configuration that is rolled back reopens it.
+    // The fixed path stays refused after a restart and after a rollback of the configuration.
     api.set_path(Some(HOOK));
     let (mut restarted, paths) = api.replica();
     round(&mut restarted).await;
@@ -249,7 +249,8 @@ async fn a_rotation_is_accepted_by_all_before_it_is_published() {
     }
 }
 
-/// Without webhooks that call it a replica is ready; without rights it asks for no Secret.
+/// A replica is ready if no webhook calls its Service, and it does not read the Secret if it may
+/// not read the webhook configurations.
 #[tokio::test]
 async fn configurations_that_are_absent_or_unreadable_do_not_count() {
     crate::tls::install_crypto();
@@ -264,7 +265,7 @@ async fn configurations_that_are_absent_or_unreadable_do_not_count() {
     }
 }
 
-/// A replica that cannot read the Secret may know an older path only, and must not publish it.
+/// A replica that cannot read the Secret may know an older path only, so it must not publish it.
 #[tokio::test]
 async fn nothing_is_published_without_the_secret() {
     crate::tls::install_crypto();

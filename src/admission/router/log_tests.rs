@@ -6,11 +6,11 @@ use tower::ServiceExt;
 use tracing_subscriber::fmt::MakeWriter;
 
 thread_local! {
-    /// What this thread has written to the log.
+    /// The log lines that this thread has written.
     static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Writes to the lines of the thread that logs.
+/// Appends each log line to [`LINES`] of the thread that logs.
 struct Lines;
 
 impl std::io::Write for Lines {
@@ -31,14 +31,14 @@ impl MakeWriter<'_> for Lines {
     }
 }
 
-/// Logs to [`LINES`], in all threads. With a subscriber for one thread, another thread that
+/// Logs to [`LINES`] in all threads. With a subscriber for one thread only, another thread that
 /// reaches a log statement first would switch that statement off for the whole process.
 fn log_to_lines() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing_subscriber::fmt().with_writer(Lines).init());
 }
 
-/// The lines about so many reviews.
+/// Returns the log lines about this number of reviews.
 async fn lines(reviews: usize, body: &str) -> String {
     log_to_lines();
     LINES.take();

@@ -28,7 +28,7 @@ fn options(dry_run: bool) -> Options {
     }
 }
 
-/// A body of which nothing arrives.
+/// A request body of which no byte ever arrives.
 fn silence() -> Body {
     let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
     Body::from_stream(silence)
@@ -105,7 +105,8 @@ async fn a_dry_run_only_says_what_it_would_do() {
     );
 }
 
-/// The failed call that `failurePolicy` lets pass, and no refusal.
+/// Sends the review, checks that the answer is 503, to which `failurePolicy` applies, and returns
+/// its text.
 async fn unanswered(hook: Hook, review: Value) -> String {
     let (status, why) = post_to(hook, false, review.to_string().into_bytes()).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{why}");
@@ -118,7 +119,7 @@ async fn a_panic_is_a_failed_call() {
     assert!(why.contains("panicked in /hook"), "{why}");
 }
 
-/// Also a review that began after the server began to wait for it.
+/// A panic is caught even after the first await of a review that calls the API server.
 #[tokio::test]
 async fn a_panic_of_a_review_that_asks_is_one_too() {
     let mut asking = hook(|_| Answer::Allow);
@@ -191,7 +192,7 @@ async fn bodies_are_bounded() {
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
-/// It holds a place and room for as long as the API server waits, and no longer.
+/// A review whose body never arrives holds a place and memory until its timeout, and no longer.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_never_arrives_is_given_up_when_the_time_is_over() {
     let longer = Options {
@@ -257,8 +258,8 @@ impl Paths {
     }
 }
 
-/// Reviews that hold all places of one path, by bodies that do not arrive, cost another path
-/// nothing.
+/// Reviews that hold all places of one path, because their bodies never arrive, do not delay the
+/// reviews of another path.
 #[tokio::test(start_paused = true)]
 async fn a_swamped_path_leaves_the_others_alone() {
     let paths = Paths::new(["/hook", "/other"]);
@@ -280,8 +281,8 @@ async fn a_swamped_path_leaves_the_others_alone() {
     );
 }
 
-/// The largest bodies, on all paths but one, leave no room for another of that size. An ordinary
-/// one is read at once on the one that is left alone.
+/// The largest bodies on all paths but one leave no room for another body of that size. An ordinary
+/// body is still read at once on the remaining path.
 #[tokio::test(start_paused = true)]
 async fn swamped_paths_leave_room_for_the_ordinary_reviews_of_another() {
     let all = ["/a", "/b", "/c", "/d", "/e", "/f", "/g", "/other"];
@@ -303,7 +304,7 @@ async fn swamped_paths_leave_room_for_the_ordinary_reviews_of_another() {
         StatusCode::BAD_REQUEST,
         "it was read in the end"
     );
-    // What finds no room is refused when its time is over.
+    // A review that finds no room is refused when its timeout is over.
     let held = [0; 2].map(|_| paths.send("/a", silence()));
     let refused = paths.send("/a?timeout=500ms", silence()).await;
     assert_eq!(refused.expect("ends"), StatusCode::SERVICE_UNAVAILABLE);
