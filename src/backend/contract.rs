@@ -1,27 +1,27 @@
-//! The contract of every backend, as tests. `contract!(a_stage)` in the tests of a backend runs
-//! all of it.
+//! The contract of every storage backend, as tests. `contract!(a_stage)` in the tests of a backend
+//! runs all of them.
 
 use super::{Backend, Deletion, Listed, Listing};
 
 /// A backend under test, with direct access to its storage.
 pub trait Stage {
-    /// What is tested.
+    /// Returns the backend under test.
     fn backend(&self) -> &dyn Backend;
-    /// Makes an empty namespace, with nothing of an earlier one of that name left.
+    /// Creates an empty namespace, without any content of an earlier namespace of that name.
     async fn create(&self, name: &str);
-    /// Puts something into it.
+    /// Stores something in the namespace.
     async fn fill(&self, name: &str);
     /// Deletes the content of the namespace.
     async fn empty(&self, name: &str);
     /// Deletes the empty namespace.
     async fn remove(&self, name: &str);
-    /// Whether it is there.
+    /// Returns whether the namespace exists in the storage.
     async fn has(&self, name: &str) -> bool;
-    /// Puts things beside the namespaces that are none, and says how many.
+    /// Creates entries beside the namespaces that are not namespaces, and returns their number.
     async fn litter(&self) -> usize;
-    /// The storage can no longer be worked with; nothing in it is lost.
+    /// Makes the storage unusable without losing anything in it.
     async fn fail(&self);
-    /// It can again.
+    /// Makes the storage usable again after [`Self::fail`].
     async fn mend(&self);
 }
 
@@ -149,13 +149,13 @@ pub async fn a_deletion_among_many_happens_once(stage: impl Stage) {
         .iter()
         .filter(|answer| **answer == Deletion::Deleted);
     assert_eq!(deleted.count(), 1, "{answers:?}");
-    // One that looked while it was being deleted may have found it changed.
+    // A concurrent deletion can find the namespace changed, because another one is under way.
     let rest = [Deletion::Deleted, Deletion::NotFound, Deletion::Stale];
     let known = answers.iter().all(|answer| rest.contains(answer));
     assert!(known, "{answers:?}");
 }
 
-/// All of it, with a new stage each time.
+/// Runs every test of the contract, each with a new stage.
 macro_rules! contract {
     ($stage:expr) => {
         $crate::backend::contract::contract!(

@@ -1,26 +1,26 @@
-//! Storage systems with namespaces of their own, one for each Kubernetes namespace, which they
-//! never delete.
+//! Storage systems that have one namespace of their own for each Kubernetes namespace, and never
+//! delete it.
 //!
-//! A [`Backend`] lists its namespaces and deletes an empty one. `namespace_gc` decides whether a
-//! namespace may be deleted.
+//! A [`Backend`] lists the namespaces of its storage and deletes an empty one. The component
+//! `namespace_gc` decides whether a namespace may be deleted.
 //!
 //! # A third backend
-//! It is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its flags.
-//! What it has to keep:
+//! A new backend is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its
+//! flags. It must satisfy this contract:
 //!
-//! * A namespace that holds anything is never deleted: emptiness is decided by the storage, in the
-//!   same step as the deletion.
-//! * Only what was listed is deleted. If the namespace was replaced or written since, the answer
-//!   is [`Deletion::Stale`], or [`Deletion::NotFound`] where it is gone.
-//! * What cannot be read is an error, never an empty list: an empty list says that there is
-//!   nothing to do.
-//! * What lacks an id or a name is left out of the list and counted in [`Listing::skipped`].
-//! * Every call ends after a bounded time, whatever the storage does, and nothing panics.
-//! * A call whose future is dropped may have happened or not. The same holds for one that ended in
-//!   a [`Failure`].
+//! * A namespace that contains anything is never deleted: the storage checks that it is empty, in
+//!   the same step as the deletion.
+//! * A namespace is only deleted as it was listed. If it was replaced or written since, the result
+//!   is [`Deletion::Stale`], or [`Deletion::NotFound`] if it is gone.
+//! * A list that cannot be read is an error, never an empty list, because an empty list means that
+//!   there is nothing to delete.
+//! * An entry without an id or a name is not listed, and counted in [`Listing::skipped`].
+//! * Every call ends within a time limit, whatever the storage does, and never panics.
+//! * A call whose future is dropped, or that ends with a [`Failure`], may or may not have been
+//!   carried out.
 //!
-//! `contract.rs` says the same as tests: describe in an implementation of its `Stage` how a
-//! namespace is made, filled and replaced in the new storage, and hand it to `contract!`.
+//! `contract.rs` contains the contract as tests. To run them for a new backend, implement `Stage`,
+//! which creates, fills and replaces namespaces in the storage, and pass it to `contract!`.
 
 mod answer;
 #[cfg(test)]
@@ -39,54 +39,55 @@ use futures::future::BoxFuture;
 use std::{fmt, time::SystemTime};
 use tokio_util::sync::CancellationToken;
 
-/// Storage with namespaces.
+/// A storage system with namespaces.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// As the command line and the log call it.
+    /// Returns the name of the backend on the command line and in log lines.
     fn name(&self) -> &'static str;
 
     /// Lists all existing namespaces.
     ///
     /// # Errors
-    /// When the list would be incomplete.
+    /// When the backend cannot return the complete list.
     fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>>;
 
-    /// Deletes a namespace, if it is empty and still what it was when it was listed.
+    /// Deletes a namespace of the storage, if it is empty and has not changed since it was listed.
     ///
     /// # Errors
-    /// When it is not known what became of the request; it may have been carried out.
+    /// When the result of the deletion is unknown; it may have been carried out.
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>>;
 
-    /// Whether the backend is ready for requests. One that needs no preparation always is.
+    /// Returns whether the backend is ready for calls. A backend without preparation always is.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// Runs the background work of the backend until `stop`; to be called once. Everything works
-    /// without it, but more slowly.
+    /// Runs the background work of the backend until `stop`; called once. Without it, all other
+    /// calls work, but more slowly.
     fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
         Box::pin(async move { stop.cancelled().await })
     }
 }
 
-/// The namespaces of a backend at one moment.
+/// The namespaces of a storage backend at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// In the backend's own order.
+    /// The namespaces, in the backend's order.
     pub namespaces: Vec<Listed>,
     /// Number of entries that cannot be identified: they have no id or no name, or an invalid one.
     pub skipped: usize,
 }
 
-/// A namespace as the backend knew it.
+/// A namespace of a storage backend, as it was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// What the backend knows it by. Opaque; never empty.
+    /// Identifies the namespace in the backend. Opaque; never empty.
     pub id: String,
-    /// That of the namespace in Kubernetes. Never empty.
+    /// The name of the Kubernetes namespace that it belongs to. Never empty.
     pub name: String,
-    /// Opaque version: differs after each write, and from a later namespace of the same name.
+    /// The opaque version of the namespace: it changes with each write, and differs from that of a
+    /// later namespace of the same name.
     pub version: String,
-    /// Time of creation or last change by the clock of the backend, if known. May lie in the
-    /// future.
+    /// When the namespace was created or last changed, by the clock of the backend, if known. It
+    /// may lie in the future.
     pub since: Option<SystemTime>,
 }

@@ -1,7 +1,8 @@
-//! Which names can be those of namespaces.
+//! Checks the names of namespaces that a storage backend lists.
 
-/// A label of DNS, as every namespace of Kubernetes is named. Any other name cannot exist in
-/// Kubernetes, and would be mistaken for an orphan.
+/// Returns whether `name` is a DNS label, as the name of every Kubernetes namespace is. A storage
+/// namespace with any other name would be mistaken for an orphan, because Kubernetes cannot have a
+/// namespace of that name.
 pub(super) fn may_be_namespace(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();

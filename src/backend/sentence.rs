@@ -1,18 +1,18 @@
-//! Bounded text from outside.
+//! Bounds text that other systems send, for log lines and messages.
 
 use std::fmt;
 
-/// One short line for the log and for users, whatever it was made of.
+/// One short line of text for log lines and users, created from text of any size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sentence(String);
 
 impl Sentence {
-    /// The most characters there are.
+    /// Maximum length of the line in characters.
     pub const LIMIT: usize = 200;
 
-    /// The text in one line, cut where it is too long.
+    /// Converts the text to one line, and cuts it after [`Self::LIMIT`] characters.
     pub fn new(text: impl AsRef<str>) -> Self {
-        // A backend may answer with megabytes; only so much is looked at.
+        // A backend may answer with megabytes, so only the beginning of the text is processed.
         let flat = text.as_ref().chars().take(Self::LIMIT * 4).map(printable);
         let flat: String = flat.collect();
         let line = flat.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -22,7 +22,7 @@ impl Sentence {
         Self(line.chars().take(Self::LIMIT - 1).chain(['…']).collect())
     }
 
-    /// The line.
+    /// Returns the line.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! A cause, with the field that shows it and the next safe step.
+//! A cause of an object's state, with the field that shows it and the next safe step.
 
 use super::Code;
 use k8s_openapi::jiff::Timestamp;
@@ -8,13 +8,13 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cause {
-    /// The name that the JSON, Events and metrics share.
+    /// The name of the cause in JSON output, Events and metrics.
     pub code: Code,
-    /// What happened and why, in one or two sentences.
+    /// The cause in one or two sentences: what happened and why.
     pub sentence: String,
-    /// The field that shows it.
+    /// The field of an object that shows the cause.
     pub evidence: Evidence,
-    /// What the reader can do.
+    /// What the user can do.
     pub next: Next,
 }
 
@@ -22,34 +22,36 @@ pub struct Cause {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// Kind and name: `Pod shop/web-0`.
+    /// Kind and name of the object: `Pod shop/web-0`.
     pub object: String,
-    /// The path of the field: `status.phase`.
+    /// Path of the field in the object: `status.phase`.
     pub field: String,
-    /// When the field took this value, if known.
+    /// When the field got its present value, if known.
     pub since: Option<Timestamp>,
 }
 
-/// The next safe step of the reader.
+/// The next safe step for the user.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Next {
-    /// The reader has nothing to do.
+    /// The user has nothing to do.
     Nothing {
-        /// What happens without the reader.
+        /// What happens without the user.
         meanwhile: String,
     },
-    /// A command that either destroys nothing or says what it destroys.
+    /// The user can run a command that either deletes nothing or whose purpose names what it
+    /// deletes.
     Run {
-        /// A line for a shell.
+        /// The command as a line for a shell.
         command: String,
-        /// What it does, and when it is safe: `once the pod is not needed`.
+        /// What the command does, and when it is safe: `once the pod is not needed`.
         purpose: String,
     },
 }
 
 impl Cause {
-    /// A cause about which the reader can do nothing, until [`Self::wait`] or [`Self::run`] says more.
+    /// Creates a cause about which the user can do nothing, until [`Self::wait`] or [`Self::run`]
+    /// adds a next step.
     pub fn new(code: Code, sentence: impl Into<String>, evidence: Evidence) -> Self {
         let meanwhile = String::new();
         Self {
@@ -60,7 +62,7 @@ impl Cause {
         }
     }
 
-    /// Says what happens without the reader.
+    /// Sets what happens without the user.
     #[must_use]
     pub fn wait(mut self, meanwhile: impl Into<String>) -> Self {
         let meanwhile = meanwhile.into();
@@ -68,7 +70,7 @@ impl Cause {
         self
     }
 
-    /// Says what the reader can do.
+    /// Sets the command that the user can run, and its purpose.
     #[must_use]
     pub fn run(mut self, command: impl Into<String>, purpose: impl Into<String>) -> Self {
         self.next = Next::Run {
@@ -80,7 +82,7 @@ impl Cause {
 }
 
 impl Evidence {
-    /// Names a field of an object.
+    /// Names the field of an object that shows a cause.
     pub fn new(object: impl Into<String>, field: impl Into<String>) -> Self {
         Self {
             object: object.into(),
@@ -89,7 +91,7 @@ impl Evidence {
         }
     }
 
-    /// Says when the field took this value.
+    /// Sets when the field got its present value.
     #[must_use]
     pub fn since(mut self, since: Option<Timestamp>) -> Self {
         self.since = since;

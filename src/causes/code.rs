@@ -1,21 +1,23 @@
-//! The causes there are, by the names that the JSON, the Events, the metrics and the page of causes have in common.
+//! The codes of all causes: the names that JSON output, Events, metrics and `docs/why.md` share.
 
 use serde::Serialize;
 use std::fmt;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// Why something is as it is. A name stays once it is there; `docs/why.md` says at length what each means.
+        /// Why an object is in its state. Codes are never renamed; `docs/why.md` describes each of
+        /// them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
         pub enum Code {
             $($(#[doc = $doc])+ $name,)+
         }
 
         impl Code {
-            /// All of them.
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// Its name, for those who keep it: a label of a metric.
+            /// Returns the name of the code, which lives as long as the program: metric labels
+            /// require that.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)+
@@ -30,51 +32,51 @@ codes! {
     InUse,
     /// Only pods that have finished use the claim.
     FinishedPod,
-    /// The node of the pod that uses it does not answer, or is gone.
+    /// The node of a pod that uses the claim does not answer or does not exist.
     NodeLost,
-    /// The pod that uses it is being deleted and does not go.
+    /// A pod that uses the claim is being deleted but still exists.
     PodTerminating,
-    /// No pod uses the claim: its protection finalizer is about to be removed.
+    /// No pod uses the claim: Volume Warden is about to remove its protection finalizer.
     NotInUse,
     /// The controller that removes the protection finalizer is not running.
     OwnerNotRunning,
-    /// A finalizer of another controller.
+    /// A finalizer of another controller keeps the object.
     ForeignFinalizer,
-    /// A claim has the volume.
+    /// The volume is bound to a claim.
     Bound,
-    /// The volume is bound to no claim: its protection finalizer is about to be removed.
+    /// The volume is bound to no claim: Volume Warden is about to remove its protection finalizer.
     NotBound,
-    /// What is behind the volume is still to be deleted.
+    /// The storage behind the volume is not deleted yet.
     StorageNotDeleted,
-    /// A node still has the volume.
+    /// A node still has the volume attached.
     Attached,
-    /// The volume outlives its claim, as its policy says.
+    /// The volume is kept after the deletion of its claim, because its reclaim policy is `Retain`.
     Retained,
-    /// The volume's claim was replaced by another one of that name.
+    /// The volume's claim was replaced by another claim of the same name.
     ClaimReplaced,
-    /// The claim has no StorageClass, and there is no default.
+    /// The claim names no StorageClass, and there is no default StorageClass.
     NoClass,
     /// The claim's StorageClass does not exist.
     ClassMissing,
-    /// There are two default classes, and the newer one was taken.
+    /// There are two default StorageClasses, and the claim got the newer one.
     TwoDefaultClasses,
-    /// No volume fits, and no provisioner creates one.
+    /// No volume matches the claim, and no provisioner creates one.
     NoMatchingVolume,
     /// The volume that the claim names does not exist.
     VolumeMissing,
-    /// The volume that the claim waits for, or has, is being deleted.
+    /// The volume that the claim waits for or is bound to is being deleted.
     VolumeDeleting,
     /// The volume that the claim waits for is reserved for another claim.
     VolumeReserved,
-    /// The claim is bound when a pod uses it, and none does.
+    /// The claim's StorageClass delays binding until a pod uses the claim, and no pod does.
     WaitsForPod,
-    /// The claim is bound when its pod has a node, and it has none.
+    /// The claim's StorageClass delays binding until the claim's pod has a node, and it has none.
     PodUnscheduled,
-    /// A quota refuses the claim.
+    /// A ResourceQuota rejects the claim.
     QuotaExhausted,
-    /// Nothing is heard of the provisioner.
+    /// The provisioner of the claim has reported nothing.
     ProvisionerSilent,
-    /// The provisioner failed.
+    /// The provisioner of the claim reported a failure.
     ProvisionerFailed,
     /// The pod's claim is being deleted.
     ClaimDeleting,
@@ -82,39 +84,39 @@ codes! {
     ClaimMissing,
     /// The pod's claim is not bound.
     ClaimPending,
-    /// The pod's node does not get a volume attached or mounted.
+    /// A volume of the pod cannot be attached to its node or mounted there.
     NotMounted,
-    /// What the pod asks for by annotation cannot be used.
+    /// The claim that the pod requests by annotation is invalid.
     InvalidTemplate,
-    /// The pod waits for something that is no volume.
+    /// The pod waits for something other than a volume.
     NoVolumeProblem,
-    /// A pod of the set waits.
+    /// A pod of the StatefulSet is pending.
     PodPending,
-    /// A claim of an earlier pod keeps the set from making its next one.
+    /// A claim of an earlier pod prevents the StatefulSet from creating its next pod.
     PodBlockedByClaim,
-    /// The claim stays by its set's retention policy.
+    /// The retention policy of the claim's StatefulSet keeps the claim.
     KeptByPolicy,
-    /// The claim goes by its set's retention policy.
+    /// The retention policy of the claim's StatefulSet deletes the claim.
     DeletedByPolicy,
-    /// The claim's owner is gone, so the garbage collector deletes the claim.
+    /// The owner of the claim does not exist, so the garbage collector deletes the claim.
     DeadOwner,
-    /// Claims keep the namespace.
+    /// Claims prevent the deletion of the namespace.
     ClaimsInNamespace,
-    /// Other objects keep the namespace.
+    /// Objects other than claims prevent the deletion of the namespace.
     NamespaceContent,
-    /// The storage backend still has the namespace, and things in it.
+    /// The storage backend still has the namespace, and it is not empty.
     BackendNotEmpty,
-    /// No replica answers the webhooks.
+    /// No replica of Volume Warden answers the webhooks.
     WebhookDown,
-    /// The API server cannot trust the webhooks.
+    /// The API server does not trust the certificate of the webhooks.
     CertificateWrong,
-    /// Kubernetes' own controller does the same work.
+    /// The built-in controller of Kubernetes does the same work as Volume Warden's.
     BothActive,
 }
 
 impl Code {
-    /// Whether the object is kept until a user or another controller acts. False if Volume Warden is about to remove
-    /// its own finalizer.
+    /// Returns whether the object is kept until a user or another controller acts. False if Volume
+    /// Warden is about to remove its own finalizer.
     pub fn lasts(self) -> bool {
         !matches!(self, Self::NotInUse | Self::NotBound)
     }

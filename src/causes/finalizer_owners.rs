@@ -1,33 +1,33 @@
-//! Whose finalizers these are.
+//! The owners of known finalizers: which controller removes each of them, and when.
 //!
-//! Sources: kubernetes (`pkg/volume/util`, `pkg/controller/volume/persistentvolume`, `pkg/apis/core`), the external-provisioner, the
-//! external-attacher and the external-snapshotter of kubernetes-csi.
+//! Sources: kubernetes (`pkg/volume/util`, `pkg/controller/volume/persistentvolume`,
+//! `pkg/apis/core`), and the external-provisioner, external-attacher and external-snapshotter of
+//! kubernetes-csi.
 
 use crate::objects::finalizers::{PV_PROTECTION, PVC_PROTECTION};
 
-/// Of external-provisioner, on volumes that it provisioned and whose storage it deletes with them.
+/// Finalizer of the external-provisioner on volumes whose storage it deletes together with the
+/// volume.
 pub const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
-/// The same of volumes that Kubernetes itself made.
+/// Finalizer of the built-in volume controller on volumes that an in-tree provisioner created.
 pub const PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
-/// What the names of the external-attacher's begin with; the driver follows.
+/// Prefix of the finalizers of external-attachers; the name of the CSI driver follows.
 pub const ATTACHER: &str = "external-attacher/";
 
-/// Who takes a finalizer off, and when.
+/// The controller that removes a finalizer, and when it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// In words.
+    /// The name of the controller, as a part of a sentence.
     pub who: String,
-    /// When it takes the finalizer off: "once …".
+    /// When the controller removes the finalizer: "once …".
     pub when: &'static str,
 }
 
-/// The owner of the finalizer, if it is a known one.
+/// Returns the owner of the finalizer, if it is known.
 pub fn owner(finalizer: &str) -> Option<Owner> {
     if let Some(driver) = finalizer.strip_prefix(ATTACHER) {
         return Some(Owner {
-            who: format!(
-                "the external-attacher of the CSI driver {driver} (dots are dashes in it)"
-            ),
+            who: format!("the external-attacher of the CSI driver {driver} (with dashes for dots)"),
             when: "once no node has the volume attached",
         });
     }

@@ -1,4 +1,4 @@
-//! What keeps a claim or a volume that is being deleted.
+//! What prevents the deletion of a claim or a volume.
 
 use super::Code;
 use crate::objects::{
@@ -10,12 +10,12 @@ use crate::objects::{
 /// Whether a pod that has Succeeded or Failed still uses its claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FinishedPods {
-    /// Yes, as long as the pod object exists: what Kubernetes does, and the only safe answer while
-    /// a node may still have the volume mounted.
+    /// A finished pod uses its claims as long as the pod object exists, as in Kubernetes. It is the
+    /// only safe choice while a node may still have the volume mounted.
     #[default]
     Hold,
-    /// No: the original proposal of PVC protection. A claim can then be deleted while a slow node
-    /// is still unmounting it.
+    /// A finished pod does not use its claims, as in the original proposal of PVC protection. A
+    /// claim can then be deleted while a slow node is still unmounting its volume.
     Release,
 }
 
@@ -29,18 +29,18 @@ pub enum Holder<'a> {
     Pods(Vec<NamedPod<'a>>),
     /// Pods that use the claim and have all finished.
     FinishedPods(Vec<NamedPod<'a>>),
-    /// No pod: pvc-protection is about to remove its finalizer.
+    /// No pod uses the claim: pvc-protection is about to remove its finalizer.
     NoPod,
     /// The claim that the volume is bound to, if the volume names it.
     Claim(Option<&'a ObjectName>),
-    /// No claim: pv-protection is about to remove its finalizer.
+    /// The volume is bound to no claim: pv-protection is about to remove its finalizer.
     NoClaim,
-    /// A finalizer of another controller.
+    /// A finalizer of another controller, by its name.
     Finalizer(&'a str),
 }
 
 impl Holder<'_> {
-    /// The code of the cause.
+    /// Returns the code of the cause that this holder is.
     pub fn code(&self) -> Code {
         match self {
             Self::Pods(_) => Code::InUse,
@@ -53,12 +53,12 @@ impl Holder<'_> {
     }
 }
 
-/// Whether this pod uses this claim.
+/// Returns whether the pod uses the claim `name`.
 ///
-/// An unscheduled pod does not: the scheduler does not give it a claim that is being deleted. A
-/// claim that merely has the name of a pod's ephemeral volume is not used by the pod unless the pod
-/// owns it. A pod that is shut down waits until the claim of its ephemeral volume is deleted, so
-/// the claim must not wait for the pod.
+/// An unscheduled pod does not use a claim, because the scheduler does not schedule a pod whose
+/// claim is being deleted. A claim with the name of a pod's ephemeral volume counts as used only if
+/// the pod owns it. When such a pod is shut down, it waits until the claim of its ephemeral volume
+/// is deleted, so the claim must not wait for the pod.
 ///
 /// Source: `podUsesPVC` in `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`.
 pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -> bool {
@@ -72,15 +72,15 @@ pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -
             .any(|mount| &*mount.claim == name && (!mount.ephemeral || (owns && !pod.shut_down)))
 }
 
-/// Whether a claim holds the volume.
+/// Returns whether the volume is bound to a claim.
 ///
 /// Source: `isBeingUsed` in `pkg/controller/volume/pvprotection/pv_protection_controller.go`.
 pub fn is_bound(volume: &Volume) -> bool {
     volume.phase == Phase::Bound
 }
 
-/// The code of the first of [`claim_holders`]. Allocates nothing: it is called for every deleted
-/// claim at every scrape.
+/// Returns the code of the first of [`claim_holders`]. It allocates nothing, because it is called
+/// for every claim that is being deleted at every scrape of the metrics.
 pub fn claim_code<'a>(
     name: &str,
     claim: &Claim,
@@ -103,7 +103,7 @@ pub fn claim_code<'a>(
     })
 }
 
-/// The code of the first of [`volume_holders`].
+/// Returns the code of the first of [`volume_holders`].
 pub fn volume_code(volume: &Volume) -> Option<Code> {
     volume_holders(volume).next().map(|holder| holder.code())
 }
@@ -112,9 +112,9 @@ fn foreign_code(finalizers: &[Box<str>]) -> Option<Code> {
     (!finalizers.is_empty()).then_some(Code::ForeignFinalizer)
 }
 
-/// What keeps the claim. Volume Warden's own protection comes first, because other controllers may
-/// wait for it; then each other finalizer, in the order of the list. Of the pods, those count that
-/// use the claim.
+/// Returns what keeps the claim. Volume Warden's own protection comes first, because other
+/// controllers may wait for it; then each other finalizer, in the order of the list. Only those of
+/// the `pods` that use the claim are holders.
 pub fn claim_holders<'a>(
     name: &str,
     claim: &'a Claim,
@@ -140,7 +140,7 @@ pub fn claim_holders<'a>(
         .collect()
 }
 
-/// What keeps the volume, in the same order.
+/// Returns what keeps the volume: Volume Warden's own protection first, then each other finalizer.
 pub fn volume_holders(volume: &Volume) -> impl Iterator<Item = Holder<'_>> {
     let own = has(&volume.finalizers, PV_PROTECTION).then(|| {
         if is_bound(volume) {

@@ -1,5 +1,5 @@
-//! What keeps a claim or a volume that is being deleted, as values: components report it in Events,
-//! metrics and warnings, and `why` begins its chain of causes with it.
+//! What prevents the deletion of a claim or a volume, as values. Components report these causes in
+//! Events, metrics and warnings, and `why` begins its chain of causes with them.
 //!
 //! Everything here is a pure function of trimmed objects. It reads nothing from the API server.
 

@@ -1,4 +1,4 @@
-//! A reference to an object in messages and commands.
+//! References to objects in messages and commands.
 
 use crate::objects::ObjectName;
 use std::fmt;
@@ -6,57 +6,57 @@ use std::fmt;
 /// The kind and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// As the API spells it.
+    /// The kind in the spelling of the API: `PersistentVolumeClaim`.
     pub kind: &'static str,
     /// The short name that `kubectl` accepts: `pvc`.
     pub short: &'static str,
-    /// Its namespace and name.
+    /// The namespace and name of the object.
     pub name: ObjectName,
 }
 
 impl Object {
-    /// A PersistentVolumeClaim.
+    /// References a PersistentVolumeClaim.
     pub fn claim(namespace: &str, name: &str) -> Self {
         Self::new("PersistentVolumeClaim", "pvc", namespace, name)
     }
 
-    /// A PersistentVolume.
+    /// References a PersistentVolume.
     pub fn volume(name: &str) -> Self {
         Self::new("PersistentVolume", "pv", "", name)
     }
 
-    /// A Pod.
+    /// References a Pod.
     pub fn pod(namespace: &str, name: &str) -> Self {
         Self::new("Pod", "pod", namespace, name)
     }
 
-    /// A StatefulSet.
+    /// References a StatefulSet.
     pub fn stateful_set(namespace: &str, name: &str) -> Self {
         Self::new("StatefulSet", "statefulset", namespace, name)
     }
 
-    /// A Namespace.
+    /// References a Namespace.
     pub fn namespace(name: &str) -> Self {
         Self::new("Namespace", "namespace", "", name)
     }
 
-    /// An object of any other kind.
+    /// References an object of any other kind.
     pub fn new(kind: &'static str, short: &'static str, namespace: &str, name: &str) -> Self {
         let name = ObjectName::new(namespace, name);
         Self { kind, short, name }
     }
 
-    /// Its namespace, which is empty where its kind has none.
+    /// Returns the namespace of the object; empty for a cluster-scoped object.
     pub fn namespace_name(&self) -> &str {
         &self.name.namespace
     }
 
-    /// The command that shows it with its Events.
+    /// Returns the `kubectl describe` command for the object, which also lists its Events.
     pub fn describe(&self) -> String {
         format!("kubectl describe {}", self.arguments())
     }
 
-    /// What follows the verb in a command of `kubectl`.
+    /// Returns the arguments that select the object in a `kubectl` command.
     pub fn arguments(&self) -> String {
         let Self { short, name, .. } = self;
         if name.namespace.is_empty() {

@@ -71,7 +71,7 @@ async fn ns_09_missing_rights_are_reported() {
     let deletion = scene.delete(&namespace).await.expect_err("refused");
     assert_eq!(
         deletion.to_string(),
-        "the user may not delete the namespace, it has to be an administrator (403): ask an admin"
+        "the StorageOS user may not delete the namespace; it must be an administrator (403): ask an admin"
     );
     assert_eq!(scene.logins(), 1, "another login would not help");
 }

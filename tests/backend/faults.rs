@@ -103,7 +103,7 @@ async fn ns_12_a_server_that_fails_is_quoted_and_cut() {
         (
             500,
             "",
-            "StorageOS did not list namespaces (500): it says nothing about it",
+            "StorageOS did not list namespaces (500): the response has no message",
         ),
         (
             404,

@@ -1,4 +1,4 @@
-//! File system operations. Everything here blocks.
+//! File system operations of the backend `directory`. All functions here block.
 
 use super::MARKER;
 use crate::backend::{Deletion, Failure, Listed, Listing, Sentence, name::may_be_namespace};
@@ -12,12 +12,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// An open directory that held the marker when it was opened.
+/// An open root directory that contained the marker file when it was opened.
 pub(super) struct Root(OwnedFd);
 
 impl Root {
-    /// Opens the root. The path to the root may contain symbolic links, because the administrator
-    /// configured it. The marker may not be one.
+    /// Opens the root directory. Its path may contain symbolic links, because the administrator
+    /// configured it. The marker file may not be a symbolic link.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let shown = path.display();
@@ -36,7 +36,7 @@ impl Root {
     }
 
     pub(super) fn list(&self) -> Result<Listing, Failure> {
-        let unreadable = |error| failure("the root cannot be read", error);
+        let unreadable = |error| failure("the root directory cannot be read", error);
         let mut listing = Listing::default();
         for entry in Dir::read_from(&self.0).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
@@ -51,13 +51,16 @@ impl Root {
                 Ok(Some(namespace)) => listing.namespaces.push(namespace),
                 Ok(None) => listing.skipped += 1,
                 Err(Errno::NOENT) => {}
-                Err(error) => return Err(failure("a directory cannot be examined", error)),
+                Err(error) => {
+                    return Err(failure("a directory of the root cannot be examined", error));
+                }
             }
         }
         Ok(listing)
     }
 
-    /// Nothing, if it was not `in_time` when everything was known.
+    /// Removes the directory of a namespace if it is empty and still the listed one. Returns none,
+    /// without removing it, if `in_time` is false after these checks.
     pub(super) fn remove(
         &self,
         namespace: &Listed,
@@ -67,21 +70,26 @@ impl Root {
         let current = match self.listed(name) {
             Ok(current) => current,
             Err(Errno::NOENT) => None,
-            Err(error) => return Some(Err(failure("the directory cannot be examined", error))),
+            Err(error) => {
+                return Some(Err(failure(
+                    "the directory of the namespace cannot be examined",
+                    error,
+                )));
+            }
         };
         let answer = match current {
             None => Deletion::NotFound,
             Some(current) if current.version != namespace.version => Deletion::Stale,
             Some(_) if !in_time() => return None,
-            // What becomes a link or a file from here on makes this fail, and what is filled as
-            // well.
+            // If the directory is replaced by a link or a file, or gets content, from here on, the
+            // removal fails.
             Some(_) => return Some(removed(unlinkat(&self.0, name, AtFlags::REMOVEDIR))),
         };
         Some(Ok(answer))
     }
 
-    /// Nothing, if that is not the directory of a namespace. A name that may be one cannot lead
-    /// out of the root.
+    /// Describes the directory of a namespace; none if `name` is not such a directory. A valid
+    /// namespace name cannot lead out of the root.
     fn listed(&self, name: &str) -> IoResult<Option<Listed>> {
         if !may_be_namespace(name) {
             return Ok(None);
@@ -96,16 +104,19 @@ impl Root {
     }
 }
 
-/// What `rmdir` says.
+/// Translates the result of `rmdir` on the directory of a namespace.
 pub(super) fn removed(answer: IoResult<()>) -> Result<Deletion, Failure> {
     let not_empty = |why| Ok(Deletion::NotEmpty(Sentence::new(why)));
     match answer {
         Ok(()) => Ok(Deletion::Deleted),
-        // Something else took the name meanwhile; the directory is gone.
+        // The directory is gone; something else may have its name now.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(Deletion::NotFound),
         Err(Errno::NOTEMPTY | Errno::EXIST) => not_empty("the directory is not empty"),
         Err(Errno::BUSY) => not_empty("a file system is mounted on the directory"),
-        Err(error) => Err(failure("the directory cannot be removed", error)),
+        Err(error) => Err(failure(
+            "the directory of the namespace cannot be removed",
+            error,
+        )),
     }
 }
 
@@ -121,8 +132,8 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Inode numbers are reused at once, so they identify a directory only together with the time of
-/// its last change. That time also changes with every entry that is added or removed.
+/// Identifies the state of a directory. Inode numbers are reused at once, so the version also
+/// contains the time of the last change, which every added or removed entry updates.
 fn version(stat: &Stat) -> String {
     format!(
         "{}-{}-{}.{:09}",

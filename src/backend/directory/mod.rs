@@ -1,13 +1,13 @@
-//! Storage with one directory for each namespace: that of a provisioner whose paths begin with the
-//! namespace, or of static `hostPath` volumes at `<root>/<namespace>/<volume>`.
+//! A storage backend with one directory for each namespace, as created by a provisioner whose paths
+//! begin with the namespace, or by static `hostPath` volumes at `<root>/<namespace>/<volume>`.
 //!
-//! The root has to hold a file [`MARKER`]. Without it nothing is listed and nothing is deleted: a
-//! root where nothing is mounted looks empty too. A namespace is a real directory, not a link,
-//! with a name that a namespace can have; it goes when it is empty, by `rmdir`.
+//! The root directory must contain the file [`MARKER`]. Without it nothing is listed or deleted,
+//! because a root where nothing is mounted looks empty, too. A namespace is a real directory, not a
+//! link, with a valid namespace name; `rmdir` removes it if it is empty.
 //!
-//! Everything happens relative to one open descriptor of the root, so the marker is looked for in
-//! the same directory in which something is then removed, even if another is mounted over it
-//! meanwhile. `std` has no such calls; rustix has them, safe, and is part of the program anyway.
+//! All operations are relative to one open descriptor of the root. So the marker is checked in the
+//! same directory from which a namespace is removed, even if another file system is mounted over it
+//! meanwhile. `std` has no such operations; rustix, which is a dependency anyway, has safe ones.
 
 #[cfg_attr(not(unix), path = "unsupported.rs")]
 mod disk;
@@ -25,15 +25,15 @@ use tokio::{
     time::Instant,
 };
 
-/// The file that says that a directory is a root.
+/// Name of the file that marks a directory as the root of the storage.
 pub const MARKER: &str = ".volume-warden-root";
 
-/// For one call. A network file system that is gone answers never.
+/// Time limit of one call to the backend. A network file system that is gone never answers.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Calls that are under way at once; one that hangs keeps its place.
+/// Maximum number of concurrent calls to the file system. A call that hangs occupies one of them.
 const HANDS: usize = 4;
 
-/// A backend with one directory for each namespace.
+/// A storage backend with one directory for each namespace.
 #[derive(Clone, Debug)]
 pub struct Directory {
     root: PathBuf,
@@ -42,10 +42,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The storage at `root`.
+    /// Opens the storage whose root directory is `root`.
     ///
     /// # Errors
-    /// When `root` is no directory that holds the marker, or cannot be read.
+    /// When `root` is not a directory that contains the marker file, or cannot be read.
     pub async fn open(root: impl Into<PathBuf>) -> Result<Self, Failure> {
         let directory = Self::at(root.into(), LIMIT);
         directory.on_disk(|_, _| Ok(())).await?;
@@ -57,11 +57,11 @@ impl Directory {
         Self { root, limit, hands }
     }
 
-    /// Runs `work` on the root, and stops waiting after `limit`. The work can check whether the
-    /// caller still waits.
+    /// Runs `work` on the root directory, and stops waiting for it after `limit`. The work can
+    /// check whether the caller still waits.
     ///
-    /// On a thread of its own: the runtime waits for its blocking threads before it ends, and this
-    /// one may hang.
+    /// The work runs on its own thread because it may hang: at shutdown the runtime waits for the
+    /// threads of its blocking pool.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Root, &dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,
@@ -80,7 +80,7 @@ impl Directory {
             };
             let thread = thread::Builder::new().name("directory".to_owned());
             let started = thread.spawn(job);
-            started.map_err(|error| Failure::server(format!("no thread: {error}")))?;
+            started.map_err(|error| Failure::server(format!("cannot start a thread: {error}")))?;
             let lost = |_| Failure::server("the thread that reads the root ended without a result");
             answered.await.map_err(lost)?
         };
@@ -102,7 +102,8 @@ impl Backend for Directory {
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>> {
         let (namespace, limit) = (namespace.clone(), self.limit);
         Box::pin(self.on_disk(move |root, in_time| {
-            // It may have waited for a disk, and what was true when it was asked is not any more.
+            // The call may have waited for a slow disk and the caller may have stopped waiting, so
+            // the deletion checks again.
             root.remove(&namespace, in_time)
                 .unwrap_or_else(|| Err(late(limit)))
         }))

@@ -1,4 +1,4 @@
-//! The contract, on a directory of this machine.
+//! The contract of a storage backend, run on a directory of this machine.
 
 use super::{Directory, MARKER};
 use crate::backend::{
@@ -36,8 +36,8 @@ impl Disk {
         self.kept.path().join(name)
     }
 
-    /// A file system stores times in steps; two directories created in the same step look equally
-    /// old.
+    /// Waits until the clock of the file system advances: two directories created in the same step
+    /// of that clock have the same time.
     pub async fn next_moment(&self) {
         let probe = self.outside("probe");
         let moment = || {
@@ -102,7 +102,7 @@ impl Stage for Disk {
         11
     }
 
-    /// As if nothing were mounted there any more.
+    /// Replaces the root by an empty directory, as if its file system were no longer mounted.
     async fn fail(&self) {
         rename(&self.path(""), &self.outside("away"));
         fs::create_dir(self.path("")).expect("a mount point");

@@ -1,4 +1,4 @@
-//! What only a file system can do wrong.
+//! Tests for failures that only a file system has.
 
 use super::{
     Directory, MARKER,
@@ -75,7 +75,7 @@ async fn a_link_that_took_the_place_is_not_followed() {
     assert_eq!(listing(&disk).await.skipped, 1);
 }
 
-/// The link is put there after everything was looked at, in the last moment before the removal.
+/// The link replaces the directory after all checks, immediately before the removal.
 #[tokio::test]
 async fn a_link_or_a_file_in_the_last_moment_does_no_harm() {
     for put in [
@@ -111,7 +111,7 @@ async fn what_is_filled_in_the_last_moment_stays() {
     assert!(disk.path("one/data").is_file());
 }
 
-/// Another file system is mounted over the root between the look at the marker and the removal.
+/// Another file system is mounted over the root between the check of the marker and the removal.
 #[tokio::test]
 async fn the_removal_is_in_the_root_that_had_the_marker() {
     let disk = Disk::new().await;
@@ -209,7 +209,8 @@ async fn a_call_to_a_disk_that_hangs_times_out_and_does_not_happen_later() {
     assert!(disk.has("one").await);
 }
 
-/// The caller lost the Lease, or the process is stopping: a removal must not happen later.
+/// A caller can lose the Lease, or its process can stop, while the deletion waits: the deletion
+/// must not happen later.
 #[tokio::test]
 async fn an_abandoned_deletion_does_not_happen() {
     let disk = Disk::new().await;
@@ -248,8 +249,8 @@ async fn threads_that_hang_are_few() {
         hanging.await.expect_err("late");
     }
     drop((release, sender));
-    // It ends with the last thread that was ever made: on a busy machine one may not have begun
-    // yet.
+    // The iteration ends when the last thread has ended: on a busy machine a thread may not have
+    // begun yet.
     let started = tokio::task::spawn_blocking(move || receiver.iter().count());
     assert_eq!(started.await.expect("ends"), super::HANDS);
 }

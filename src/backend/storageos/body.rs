@@ -1,18 +1,18 @@
-//! Bodies, of which only so much is ever kept.
+//! Reads response bodies of the StorageOS API up to a limit.
 
 use crate::backend::Failure;
 use reqwest::Response;
 use serde::Deserialize;
 
-/// For a list. Two thousand namespaces have a tenth of that.
+/// Maximum size of the list of namespaces, in bytes. A list of 2,000 namespaces has a tenth of it.
 pub(super) const LIST: usize = 4 << 20;
-/// For everything else.
+/// Maximum size of any other response body, in bytes.
 pub(super) const SMALL: usize = 64 << 10;
 
-/// All of it.
+/// Reads the whole body of a response.
 ///
 /// # Errors
-/// When it is longer than `limit`, or does not come to its end.
+/// When the body is longer than `limit`, or the connection breaks before its end.
 pub(super) async fn whole(response: Response, limit: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     match fill(response, limit, &mut body).await {
@@ -24,8 +24,8 @@ pub(super) async fn whole(response: Response, limit: usize) -> Result<Vec<u8>, F
     }
 }
 
-/// What an error says: the message of the API if it is one, else how the text begins. What is late
-/// or broken says less.
+/// Returns the error message in a response: the API's message if the body has one, else the
+/// beginning of the body. If the connection breaks or times out, it is the part that has arrived.
 pub(super) async fn words(response: Response) -> String {
     let mut body = Vec::new();
     let _ = fill(response, SMALL, &mut body).await;
@@ -34,12 +34,12 @@ pub(super) async fn words(response: Response) -> String {
     }
     let text = String::from_utf8_lossy(&body).into_owned();
     if text.trim().is_empty() {
-        return "it says nothing about it".to_owned();
+        return "the response has no message".to_owned();
     }
     text
 }
 
-/// Whether all of it fits.
+/// Reads the body up to `limit` bytes and returns whether that is all of it.
 async fn fill(
     mut response: Response,
     limit: usize,

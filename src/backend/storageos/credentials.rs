@@ -1,10 +1,11 @@
-//! User and password, in the files of a mounted Secret.
+//! User and password for StorageOS, read from the files of a mounted Secret.
 
 use crate::backend::Failure;
 use serde::Serialize;
 use std::path::Path;
 
-/// User and password for the login. Without `Debug`, so that they are never logged.
+/// User and password for the login to StorageOS. The type has no `Debug`, so that they are never
+/// logged.
 #[derive(Serialize)]
 pub(super) struct Credentials {
     username: String,
@@ -12,10 +13,10 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Reads the present content of the files.
+    /// Reads the user and the password from their files in `directory`.
     ///
     /// # Errors
-    /// When one is missing, empty or no text.
+    /// When a file is missing, empty or not UTF-8 text.
     pub(super) async fn read(directory: &Path) -> Result<Self, Failure> {
         Ok(Self {
             username: word(&directory.join("username")).await?,

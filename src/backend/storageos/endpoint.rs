@@ -1,32 +1,33 @@
-//! Where the API is: `host`, `host:port`, an address, or a URL, which may have a path.
+//! The address of the StorageOS API: `host`, `host:port`, an IP address, or a URL, which may have a
+//! path.
 
 use reqwest::Url;
 use std::{fmt, net::Ipv6Addr, str::FromStr};
 
-/// The port of the API.
+/// The default port of the StorageOS API.
 const PORT: u16 = 5705;
-/// Below whatever path the endpoint has.
+/// The first path segment of every API request, below the path of the endpoint.
 const BASE: &str = "v2";
 
-/// The base of all URLs of the API. It holds no credentials.
+/// The base URL of the StorageOS API, without credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint(Url);
 
-/// What is wrong with an endpoint.
+/// Why an address of the StorageOS API is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It is no host and no URL.
+    /// The endpoint is neither a host nor a URL.
     #[error("the endpoint is not a host, host:port or URL: {0}")]
     NotAUrl(String),
-    /// It is a URL of something else.
+    /// The endpoint is a URL with a scheme other than `https` and `http`.
     #[error("the endpoint has to begin with https:// or http://, not {0}://")]
     Scheme(String),
-    /// It has a user, a password, a query or a fragment.
+    /// The endpoint has a user, a password, a query or a fragment.
     #[error(
         "the endpoint may have a host, a port and a path and nothing more; credentials belong in files"
     )]
     Excess,
-    /// It would carry the password over plain HTTP.
+    /// The endpoint would send the password over plain HTTP.
     #[error(
         "over http:// everyone on the way can read the password; use https://, or allow it with --insecure-http"
     )]
@@ -34,11 +35,11 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Reads an endpoint. Without a scheme it is `https`, or `http` where that is allowed, as the
-    /// original had it. Without a port it is 5705, whatever the scheme.
+    /// Parses an endpoint. Without a scheme it is `https`, or `http` if `insecure_http` allows
+    /// that, as in StorageOS' api-manager. Without a port it is 5705 for either scheme.
     ///
     /// # Errors
-    /// When it is none, or is plain HTTP and that is not allowed.
+    /// When the endpoint is invalid, or uses plain HTTP although `insecure_http` is false.
     pub fn parse(text: &str, insecure_http: bool) -> Result<Self, EndpointError> {
         let text = text.trim();
         let (scheme, rest) = match text.split_once("://") {
@@ -60,7 +61,7 @@ impl Endpoint {
             return Err(EndpointError::Excess);
         }
         let no = |()| EndpointError::NotAUrl("it has no host".to_owned());
-        // The URL forgets a port that is the usual one of its scheme.
+        // `Url` drops a port that is the default of its scheme, so the text is checked instead.
         if !has_port(&rest) {
             url.set_port(Some(PORT)).map_err(no)?;
         }
@@ -71,12 +72,12 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// Whether the traffic is unencrypted.
+    /// Returns whether requests to the endpoint are unencrypted.
     pub fn is_plain(&self) -> bool {
         self.0.scheme() == "http"
     }
 
-    /// The URL of something below the base. What is handed in is escaped.
+    /// Returns the URL of a path below the base; `path` and `query` are percent-encoded.
     pub(super) fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
         let mut url = self.0.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -89,7 +90,7 @@ impl Endpoint {
     }
 }
 
-/// An IPv6 address that stands alone, as it has to stand in a URL.
+/// Puts an IPv6 address in brackets, as a URL requires; any other text is unchanged.
 fn bracketed(rest: &str) -> String {
     match Ipv6Addr::from_str(rest) {
         Ok(address) => format!("[{address}]"),

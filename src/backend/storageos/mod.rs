@@ -6,7 +6,7 @@
 //!     └──────────────────────────► Wire: one request, bounded in time and size ◄──┘  token: out of the answer
 //! ```
 //!
-//! Nothing here writes a password or a token to a log, an error or a `Debug`.
+//! This module writes no password or token to a log line, an error or `Debug` output.
 
 mod body;
 mod credentials;
@@ -30,10 +30,10 @@ use std::{fmt, path::PathBuf, time::Duration};
 use tokio_util::sync::CancellationToken;
 use wire::Request;
 
-/// What may be chosen.
+/// Settings of the connection to a StorageOS cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the API is.
+    /// The address of the API.
     pub endpoint: Endpoint,
     /// Directory of the files `username` and `password`.
     pub secrets: PathBuf,
@@ -43,14 +43,14 @@ pub struct Options {
     pub refresh_interval: Duration,
     /// Minimum interval between logins.
     pub login_interval: Duration,
-    /// For one request.
+    /// Time limit of one HTTP request.
     pub request_limit: Duration,
-    /// For a list or a deletion, with what it needs besides.
+    /// Time limit of one list or delete call, including a login and a repeated request.
     pub call_limit: Duration,
 }
 
 impl Options {
-    /// With what the original had everywhere else.
+    /// Creates options with the defaults of StorageOS' api-manager.
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
@@ -64,15 +64,15 @@ impl Options {
     }
 }
 
-/// A StorageOS cluster. Making one asks nothing of it: it may still be down, and the files still
-/// missing.
+/// A client of a StorageOS cluster. Creating it sends no request and reads no file: the cluster may
+/// still be down, and the files may be missing.
 pub struct StorageOs {
     session: Session,
     call_limit: Duration,
 }
 
 impl StorageOs {
-    /// The cluster that the options describe.
+    /// Creates a client of the cluster that the options describe.
     pub fn new(options: Options) -> Self {
         Self {
             call_limit: options.call_limit,
@@ -90,8 +90,8 @@ impl StorageOs {
             .unwrap_or_else(|_| Err(late(limit)))
     }
 
-    /// The answer, whatever its status. One that refuses the token is asked for once more, with a
-    /// new one.
+    /// Sends the request and returns the response of any status. If StorageOS refuses the token,
+    /// the request is sent once more with a new token.
     async fn answer(&self, request: &Request<'_>) -> Result<Response, Failure> {
         let token = self.session.token().await?;
         let response = self.session.wire().send(request, Some(&token)).await?;
@@ -115,9 +115,9 @@ impl StorageOs {
 
     async fn delete_listed(&self, namespace: &Listed) -> Result<Deletion, Failure> {
         if namespace.version.is_empty() {
-            // An empty version means any version to some.
+            // Some versions of StorageOS treat an empty version as "any version".
             return Err(Failure::server(
-                "the namespace was listed without a version",
+                "StorageOS listed the namespace without a version",
             ));
         }
         if !namespaces::is_id(&namespace.id) {
@@ -153,7 +153,7 @@ impl StorageOs {
                 "StorageOS refuses to {what}, even right after a login (401): {why}"
             )),
             StatusCode::FORBIDDEN => Failure::rights(format!(
-                "the user may not {what}, it has to be an administrator (403): {why}"
+                "the StorageOS user may not {what}; it must be an administrator (403): {why}"
             )),
             _ => Failure::server(format!(
                 "StorageOS did not {what} ({}): {why}",
@@ -162,7 +162,7 @@ impl StorageOs {
         }
     }
 
-    /// What an answer says, without the token, should it repeat it.
+    /// Returns the error message in a response, without the token in case the message repeats it.
     async fn words(&self, response: Response) -> String {
         let words = body::words(response).await;
         self.session.redact(words)
@@ -186,7 +186,7 @@ impl Backend for StorageOs {
         self.session.has_token()
     }
 
-    /// Logs in and keeps the token fresh, through whatever failures.
+    /// Logs in to StorageOS and refreshes the token until `stop`, and repeats both after failures.
     fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             stop.run_until_cancelled(self.session.keep_fresh()).await;

@@ -1,4 +1,4 @@
-//! The list of namespaces, taken apart.
+//! Parses the list of namespaces that StorageOS returns.
 
 use crate::backend::{Failure, Listed, Listing, name::may_be_namespace};
 use k8s_openapi::jiff::Timestamp;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Every field may be missing, says the schema.
+/// A namespace in the response. The schema of StorageOS allows every field to be missing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -16,13 +16,13 @@ struct Wire {
     created_at: Option<serde_json::Value>,
 }
 
-/// The namespaces of a whole answer. An entry that is no namespace does not spoil the others.
+/// Parses a list of namespaces. Invalid entries are counted and skipped.
 ///
 /// # Errors
-/// When it is no list.
+/// When the body is not a list.
 pub(super) fn read(body: &[u8]) -> Result<Listing, Failure> {
     let entries: Vec<&RawValue> = serde_json::from_slice(body)
-        .map_err(|_| Failure::server("the answer is not a list of namespaces"))?;
+        .map_err(|_| Failure::server("the response of StorageOS is not a list of namespaces"))?;
     let mut listing = Listing::default();
     for entry in entries {
         match serde_json::from_str(entry.get()).ok().and_then(listed) {
@@ -42,7 +42,7 @@ fn listed(wire: Wire) -> Option<Listed> {
     })
 }
 
-/// What can stand in a URL for itself alone. A dot or two would be taken for a path.
+/// Returns whether `id` is safe as one segment of a URL path: "." and ".." would change the path.
 pub(super) fn is_id(id: &str) -> bool {
     let plain = id.bytes().all(|byte| byte.is_ascii_graphic());
     (1..=256).contains(&id.len()) && plain && id != "." && id != ".."

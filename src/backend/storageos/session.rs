@@ -1,4 +1,4 @@
-//! The one token that all requests share, and how it is renewed.
+//! The StorageOS token that all requests share, and its renewal.
 
 use super::{
     Options, body,
@@ -14,8 +14,8 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-/// The task that holds the lock on the last login renews the token; the other tasks wait for the
-/// new token and share it.
+/// Renews the token in one task at a time: the task that holds the lock on the last login sends the
+/// login, and the other tasks wait and share the new token.
 pub(super) struct Session {
     wire: Wire,
     secrets: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Session {
     last_login: Mutex<Option<Login>>,
 }
 
-/// A login that was tried.
+/// The last attempt to log in to StorageOS.
 struct Login {
     at: Instant,
     /// The error for a caller that needs another login too soon.
@@ -52,7 +52,7 @@ impl Session {
         self.token.borrow().is_some()
     }
 
-    /// The text without the token in it.
+    /// Removes the current token from the text.
     pub(super) fn redact(&self, text: String) -> String {
         match self.current() {
             Some(token) => token.redact(text),
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// A token; logs in if there is none yet.
+    /// Returns the current token; logs in if there is none.
     pub(super) async fn token(&self) -> Result<Token, Failure> {
         match self.current() {
             Some(token) => Ok(token),
@@ -68,13 +68,13 @@ impl Session {
         }
     }
 
-    /// Returns another token than the given one, which was refused.
+    /// Replaces the token `refused`, which StorageOS did not accept, and returns the new one.
     pub(super) async fn replace(&self, refused: &Token) -> Result<Token, Failure> {
         self.renewed(Some(refused)).await
     }
 
-    /// Renews the token whenever half of its life is over, and gets one if there is none. Never
-    /// ends.
+    /// Refreshes the token when half of its lifetime is over, and logs in if there is none. Never
+    /// returns.
     pub(super) async fn keep_fresh(&self) {
         let mut changes = self.token.subscribe();
         let mut failing = false;
@@ -94,7 +94,7 @@ impl Session {
                 Ok(()) => {}
                 Err(failure) => {
                     if !failing {
-                        tracing::warn!(%failure, "no fresh token from StorageOS, trying again");
+                        tracing::warn!(%failure, "cannot renew the token of StorageOS; retrying");
                     }
                     failing = true;
                     tokio::select! { () = sleep(self.login_interval) => {}, _ = changes.changed() => {} }
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// Refreshes the token if it is due; logs in if that fails.
+    /// Refreshes the token if it is due, and logs in if the refresh fails.
     async fn freshen(&self) -> Result<(), Failure> {
         let mut last = self.last_login.lock().await;
         let token = match self.current() {
@@ -127,7 +127,9 @@ impl Session {
         if let Some(token) = token {
             match self.refresh(&token).await {
                 Ok(()) => return Ok(()),
-                Err(failure) => tracing::debug!(%failure, "the token was not refreshed"),
+                Err(failure) => {
+                    tracing::debug!(%failure, "token of StorageOS not refreshed; logging in")
+                }
             }
         }
         self.log_in(&mut last).await.map(drop)
@@ -141,8 +143,8 @@ impl Session {
         Ok(())
     }
 
-    /// Logs in with the present content of the credential files, at most once per
-    /// `login_interval`. A caller that is too early gets the result of the last login.
+    /// Logs in to StorageOS with the current content of the credential files, at most once per
+    /// `login_interval`. A caller that is too early gets the failure of the last login.
     async fn log_in(&self, last: &mut Option<Login>) -> Result<Token, Failure> {
         if let Some(login) = last.as_ref()
             && login.at.elapsed() < self.login_interval
@@ -151,8 +153,8 @@ impl Session {
         }
         let credentials = Credentials::read(&self.secrets).await?;
         self.wire.reload().await?;
-        // Recorded before it is sent: the caller may stop waiting.
-        let then = Failure::timeout("the last login was abandoned a moment ago");
+        // The attempt is recorded before the request is sent, because the caller may stop waiting.
+        let then = Failure::timeout("the last login to StorageOS was abandoned a moment ago");
         *last = Some(Login {
             at: Instant::now(),
             then,
@@ -182,7 +184,8 @@ impl Session {
         self.ask(&request, None, "login").await
     }
 
-    /// Asks for a token. What the answer says is not repeated: it may hold what was sent.
+    /// Requests a token. An error does not repeat the text of the response, because it may contain
+    /// the password.
     async fn ask(
         &self,
         request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! The contract, against a cluster in memory.
+//! The contract of a storage backend, run on a StorageOS cluster in memory.
 
 use super::{Endpoint, Options, StorageOs};
 use crate::backend::{

@@ -1,24 +1,24 @@
-//! A token, as the answer to a login or a refresh grants it.
+//! A StorageOS token, as the response to a login or a refresh contains it.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Headers with the lifetime of the token: a login sets one, a refresh the other.
+/// Headers with the lifetime of the token: a login sets the first one, a refresh the second one.
 const EXPIRES: [HeaderName; 2] = [
     HeaderName::from_static("authorization-expires-seconds"),
     HeaderName::from_static("authorization-expires-in"),
 ];
-/// Minimum lifetime, so that a wrong one does not cause constant refreshes.
+/// Minimum time between refreshes, so that a wrong lifetime does not cause constant refreshes.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Shown to the server with every request. Its `Debug` output omits it.
+/// A StorageOS token, which is sent with every request. Its `Debug` output omits the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    /// `Bearer …`.
+    /// The value of the `Authorization` header: `Bearer …`.
     pub(super) header: HeaderValue,
-    /// When half of its life is over.
+    /// When the token is refreshed: after half of its lifetime.
     pub(super) due: Instant,
 }
 
@@ -35,9 +35,8 @@ struct Inner {
 }
 
 impl Token {
-    /// Returns the token that the answer to a request sent at `asked` grants. The header takes
-    /// precedence over the body. If the server does not report a lifetime, it is twice the
-    /// `interval`.
+    /// Reads the token from the response to a request sent at `asked`. The header takes precedence
+    /// over the body. If the server does not report a lifetime, it is twice the `interval`.
     pub(super) fn granted(
         headers: &HeaderMap,
         body: &[u8],
@@ -61,14 +60,14 @@ impl Token {
             .filter(|seconds| *seconds > 0)
             .map(Duration::from_secs);
         let half = life.map_or(interval, |life| life / 2).max(SHORTEST);
-        // A lifetime that the clock cannot represent is treated as none.
+        // A lifetime that the clock cannot represent counts as not reported.
         let due = asked
             .checked_add(half)
             .unwrap_or(asked + interval.max(SHORTEST));
         Some(Self { header, due })
     }
 
-    /// The text without the token in it.
+    /// Removes the token from the text.
     pub(super) fn redact(&self, text: String) -> String {
         let header = self.header.to_str().unwrap_or_default();
         match header.strip_prefix("Bearer ") {
@@ -78,7 +77,7 @@ impl Token {
     }
 }
 
-/// With or without the word before it.
+/// Returns the `Authorization` header for a token, which may begin with the word `Bearer`.
 fn bearer(text: &str) -> Option<HeaderValue> {
     let text = text.trim();
     let secret = match text.split_once(char::is_whitespace) {
@@ -94,8 +93,8 @@ fn bearer(text: &str) -> Option<HeaderValue> {
     Some(header)
 }
 
-/// The specification calls it a duration and types it as an integer: `300` and `300s` are the
-/// same.
+/// Parses a lifetime in seconds. The API specification calls it a duration but types it as an
+/// integer, so `300` and `300s` are the same.
 fn seconds(value: &HeaderValue) -> Option<u64> {
     let text = value.to_str().ok()?.trim();
     text.strip_suffix('s').unwrap_or(text).parse().ok()

@@ -1,4 +1,4 @@
-//! One request to the API.
+//! Sends single requests to the StorageOS API.
 
 use super::{Endpoint, Options, token::Token};
 use crate::{backend::Failure, tls::install_crypto};
@@ -14,23 +14,23 @@ use std::{
     time::Duration,
 };
 
-/// PEM files.
+/// The PEM files for TLS connections to StorageOS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
-    /// The only authorities to trust; without it those of the system.
+    /// File with the only trusted CAs; without it, the CAs of the operating system are trusted.
     pub authority: Option<PathBuf>,
-    /// The client certificate and its key.
+    /// Files with the client certificate and its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// What the files held.
+/// The content of the TLS files when they were last read.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Material {
     authority: Option<Vec<u8>>,
     identity: Option<Vec<u8>>,
 }
 
-/// What is asked for.
+/// A request to the StorageOS API.
 #[derive(Clone, Debug)]
 pub(super) struct Request<'a> {
     pub(super) method: Method,
@@ -39,7 +39,7 @@ pub(super) struct Request<'a> {
     pub(super) body: Option<Body>,
 }
 
-/// JSON that may be a secret.
+/// A JSON body, which may contain a password; its `Debug` output omits it.
 #[derive(Clone)]
 pub(super) struct Body(pub(super) Vec<u8>);
 
@@ -60,13 +60,14 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The way to the server.
+/// Sends requests to one StorageOS endpoint.
 pub(super) struct Wire {
     endpoint: Endpoint,
     files: TlsFiles,
     limit: Duration,
     client: Mutex<Option<(Material, Client)>>,
-    /// There was no connection, maybe because of what the files hold.
+    /// Whether the last connection failed. The TLS files may have changed, so the next request
+    /// reads them again.
     doubtful: AtomicBool,
 }
 
@@ -85,7 +86,8 @@ impl Wire {
         &self.endpoint
     }
 
-    /// The answer, whatever its status. Its body has to come within the same limit.
+    /// Sends the request and returns the response of any status. Reading the body counts towards
+    /// the same time limit.
     pub(super) async fn send(
         &self,
         request: &Request<'_>,
@@ -112,7 +114,7 @@ impl Wire {
         })
     }
 
-    /// Reads the TLS files again, and makes new connections where they have changed.
+    /// Reads the TLS files again, and builds a new client if they have changed.
     pub(super) async fn reload(&self) -> Result<Client, Failure> {
         let material = self.read().await?;
         let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,14 +146,14 @@ impl Wire {
     }
 
     fn build(&self, material: &Material) -> Result<Client, Failure> {
-        // Building a client without one would panic.
+        // Without an installed crypto provider, building a client panics.
         install_crypto();
         let mut builder = Client::builder()
             .user_agent(concat!("volume-warden/", env!("CARGO_PKG_VERSION")))
             .timeout(self.limit)
             .connect_timeout(self.limit)
             .https_only(!self.endpoint.is_plain())
-            // The token is for this server and no other, and nothing is sent twice.
+            // The token must not reach another server, and no request may be sent twice.
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .referer(false)
@@ -165,7 +167,7 @@ impl Wire {
             }
             builder = builder.tls_certs_only(authorities);
         } else if self.endpoint.is_plain() {
-            // There may be none in the system, and none is needed.
+            // A plain HTTP connection needs no trusted CAs, and the system may have none.
             builder = builder.tls_certs_only([]);
         }
         if let Some(pem) = &material.identity {
