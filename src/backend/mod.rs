@@ -4,7 +4,7 @@
 //! A [`Backend`] lists the namespaces of its storage and deletes an empty one. The component
 //! `namespace_gc` decides whether a namespace may be deleted.
 //!
-//! # A third backend
+//! # Adding a backend
 //! A new backend is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its
 //! flags. It must satisfy this contract:
 //!

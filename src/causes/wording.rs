@@ -1,17 +1,17 @@
-//! Holders as causes with sentences, evidence and next steps.
+//! Describes holders as causes, with sentences, evidence and next steps.
 
 use super::{Cause, Code, Evidence, Holder, NamedPod, Next, Object, owner};
 use crate::objects::ObjectName;
 use std::fmt::Write as _;
 
-/// At most so many pods are named in one sentence.
+/// Maximum number of pods that one sentence names.
 const NAMED: usize = 3;
 
-/// Deleting the pod may delete more than the pod.
+/// Purpose of deleting the pod: it warns that the deletion may delete more than the pod.
 const GOES_THEN_IN_USE: &str = "once neither the pod nor the data of the claim is needed: the claim is deleted after its last pod, and with the policy Delete its storage too";
 const GOES_THEN_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed: the claim is deleted after its last pod, and with the policy Delete its storage too";
 
-/// The cause for which `holder` keeps `object`.
+/// Returns the cause for which `holder` keeps `object`.
 pub fn describe(object: &Object, holder: &Holder<'_>) -> Cause {
     match holder {
         Holder::Pods(users) | Holder::FinishedPods(users) => used_by(holder.code(), users),
@@ -22,7 +22,7 @@ pub fn describe(object: &Object, holder: &Holder<'_>) -> Cause {
     }
 }
 
-/// The cause and its next step as one text, for the note of an Event.
+/// Returns the cause and its next step as one text, for the note of an Event.
 pub fn note(cause: &Cause) -> String {
     let sentence = &cause.sentence;
     match &cause.next {
@@ -32,7 +32,7 @@ pub fn note(cause: &Cause) -> String {
     }
 }
 
-/// The warning for a user who deletes the object: the first cause that lasts, if any does.
+/// Returns the warning for a user who deletes the object: the first cause that lasts, if any does.
 pub fn warning(object: &Object, holders: &[Holder<'_>]) -> Option<String> {
     let holder = holders.iter().find(|holder| holder.code().lasts())?;
     let (kind, name) = (object.kind.to_lowercase(), &object.name.name);
@@ -42,7 +42,7 @@ pub fn warning(object: &Object, holders: &[Holder<'_>]) -> Option<String> {
     ))
 }
 
-/// `users` is not empty.
+/// Describes the pods that use a claim; `users` is not empty.
 fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
     let running = users.iter().find(|(_, pod)| !pod.finished);
     let (first, _) = running.unwrap_or(&users[0]);
@@ -64,8 +64,8 @@ fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
         return Cause::new(code, sentence, evidence("spec.volumes")).run(delete, GOES_THEN_IN_USE);
     }
     let sentence = format!(
-        "The claim is kept because {who} {verb} it. What ran there has finished, but with --finished-pods=hold, as under Kubernetes' own \
-         controller, that counts for as long as the pod exists; with --finished-pods=release it would not."
+        "The claim is kept because {who} {verb} it. The workload has finished, but with --finished-pods=hold, as with the built-in \
+         controller of Kubernetes, a finished pod uses its claims as long as it exists; with --finished-pods=release it does not."
     );
     Cause::new(code, sentence, evidence("status.phase")).run(delete, GOES_THEN_FINISHED)
 }
@@ -73,13 +73,14 @@ fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
 fn unused(object: &Object) -> Cause {
     let sentence = "No pod uses the claim, so its protection finalizer is removed.";
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
-    Cause::new(Code::NotInUse, sentence, evidence).wait("it is deleted within seconds")
+    Cause::new(Code::NotInUse, sentence, evidence).wait("the claim is deleted within seconds")
 }
 
 fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
     let named = claim.map_or_else(String::new, |claim| format!(" {claim}"));
-    let sentence =
-        format!("The volume is kept because the claim{named} has it; it goes after its claim.");
+    let sentence = format!(
+        "The volume is kept because the claim{named} is bound to it; the volume is deleted after its claim."
+    );
     let evidence = Evidence::new(object.to_string(), "status.phase");
     let cause = Cause::new(Code::Bound, sentence, evidence);
     match claim {
@@ -97,17 +98,17 @@ fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
 fn not_bound(object: &Object) -> Cause {
     let sentence = "The volume is bound to no claim, so its protection finalizer is removed.";
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
-    Cause::new(Code::NotBound, sentence, evidence).wait("it is deleted within seconds")
+    Cause::new(Code::NotBound, sentence, evidence).wait("the volume is deleted within seconds")
 }
 
 fn foreign(object: &Object, finalizer: &str) -> Cause {
     let sentence = match owner(finalizer) {
         Some(owner) => format!(
-            "The finalizer {finalizer} holds it; {} removes the finalizer {}.",
+            "The finalizer {finalizer} keeps the object; {} removes the finalizer {}.",
             owner.who, owner.when
         ),
         None => format!(
-            "The finalizer {finalizer} holds it, which is neither Kubernetes' nor Volume Warden's: the controller that added it must remove it."
+            "The finalizer {finalizer} keeps the object. It belongs neither to Kubernetes nor to Volume Warden: the controller that added it must remove it."
         ),
     };
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
@@ -116,6 +117,6 @@ fn foreign(object: &Object, finalizer: &str) -> Cause {
             "kubectl get {} -o yaml --show-managed-fields",
             object.arguments()
         ),
-        "to see which client added it, and then check that controller",
+        "to see which client added the finalizer, and then check that controller",
     )
 }

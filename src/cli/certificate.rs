@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(super) struct Front {
     pub(super) service: Service,
-    /// Authenticates a review.
+    /// The paths that authenticate a review.
     pub(super) paths: SecretPaths,
     path_is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -94,7 +94,7 @@ impl Serving {
         let (service, stop) = (self.service, tasks.stop.clone());
         if let Some(clients) = self.clients {
             let follow = clients.follow(service.clone(), stop.clone());
-            tasks.spawn("the CAs of clients", follow);
+            tasks.spawn("client CAs", follow);
         }
         let path = self.path;
         let (client, namespace) = (path.client.clone(), path.service.namespace.clone());

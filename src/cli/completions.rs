@@ -17,7 +17,7 @@ pub struct CompletionsOptions {
 /// When standard output cannot be written.
 pub fn run(options: CompletionsOptions, mut command: Command) -> anyhow::Result<()> {
     let name = command.get_name().to_owned();
-    // Into a buffer: the generator panics if standard output is closed.
+    // The script is written to a buffer first: the generator panics if standard output is closed.
     let mut script = Vec::new();
     generate(options.shell, &mut command, &name, &mut script);
     let mut script = String::from_utf8(script)?;

@@ -18,10 +18,10 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 const DEFAULT_NAMESPACE: &str = "volume-warden";
 
 impl ClusterOptions {
-    /// A client with the rights of the kubeconfig, or of the pod's service account.
+    /// Creates a client with the credentials of the kubeconfig, or of the pod's service account.
     ///
     /// # Errors
-    /// When neither exists, or the credentials cannot be used.
+    /// When there is neither a kubeconfig nor a service account, or the credentials cannot be used.
     pub(super) async fn client(&self) -> anyhow::Result<Client> {
         connect(self.config().await?).context("cannot create the API client")
     }
@@ -40,12 +40,12 @@ impl ClusterOptions {
         }
     }
 
-    /// The only namespace to watch; `None` means all.
+    /// Returns the only namespace to watch; `None` means all namespaces.
     pub(super) fn namespace(&self) -> Option<String> {
         Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// Namespace of Volume Warden's own Lease and Secrets.
+    /// Returns the namespace of Volume Warden's own Lease and Secrets.
     pub(super) fn system_namespace(&self) -> String {
         let own = || std::fs::read_to_string(OWN_NAMESPACE).ok();
         let own = || own().map(|namespace| namespace.trim().to_owned());
@@ -62,8 +62,8 @@ pub(super) struct Chosen<'a> {
 }
 
 impl LeaseOptions {
-    /// The Lease of these components. Installations with different components or controller ids
-    /// must not compete for one Lease, and a dry run must not acquire the Lease of a real run.
+    /// Returns the Lease of these components. Installations with different components or controller
+    /// ids must not compete for one Lease, and a dry run must not acquire the Lease of a real run.
     ///
     /// # Errors
     /// When the controller id cannot be part of the name of the Lease.
@@ -115,7 +115,7 @@ fn default_name(
     Ok(name)
 }
 
-/// Whether the name is an RFC 1123 subdomain, as Kubernetes requires for most names.
+/// Returns whether the name is an RFC 1123 subdomain, as Kubernetes requires for most names.
 fn is_subdomain(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.split('.').all(|label| {
@@ -124,8 +124,8 @@ fn is_subdomain(name: &str) -> bool {
     })
 }
 
-/// An identity unique to this process. The random part distinguishes two containers of one pod,
-/// and a process from its predecessor with the same pid.
+/// Returns an identity unique to this process. The random part distinguishes two containers of one
+/// pod, and a process from its predecessor with the same pid.
 fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let random = std::collections::hash_map::RandomState::new().hash_one(std::process::id());

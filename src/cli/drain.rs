@@ -25,11 +25,11 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum wait for the Leases. A Lease that is not renewed expires sooner.
+/// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
-/// A replica that waits for a Lease reads it more often than this.
+/// A replica that waits for a Lease reads it at shorter intervals than this.
 const HANDOVER: Duration = Duration::from_millis(2500);
-/// Exit code: objects in use were left unchanged.
+/// Exit code of `drain` if it left objects that are in use unchanged.
 const IN_USE: u8 = 3;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed; 1 failed or incomplete, \
@@ -102,7 +102,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
             let message = held.description();
             print(&format!("{message}: without --dry-run, drain waits for it"))?;
         }
-        // Nothing is written, so leadership is not checked.
+        // A dry run writes nothing, so leadership is not checked.
         let (_elector, leadership) = elect(&client, lease, &metrics);
         let outcome = remove(&options, components, client, leadership, metrics).await?;
         return exit_code(&outcome);
@@ -124,7 +124,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     }
     let drained = tokio::select! {
         drained = drain_as_leader(&options, components, client, leaderships, &lease, metrics) => drained,
-        signal = signals.next() => Err(anyhow::anyhow!("ended by {signal} before it was done; run it again")),
+        signal = signals.next() => Err(anyhow::anyhow!("drain was interrupted by {signal} before it was done; run it again")),
     };
     // Releases the Leases, so that no other process has to wait until they expire.
     stop.cancel();
@@ -137,7 +137,7 @@ fn elect(client: &Client, lease: LeaseName, metrics: &Arc<Metrics>) -> (Elector,
     Elector::new(leases, lease, metrics.clone(), Clock::system())
 }
 
-/// Acquires all Leases, then drains while it holds them.
+/// Acquires all Leases, then removes what Volume Warden wrote while it holds them.
 async fn drain_as_leader(
     options: &DrainOptions,
     components: Vec<ComponentRef>,
@@ -183,7 +183,7 @@ async fn not_acquired(client: &Client, components: &[ComponentRef], lease: &Leas
     );
     format!(
         "{problem}, after {ACQUIRE_TIMEOUT:?} of waiting. If a running Volume Warden holds it, scale it to 0 first: it would write \
-         again what drain removes; if not, the lines above say why"
+         again what drain removes; if not, the log lines above state why"
     )
 }
 

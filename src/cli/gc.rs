@@ -16,11 +16,11 @@ use std::{collections::HashSet, sync::Arc};
 /// `volume-warden gc`
 #[derive(Debug, Args)]
 pub struct GcOptions {
-    /// Only report what would be deleted, and why. Nothing is written.
+    /// Only report which namespaces would be deleted, and why. Nothing is written.
     #[arg(long, action = ArgAction::SetTrue)]
     dry_run: bool,
 
-    /// Run one collection.
+    /// Run one garbage collection, and delete the orphaned namespaces that it finds.
     #[arg(long, action = ArgAction::SetTrue)]
     once: bool,
 
@@ -36,11 +36,11 @@ pub struct GcOptions {
     collection: CollectionOptions,
 }
 
-/// Runs one collection.
+/// Runs one garbage collection.
 ///
 /// # Errors
-/// When the lists could not be read, a namespace could not be deleted, or the command line is
-/// wrong.
+/// When the lists of namespaces could not be read, a namespace could not be deleted, or the command
+/// line is wrong.
 pub fn run(options: GcOptions) -> anyhow::Result<()> {
     if options.dry_run == options.once {
         return misused("choose one of --dry-run, which only reports, and --once, which deletes");
@@ -78,7 +78,8 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     let client = cluster.client().await?;
     let scoped = collection.names_scope() || backend.scope() == Scope::Seen;
     let options = Arc::new(collection.options(&backend, dry_run));
-    // Safe beside a leading replica: every deletion states the version of the namespace.
+    // The deletions are safe while another replica leads, because each states the version of the
+    // namespace.
     let leadership = None;
     let (metrics, clock) = (Arc::default(), Clock::system());
     let remover = Remover::new(&client, &storage, &options, &metrics, &clock, leadership);

@@ -39,7 +39,7 @@ fn value(report: &Report, dry_run: bool) -> Value {
     })
 }
 
-/// Lists every namespace except those in Kubernetes, which are only counted.
+/// Formats a table of the namespaces. Those that exist in Kubernetes are only counted.
 fn table(report: &Report, dry_run: bool) -> String {
     let shown = report.rows.iter();
     let shown = shown.filter(|row| row.verdict != Verdict::InKubernetes);
@@ -93,15 +93,20 @@ fn summary(report: &Report, dry_run: bool) -> String {
 fn why(row: &Row) -> String {
     match (&row.removal, row.verdict) {
         (Some(Removal::Waits(_, why)), _) => why.to_string(),
-        (Some(Removal::Kept), _) => "it appeared in Kubernetes during the collection".into(),
-        (_, Verdict::Orphan) => "Kubernetes has no namespace of that name".into(),
-        (_, Verdict::InKubernetes) => "Kubernetes has it".into(),
-        (_, Verdict::Protected) => "its name is protected by --gc-protect".into(),
-        (_, Verdict::NotSeen) => {
-            "this cluster is not known to have had it (--gc-scope=seen)".into()
+        (Some(Removal::Kept), _) => {
+            "the namespace was created in Kubernetes during the collection".into()
         }
-        (_, Verdict::TooYoung) => "it was created or changed within --gc-grace".into(),
-        (_, Verdict::Waiting) => "its deletion is retried on a separate schedule".into(),
+        (_, Verdict::Orphan) => "Kubernetes has no namespace of that name".into(),
+        (_, Verdict::InKubernetes) => "Kubernetes has a namespace of that name".into(),
+        (_, Verdict::Protected) => "the name is protected by --gc-protect".into(),
+        (_, Verdict::NotSeen) => {
+            "this cluster is not known to have had a namespace of that name (--gc-scope=seen)"
+                .into()
+        }
+        (_, Verdict::TooYoung) => "the namespace was created or changed within --gc-grace".into(),
+        (_, Verdict::Waiting) => {
+            "the deletion of this namespace failed before and is retried separately".into()
+        }
         (_, Verdict::OverTheCap) => {
             "--gc-max-deletions is reached; raise it to include this namespace".into()
         }
@@ -151,7 +156,7 @@ gone       Orphan     Deleted   Kubernetes has no namespace of that name
     fn json_contains_every_namespace() {
         let text = shown(&report(), Output::Json, false);
         let value: Value = serde_json::from_str(&text).expect("JSON");
-        let first = json!({"name": "alive", "verdict": "InKubernetes", "outcome": null, "why": "Kubernetes has it"});
+        let first = json!({"name": "alive", "verdict": "InKubernetes", "outcome": null, "why": "Kubernetes has a namespace of that name"});
         assert_eq!(value["namespaces"][0], first);
         assert_eq!(value["namespaces"][2]["outcome"], "NotEmpty");
         let counts =

@@ -16,7 +16,7 @@ pub struct ManOptions {
 /// # Errors
 /// When there is no such command, or standard output cannot be written.
 pub fn run(options: ManOptions, mut program: Command) -> anyhow::Result<()> {
-    // Sets the full name of each command.
+    // Building the command sets the full name of each subcommand, which the page shows.
     program.build();
     let page = match options.command {
         None => program,

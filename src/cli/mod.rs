@@ -67,7 +67,7 @@ enum Command {
     Man(man::ManOptions),
 }
 
-/// The command line. Each of these components adds its flags to `run`.
+/// Returns the parser of the command line. Each of these components adds its flags to `run`.
 pub fn command(components: &[ComponentRef]) -> clap::Command {
     let names: Vec<_> = components.iter().map(|each| each.name()).collect();
     let named = |help: &'static str| {
@@ -77,7 +77,7 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
     Cli::command()
         .mut_subcommand("run", |run| {
             let run = run.mut_arg("components", named("Components to run; all by default"));
-            // clap takes the doc comment of each group of flags for that of the command.
+            // clap uses the doc comment of each flag group as the description of the command.
             let about = run.get_about().cloned().unwrap_or_default();
             let run = components.iter().fold(run, |run, each| each.flags(run));
             run.about(about).long_about(None)
@@ -127,7 +127,7 @@ fn completed(argument: Arg) -> Arg {
 }
 
 /// Runs the program with these components and the arguments of this process. Returns an exit code
-/// that `--help` documents, or exits if the arguments are wrong or request help.
+/// that `--help` documents; exits if the arguments are wrong or request help.
 pub fn main(components: &'static [ComponentRef]) -> ExitCode {
     let mut command = command(components);
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();

@@ -8,7 +8,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 /// `volume-warden run`
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// First, because the other groups remove their values from the parsed arguments.
+    /// This field comes first, because the other groups remove their values from the parsed
+    /// arguments.
     #[command(flatten)]
     pub(super) component_flags: ComponentFlags,
 
@@ -45,7 +46,7 @@ pub(super) struct ComponentsOption {
 }
 
 impl ComponentsOption {
-    /// The selected components, each once, in the order of `all`.
+    /// Returns the selected components, each once, in the order of `all`.
     pub(super) fn of(&self, all: &[ComponentRef]) -> Vec<ComponentRef> {
         let named = &self.components;
         let wanted =
@@ -61,7 +62,7 @@ pub(super) struct ClusterOptions {
     #[arg(long)]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// Only namespace to watch; all when empty.
+    /// The only namespace to watch; all namespaces when empty.
     #[arg(long, default_value = "")]
     pub(super) namespace: String,
 

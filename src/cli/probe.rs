@@ -11,9 +11,10 @@ use std::{
     time::Duration,
 };
 
-/// Timeout of each step of the exchange. The kubelet's `timeoutSeconds` in the manifests is longer.
+/// Timeout of each step of the HTTP exchange. The kubelet's `timeoutSeconds` in the manifests is
+/// longer.
 const LIMIT: Duration = Duration::from_secs(4);
-/// Bytes; more than any list of what is missing.
+/// Maximum size of the answer in bytes; more than any list of what is missing.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
 /// `volume-warden probe`
@@ -44,7 +45,7 @@ impl Question {
     }
 }
 
-/// Exit code 0 if the probe succeeds, 1 if it fails or gets no answer.
+/// Runs the probe. The exit code is 0 if it succeeds and 1 if it fails; no answer is an error.
 pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
     let address = command.options.probe_bind_address;
     let answer = ask(address, command.question.path());

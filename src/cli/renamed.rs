@@ -5,7 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-/// Old name, and name since 0.2.0.
+/// The old name of each renamed flag, and its name since version 0.2.0.
 const RENAMED: &[(&str, &str)] = &[
     ("api-ca-file", "storageos-ca-file"),
     ("api-client-cert-file", "storageos-client-cert-file"),
@@ -24,13 +24,13 @@ const RENAMED: &[(&str, &str)] = &[
     ("webhook-address", "webhook-bind-address"),
 ];
 
-/// The old name of a flag, if it has one.
+/// Returns the old name of a flag, if it has one.
 pub(super) fn old_name(flag: &str) -> Option<&'static str> {
     let renamed = RENAMED.iter().find(|(_, new)| *new == flag);
     renamed.map(|(old, _)| *old)
 }
 
-/// The environment variable of a flag. The one of its old name counts if only that is set.
+/// Returns the environment variable of a flag: the variable of its old name if only that is set.
 pub(super) fn variable(flag: &str) -> String {
     let new = variable_of(flag);
     let old = old_name(flag).map(variable_of);
@@ -46,7 +46,7 @@ fn is_set(variable: &str) -> bool {
     env::var_os(variable).is_some()
 }
 
-/// A deprecation warning for each old name on the command line or in the environment.
+/// Returns a deprecation warning for each old name on the command line or in the environment.
 pub(super) fn warnings(arguments: &[OsString]) -> Vec<String> {
     let flags: Vec<&str> = arguments.iter().filter_map(|each| flag(each)).collect();
     let renamed = RENAMED.iter();

@@ -27,11 +27,10 @@ use kube::{Api, Client};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// Time to release the Lease, after everything else has ended.
+/// Time to release the Lease, after all other tasks have ended.
 const LEASE_RELEASE: Duration = Duration::from_secs(6);
 
-/// Runs until SIGTERM or SIGINT, with the components of `all` that are enabled. Logs the warnings
-/// first.
+/// Runs the enabled components of `all` until SIGTERM or SIGINT. Logs the `warnings` first.
 pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -58,7 +57,7 @@ struct Process {
 }
 
 struct Sockets {
-    /// `None` if no component has a webhook.
+    /// Socket of the webhook server; `None` if no component has a webhook.
     https: Option<TcpListener>,
     metrics: TcpListener,
     probes: TcpListener,
@@ -100,11 +99,11 @@ impl Process {
             dry_run = self.options.dry_run,
             "starting"
         );
-        // First: a process that cannot serve must not acquire the Lease.
+        // The sockets come first: a process that cannot serve must not acquire the Lease.
         let sockets = self.listen()?;
         let serving = self.serving(&client).await?;
-        // Before the first task: a signal that ended the process directly would leave the Lease
-        // held.
+        // The signal handlers come before the first task: a signal that ended the process directly
+        // would leave the Lease held.
         let signals = Signals::new()?;
         let (shared, elector) = self.shared(&client);
         let assembly = Assembly::new(&self.components, shared).await?;
@@ -126,7 +125,8 @@ impl Process {
         configurations.copied().collect()
     }
 
-    /// `None` if no component has a webhook and metrics are served over plain HTTP.
+    /// Loads the certificate; `None` if no component has a webhook and metrics are served over
+    /// plain HTTP.
     async fn serving(&self, client: &Client) -> anyhow::Result<Option<Serving>> {
         let configurations = self.configurations();
         if configurations.is_empty() && !self.options.server.metrics_authorization {
@@ -202,28 +202,28 @@ impl Process {
         };
         let router = admission::router(std::mem::take(&mut assembly.webhooks), &options);
         let limits = Limits::default();
-        // Webhooks answer from the watches, and are probed, until the end of the lame-duck period.
+        // Webhooks answer from the watches, and the kubelet probes this process, until the end of
+        // the lame-duck period.
         let needed = limits.lame_duck;
         if let Some((https, front)) = sockets.https.zip(front) {
             let (certificate, paths) = (front.service.certificate, front.paths);
             let metrics = metrics.clone();
             let server = admission::serve(https, certificate, router, paths, limits, metrics, stop);
-            self.tasks.spawn("the webhook server", server);
+            self.tasks.spawn("webhook server", server);
         }
         for (kind, watch) in assembly.watches() {
             self.tasks.spawn_endless(kind, needed, watch);
         }
         for task in assembly.tasks() {
-            self.tasks.spawn("a reconciler", task);
+            self.tasks.spawn("reconciler", task);
         }
         let probes = health::serve_probes(sockets.probes, missing.clone());
-        self.tasks.spawn_endless("the probe server", needed, probes);
+        self.tasks.spawn_endless("probe server", needed, probes);
         let metrics = health::serve_metrics(sockets.metrics, metrics, missing, authorization);
-        self.tasks
-            .spawn_endless("the metrics server", needed, metrics);
+        self.tasks.spawn_endless("metrics server", needed, metrics);
     }
 
-    /// Who may read the metrics; `None` means everyone.
+    /// Returns how clients of the metrics are authorized; `None` means that everyone may read them.
     fn authorization(&self, client: &Client, service: Option<&Service>) -> Option<Authorization> {
         let service = service.filter(|_| self.options.server.metrics_authorization)?;
         let tokens = Tokens::new(client.clone(), "/metrics");
@@ -236,7 +236,8 @@ impl Process {
         })
     }
 
-    /// A function that returns why this replica is not ready; empty when it is.
+    /// Returns a function that lists why this replica is not ready; the list is empty when it is
+    /// ready.
     fn missing(&self, assembly: &Assembly, front: Option<Front>) -> health::Missing {
         let (unlisted, stop) = (assembly.missing(), self.tasks.stop.clone());
         Arc::new(move || {

@@ -14,6 +14,8 @@ pub(super) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
+    /// Installs the signal handlers.
+    ///
     /// # Errors
     /// When the operating system refuses a signal handler.
     pub(super) fn new() -> anyhow::Result<Self> {

@@ -5,7 +5,7 @@ use super::renamed::old_name;
 use clap::{Arg, Command, error::ErrorKind};
 use std::ffi::{OsStr, OsString};
 
-/// Checks the arguments, without the program's name, before they are parsed.
+/// Checks the arguments, without the name of the program, before they are parsed.
 ///
 /// # Errors
 /// A usage error for the first flag with a single dash and more than one letter.
@@ -29,7 +29,7 @@ pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(),
     Err(command.error(ErrorKind::UnknownArgument, message))
 }
 
-/// The name of the flag, without dash and value.
+/// Returns the name of a flag with a single dash and more than one letter, without its value.
 fn single_dashed(argument: &OsStr) -> Option<&str> {
     let flag = argument.to_str()?.strip_prefix('-')?;
     let name = flag.split('=').next()?;

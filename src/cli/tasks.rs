@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 /// A set of named tasks with a common stop token.
 pub(super) struct Tasks {
     set: JoinSet<&'static str>,
-    /// Cancelled to make every task end.
+    /// Cancelled when the process stops; every task then ends.
     pub(super) stop: CancellationToken,
 }
 
@@ -21,7 +21,7 @@ impl Tasks {
         }
     }
 
-    /// Starts a task that ends when `stop` is cancelled.
+    /// Starts a task, which must end when `stop` is cancelled.
     pub(super) fn spawn(
         &mut self,
         name: &'static str,
@@ -33,8 +33,8 @@ impl Tasks {
         });
     }
 
-    /// Starts a task that never ends. It is aborted `needed` after `stop`, because other tasks
-    /// need it until then.
+    /// Starts a task that never ends. It is aborted when `needed` has passed after `stop`, because
+    /// other tasks need it until then.
     pub(super) fn spawn_endless(
         &mut self,
         name: &'static str,
@@ -51,7 +51,7 @@ impl Tasks {
         });
     }
 
-    /// Waits for a signal, then at most `timeout` for the tasks to end. A second signal ends the
+    /// Waits for a signal, then at most `timeout` for the tasks to end. A second signal ends that
     /// wait immediately.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Tasks {
     ) -> anyhow::Result<()> {
         let failed = tokio::select! {
             _ = signals.next() => None,
-            Some(ended) = self.set.join_next() => Some(ended.unwrap_or("a task that panicked")),
+            Some(ended) = self.set.join_next() => Some(ended.unwrap_or("unknown (it panicked)")),
         };
         tracing::info!("stopping");
         self.stop.cancel();
@@ -73,7 +73,7 @@ impl Tasks {
             _ = signals.next() => {}
         }
         match failed {
-            Some(task) => anyhow::bail!("{task} exited unexpectedly"),
+            Some(task) => anyhow::bail!("task exited unexpectedly: {task}"),
             None => Ok(()),
         }
     }

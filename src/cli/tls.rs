@@ -92,7 +92,7 @@ impl TlsOptions {
         }
     }
 
-    /// Lifetimes of self-signed certificates.
+    /// Returns the lifetimes of self-signed certificates.
     ///
     /// # Errors
     /// A usage error, when the lifetimes are not valid together.
@@ -104,7 +104,7 @@ impl TlsOptions {
         })
     }
 
-    /// The mounted certificate files, if configured.
+    /// Returns the mounted certificate files, if they are configured.
     pub(super) fn mounted(&self) -> Option<Mounted> {
         let files = self
             .tls_cert_file
@@ -113,7 +113,7 @@ impl TlsOptions {
         files.map(|(certificate, key)| Mounted { certificate, key })
     }
 
-    /// The required client certificates; `None` accepts every client.
+    /// Returns the requirements for client certificates; `None` accepts every client.
     pub(super) fn clients(&self) -> Option<Clients> {
         self.client_ca_file.clone().map(|authorities| Clients {
             authorities,

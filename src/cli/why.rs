@@ -13,11 +13,11 @@ use clap::{Args, ValueEnum};
 use kube::{Client, Config, config::KubeConfigOptions};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// Exit code: the object does not exist.
+/// Exit code of `why` if the object does not exist.
 const NOT_FOUND: u8 = 1;
-/// Exit code: something that the answer requires could not be read.
+/// Exit code of `why` if something that the answer requires could not be read.
 const UNREADABLE: u8 = 2;
-/// Interval between two reads with `--watch`.
+/// Interval between two reads of the object with `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also when no cause is known; \
@@ -42,8 +42,8 @@ pub struct WhyOptions {
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
-    /// Read again every two seconds, and print the answer whenever it changes, until the object is
-    /// gone.
+    /// Read the object again every two seconds, and print the answer whenever it changes, until the
+    /// object is gone.
     #[arg(short, long, default_value_t)]
     watch: bool,
 
@@ -80,7 +80,7 @@ enum Kind {
 /// Output format of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A tree for reading.
+    /// A tree of causes, as text.
     #[default]
     Tree,
     /// One JSON object per answer.
@@ -118,7 +118,8 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
 }
 
 impl WhyOptions {
-    /// A client with the caller's own rights, and the namespace to use when none is given.
+    /// Creates a client with the caller's credentials, and returns the namespace to use if none is
+    /// given.
     async fn cluster(&self) -> anyhow::Result<(Client, String)> {
         let config = self.config().await?;
         let namespace = config.default_namespace.clone();

@@ -1,4 +1,4 @@
-//! Renders an answer as a short tree.
+//! Renders the answer of `why` as a short tree.
 
 use crate::why::{Answer, Cause, Conclusion, Next};
 use anstyle::{AnsiColor, Style};
@@ -10,8 +10,8 @@ const DIM: Style = Style::new().dimmed();
 const ROOT: Style = AnsiColor::Yellow.on_default().bold();
 const COMMAND: Style = AnsiColor::Cyan.on_default();
 
-/// The answer as a tree, with ages relative to the timestamp. Styled with ANSI codes; the writer
-/// strips them when standard output is not a terminal.
+/// The answer of `why` as a tree, with ages relative to the timestamp. It is styled with ANSI
+/// codes, which the writer strips when standard output is not a terminal.
 pub(super) struct Tree<'a>(pub &'a Answer, pub Timestamp);
 
 impl fmt::Display for Tree<'_> {
@@ -91,7 +91,7 @@ fn step(f: &mut fmt::Formatter<'_>, answer: &Answer, root: &Cause) -> fmt::Resul
     }
 }
 
-/// The age, roughly in the format of `kubectl`.
+/// Formats an age roughly as `kubectl` does.
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     let Some(since) = since else {
         return String::new();
@@ -115,7 +115,7 @@ mod tests {
         anstream::adapter::strip_str(&Tree(answer, Timestamp::UNIX_EPOCH).to_string()).to_string()
     }
 
-    /// The rendered answer with a chain that only informs, and this conclusion.
+    /// Renders an answer whose chain of causes only informs, with this conclusion.
     fn kept(conclusion: Conclusion) -> String {
         let object = Object::claim("shop", "data");
         let evidence = Evidence::new("StatefulSet shop/web", "spec");

@@ -8,7 +8,7 @@ use kube::client::Body;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The timeouts in `manifests/`, by webhook name without its domain.
+/// The `timeoutSeconds` in `manifests/`, by webhook name without its domain.
 fn shipped_timeouts() -> BTreeMap<String, Duration> {
     let texts = [
         include_str!("../../../manifests/components/pv-protection/webhooks.yaml"),
@@ -56,7 +56,7 @@ async fn review_timeouts_equal_those_of_the_manifests() {
         let (component, what) = hook.path[1..].split_once('/').expect("two segments");
         timeouts.insert(format!("{what}.{component}"), hook.timeout);
     }
-    // The same hook reviews the status.
+    // One hook reviews both the volume and its status.
     let bind = timeouts["bind.pv-protection"];
     timeouts.insert("phase.pv-protection".to_owned(), bind);
     assert_eq!(timeouts, shipped_timeouts());

@@ -1,19 +1,19 @@
-//! Whether an object does not exist, as the API server says it.
+//! Detects that an object does not exist, by the API server's answer.
 
-/// Whether the API server itself says that the object does not exist.
+/// Returns whether the API server itself reports that the object does not exist.
 ///
-/// A 404 alone does not: a proxy, or a load balancer without backends, answers "404 page not
-/// found" for objects that exist. Only the API server gives the reason `NotFound` in a `Status`.
-/// kube's `is_not_found` takes any 404 whose reason it does not know, and so do its `get_opt` and
-/// `get_metadata_opt`.
+/// A 404 alone does not prove it: a proxy, or a load balancer without backends, answers "404 page
+/// not found" for objects that exist. Only the API server sends the reason `NotFound` in a
+/// `Status`. kube's `is_not_found`, `get_opt` and `get_metadata_opt` accept any 404 whose reason
+/// they do not know.
 pub fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
 }
 
-/// The object; `None` if the API server says that it does not exist.
+/// Returns the object that was read; `None` if the API server reports that it does not exist.
 ///
 /// # Errors
-/// When it could not be read. Nothing may be concluded then.
+/// When the object could not be read. The caller must not conclude that it does not exist.
 pub fn existing<T>(read: kube::Result<T>) -> kube::Result<Option<T>> {
     match read {
         Ok(found) => Ok(Some(found)),
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
     use kube::{Api, Client, client::Body};
 
-    /// A read that is answered by a 404 with this body, as kube's client understands it.
+    /// Returns how kube's client interprets a 404 with this body.
     async fn answered(body: &'static str) -> kube::Result<Option<()>> {
         let service = tower::service_fn(move |_: http::Request<Body>| {
             let response = http::Response::builder().status(404);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The delay after this number of consecutive failures: `first` after one, doubled after each
-/// further one, at most `longest`.
+/// Returns the delay after this number of consecutive failures: `first` after one, doubled after
+/// each further one, at most `longest`.
 pub fn doubling(first: Duration, longest: Duration, failures: u32) -> Duration {
-    // So many doublings are more than any `longest` is away from its `first`.
+    // Twenty doublings exceed the ratio of every `longest` to its `first`.
     let doublings = failures.saturating_sub(1).min(20);
     first.saturating_mul(1 << doublings).min(longest)
 }

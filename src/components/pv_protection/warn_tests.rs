@@ -38,13 +38,17 @@ fn the_warning_names_the_holder_of_the_volume() {
         (
             "Bound",
             &[PV_PROTECTION, "other"][..],
-            "The volume is kept because the claim ns/data has it; it goes after its claim.",
+            "The volume is kept because the claim ns/data is bound to it; the volume is deleted after its claim.",
         ),
-        ("Bound", &["other"], "The finalizer other holds it, "),
+        (
+            "Bound",
+            &["other"],
+            "The finalizer other keeps the object. ",
+        ),
         (
             "Released",
             &[PV_PROTECTION, "other"],
-            "The finalizer other holds it, ",
+            "The finalizer other keeps the object. ",
         ),
     ] {
         let answer = deleted(phase, finalizers);

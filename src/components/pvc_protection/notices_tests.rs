@@ -140,10 +140,10 @@ async fn another_cause_is_reported() {
     assert_eq!(scene.look(LATER).await.len(), 1);
     scene.reporter.pods.hear(pod("data", "Succeeded"), true);
     let finished = scene.look(LATER).await;
-    assert!(finished.len() == 1 && finished[0].contains("What ran there has finished"));
+    assert!(finished.len() == 1 && finished[0].contains("The workload has finished"));
     scene.hear(claim("data", "1", &["other"]));
     let foreign = scene.look(LATER).await;
-    assert!(foreign.len() == 1 && foreign[0].starts_with("The finalizer other holds it"));
+    assert!(foreign.len() == 1 && foreign[0].starts_with("The finalizer other keeps the object"));
     assert!(scene.look(LATER).await.is_empty());
 }
 

@@ -67,7 +67,7 @@ fn the_warning_names_the_holder_of_the_claim() {
         "The claim is kept because pod ns/web uses it."
     );
     let finished = warned("finished", &[PVC_PROTECTION]);
-    assert!(finished.contains("pod ns/job uses it. What ran there has finished"));
+    assert!(finished.contains("pod ns/job uses it. The workload has finished"));
     let popular = warned("popular", &[PVC_PROTECTION]);
     assert_eq!(popular, "The claim is kept because pod ns/b, a use it.");
 }
@@ -78,7 +78,7 @@ fn the_warning_names_the_finalizer_of_others() {
     for finalizers in [&["other"][..], &[PVC_PROTECTION, "other"]] {
         let warned = sentence(FinishedPods::Hold, "unused", finalizers);
         assert!(
-            warned.starts_with("The finalizer other holds it"),
+            warned.starts_with("The finalizer other keeps the object"),
             "{warned}"
         );
     }

@@ -128,7 +128,9 @@ async fn a_terminated_drain_releases_its_lease() -> Result<()> {
         let message = String::from_utf8(ended.stderr)?;
         assert_eq!(
             message,
-            format!("volume-warden: ended by {name} before it was done; run it again\n")
+            format!(
+                "volume-warden: drain was interrupted by {name} before it was done; run it again\n"
+            )
         );
         assert_eq!(ended.status.code(), Some(1));
         for lease in leases.list(&ListParams::default()).await? {

@@ -105,8 +105,8 @@ async fn whoever_deletes_a_volume_is_reported_who_holds_it() -> Result<()> {
     })
     .await?;
     let wanted = format!(
-        "persistentvolume \"{name}\" stays Terminating for now. The volume is kept because the claim {name}/its has it; it goes after \
-         its claim."
+        "persistentvolume \"{name}\" stays Terminating for now. The volume is kept because the claim {name}/its is \
+         bound to it; the volume is deleted after its claim."
     );
     is_warned(&space, &["pv", &name], &wanted).await
 }
