@@ -63,8 +63,8 @@ impl Tree<'_> {
     }
 }
 
-/// Writes the next step. Health is reported only if a rule concluded it, whatever the chain
-/// contains.
+/// Writes the next step. The object is reported as healthy only if a rule concluded that, whatever
+/// the chain of causes contains.
 fn next(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
     match &answer.conclusion {
         Conclusion::Explained => answer.root().map_or(Ok(()), |root| step(f, answer, root)),

@@ -1,7 +1,7 @@
-//! Access to the API server: watches, live reads, and the only writer.
+//! Access to the API server: watches, live reads, leader election and the only writer.
 //!
-//! Nothing here depends on a component. A component registers its triggers, asks for views, and
-//! hands actions to [`Apply`].
+//! This module depends on no component. A component registers its triggers, reads views of the
+//! caches, and passes actions to [`Apply`].
 
 mod api;
 mod leader;

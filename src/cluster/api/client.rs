@@ -1,20 +1,20 @@
-//! The Kubernetes client: timeouts of its own, and no retries except those of Volume Warden.
+//! Creates the Kubernetes client, with time limits of its own and without kube's retries.
 
 use kube::{Client, Config};
 use std::time::Duration;
 
-/// How Volume Warden names itself to the API server, in its audit log for instance.
+/// The name of Volume Warden in its requests to the API server; it appears in the audit log.
 pub const USER_AGENT: &str = concat!("volume-warden/", env!("CARGO_PKG_VERSION"));
 
-/// Read timeout. Only a watch may be silent for long, and a watch ends before this time (see
-/// `feed`).
+/// Read timeout of a connection to the API server. Only a watch may be silent for long, and a watch
+/// ends before this time (see `feed`).
 const SILENCE: Duration = Duration::from_secs(210);
 
-/// Creates a client. kube's own retries are disabled: they repeat any method up to fifteen times,
-/// far beyond the deadlines of Volume Warden.
+/// Creates a Kubernetes client. kube's own retries are disabled: they repeat any method up to
+/// fifteen times, far beyond the deadlines of Volume Warden.
 ///
 /// # Errors
-/// When the configuration cannot be used, a certificate that does not parse for instance.
+/// When the configuration is unusable, for example because a certificate cannot be parsed.
 pub fn connect(mut config: Config) -> kube::Result<Client> {
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(SILENCE);
@@ -27,13 +27,14 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
     Client::try_from(config)
 }
 
-/// Timeout of a background call, for which neither a review nor a Lease waits.
+/// Time limit of a background call, for which neither a review nor a Lease waits.
 pub const UNHURRIED: Duration = Duration::from_secs(10);
 
-/// A call that takes longer than this counts as failed: kube's client alone would wait for ever.
+/// Awaits a call to the API server. It counts as failed after `limit`, because kube's client alone
+/// would wait for ever.
 ///
 /// # Errors
-/// The call's own error, or one that says it took too long.
+/// The error of the call, or a timeout error.
 pub async fn within<T>(
     limit: Duration,
     call: impl Future<Output = kube::Result<T>>,

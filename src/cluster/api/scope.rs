@@ -1,4 +1,4 @@
-//! Where objects of a kind are read.
+//! Selects the API endpoint of a kind by the namespace of its objects.
 
 use crate::objects::Tracked;
 use kube::{
@@ -27,7 +27,7 @@ impl<K: Resource<DynamicType = (), Scope = Self>> Scope<K> for ClusterResourceSc
     }
 }
 
-/// Of one namespace, or of all where none is given.
+/// Returns the endpoint for one namespace, or for all namespaces if `namespace` is none.
 pub fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,

@@ -1,28 +1,28 @@
-//! The result of leader election, for the other parts of the process.
+//! The result of the leader election, for the other parts of the process.
 
 use tokio::{sync::watch, time::Instant};
 
-/// Whether this replica may write.
+/// Whether this replica leads and may therefore write.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     until: watch::Receiver<Option<Instant>>,
 }
 
 impl Leadership {
-    /// Leadership that lasts until the instant in the channel.
+    /// Creates a leadership that lasts until the instant in the channel.
     pub(crate) fn until(until: watch::Receiver<Option<Instant>>) -> Self {
         Self { until }
     }
 
-    /// Whether this replica leads right now. After a pause of the process, this check notices the
-    /// lost Lease before the election does.
+    /// Returns whether this replica leads at this moment. After a pause of the process, this check
+    /// notices the lost Lease before the leader election does.
     pub fn holds(&self) -> bool {
         self.until
             .borrow()
             .is_some_and(|until| Instant::now() < until)
     }
 
-    /// Waits until this replica leads. For ever, if the election has ended.
+    /// Waits until this replica leads. It waits for ever if the leader election has ended.
     pub async fn gained(&self) {
         let mut until = self.until.clone();
         if until
@@ -34,8 +34,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until this replica no longer leads: it lost the Lease, or the renewal is late. A
-    /// short delay counts too: writes skipped during it have to be evaluated again.
+    /// Waits until this replica no longer leads: it lost the Lease, or the renewal is late. A short
+    /// delay counts, too, because objects whose writes it skipped must be reconciled again.
     pub async fn lost(&self) {
         let mut receiver = self.until.clone();
         loop {

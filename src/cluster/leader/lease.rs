@@ -1,11 +1,12 @@
-//! Leader election by client-go's Lease protocol.
+//! Leader election with client-go's Lease protocol.
 //!
 //! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a
-//! compare-and-swap on `resourceVersion`; another holder's lease counts as expired when the
-//! *local* monotonic clock has seen no change of it for its whole duration, so wall clocks need
-//! not agree. Own code because no crate steps down in time when it loses the API server.
+//! compare-and-swap on `resourceVersion`. The Lease of another holder counts as expired when the
+//! *local* monotonic clock has seen no change of it for its whole duration, so wall clocks need not
+//! agree. No crate is used, because none steps down in time when it loses the API server.
 //!
-//! A lease is not a fence: destructive writes also carry preconditions.
+//! A Lease does not prevent late writes of a former holder, so destructive writes also carry
+//! preconditions.
 
 use super::leadership::Leadership;
 use crate::clock::Clock;
@@ -25,43 +26,46 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Lease duration: other replicas wait this long after the last renewal.
+/// Lease duration: other replicas wait this long after the last renewal before they acquire the
+/// Lease.
 const DURATION: Duration = Duration::from_secs(15);
-/// Renew deadline: this replica stops writing this long after its last renewal *began*. Another
-/// replica starts later than that by more than the duration of a write.
+/// Renew deadline: this replica stops writing this long after the *beginning* of its last renewal.
+/// Another replica acquires the Lease so much later that a write under way has ended.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Between two renewals.
+/// Interval between two renewals of the Lease.
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
-/// Interval between reads of a Lease that another replica holds. With the read and the write,
-/// another replica leads less than 2 s after a release.
+/// Interval between reads of a Lease that another replica holds. Including the read and the write,
+/// the next replica leads less than 2 s after the Lease is released.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
-/// For one call.
+/// Time limit of one call of the leader election.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 
-/// The Lease, and the identity of this replica.
+/// The Lease for which this replica competes, and the identity of the replica.
 #[derive(Clone, Debug)]
 pub struct LeaseName {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Unique to this process.
+    /// Identity of the holder, unique to this process.
     pub identity: String,
-    /// Written on the Lease beside those that it has, so that it is found whatever its name.
+    /// Labels that are added to those of the Lease, so that `drain` finds it whatever its name is.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Takes part in the election.
+/// Competes for the Lease in the leader election.
 pub struct Elector {
     api: Api<Lease>,
     lease: LeaseName,
     until: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
-    /// For the times in the Lease, which are informational: expiry is judged by when this replica saw it renewed.
+    /// The clock for the times in the Lease. They only inform: a Lease expires by the local time
+    /// since this replica saw it change.
     clock: Clock,
-    /// The Lease as last read or written, and since when its spec has been so.
+    /// The Lease as this replica last read or wrote it, and when it first saw that spec.
     seen: Option<(Lease, Instant)>,
-    /// What was seen may have been overwritten since: read before writing.
+    /// Whether another replica may have written the Lease since: then it is read before it is
+    /// written.
     stale: bool,
 }
 
@@ -88,15 +92,15 @@ impl Elector {
         )
     }
 
-    /// A leadership that a test grants and revokes.
+    /// Creates a leadership that a test grants and revokes.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (watch::Sender<Option<Instant>>, Leadership) {
         let (sender, until) = watch::channel(None);
         (sender, Leadership::until(until))
     }
 
-    /// Competes for the Lease until `stop`, then releases it so that another replica need not wait
-    /// for its expiry.
+    /// Competes for the Lease until `stop`, then releases the Lease, so that another replica does
+    /// not have to wait until it expires.
     pub async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             self.step_down_if_late();
@@ -155,8 +159,8 @@ impl Elector {
                 .filter(|(lease, _)| holder(lease) == self.lease.identity)
             && self.write(held).await?
         {
-            // The holder needs no read. If another client wrote, perhaps only a label, the
-            // compare-and-swap failed: see below.
+            // The holder renews without a read. If another client wrote the Lease, perhaps only a
+            // label, the compare-and-swap fails, and the Lease is read below.
             return Ok(true);
         }
         let read = within(CALL_LIMIT, self.api.get(&self.lease.name)).await;
@@ -210,7 +214,8 @@ impl Elector {
         lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
         let labels = lease.metadata.labels.get_or_insert_default();
         labels.extend(self.lease.labels.clone());
-        // metadata.resourceVersion is sent too: this is the compare-and-swap.
+        // The API server compares metadata.resourceVersion, which makes this write a
+        // compare-and-swap.
         let written = within(
             CALL_LIMIT,
             self.api
@@ -221,7 +226,7 @@ impl Elector {
     }
 
     fn written(&mut self, written: kube::Result<Lease>) -> kube::Result<bool> {
-        // If the write fails, only a read can show whether it was applied.
+        // After a failed write, only a read can show whether it was applied.
         self.stale = true;
         match written {
             Ok(lease) => {
@@ -236,7 +241,7 @@ impl Elector {
         }
     }
 
-    /// The spec that follows `before`: a change of holder counts as a transition.
+    /// Returns the spec that replaces `before`. A change of the holder counts as a transition.
     fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
         let now = MicroTime(self.clock.timestamp());
         let is_holder = before.holder_identity.as_deref() == Some(&self.lease.identity);
@@ -301,8 +306,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// A renewal that comes a second late goes from one deadline to the next without a word in
-    /// between.
+    /// A renewal that is one second late counts as a loss: a task that waits for the loss is woken,
+    /// although this replica leads again by then.
     #[tokio::test(start_paused = true)]
     async fn a_late_renewal_is_a_loss() {
         let (lead, leadership) = Elector::by_hand();

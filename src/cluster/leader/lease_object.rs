@@ -1,5 +1,5 @@
-//! The Lease of Volume Warden as the object of Events: its only object that lasts as long as the
-//! work.
+//! The Lease of Volume Warden as the object that Events regard: it is the only object that exists
+//! as long as Volume Warden runs.
 
 use super::lease::LeaseName;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
@@ -9,7 +9,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 const LOOK: Duration = Duration::from_secs(4);
 
-/// The Lease of Volume Warden, as the object of Events.
+/// The Lease of Volume Warden, as the object that Events regard.
 #[derive(Clone)]
 pub struct LeaseObject {
     leases: Api<Lease>,
@@ -18,7 +18,7 @@ pub struct LeaseObject {
 }
 
 impl LeaseObject {
-    /// That Lease, of which nothing is read yet.
+    /// Creates the reference without reading the Lease.
     pub fn new(client: Client, lease: LeaseName) -> Self {
         Self {
             leases: Api::namespaced(client, &lease.namespace),
@@ -27,8 +27,8 @@ impl LeaseObject {
         }
     }
 
-    /// With its uid, by which `kubectl describe` finds the Events. None while the Lease does not
-    /// exist yet or cannot be read.
+    /// Returns the reference with the uid of the Lease, by which `kubectl describe` finds the
+    /// Events. None while the Lease does not exist or cannot be read.
     pub async fn reference(&self) -> Option<ObjectReference> {
         let uid = self.uid.get_or_try_init(|| self.read_uid()).await.ok()?;
         Some(ObjectReference {

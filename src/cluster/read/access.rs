@@ -1,4 +1,4 @@
-//! Asks the API server what a user may do.
+//! Checks permissions of users with the API server.
 
 use crate::cluster::api::within;
 use crate::telemetry::Metrics;
@@ -6,22 +6,22 @@ use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessRevi
 use kube::{Api, Client, api::PostParams};
 use std::{sync::Arc, time::Duration};
 
-/// Sends SubjectAccessReviews.
+/// Checks permissions of users by SubjectAccessReviews.
 pub struct Access {
     client: Client,
     metrics: Arc<Metrics>,
 }
 
 impl Access {
-    /// Asks with this client.
+    /// Creates a check that sends its reviews with `client`.
     pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
         Self { client, metrics }
     }
 
-    /// Whether it is allowed.
+    /// Returns whether the API server allows the access that `question` describes.
     ///
     /// # Errors
-    /// When there is no answer within `limit`. Nothing may be concluded then.
+    /// When the API server does not answer within `limit`. The permission is then unknown.
     pub async fn allows(
         &self,
         question: SubjectAccessReviewSpec,

@@ -1,41 +1,42 @@
-//! What a live read found, and for how long a destructive action may rest on it.
+//! The result of a live read, and for how long a destructive action may rely on it.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a live read found. It is as old as the beginning of the read: the pages of a LIST show the
-/// state at its first page.
+/// The result of a live read. Its age counts from the beginning of the read: the pages of a LIST
+/// show the state at its first page.
 #[derive(Clone, Debug)]
 pub struct Evidence<T> {
-    /// What was read.
+    /// The objects that were read.
     pub value: T,
     began: Instant,
 }
 
 impl<T> Evidence<T> {
-    /// Read entirely after `began`.
+    /// Wraps a value that was read entirely after `began`.
     pub(crate) fn new(value: T, began: Instant) -> Self {
         Self { value, began }
     }
 
-    /// When the read began.
+    /// Returns when the read of this evidence began.
     pub(crate) fn began(&self) -> Instant {
         self.began
     }
 
-    /// Lets an action rest on this until it is older than `max_age`.
+    /// Returns the proof for an action that relies on this evidence, valid until the evidence is
+    /// older than `max_age`.
     pub fn proof(&self, max_age: Duration) -> Proof {
         let until = self.began + max_age;
         Proof { until }
     }
 
-    /// The same evidence, seen otherwise.
+    /// Converts the value and keeps the age of the evidence.
     pub fn map<U>(self, see: impl FnOnce(T) -> U) -> Evidence<U> {
         Evidence::new(see(self.value), self.began)
     }
 }
 
-/// That a live read supports an action, and until when. Only a live read creates one.
+/// Proves that a live read supports an action, until a certain time. Only a live read creates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     until: Instant,
@@ -43,24 +44,24 @@ pub struct Proof {
 
 #[cfg(test)]
 impl Proof {
-    /// A proof without a read.
+    /// Creates a proof without a read, for tests.
     pub(crate) fn of_test(max_age: Duration) -> Self {
         Evidence::new((), Instant::now()).proof(max_age)
     }
 }
 
-/// What an action that destroys something rests on.
+/// The reads that a destructive action relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// On the object alone: its `resourceVersion` is tested with the write, so any change of the
-    /// object asks the rule again.
+    /// The action relies on its object alone: the write tests the `resourceVersion` of the object,
+    /// so after any change the action fails and the rule decides again.
     Object,
-    /// On other objects as well, which a live read has shown.
+    /// The action also relies on other objects, which a live read has shown.
     Proof(Proof),
 }
 
 impl Basis {
-    /// The action must not be sent afterwards, if there is such a time.
+    /// Returns the time after which the action must not be sent, if there is one.
     pub(crate) fn until(self) -> Option<Instant> {
         match self {
             Self::Object => None,

@@ -10,10 +10,11 @@ use kube::{Client, Resource};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// Reads that one [`LiveGet`] has under way at once. Admission and a reconciler have one each, so neither waits for the other.
+/// Maximum number of concurrent reads of one [`LiveGet`]. Admission and a reconciler have one each,
+/// so neither waits for the other.
 const MAX_READS: usize = 64;
 
-/// Reads one object from the API server, not from a watch cache.
+/// Reads single objects from the API server instead of a watch cache.
 pub struct LiveGet<T: Tracked> {
     api: ApiOf<T>,
     client: Client,
@@ -22,7 +23,7 @@ pub struct LiveGet<T: Tracked> {
 }
 
 impl<T: Tracked> LiveGet<T> {
-    /// Reads with this client.
+    /// Creates a reader that uses this client.
     pub fn new(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
     where
         <T::Wire as Resource>::Scope: Scope<T::Wire>,
@@ -35,19 +36,20 @@ impl<T: Tracked> LiveGet<T> {
         })
     }
 
-    /// The object, read entirely after this call; nothing where there is none, or none that is
-    /// tracked.
+    /// Reads an object, entirely after this call; none if it does not exist or is not tracked.
     ///
     /// # Errors
-    /// When it could not be read within `limit`. Nothing may be concluded then.
+    /// When the object could not be read within `limit`. The caller must not conclude that it does
+    /// not exist.
     pub async fn get(&self, name: &ObjectName, limit: Duration) -> kube::Result<Option<T>> {
         Ok(self.read(name, limit).await?.value)
     }
 
-    /// The same, for an action that rests on it.
+    /// Reads an object as [`Self::get`] does, and returns evidence for an action that relies on it.
     ///
     /// # Errors
-    /// When it could not be read within `limit`. Nothing may be concluded then.
+    /// When the object could not be read within `limit`. The caller must not conclude that it does
+    /// not exist.
     pub async fn read(
         &self,
         name: &ObjectName,
@@ -85,7 +87,8 @@ mod tests {
         get.get(&name, Duration::from_secs(1)).await
     }
 
-    /// The limit counts from the call, and the age of the evidence from the read.
+    /// The time limit counts from the call, and the age of the evidence from the beginning of the
+    /// read.
     #[tokio::test(start_paused = true)]
     async fn reads_beyond_the_limit_wait_within_their_time() {
         let second = Duration::from_secs(1);

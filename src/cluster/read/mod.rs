@@ -1,4 +1,4 @@
-//! What is read live, and the evidence that it provides.
+//! Live reads from the API server, and the evidence that they provide.
 
 mod access;
 mod evidence;

@@ -1,4 +1,4 @@
-//! Live reads that many reconciles share.
+//! Live LISTs that many reconciles share.
 
 use super::evidence::Evidence;
 use crate::cluster::api::{ApiOf, Scope, within};
@@ -18,19 +18,19 @@ use tokio::{
     time::Instant,
 };
 
-/// A LIST begins when no new caller has arrived for this time, so that a burst of deletions shares
-/// one.
+/// A LIST begins when no new caller has arrived for this time, so that the reconciles of a burst of
+/// deletions share one LIST.
 const QUIET: Duration = Duration::from_millis(20);
-/// But it begins, however many go on asking.
+/// Maximum time for which a LIST is delayed while new callers arrive.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// For each page.
+/// Time limit of the request for one page of a LIST.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
-/// An answer is kept for callers that may use it, up to this time after its LIST began. The writes
-/// that rest on it then still have time.
+/// Maximum age at which the result of a LIST is given to later callers. It leaves time for the writes
+/// that rely on the result.
 const KEPT: Duration = Duration::from_secs(10);
-/// LISTs under way in all namespaces together: they are the most expensive calls for the API
-/// server, and they use memory here.
+/// Maximum number of concurrent LISTs in all namespaces together: they are the most expensive calls
+/// for the API server, and they use memory in this process.
 const LISTS_IN_FLIGHT: usize = 8;
 
 type Answer<T> = Result<Listed<T>, Arc<kube::Error>>;
@@ -41,17 +41,17 @@ type Listed<T> = Evidence<Arc<Store<T>>>;
 /// began.
 ///
 /// # Guarantees
-/// The answer of [`SharedList::list`] was read entirely after the call, and that of
-/// [`SharedList::list_since`] after a time that the caller names: whatever its caller knew then is
-/// older than the answer. At most one LIST per namespace is under way. A failed LIST fails all
-/// callers that shared it and is not kept.
+/// The result of [`SharedList::list`] was read entirely after the call, and that of
+/// [`SharedList::list_since`] entirely after a time that the caller names, so it is newer than
+/// anything that the caller knew then. At most one LIST per namespace is under way. A failed LIST
+/// fails all callers that shared it, and its error is not cached.
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
     client: Client,
     /// Namespaces that are being read, with the callers that wait for the next LIST. Callers that
     /// share the present LIST are not included.
     asking: Mutex<HashMap<Arc<str>, Vec<Asker<T>>>>,
-    /// The last answer for each namespace, for as long as it may be used.
+    /// The last result for each namespace, as long as later callers may use it.
     kept: Mutex<HashMap<Arc<str>, Listed<T>>>,
     in_flight: Semaphore,
     metrics: Arc<Metrics>,
@@ -76,16 +76,16 @@ impl<T: Tracked> SharedList<T> {
     /// All objects of the namespace, read live after this call.
     ///
     /// # Errors
-    /// When any page could not be read. Nothing may be concluded then.
+    /// When a page could not be read. The caller must not conclude that an object does not exist.
     pub async fn list(self: &Arc<Self>, namespace: &Arc<str>) -> Answer<T> {
         self.list_since(namespace, Instant::now()).await
     }
 
-    /// All objects of the namespace, read live after `since`. Thousands of callers that wait for
-    /// each other, and so ask one after another, share one LIST that is at most 10 s old.
+    /// Lists all objects of the namespace, read live after `since`. Thousands of callers that wait
+    /// for each other, and so call one after another, share one LIST that is at most 10 s old.
     ///
     /// # Errors
-    /// When any page could not be read. Nothing may be concluded then.
+    /// When a page could not be read. The caller must not conclude that an object does not exist.
     pub async fn list_since(self: &Arc<Self>, namespace: &Arc<str>, since: Instant) -> Answer<T> {
         let kept = self.kept().get(namespace).cloned();
         if let Some(kept) = kept.filter(|kept| kept.began() > since) {
@@ -95,7 +95,7 @@ impl<T: Tracked> SharedList<T> {
         self.ask(namespace, asker);
         let gone = |_| {
             Err(Arc::new(kube::Error::Service(
-                "the LIST was abandoned".into(),
+                "the shared LIST was aborted".into(),
             )))
         };
         answer.await.unwrap_or_else(gone)
@@ -113,7 +113,8 @@ impl<T: Tracked> SharedList<T> {
             namespace: namespace.clone(),
             ended: false,
         };
-        // A separate task: a LIST continues for the remaining callers when one of them leaves.
+        // The LIST runs in a separate task, so that it continues for the remaining callers when one
+        // of them stops waiting.
         tokio::spawn(async move { reader.run().await });
     }
 
@@ -152,13 +153,13 @@ impl<T: Tracked> SharedList<T> {
     }
 }
 
-/// All objects that `api` has, read entirely after this call.
+/// Lists all objects at the endpoint `api`, read entirely after this call.
 ///
 /// # Errors
-/// When any page could not be read. Nothing may be concluded then.
+/// When a page could not be read. The caller must not conclude that an object does not exist.
 pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> {
-    // No resourceVersion: the API server answers with the newest state, and pages come from one
-    // snapshot of it.
+    // Without a resourceVersion, the API server answers with the newest state, and all pages come
+    // from one snapshot.
     let mut page = ListParams::default().limit(PAGE_SIZE);
     let mut store = Store::default();
     loop {
@@ -175,11 +176,11 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
     }
 }
 
-/// Reads one namespace for as long as there are callers.
+/// Lists one namespace repeatedly as long as callers wait for it.
 struct Reader<T: Tracked> {
     lists: Arc<SharedList<T>>,
     namespace: Arc<str>,
-    /// This reader no longer has the namespace; another one may already have it.
+    /// Whether this reader has given up its namespace; another reader may have it already.
     ended: bool,
 }
 
@@ -190,17 +191,18 @@ impl<T: Tracked> Reader<T> {
             self.gather().await;
             // The semaphore is never closed.
             let _permit = lists.in_flight.acquire().await;
-            // The LIST is about to begin: a later caller may know more than it will show.
+            // The LIST begins now. A later caller may know of newer changes, so it waits for the
+            // next LIST.
             let Some(askers) = self.take() else { return };
             let answer = lists.read(&self.namespace).await;
             for asker in askers {
-                // A caller that has left needs no answer.
+                // A caller that no longer waits needs no result.
                 let _ = asker.send(answer.clone());
             }
         }
     }
 
-    /// Waits until the burst is over, or long enough.
+    /// Waits until no new callers arrive, or for at most [`PATIENCE`].
     async fn gather(&self) {
         let asking = || self.lists.lock().get(&self.namespace).map(Vec::len);
         let (began, mut before) = (Instant::now(), Some(0));
@@ -210,8 +212,8 @@ impl<T: Tracked> Reader<T> {
         }
     }
 
-    /// Returns the waiting callers. Without any, this reader releases the namespace, and the next
-    /// caller starts a new reader.
+    /// Returns the waiting callers. If there are none, this reader gives up the namespace, and the
+    /// next caller starts a new reader.
     fn take(&mut self) -> Option<Vec<Asker<T>>> {
         let mut asking = self.lists.lock();
         let mut askers = std::mem::take(asking.get_mut(&self.namespace)?);
@@ -225,7 +227,7 @@ impl<T: Tracked> Reader<T> {
     }
 }
 
-/// After a panic, no caller waits for a reader that has ended.
+/// After a panic, new callers must not wait for the reader that has ended.
 impl<T: Tracked> Drop for Reader<T> {
     fn drop(&mut self) {
         if !self.ended {
@@ -241,7 +243,7 @@ mod tests {
     use kube::{Client, client::Body};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// An API server whose pod LIST takes a second; the n-th answer has n pods that use a claim.
+    /// An API server whose pod LIST takes a second; its n-th answer has n pods that use a claim.
     fn lists() -> (Arc<SharedList<Pod>>, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
         let counter = count.clone();
@@ -275,8 +277,8 @@ mod tests {
                 lists.list(&ns).await.expect("lists").value.len()
             })
         };
-        // Two within the gathering time; two while the first LIST is under way; one while the
-        // second is.
+        // Two callers arrive within the gathering time, two during the first LIST and one during
+        // the second.
         let askers = [ask(0), ask(10), ask(500), ask(900), ask(1500)];
         let mut seen = Vec::new();
         for asker in askers {
@@ -314,7 +316,7 @@ mod tests {
     async fn a_burst_shares_a_list_but_does_not_put_it_off_for_ever() {
         let (lists, count) = lists();
         let ns: Arc<str> = "ns".into();
-        // One caller every 10 ms, for six seconds.
+        // One caller arrives every 10 ms, for six seconds.
         let askers: Vec<_> = (0..600)
             .map(|index| {
                 let (lists, ns) = (lists.clone(), ns.clone());
@@ -327,7 +329,7 @@ mod tests {
         for asker in askers {
             asker.await.expect("answers");
         }
-        // A LIST takes a second here, so that is as many as fit.
+        // A LIST takes a second on this API server, so only this number of LISTs fits.
         let lists = count.load(Ordering::SeqCst);
         assert!((5..=7).contains(&lists), "{lists}");
     }

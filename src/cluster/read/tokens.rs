@@ -1,5 +1,4 @@
-//! Asks the API server whether the bearer of a token may read something that is no object of its
-//! own.
+//! Authorizes clients by bearer token: the API server checks whether a token may read a path.
 
 use crate::cluster::api::within;
 use crate::telemetry::health::Judgement;
@@ -18,19 +17,20 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Questions at once, and after a token that is not allowed no other question for a while:
-/// strangers must not have Volume Warden's account flood the API server.
+/// Maximum number of concurrent checks. After a token that is not allowed, its slot also pauses for
+/// a while: unauthenticated clients must not make Volume Warden flood the API server with calls.
 const QUESTIONS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(200);
-/// For both calls together.
+/// Time limit of the TokenReview and the SubjectAccessReview together.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Like controller-runtime's for tokens: as long as a revoked one may still be used.
+/// Time for which an allowed token is cached, and a revoked one may still be used, as in
+/// controller-runtime.
 const ALLOWED_FOR: Duration = Duration::from_secs(60);
 const REFUSED_FOR: Duration = Duration::from_secs(10);
-/// Judgements that are remembered.
+/// Maximum number of cached results.
 const REMEMBERED: usize = 64;
 
-/// Judges tokens for GET of one path. Clones share what they remember.
+/// Checks whether bearer tokens may GET one path. Clones share the cached results.
 #[derive(Clone)]
 pub struct Tokens(Arc<Shared>);
 
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl Tokens {
-    /// Judges for that path, as `nonResourceURLs` of a ClusterRole name it.
+    /// Creates a check for `path`, as the `nonResourceURLs` of a ClusterRole name it.
     pub fn new(client: Client, path: &'static str) -> Self {
         Self(Arc::new(Shared {
             client,
@@ -52,7 +52,7 @@ impl Tokens {
         }))
     }
 
-    /// Whether the bearer of that token may read it, as of a minute ago at most.
+    /// Returns whether the bearer of the token may read the path. The result can be a minute old.
     pub async fn judge(&self, token: String) -> Judgement {
         if let Some(judgement) = self.0.recall(&token) {
             return judgement;
@@ -65,7 +65,8 @@ impl Tokens {
             return judgement;
         }
         let shared = self.0.clone();
-        // Its client cannot shorten the pause by leaving.
+        // The check runs in its own task, so that a client cannot shorten the pause by
+        // disconnecting.
         let (sender, judgement) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
             let judgement = shared.ask(&token).await;
@@ -139,7 +140,8 @@ impl Shared {
         (Instant::now() < *until).then_some(*judgement)
     }
 
-    /// Makes room by what is stale, then by what is not allowed, then by all.
+    /// Caches a result. If the cache is full, it first drops expired results, then those of tokens
+    /// that are not allowed, then all.
     fn remember(&self, token: String, judgement: Judgement) {
         let now = Instant::now();
         let lasts = match judgement {

@@ -1,5 +1,5 @@
-//! The webhook configurations of the components. Volume Warden writes only `caBundle` and `path`
-//! in them; everything else is the installer's.
+//! The webhook configurations of the components. Volume Warden writes only `caBundle` and `path` in
+//! them; the installer owns all other fields.
 
 use crate::cluster::api::UNHURRIED;
 use crate::cluster::api::within;
@@ -35,7 +35,7 @@ impl Configuration {
         }
     }
 
-    /// Its kind.
+    /// Returns the API resource of the configuration's kind.
     pub fn resource(self) -> ApiResource {
         match self {
             Self::Mutating(_) => ApiResource::erase::<MutatingWebhookConfiguration>(&()),
@@ -63,18 +63,18 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// Reads the configurations and remembers what it reported about them.
+/// Reads the webhook configurations, and remembers what it logged about them.
 pub struct Configurations {
     client: Client,
     wanted: Vec<Configuration>,
     service: ServiceName,
-    /// What was reported last about each that is left out.
+    /// The reason that was last logged for each ignored configuration.
     left_out: BTreeMap<Configuration, String>,
     forbidden: bool,
 }
 
 impl Configurations {
-    /// Reads these configurations, of which only the webhooks that call `service` count.
+    /// Creates a reader of these configurations. Only their webhooks that call `service` count.
     pub fn new(client: Client, wanted: Vec<Configuration>, service: ServiceName) -> Self {
         Self {
             client,
@@ -85,16 +85,17 @@ impl Configurations {
         }
     }
 
-    /// Whether none of them may be read, as of the last [`Self::read`].
+    /// Returns whether this account was forbidden to read all of the configurations in the last
+    /// [`Self::read`].
     pub fn are_forbidden(&self) -> bool {
         self.forbidden
     }
 
-    /// The configurations that exist, may be read and have a webhook that calls the Service. Each
-    /// other one is logged once.
+    /// Reads the configurations that exist, may be read and have a webhook that calls the Service.
+    /// Each other configuration is logged once.
     ///
     /// # Errors
-    /// When the API server fails to answer.
+    /// When the API server does not answer or reports an error other than 403 or 404.
     pub async fn read(&mut self) -> kube::Result<Vec<Found>> {
         let reads = self.wanted.iter().map(|configuration| {
             let api = configuration.api(&self.client);
@@ -119,7 +120,7 @@ impl Configurations {
                     format!("none of its webhooks calls the Service {}", self.service)
                 }
                 Err(kube::Error::Api(status)) if status.is_not_found() => {
-                    "it does not exist".to_owned()
+                    "the webhook configuration does not exist".to_owned()
                 }
                 Err(kube::Error::Api(status)) if status.code == 403 => status.message,
                 Err(error) => return Err(error),
@@ -141,7 +142,7 @@ impl Configurations {
     /// nothing.
     ///
     /// # Errors
-    /// When the API server does not take the patch, a failed `test` included.
+    /// When the API server rejects the patch, for example because a `test` operation fails.
     pub async fn patch(
         client: &Client,
         found: &mut Found,
@@ -157,7 +158,7 @@ impl Configurations {
         Ok(())
     }
 
-    /// For [`Self::patch`].
+    /// Returns the client, for [`Self::patch`].
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -167,28 +168,28 @@ fn is_forbidden<T>(read: &kube::Result<T>) -> bool {
     matches!(read, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
-/// A configuration as it was read.
+/// A webhook configuration as it was read.
 pub struct Found {
-    /// Which one.
+    /// The kind and name of the configuration.
     pub configuration: Configuration,
     pub(crate) service: ServiceName,
-    /// All of it.
+    /// The whole object.
     pub object: DynamicObject,
 }
 
 /// A webhook of a [`Found`] configuration that calls the Service.
 #[derive(Clone, Copy)]
 pub struct Webhook<'a> {
-    /// Its position in `webhooks`.
+    /// The index of the webhook in `webhooks`.
     pub index: usize,
-    /// `name`
+    /// The `name` of the webhook.
     pub name: &'a str,
-    /// `clientConfig`
+    /// The `clientConfig` of the webhook.
     pub client_config: &'a Value,
 }
 
 impl Webhook<'_> {
-    /// The PEM certificates of `caBundle`; empty where there is none, or no text.
+    /// Returns the PEM certificates in `caBundle`; empty if it is absent or not UTF-8 text.
     pub fn bundle(&self) -> String {
         let bundle = self.client_config["caBundle"].clone();
         let bytes = serde_json::from_value::<ByteString>(bundle);
@@ -196,15 +197,15 @@ impl Webhook<'_> {
         text.ok().and_then(Result::ok).unwrap_or_default()
     }
 
-    /// `clientConfig.service.path`
+    /// Returns the `clientConfig.service.path` of the webhook.
     pub fn path(&self) -> Option<&str> {
         self.client_config["service"]["path"].as_str()
     }
 }
 
 impl Found {
-    /// Its webhooks that call the Service. One that calls a URL or another Service belongs to
-    /// another installation.
+    /// Returns the webhooks that call the Service. A webhook that calls a URL or another Service
+    /// belongs to another installation.
     pub fn webhooks(&self) -> impl Iterator<Item = Webhook<'_>> {
         let webhooks = self.object.data.get("webhooks").and_then(Value::as_array);
         let webhooks = webhooks.map(Vec::as_slice).unwrap_or_default();
@@ -222,7 +223,7 @@ impl Found {
         })
     }
 
-    /// The name in the certificate that the API server asks for.
+    /// Returns the DNS name that the API server expects in the serving certificate.
     pub fn host(&self) -> String {
         format!("{}.{}.svc", self.service.name, self.service.namespace)
     }

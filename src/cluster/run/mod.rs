@@ -1,4 +1,4 @@
-//! The work queue and the loop that processes it.
+//! The work queue of a component, and the loop that processes it.
 
 mod pace;
 mod reconciler;

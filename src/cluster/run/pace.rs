@@ -1,18 +1,18 @@
-//! The pause between two rounds of a task that keeps something in order.
+//! The pause between two rounds of a periodic task, such as the renewal of the certificate.
 
 use crate::cluster::api::doubling;
 use std::time::Duration;
 
 /// Pause after the first failed round; it doubles with each further failure.
 pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(2);
-/// A round may fail for ever, and must not load the API server.
+/// Maximum pause after a failed round. A task that fails for ever must not load the API server.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Backoff of a periodic task.
 pub(crate) struct Pace {
     /// Pause after a round that succeeded.
     usual: Duration,
-    /// Failed rounds in a row.
+    /// Number of consecutive failed rounds.
     failures: u32,
 }
 
@@ -21,7 +21,7 @@ impl Pace {
         Self { usual, failures: 0 }
     }
 
-    /// The pause after a round.
+    /// Returns the pause after a round, which succeeded if `well` is true.
     pub(crate) fn after(&mut self, well: bool) -> Duration {
         if well {
             self.failures = 0;
@@ -31,7 +31,7 @@ impl Pace {
         doubling(FIRST_RETRY, LONGEST, self.failures)
     }
 
-    /// Forgets failures: something changed, so the next round may succeed.
+    /// Resets the backoff: something has changed, so the next round may succeed.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,5 +1,5 @@
-//! Runs a component's reconciles: only while this replica leads, each object in one task, nothing
-//! lost to a panic.
+//! Runs the reconciles of a component, only while this replica leads. Each key is reconciled in its
+//! own task, and reconciled again after a panic.
 
 use super::work_queue::WorkQueue;
 use crate::cluster::leader::Leadership;
@@ -17,10 +17,12 @@ use tracing::Instrument;
 /// half day.
 const FULL_PASS: Duration = Duration::from_secs(600);
 
-/// Keys that a component reconciles at once. Each is a task with its views and live reads; the rest wait in the queue as keys.
-/// Fewer would make keys of one namespace share fewer live LISTs.
+/// Maximum number of keys that a component reconciles at once. Each of them is a task with its
+/// views and live reads; the other keys wait in the queue. With a lower limit, fewer keys of one
+/// namespace would share a live LIST.
 const MAX_CONCURRENT: usize = 1000;
-/// The part of them that only urgent keys may use, so that those do not wait for the others.
+/// The number of concurrent reconciles that only urgent keys may use, so that urgent keys do not
+/// wait for the others.
 const RESERVED: usize = 200;
 const NORMAL: usize = MAX_CONCURRENT - RESERVED;
 
@@ -30,9 +32,10 @@ pub type Reconciled = Result<Requeue, ReconcileError>;
 /// When to reconcile a key again after a success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requeue {
-    /// When an event arrives for it.
+    /// The key is reconciled again when an event arrives for it.
     OnEvent,
-    /// After this delay or when an event arrives. The sentence says what it waits for.
+    /// The key is reconciled again after this delay or when an event arrives. The sentence states
+    /// what it waits for.
     After(Duration, String),
 }
 
@@ -53,12 +56,13 @@ enum Backoff {
 }
 
 impl ReconcileError {
-    /// Retries with exponential backoff.
+    /// Creates an error after which the key is reconciled again with exponential backoff.
     pub fn new(message: impl Into<String>) -> Self {
         Self::after(Duration::ZERO, message)
     }
 
-    /// The same, but not before `at_least` has passed unless an event arrives.
+    /// Creates an error after which the key is reconciled again with exponential backoff, but not
+    /// before `at_least` has passed unless an event arrives.
     pub fn after(at_least: Duration, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -66,7 +70,8 @@ impl ReconcileError {
         }
     }
 
-    /// Retries after `delay` unless an event arrives: the action that failed has its own schedule.
+    /// Creates an error after which the key is reconciled again after `delay` unless an event
+    /// arrives, because the failed action has its own schedule.
     pub fn on_schedule(delay: Duration, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -77,27 +82,27 @@ impl ReconcileError {
 
 /// The reconciler of one component.
 pub trait Reconcile: Send + Sync + 'static {
-    /// The component's name, as in the CLI.
+    /// The name of the component, as in the CLI.
     const COMPONENT: &'static str;
 
-    /// What is looked at, mostly the name of an object.
+    /// What one reconcile handles, mostly the name of an object.
     type Key: Clone + Eq + Hash + Ord + Display + Send + Sync + 'static;
 
-    /// All keys that may need work now, according to the caches.
+    /// Returns all keys that may need work now, according to the caches.
     fn candidates(&self) -> Vec<Self::Key>;
 
     /// Reconciles one object by its rule.
     ///
     /// # Errors
-    /// When it failed. The object is then reconciled again even without a new event.
+    /// When the reconcile failed. The key is then reconciled again even without a new event.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Reconciled> + Send;
 }
 
 /// Runs the reconciles of one component.
 pub struct Reconciler<R: Reconcile> {
-    /// What to do with an object.
+    /// The reconciler of the component.
     pub reconcile: Arc<R>,
-    /// Which objects.
+    /// The queue of the keys to reconcile.
     pub queue: Arc<WorkQueue<R::Key>>,
     /// Whether this replica leads.
     pub leadership: Leadership,
@@ -106,7 +111,8 @@ pub struct Reconciler<R: Reconcile> {
 }
 
 impl<R: Reconcile> Reconciler<R> {
-    /// Works until `stop`: whenever this replica leads, from everything there is to do.
+    /// Reconciles until `stop`, while this replica leads. Each time it becomes the leader, it
+    /// begins with all candidates.
     pub async fn run(self, stop: CancellationToken) {
         self.metrics.work.reconciler_begun(R::COMPONENT);
         loop {
@@ -115,8 +121,8 @@ impl<R: Reconcile> Reconciler<R> {
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
-            // From here on every event counts, and whatever happened before is among the
-            // candidates.
+            // From here on, each event adds its key; the candidates include the objects of all
+            // earlier events.
             self.queue.open();
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -126,7 +132,8 @@ impl<R: Reconcile> Reconciler<R> {
         }
     }
 
-    /// Runs one task for each key, because tasks that need the same live read share it. [`super::Apply`] limits their writes.
+    /// Reconciles each key in its own task, because tasks that need the same live read share it.
+    /// [`super::Apply`] limits their writes.
     async fn work(&self) {
         let mut tasks = JoinSet::new();
         let mut pass = tokio::time::interval(FULL_PASS);
@@ -151,7 +158,7 @@ impl<R: Reconcile> Reconciler<R> {
         }
     }
 
-    /// The next key, as soon as one more may run beside these.
+    /// Takes the next key, as soon as one more task may run beside the `running` ones.
     async fn next(&self, running: usize) -> R::Key {
         match running {
             ..NORMAL => self.queue.take().await,
@@ -218,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Finishes a key whenever the test says so.
+    /// A reconciler that finishes a key when the test allows it.
     struct Slow {
         started: AtomicUsize,
         finish: Semaphore,

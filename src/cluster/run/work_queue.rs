@@ -1,9 +1,9 @@
-//! A work queue of keys: each key is queued at most once, is processed by one worker at a time,
-//! and is retried after a failure.
+//! A work queue of keys: each key is queued at most once, is processed by one worker at a time, and
+//! is retried after a failure.
 //!
-//! kube's `Controller` lacks per-key backoff, a visible depth and independence from a `Store` of
-//! API types, and a panic in one of its reconciles ends all of them; hence this queue. The
-//! semantics are those of client-go's workqueue.
+//! It replaces kube's `Controller`, which has no per-key backoff, does not expose its depth,
+//! requires a `Store` of API types, and ends all reconciles if one of them panics. The semantics
+//! are those of client-go's workqueue.
 
 use crate::cluster::api::doubling;
 use std::{
@@ -23,7 +23,7 @@ pub struct WorkQueue<K> {
     notify: Notify,
 }
 
-/// Which keys are processed first.
+/// Which keys are taken first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Priority {
     Normal,
@@ -32,13 +32,15 @@ enum Priority {
 
 struct State<K> {
     urgent: VecDeque<K>,
-    /// Also holds keys that became urgent, or were taken since: those are no longer in `queued` with this priority.
+    /// The keys with normal priority, in order. The list also contains keys that became urgent or
+    /// were taken since; those are no longer in `queued` with this priority.
     ready: VecDeque<K>,
     queued: HashMap<K, Priority>,
-    /// With the priority of what happened to the key since it was taken.
+    /// Keys that are being processed, each with the priority with which it was added again
+    /// meanwhile.
     processing: HashMap<K, Option<Priority>>,
     later: BTreeSet<(Instant, K)>,
-    /// The one time at which each key of `later` is due.
+    /// The one time in `later` at which each delayed key is due.
     due: HashMap<K, Instant>,
     failures: HashMap<K, u32>,
     closed: bool,
@@ -64,26 +66,26 @@ impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
-    /// Queues the key, unless it is queued. A key that is being processed is queued again when it
-    /// is done.
+    /// Queues the key, unless it is queued already. A key that is being processed is queued again
+    /// when it is done.
     pub fn add(&self, key: K) {
         self.lock().add(key, Priority::Normal);
         self.notify.notify_one();
     }
 
-    /// The same, but before all keys that are not urgent: for writes that keep data.
+    /// Queues the key before all keys that are not urgent, for writes that protect data.
     pub fn add_urgent(&self, key: K) {
         self.lock().add(key, Priority::Urgent);
         self.notify.notify_one();
     }
 
-    /// Waits for the next key and takes it. The caller returns the key by [`WorkQueue::done`] or
-    /// [`WorkQueue::failed`].
+    /// Waits for the next key and takes it. The caller returns the key with [`WorkQueue::done`],
+    /// [`WorkQueue::failed`] or [`WorkQueue::later`].
     pub async fn take(&self) -> K {
         self.take_at_least(Priority::Normal).await
     }
 
-    /// The same, for urgent keys only.
+    /// Waits for the next urgent key and takes it.
     pub async fn take_urgent(&self) -> K {
         self.take_at_least(Priority::Urgent).await
     }
@@ -107,7 +109,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// The key was processed successfully: its failures are forgotten.
+    /// Returns a key that was processed successfully, and resets its backoff.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -117,7 +119,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// Queues the key again after a delay that doubles with each failure and is no shorter than
+    /// Queues a key that failed again, after a delay that doubles with each failure and is at least
     /// `at_least`, or at once if the key was added meanwhile. Returns the delay.
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
         let mut state = self.lock();
@@ -129,8 +131,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         delay
     }
 
-    /// Queues the key again after `delay`, or at once if the key was added meanwhile. Its failures
-    /// are forgotten.
+    /// Queues a taken key again after `delay`, or at once if the key was added meanwhile. It resets
+    /// the backoff of the key.
     pub fn later(&self, key: &K, delay: Duration) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -138,25 +140,25 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.notify.notify_one();
     }
 
-    /// Keys waiting, now or for later.
+    /// Returns the number of queued and delayed keys.
     pub fn len(&self) -> usize {
         let state = self.lock();
         state.queued.len() + state.later.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no key is queued or delayed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes keys again.
+    /// Accepts keys again after [`Self::close`].
     pub fn open(&self) {
         self.lock().closed = false;
     }
 
-    /// Drops all keys, also those being processed, whose workers were aborted, and accepts none
-    /// until it is opened. A queue without workers would keep the name of every object that ever
-    /// existed.
+    /// Drops all keys and accepts none until [`Self::open`]. Keys that are being processed are
+    /// dropped, too, because their workers were aborted. A queue without workers would otherwise
+    /// keep the name of every object that ever existed.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

@@ -1,5 +1,5 @@
-//! When the API server was last heard on a watch. kube's watcher keeps bookmarks and silent
-//! reconnections to itself, so this listens below it, to the bytes of the answers.
+//! Measures when the API server last sent something on a watch. kube's watcher hides bookmarks and
+//! silent reconnections, so this module observes the bytes of the responses.
 
 use crate::{objects::Kind, telemetry::Metrics};
 use http::{Request, Response};
@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The last sign of life, in milliseconds since `began`.
+/// The time of the last watch activity, in milliseconds since `began`.
 #[derive(Clone)]
 pub(crate) struct WatchActivity {
     began: Instant,
@@ -46,7 +46,7 @@ impl WatchActivity {
             .store(now.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Returns the client with its responses observed. An error response does not count as watch
+    /// Returns a client whose responses are observed. An error response does not count as watch
     /// activity.
     pub(crate) fn client(&self, client: &Client) -> Client {
         let (inner, heard) = (client.clone(), self.clone());
@@ -93,7 +93,8 @@ mod tests {
     };
     use serde_json::json;
 
-    /// A watch that begins after a second, and says nothing but a bookmark, after another minute.
+    /// An API server whose watch begins after a second, and sends only a bookmark after another
+    /// minute.
     fn quiet_server(status: StatusCode) -> Client {
         let service = tower::service_fn(move |_: Request<Body>| async move {
             tokio::time::sleep(Duration::from_secs(1)).await;

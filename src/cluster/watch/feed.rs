@@ -1,8 +1,8 @@
-//! One watch per kind, kept as a [`Store`], with its changes sent to listeners.
+//! Watches one kind, keeps its objects in a [`Store`], and reports each change to listeners.
 //!
 //! Each feed has its own watch and its own backoff, so that a kind that may not be read delays no
-//! other. kube's shared reflector streams are not used: they never report a delete, and one lost
-//! wake-up stops them permanently.
+//! other kind. kube's shared reflector streams are not used: they never report a delete, and one
+//! lost wake-up stops them permanently.
 
 use super::store::Store;
 use crate::cluster::api::doubling;
@@ -22,29 +22,31 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// Some load balancers drop a connection that was idle for four minutes.
+/// Duration of one watch request. Some load balancers close a connection that was idle for four
+/// minutes.
 const WATCH_SECONDS: u32 = 200;
-/// A list now and then, against an API server whose store was restored from a backup.
+/// Interval of a new list, which corrects the store after the API server's own store was restored
+/// from a backup.
 const RELIST: Duration = Duration::from_secs(6 * 3600);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// A watch that succeeded for this time resets its backoff. If this were shorter, an API server
-/// that answers every watch with 410 would be listed once a second.
+/// A watch that succeeded for this time resets its backoff. If this time were shorter, objects
+/// would be listed once a second on an API server that answers every watch with 410.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
-/// kube's watcher does not list again when an HTTP 410 meets it at the start of a watch; a new one
-/// does.
+/// Number of failures after which a new watcher is created: kube's watcher does not list again
+/// after an HTTP 410 at the start of a watch, but a new watcher does.
 const FAILURES_PER_WATCHER: u32 = 5;
 
-/// What became of one object.
+/// A change of one object in a feed.
 #[derive(Debug)]
 pub struct Change<'a, T> {
-    /// The object's name.
+    /// The name of the object.
     pub name: &'a ObjectName,
-    /// What was known before.
+    /// The object before the change; `None` if it was not known.
     pub old: Option<&'a Arc<T>>,
-    /// What is known now; `None` when the object is deleted or no longer tracked.
+    /// The object after the change; `None` if it is deleted or no longer tracked.
     pub new: Option<&'a Arc<T>>,
-    /// The deletion was missed: a new list no longer contains the object.
+    /// Whether the watch missed the deletion: a new list no longer contains the object.
     pub tombstone: bool,
 }
 
@@ -52,8 +54,8 @@ type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 
 /// All objects of one kind, as the API server last reported them.
 ///
-/// A feed may be late. It can prove that an object *is* in use; proof that it is *not* requires a
-/// live read.
+/// A feed can be stale. It can prove that an object *is* in use; proof that an object is *not* in
+/// use requires a live read.
 pub struct Feed<T: Tracked> {
     store: RwLock<Store<T>>,
     listeners: RwLock<Vec<Listener<T>>>,
@@ -62,7 +64,7 @@ pub struct Feed<T: Tracked> {
 }
 
 impl<T: Tracked> Feed<T> {
-    /// An empty feed; [`Feed::run`] fills it.
+    /// Creates an empty feed, which [`Feed::run`] fills.
     pub fn new(metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             store: RwLock::default(),
@@ -72,7 +74,7 @@ impl<T: Tracked> Feed<T> {
         })
     }
 
-    /// A complete feed that is not run: what a LIST had, for those who read feeds.
+    /// Creates a complete feed with the result of a LIST, which is not updated.
     pub fn listed(store: Store<T>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             store: RwLock::new(store),
@@ -82,7 +84,8 @@ impl<T: Tracked> Feed<T> {
         })
     }
 
-    /// Calls `listener` after every change, in the order of the changes. It must not block.
+    /// Calls `listener` after every change, in the order of the changes. The listener must not
+    /// block.
     pub fn listen(&self, listener: impl Fn(&Change<'_, T>) + Send + Sync + 'static) {
         self.listeners
             .write()
@@ -90,29 +93,29 @@ impl<T: Tracked> Feed<T> {
             .push(Box::new(listener));
     }
 
-    /// What is known. Hold it shortly and never across an `await`.
+    /// Returns the objects of the feed. Hold the guard only shortly, and never across an `await`.
     pub fn read(&self) -> RwLockReadGuard<'_, Store<T>> {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A first complete list has arrived.
+    /// Returns whether the first list is complete.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Waits for the first complete list.
+    /// Waits until the first list is complete.
     pub async fn synced(&self) {
         // The sender lives as long as `self`, so waiting cannot fail.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Marks this copy as stale after a write of Volume Warden, so that no reconciler acts on it
-    /// twice before the watch catches up.
+    /// Marks an object as stale after a write of Volume Warden, so that no reconciler acts on the
+    /// object again before the watch delivers the result.
     pub fn mark_stale(&self, name: &ObjectName, object: &Arc<T>) {
         self.write().mark_stale(name, object);
     }
 
-    /// Watches for ever.
+    /// Watches the kind for ever.
     pub async fn run(self: Arc<Self>, api: Api<T::Wire>) {
         let mut backoff = Backoff::default();
         loop {
@@ -120,7 +123,7 @@ impl<T: Tracked> Feed<T> {
         }
     }
 
-    /// One watcher, until it has failed too often or is due for a fresh list.
+    /// Runs one watcher, until it has failed too often or a new list is due.
     async fn watch(&self, api: &Api<T::Wire>, backoff: &mut Backoff) {
         let config = watcher::Config::default()
             .timeout(WATCH_SECONDS)
@@ -176,7 +179,8 @@ impl<T: Tracked> Feed<T> {
         }
     }
 
-    /// The list is complete: what it did not have is gone, although no delete was seen.
+    /// Ends a list: an object that it did not contain is deleted, although the watch did not report
+    /// it.
     fn complete(&self) {
         let gone = self.write().sweep();
         for (name, old) in &gone {
@@ -209,7 +213,7 @@ impl<T: Tracked> Feed<T> {
 
 #[cfg(test)]
 impl<T: Tracked> Feed<T> {
-    /// A feed whose first list is complete and holds these objects.
+    /// Creates a feed whose first list is complete and contains these objects.
     pub(crate) fn filled(objects: Vec<T::Wire>) -> Arc<Self> {
         let feed = Self::new(Arc::new(Metrics::new()));
         feed.list(objects);
@@ -225,7 +229,7 @@ impl<T: Tracked> Feed<T> {
             .for_each(|event| self.take(event));
     }
 
-    /// Applies one watch event: the object as it is now, or its last state before deletion.
+    /// Applies one watch event: the object as it is now, or its last state before its deletion.
     pub(crate) fn hear(&self, object: T::Wire, exists: bool) {
         self.put(object, exists);
     }

@@ -1,4 +1,4 @@
-//! The feeds of one process, one per kind.
+//! The feeds of one process, one for each kind.
 
 use super::activity::WatchActivity;
 use super::feed::Feed;
@@ -11,18 +11,18 @@ use futures::future::BoxFuture;
 use kube::{Api, Client};
 use std::sync::Arc;
 
-/// The feeds, one per kind. Only feeds that a component needs are run.
+/// The feeds, one for each kind. Only feeds that a component needs are run.
 #[derive(Clone)]
 pub struct Feeds {
-    /// Pods that name a claim.
+    /// Pods that use a claim or request one by annotation.
     pub pods: Arc<Feed<Pod>>,
     /// Claims.
     pub claims: Arc<Feed<Claim>>,
     /// Volumes.
     pub volumes: Arc<Feed<Volume>>,
-    /// StatefulSets that make claims.
+    /// StatefulSets that have volumeClaimTemplates.
     pub sets: Arc<Feed<StatefulSet>>,
-    /// StorageClasses that say who releases their volumes.
+    /// StorageClasses whose annotations name an installation that releases their volumes.
     pub classes: Arc<Feed<StorageClass>>,
     /// VolumeAttachments.
     pub attachments: Arc<Feed<VolumeAttachment>>,
@@ -33,7 +33,7 @@ pub struct Feeds {
 }
 
 impl Feeds {
-    /// Empty ones.
+    /// Creates empty feeds.
     pub fn new(metrics: &Arc<Metrics>) -> Self {
         Self {
             pods: Feed::new(metrics.clone()),
@@ -47,8 +47,9 @@ impl Feeds {
         }
     }
 
-    /// Watches the kind for ever, and reports the time of the last watch activity. Where a
-    /// namespace is given, only objects in it are watched; of cluster-scoped kinds, all are.
+    /// Watches the kind for ever, and reports the time of the last watch activity. If `namespace`
+    /// is set, only objects in that namespace are watched; cluster-scoped kinds are always watched
+    /// completely.
     pub fn run(
         &self,
         kind: Kind,
@@ -71,7 +72,7 @@ impl Feeds {
         }
     }
 
-    /// The kind's first complete list has arrived.
+    /// Returns whether the first list of the kind is complete.
     pub fn is_synced(&self, kind: Kind) -> bool {
         match kind {
             Kind::Pod => self.pods.is_synced(),
@@ -84,7 +85,7 @@ impl Feeds {
         }
     }
 
-    /// Waits for the kind's first complete list.
+    /// Waits until the first list of the kind is complete.
     pub async fn synced(&self, kind: Kind) {
         match kind {
             Kind::Pod => self.pods.synced().await,

@@ -1,4 +1,4 @@
-//! What is watched: a feed for each kind, with its store.
+//! Watches of the API server: one feed for each kind, with its store.
 
 mod activity;
 mod feed;

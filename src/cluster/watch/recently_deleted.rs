@@ -18,12 +18,12 @@ pub struct RecentlyDeleted<K, V> {
 #[derive(Debug)]
 struct Memory<K, V> {
     last: HashMap<K, (Instant, V)>,
-    /// In the order of their deletion.
+    /// The deleted objects, in the order of their deletion.
     order: VecDeque<(Instant, K)>,
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
-    /// Remembers each for so long.
+    /// Creates a memory that keeps each deleted object for the duration `remembered`.
     pub fn new(remembered: Duration) -> Self {
         let memory = Memory {
             last: HashMap::new(),
@@ -43,7 +43,7 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
         memory.last.insert(key, (now, last));
     }
 
-    /// Returns the last state of the object, if it was deleted within that time.
+    /// Returns the last state of the object, if it was deleted recently enough to be remembered.
     pub fn get(&self, key: &K) -> Option<V> {
         let memory = self.lock();
         let (since, last) = memory.last.get(key)?;

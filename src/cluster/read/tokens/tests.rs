@@ -3,7 +3,7 @@ use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// What the API server is asked, in order.
+/// The requests that the fake API server received, in order.
 #[derive(Clone, Default)]
 struct Fake(Arc<Mutex<Vec<Value>>>);
 
@@ -31,7 +31,7 @@ impl Fake {
     }
 }
 
-/// Everybody's token is `token-of-` and the name; only prometheus may read.
+/// Answers as an API server on which each token is `token-of-<user>`, and only prometheus may read.
 fn answer(body: &Value) -> Value {
     let mut answer = body.clone();
     if let Some(token) = body["spec"]["token"].as_str() {
@@ -93,8 +93,8 @@ async fn judgements_are_remembered_for_a_while() {
     }
 }
 
-/// Tokens that are not allowed cause few calls, and evict no other token. A caller that does not
-/// wait for the answer causes no further call.
+/// Tokens that are not allowed cause few calls and evict no other token from the cache. A client
+/// that disconnects before the result causes no further call.
 #[tokio::test(start_paused = true)]
 async fn invalid_tokens_cause_few_calls() {
     let fake = Fake::default();
@@ -112,7 +112,7 @@ async fn invalid_tokens_cause_few_calls() {
     }
     let pauses = started.elapsed().div_duration_f64(PAUSE).ceil() as usize;
     let calls = fake.calls();
-    // The first two are those about the token that is allowed.
+    // The first two calls are those for the token that is allowed.
     assert!(
         (3..=2 + QUESTIONS * pauses).contains(&calls),
         "{calls} in {pauses} pauses"
