@@ -13,8 +13,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// The slow pass over everything, in case an event was lost. Kubernetes' informers do this every
-/// half day.
+/// Interval of the pass over all candidates, which finds objects whose watch event was lost. The
+/// informers of Kubernetes resync every half day.
 const FULL_PASS: Duration = Duration::from_secs(600);
 
 /// Maximum number of keys that a component reconciles at once. Each of them is a task with its

@@ -23,7 +23,8 @@ pub(crate) struct WatchActivity {
 }
 
 impl WatchActivity {
-    /// Starts counting now, and reports the age at every scrape.
+    /// Starts the measurement, and reports the age of the last activity at every scrape of the
+    /// metrics.
     pub(crate) fn observed(kind: Kind, metrics: &Metrics) -> Self {
         let heard = Self {
             began: Instant::now(),
