@@ -1,23 +1,24 @@
-//! Durations as Go programs take them: `20s`, `1h30m`, `1.5h`, `250ms`, `0`.
+//! Parses durations in the notation of Go programs: `20s`, `1h30m`, `1.5h`, `250ms`, `0`.
 
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
 
 /// Maximum duration: the clocks that Volume Warden uses cannot represent later times.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// What is done again and again must not keep others busy.
+/// Minimum duration between two attempts of a periodic task, so that it does not load other
+/// systems.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Reads one.
+/// Parses a duration.
 ///
 /// # Errors
-/// When it is none, or is negative.
+/// When the text is not a duration, or the duration is negative or longer than 100 years.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    // The first character distinguishes this notation from others.
+    // Durations in other notations that jiff accepts do not begin with a digit.
     let begins_well = text.starts_with(|first: char| first.is_ascii_digit());
     let read = text.parse::<SignedDuration>().ok();
     let read = read.filter(|_| begins_well);
@@ -28,10 +29,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         })
 }
 
-/// Reads one that passes between two attempts: a second at least.
+/// Parses the duration between two attempts, which is at least one second.
 ///
 /// # Errors
-/// As [`parse`], and when it is shorter.
+/// When [`parse`] fails, or the duration is shorter than a second.
 pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
     let read = parse(text)?;
     let long = read >= SHORTEST_PAUSE;
@@ -39,10 +40,10 @@ pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "the duration must be at least 1s".to_owned())
 }
 
-/// The same, or 0, which stands for never.
+/// Parses the duration between two attempts, which is at least one second, or 0 for never.
 ///
 /// # Errors
-/// As [`parse_pause`].
+/// When [`parse`] fails, or the duration is shorter than a second but not 0.
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Ok(Duration::ZERO),
@@ -50,10 +51,11 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The same, or a number of seconds, as a flag took before it took durations.
+/// Parses the duration between two attempts. A plain number counts as seconds, as in older versions
+/// of a flag.
 ///
 /// # Errors
-/// As [`parse_pause`].
+/// When [`parse`] fails, or the duration is shorter than a second.
 pub(crate) fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
     match text.trim().parse::<u32>() {
         Ok(_) => parse_pause(&format!("{}s", text.trim())),

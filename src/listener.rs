@@ -1,7 +1,7 @@
 //! A TCP listener for clients that have not authenticated yet.
 //!
-//! It never stops accepting: when its places are full, an older connection is closed. See
-//! [`places`].
+//! It never stops accepting connections: when its places are full, an older connection is closed.
+//! See [`places`].
 
 mod places;
 
@@ -22,26 +22,30 @@ use tokio::{
 
 pub use places::Place;
 
-/// Connections that the kernel completes ahead of `accept`, as far as `net.core.somaxconn`
-/// allows. Behind a full queue the SYN of the API server is dropped, and repeated after 1 s.
+/// Maximum number of connections that the kernel completes before they are accepted, limited by
+/// `net.core.somaxconn`. If the queue is full, the kernel drops the SYN of the API server, which
+/// repeats it after 1 s.
 const BACKLOG: u32 = 4096;
-/// After an error that is not about one connection, such as too few file descriptors.
+/// Pause after an error that concerns the listener and not one connection, such as too few file
+/// descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The present certificate; nothing until there is one. New connections see a new one at once.
+/// The current TLS configuration; none until a certificate is loaded. New connections use a new
+/// certificate at once.
 pub type Certificate = Arc<ArcSwapOption<ServerConfig>>;
 
 /// A TCP listener with a limited number of places.
 pub struct Listener {
     tcp: TcpListener,
     places: Arc<Places>,
-    /// One for each connection with a place and as many for those that were evicted and are still
-    /// being closed: sockets and memory are bounded even if closing is slower than accepting.
+    /// Permits for sockets: one for each connection with a place, and as many for evicted
+    /// connections that are still being closed. So sockets and memory are bounded even if closing
+    /// is slower than accepting.
     sockets: Arc<Semaphore>,
 }
 
 impl Listener {
-    /// Gives places to at most `strangers` connections at once, at least one.
+    /// Creates a listener with places for `strangers` unauthenticated connections, at least one.
     pub fn new(tcp: TcpListener, strangers: usize) -> Self {
         let strangers = strangers.max(1);
         Self {
@@ -51,7 +55,7 @@ impl Listener {
         }
     }
 
-    /// The next connection and its place.
+    /// Accepts the next connection, and gives it a place.
     pub async fn accept(&self) -> (TcpStream, Place) {
         loop {
             // The semaphore is never closed.
@@ -69,16 +73,16 @@ impl Listener {
     }
 }
 
-/// Listens on `address` with a long queue of connections that are not accepted yet.
+/// Listens on `address`, with a long queue for connections that are not accepted yet.
 ///
 /// # Errors
-/// When the address is in use or not one of this machine.
+/// When the address is in use or does not belong to this machine.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Connections of the process before this one do not keep the port.
+    // Remaining connections of a previous process do not prevent the use of the port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

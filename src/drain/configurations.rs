@@ -1,4 +1,4 @@
-//! The webhook configurations, which go first.
+//! Deletes the webhook configurations, which is the first step of `drain`.
 
 use crate::{
     cluster::{Applied, Apply, Configuration, UNHURRIED, existing, within},
@@ -10,13 +10,14 @@ use kube::{
     api::{DynamicObject, ObjectMeta},
 };
 
-/// Attempts for a configuration that another client writes meanwhile, such as cert-manager its caBundle.
+/// Attempts to delete a configuration that another client keeps writing, such as cert-manager,
+/// which writes caBundle.
 const TRIES: u32 = 5;
 
-/// Deletes those of these components, and returns which it deleted.
+/// Deletes the webhook configurations of these components, and returns which ones it deleted.
 ///
 /// # Errors
-/// When one cannot be read or deleted.
+/// When a configuration cannot be read or deleted.
 pub async fn delete(
     client: &Client,
     apply: &Apply,
@@ -65,10 +66,10 @@ async fn delete_one(
     bail!("the webhook configuration {name} changes all the time; run it again")
 }
 
-/// Those of them that are there again.
+/// Returns those of the deleted configurations that exist again.
 ///
 /// # Errors
-/// When one cannot be read.
+/// When a configuration cannot be read.
 pub async fn returned(
     client: &Client,
     deleted: &[Configuration],
@@ -108,7 +109,8 @@ mod tests {
         read(&client, *configuration.expect("it has one")).await
     }
 
-    /// A configuration that stays while Volume Warden is removed delays every request that it is for.
+    /// A configuration that is left while Volume Warden is removed delays every request that
+    /// matches it.
     #[tokio::test]
     async fn only_the_api_server_can_say_that_a_configuration_is_not_there() {
         let status = r#"{"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "m"}"#;

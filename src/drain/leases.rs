@@ -1,4 +1,5 @@
-//! Who else may be at work: the Leases of Volume Warden, found by their labels, whatever their names.
+//! Finds the Leases of Volume Warden by their labels, whatever their names are, so that `drain`
+//! does not run beside a running installation.
 
 use crate::{
     cluster::{LeaseName, UNHURRIED, within},
@@ -8,24 +9,24 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 
-/// A Lease for at least one of the components that are drained.
+/// A Lease of at least one of the components that are drained.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its namespace.
+    /// The namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// The name of the Lease.
     pub name: String,
-    /// Empty where it was let go.
+    /// The identity of the holder; empty if the Lease was released.
     pub holder: String,
 }
 
 impl Found {
-    /// It is the one that `other` is about.
+    /// Returns whether `other` names this Lease.
     pub fn is(&self, other: &LeaseName) -> bool {
         self.namespace == other.namespace && self.name == other.name
     }
 
-    /// In words.
+    /// Describes the Lease and its holder, as a part of a sentence.
     pub fn description(&self) -> String {
         let Self {
             namespace,
@@ -36,16 +37,16 @@ impl Found {
     }
 }
 
-/// Those Leases, in all namespaces.
+/// Lists the Leases of these components in all namespaces.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// When the Leases cannot be listed.
 pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<Vec<Found>> {
     let (label, value) = PART_OF;
     let labelled = ListParams::default().labels(&format!("{label}={value}"));
     let leases = Api::<Lease>::all(client.clone());
     let listed = within(UNHURRIED, leases.list(&labelled)).await;
-    let listed = listed.context("the Leases could not be listed, so nothing is concluded")?;
+    let listed = listed.context("the Leases could not be listed, so nothing is removed")?;
     let concern = |lease: &Lease| {
         components
             .iter()
@@ -55,10 +56,11 @@ pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<
     Ok(concerning.map(found).collect())
 }
 
-/// Other namespaces have installations of their own, whose Leases this one must not acquire.
+/// Checks that no Lease in another namespace is held. It belongs to another installation, and
+/// `drain` must not acquire it.
 ///
 /// # Errors
-/// When one of them is held.
+/// When a Lease in another namespace is held.
 pub fn none_elsewhere(found: &[Found], lease: &LeaseName) -> anyhow::Result<()> {
     let elsewhere = found
         .iter()
@@ -73,7 +75,8 @@ pub fn none_elsewhere(found: &[Found], lease: &LeaseName) -> anyhow::Result<()> 
     }
 }
 
-/// The Lease that the flags say, and every other one here: holding them keeps a process from beginning to work that waits for one.
+/// Returns the Lease that the flags select, and all other Leases of its namespace: while `drain`
+/// holds them, no waiting process starts to write.
 pub fn all_here(found: &[Found], lease: &LeaseName) -> Vec<LeaseName> {
     let others = found
         .iter()

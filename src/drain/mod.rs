@@ -1,17 +1,19 @@
-//! Removes what Volume Warden wrote on objects, before Volume Warden itself is removed.
+//! Removes what Volume Warden wrote on objects, before Volume Warden itself is uninstalled.
 //!
-//! **Order.** No Volume Warden may run or start: [`leases`]. The webhook configurations are deleted first, because a webhook without a
-//! server delays every request: [`configurations`]. Then everything is read live, the removals are [`plan`]ned, a pure function of
-//! what was read, and written, one patch for each object; and all of that again, until a read that
-//! began after the last write shows nothing to do.
+//! **Order.** No Volume Warden may run or start: [`leases`]. The webhook configurations are deleted
+//! first, because a webhook without a server delays every request: [`configurations`]. Then all
+//! objects are read live, the removals are [`plan`]ned by a pure function of these objects, and
+//! each object is patched once. These steps are repeated until a read that began after the last
+//! write finds nothing to remove.
 //!
-//! **Safety.** Every write is tested against uid and resourceVersion. Of what cannot be read nothing is concluded. The finalizer of an
-//! object that is being deleted is all that keeps it, so it stays where the object is in use, by the rules of the two components that
-//! put it there.
+//! **Safety.** Every write tests uid and resourceVersion. If a list cannot be read, nothing is
+//! written. A finalizer can be the only thing that keeps an object that is being deleted. So it is
+//! left on an object that is in use by the rules of pvc-protection or pv-protection.
 //!
-//! **What stays on purpose.** The owner reference of a claim to the pod that asked for it: the claim was made to go with it. Labels that
-//! only people write: pv-releaser's on claims, and its older one. Events, which expire. The Lease, the Secret and the ConfigMap, which go
-//! with their namespace.
+//! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
+//! because the claim must be deleted with the pod. Labels that only users write: those of
+//! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and the
+//! ConfigMap, which are deleted with their namespace.
 
 pub mod configurations;
 pub mod leases;
@@ -37,15 +39,16 @@ use std::{
     time::Duration,
 };
 
-/// Log field and metric label.
+/// Name of `drain` in log fields and metric labels.
 pub const NAME: &str = "drain";
 
-/// So often all is read, for objects that others write meanwhile.
+/// Maximum number of rounds of reads and writes, for objects that other clients write meanwhile.
 const ROUNDS: u32 = 20;
-/// Wait for requests that passed the webhooks before these were deleted, and for a write that a leader began before it released its
-/// Lease: longer than all webhooks of one request together.
+/// Wait for requests that passed the webhooks before these were deleted, and for a write that a
+/// leader began before it released its Lease. It is longer than all webhooks of one request
+/// together.
 const SETTLE: Duration = Duration::from_secs(7);
-/// Before what changed meanwhile is read again.
+/// Pause before objects that have changed meanwhile are read again.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// One run of `volume-warden drain`.
@@ -54,23 +57,26 @@ pub struct Drain {
     pub client: Client,
     /// The only writer to the API server.
     pub apply: Arc<Apply>,
-    /// Claims of this namespace only, where set. Volumes have none.
+    /// The only namespace whose claims are drained; all namespaces if none. Volumes are drained in
+    /// any case.
     pub namespace: Option<String>,
-    /// What to remove.
+    /// What to remove from objects.
     pub terms: Terms,
-    /// Writes under way at once.
+    /// Maximum number of concurrent writes.
     pub in_flight: usize,
 }
 
 impl Drain {
-    /// Does all of it, and calls `say` with a line for each thing done.
+    /// Runs all steps, and calls `say` with a line for each object that is changed or left.
     ///
     /// # Errors
-    /// When something could not be read, a configuration could not be deleted, or the Lease is lost.
+    /// When something could not be read, a configuration could not be deleted, or the Lease is
+    /// lost.
     pub async fn run(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
-        // A name that is misspelt would be found empty.
+        // In a namespace that does not exist, for example because of a typing error, nothing would
+        // be found.
         read::exists(&self.client, self.namespace.as_deref()).await?;
-        // Nothing is done where what comes next cannot be read.
+        // Nothing is deleted if the objects of the next step cannot be read.
         World::read(&self.client, self.namespace.as_deref()).await?;
         let components = &self.terms.components;
         let deleted = configurations::delete(&self.client, &self.apply, components, say).await?;
@@ -122,24 +128,26 @@ impl Drain {
     }
 }
 
-/// The API server understood and will say the same again. What is anything else, as no answer in time, is tried again.
+/// Returns whether the API server refused the write and would refuse it again. Other errors, such
+/// as a timeout, are retried.
 fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
 }
 
-/// What was tried so far.
+/// The writes so far.
 #[derive(Default)]
 struct History {
-    /// What was removed from each object.
+    /// The removed parts of each object.
     done: HashMap<String, HashSet<String>>,
-    /// Refused, or withheld by a dry run: not tried again.
+    /// Objects whose write was refused, or withheld by a dry run; they are not tried again.
     given_up: HashSet<String>,
-    /// Objects on which another client wrote again what had been removed. They are left, because that may repeat without end.
+    /// Objects on which another client wrote a removed part again. They are left unchanged, because
+    /// that may repeat without end.
     returned: HashSet<String>,
 }
 
 impl History {
-    /// The pieces to be tried.
+    /// Returns the pieces that are still to be written.
     fn sort(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
         pieces.retain(|piece| {
             let id = piece.id();

@@ -1,33 +1,34 @@
-//! What came of it.
+//! The result of `drain`, and its last line of output.
 
 use super::InUse;
 use std::fmt;
 
-/// The result of a run.
+/// The result of one run of `drain`.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Claims that were read last.
+    /// Number of claims in the last read.
     pub claims: usize,
-    /// Volumes that were read last.
+    /// Number of volumes in the last read.
     pub volumes: usize,
-    /// Objects that are rid of what we wrote.
+    /// Number of objects from which something was removed.
     pub changed: usize,
-    /// Objects that would be, were this no dry run.
+    /// Number of objects from which something would be removed without `--dry-run`.
     pub withheld: usize,
-    /// Objects that the API server did not let us change.
+    /// Number of objects that the API server refused to change.
     pub failed: usize,
-    /// Objects on which another client wrote it again.
+    /// Number of objects on which another client wrote a removed part again.
     pub returned: usize,
-    /// Objects that others wrote at each try, or about which the API server did not answer.
+    /// Number of objects that other clients changed at each attempt, or about which the API server
+    /// did not answer.
     pub unsettled: usize,
-    /// Objects that are being deleted and in use.
+    /// Objects that are being deleted and in use, and therefore keep their finalizer.
     pub in_use: Vec<InUse>,
-    /// Webhook configurations that are there again.
+    /// Webhook configurations that exist again after their deletion.
     pub configurations: Vec<&'static str>,
 }
 
 impl Outcome {
-    /// What else is left than objects in use, in words; nothing if there is none.
+    /// Describes what is left apart from objects in use; none if nothing is.
     pub fn trouble(&self) -> Option<String> {
         let mut left = Vec::new();
         if self.failed > 0 {
@@ -35,14 +36,14 @@ impl Outcome {
         }
         if self.unsettled > 0 {
             left.push(format!(
-                "{} objects kept changing, or were not answered for",
+                "{} objects kept changing, or the API server did not answer about them",
                 self.unsettled
             ));
         }
         if self.returned > 0 {
             left.push(format!(
-                "on {} objects it was written again, by an older replica or, with --in-tree=off, by Kubernetes' own controllers, which are \
-                 on then",
+                "{} objects were written again, by an older replica or, with --in-tree=off, by the built-in \
+                 controllers of Kubernetes, which are then not disabled",
                 self.returned
             ));
         }
@@ -110,7 +111,7 @@ mod tests {
         assert!(
             outcome
                 .trouble()
-                .is_some_and(|words| words.contains("on 2 objects it was written again"))
+                .is_some_and(|words| words.contains("2 objects were written again"))
         );
     }
 }

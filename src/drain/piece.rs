@@ -1,4 +1,4 @@
-//! One object, and what is removed from it.
+//! One object, and the parts that are removed from it.
 
 use crate::{
     cluster::Target,
@@ -13,20 +13,20 @@ use crate::{
 };
 use json_patch::PatchOperation;
 
-/// An object with something to remove.
+/// An object with parts to remove.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the object.
     pub name: ObjectName,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: Box<str>,
-    /// The version for which the operations hold.
+    /// The version of the object for which the operations are valid.
     pub resource_version: Box<str>,
-    /// What is removed, in words.
+    /// The parts that are removed, in words.
     pub what: Vec<String>,
-    /// How.
+    /// The patch that removes these parts.
     pub operations: Vec<PatchOperation>,
 }
 
@@ -42,12 +42,12 @@ impl Piece {
         }
     }
 
-    /// The object, whatever its name will belong to later.
+    /// Identifies the object; an object that later gets the same name has another id.
     pub fn id(&self) -> String {
         format!("{} {}", object(self.kind, &self.name), self.uid)
     }
 
-    /// For the write.
+    /// Returns the target of the write.
     pub fn target(&self) -> Target<'_> {
         Target {
             resource_version: Some(&self.resource_version),
@@ -69,7 +69,8 @@ impl Piece {
         self.remove_parts(format!("finalizer {finalizer}"), operations);
     }
 
-    /// What pvc-provisioner wrote. Another installation knows what to do about its own.
+    /// Removes what pvc-provisioner wrote on the claim, unless the label names another
+    /// installation.
     pub(super) fn made_for_a_pod(&mut self, claim: &Claim, id: &ControllerId) {
         let labels = claim.managed_by.as_deref();
         let label = labels.and_then(|labels| labels.provisioner.as_deref());
@@ -98,7 +99,7 @@ impl Piece {
     }
 }
 
-/// A word for the kind, and the name.
+/// Names an object by a word for its kind, and its name.
 pub fn object(kind: Kind, name: &ObjectName) -> String {
     let kind = match kind {
         Kind::PersistentVolume => "volume",

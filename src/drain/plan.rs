@@ -1,4 +1,4 @@
-//! What to remove from each object: a pure function of what was read.
+//! Decides what to remove from each object: a pure function of the objects that were read.
 
 use super::{
     World,
@@ -24,14 +24,15 @@ use crate::{
 };
 use std::fmt;
 
-/// What to remove.
+/// What `drain` removes.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Of which components.
+    /// The components whose writes are removed.
     pub components: Vec<ComponentRef>,
-    /// Kubernetes' own controllers are on, so what they would write themselves stays.
+    /// Whether the built-in controllers of Kubernetes are enabled. Then the parts that they would
+    /// write themselves are left.
     pub in_tree: bool,
-    /// Labels with this value belong to this installation.
+    /// The id of this installation: labels with this value are removed.
     pub id: ControllerId,
 }
 
@@ -41,32 +42,35 @@ impl Terms {
     }
 }
 
-/// The removals, and what they wait for.
+/// The removals, and the objects that are left because they are in use.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Objects with something to remove.
+    /// Objects with parts to remove.
     pub pieces: Vec<Piece>,
-    /// Objects that keep their finalizer for now.
+    /// Objects that keep their finalizer, because they are being deleted and in use.
     pub in_use: Vec<InUse>,
 }
 
 /// An object that is being deleted and in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InUse {
-    /// The object, in words.
+    /// The kind and name of the object, in words.
     pub object: String,
-    /// What holds it.
+    /// What uses the object, in words.
     pub by: String,
 }
 
 impl fmt::Display for InUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { object, by } = self;
-        write!(f, "{object}: left, it is being deleted and {by}")
+        write!(
+            f,
+            "{object}: left unchanged, because it is being deleted and {by}"
+        )
     }
 }
 
-/// The removals, and what they wait for.
+/// Plans the removals for all objects.
 pub fn plan(world: &World, terms: &Terms) -> Plan {
     let mut plan = Plan::default();
     let mut updates = if terms.drains(&PvcRetention) {
@@ -88,7 +92,8 @@ pub fn plan(world: &World, terms: &Terms) -> Plan {
     plan
 }
 
-/// A pod that uses a claim which is being deleted, by the rule of pvc-protection. Users of other claims do not matter.
+/// Returns a pod that uses a claim which is being deleted, by the rule of pvc-protection. Users of
+/// other claims do not matter.
 fn user<'a>(name: &ObjectName, claim: &Claim, pods: &'a Store<Pod>) -> Option<&'a str> {
     let uses = |pod: &&ObjectName| {
         let pod = pods.get(pod);
@@ -144,7 +149,7 @@ impl Plan {
                     .as_ref()
                     .map(|claim| claim.name.to_string());
                 let claim = claim.unwrap_or_default();
-                self.hold(kind, name, format!("bound to the claim {claim}"));
+                self.hold(kind, name, format!("it is bound to the claim {claim}"));
             } else {
                 piece.finalizer(&volume.finalizers, PV_PROTECTION);
             }

@@ -1,4 +1,4 @@
-//! Reads all objects live.
+//! Reads all objects that `drain` needs, live.
 
 use crate::{
     cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
@@ -11,19 +11,21 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use std::sync::Arc;
 
-/// All objects that were or may have been written on, and those that decide about them.
+/// All objects on which Volume Warden may have written, and the objects that decide what is
+/// removed.
 pub struct World {
-    /// Claims, and the sets and pods that were there after them.
+    /// The claims, and the StatefulSets and pods that were read after them.
     pub caches: Caches,
-    /// Volumes.
+    /// The volumes.
     pub volumes: Store<Volume>,
 }
 
 impl World {
-    /// Reads everything. Pods come after claims: a claim that was seen being deleted gets no new user, so the users are complete.
+    /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
+    /// user, so all of its users are found.
     ///
     /// # Errors
-    /// When something could not be read, or what was read cannot be.
+    /// When a list could not be read, or contradicts another one.
     pub async fn read(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
         let claims = read::<Claim>(&scoped(client, namespace)).await?;
         let volumes = read::<Volume>(&Api::all(client.clone())).await?;
@@ -39,12 +41,14 @@ impl World {
         Ok(Self { caches, volumes })
     }
 
-    /// How many claims and volumes there are.
+    /// Returns the number of claims and of volumes.
     pub fn count(&self) -> (usize, usize) {
         (self.caches.claims.read().len(), self.volumes.len())
     }
 }
 
+/// Checks that the namespace exists, if one is given.
+///
 /// # Errors
 /// When the namespace could not be read, or does not exist.
 pub async fn exists(client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
@@ -65,10 +69,10 @@ pub async fn exists(client: &Client, namespace: Option<&str>) -> anyhow::Result<
 async fn read<T: Tracked>(api: &Api<T::Wire>) -> anyhow::Result<Store<T>> {
     let kind = T::KIND.plural();
     let read = read_all(api).await;
-    read.with_context(|| format!("{kind} could not be read, so nothing is concluded"))
+    read.with_context(|| format!("{kind} could not be read, so nothing is removed"))
 }
 
-/// A list without any claim is no proof that there is none.
+/// Checks that an empty list of claims is plausible: it is not if a volume is bound to a claim.
 fn believable(
     claims: &Store<Claim>,
     volumes: &Store<Volume>,
@@ -81,7 +85,7 @@ fn believable(
     });
     match claimed {
         Some((name, _)) if claims.is_empty() => bail!(
-            "the list of claims is empty, but the volume {name} is bound to one, so nothing is concluded"
+            "the list of claims is empty, but the volume {name} is bound to one, so nothing is removed"
         ),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! What is planned for one object, case by case.
+//! Tests of the plan for single objects.
 
 use super::*;
 use crate::{
@@ -52,7 +52,8 @@ fn filled<T: Tracked>(wires: Vec<T::Wire>) -> Arc<Feed<T>> {
     Feed::filled(wires)
 }
 
-/// The claim `ns/c` with this metadata, the volume `v` with this much of it, and the pods that use the claim.
+/// The objects that `drain` reads: the claim `ns/c` with this metadata, the volume `v` with these
+/// fields, and pods that use the claim.
 fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
     let mut wire =
         json!({"metadata": {"name": "c", "namespace": "ns", "uid": "1", "resourceVersion": "7"}});
@@ -82,7 +83,8 @@ fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
     }
 }
 
-/// What is removed, and what is held, in words; with the patches applied to what they are for.
+/// Plans the removals. Returns what is removed and which objects are in use, in words, after
+/// checking that the patches apply.
 fn planned(
     claim: Value,
     volume: Value,
@@ -145,14 +147,14 @@ fn what_is_being_deleted_and_in_use_keeps_its_finalizer() {
     assert_eq!(
         held,
         [
-            "claim ns/c: left, it is being deleted and the pod p0 uses it",
-            "volume v: left, it is being deleted and bound to the claim ns/c",
+            "claim ns/c: left unchanged, because it is being deleted and the pod p0 uses it",
+            "volume v: left unchanged, because it is being deleted and it is bound to the claim ns/c",
         ]
     );
-    // The built-in controllers handle them.
+    // With --in-tree=on, the built-in controllers handle the finalizers.
     let (what, held) = planned(claim.clone(), volume, &[json!({})], &on());
     assert!(what.is_empty() && held.is_empty(), "{what:?} {held:?}");
-    // A finished pod counts, one without a node does not.
+    // A finished pod counts as a user, and a pod without a node does not.
     let finished = json!({"status": {"phase": "Succeeded"}});
     let unscheduled = json!({"spec": {"nodeName": null}});
     for (pod, holds) in [(finished, true), (unscheduled, false)] {
@@ -203,7 +205,7 @@ fn what_is_anothers_stays() {
     assert_eq!(taken(claim, volume, &off()), [""; 0]);
     let unlabelled = json!({"annotations": {AWAITS: "then"}});
     assert_eq!(taken(unlabelled, json!({}), &off()).len(), 1);
-    // The pod that a claim was made for goes on owning it.
+    // The claim keeps the owner reference to the pod that it was created for.
     let owner =
         json!({"apiVersion": "v1", "kind": "Pod", "name": "p0", "uid": "p0", "controller": true});
     let given = json!({"labels": {MADE: ID}, "ownerReferences": [owner]});

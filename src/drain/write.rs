@@ -1,4 +1,4 @@
-//! Writes the plan and reports progress.
+//! Writes the planned removals and reports progress.
 
 use super::{Drain, NAME, Piece, piece::object};
 use crate::cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal};
@@ -7,13 +7,13 @@ use json_patch::PatchOperation;
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
 
-/// Why: log field and metric label.
+/// Reason of all removals in log fields and metric labels.
 const TAKEN_BACK: &str = "TakenBack";
 /// Interval between progress lines.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Drain {
-    /// Writes each piece once, a line for each, and says what became of them.
+    /// Writes each piece once, reports a line for each, and returns the outcomes.
     pub(super) async fn write(
         &self,
         pieces: Vec<Piece>,
@@ -55,7 +55,7 @@ fn remove_parts(operations: Vec<PatchOperation>) -> Action {
         lane: Lane::Bulk,
         basis: Basis::Object,
         on_refusal: OnRefusal {
-            // No reconciler remains to try again.
+            // No reconciler remains that could retry the write.
             next: "so run volume-warden drain again",
             ..OnRefusal::new("FailedCleanup")
         },

@@ -1,15 +1,15 @@
-//! The places of connections that have not authenticated yet.
+//! Limits the connections of clients that have not authenticated yet.
 //!
-//! There are few of them, and a new connection always gets one. When all are taken, one connection
-//! loses its place, by these rules in order:
+//! There are few places, and a new connection always gets one. When all places are taken, another
+//! connection is evicted, by these rules in order:
 //!
-//! 1. an address that was trusted lately keeps its connections as long as there are others;
-//! 2. the address that holds most places, the new connection included, loses one;
-//! 3. of its connections, one that has sent nothing useful goes before one that has;
-//! 4. the oldest goes first.
+//! 1. Connections from a recently trusted address are evicted only if there are no others.
+//! 2. A connection is evicted from the address that has the most, the new connection included.
+//! 3. Of these, a connection that has sent nothing useful is evicted before one that has.
+//! 4. The oldest connection is evicted first.
 //!
-//! So one address cannot keep another out, and many addresses together cannot keep out one that
-//! has been trusted before.
+//! So one address cannot keep out another one, and many addresses together cannot keep out an
+//! address that has been trusted before.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +19,7 @@ use std::{
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Trusted addresses that are remembered: more than a cluster has API servers.
+/// Maximum number of remembered trusted addresses; more than a cluster has API servers.
 const REMEMBERED: usize = 32;
 
 /// The places of connections that have not authenticated yet.
@@ -30,10 +30,11 @@ pub(super) struct Places {
 
 #[derive(Default)]
 struct State {
-    /// Of the next connection. They ascend, so the smallest is the oldest.
+    /// The number of the next connection. Numbers ascend, so the smallest is that of the oldest
+    /// connection.
     next: u64,
     taken: BTreeMap<u64, Taken>,
-    /// The last one trusted comes last.
+    /// The trusted networks; the most recently trusted one is last.
     trusted: Vec<Network>,
 }
 
@@ -44,13 +45,14 @@ struct Taken {
 }
 
 impl Places {
-    /// At most `capacity` at once.
+    /// Creates places for at most `capacity` connections.
     pub(super) fn new(capacity: usize) -> Self {
         let state = Mutex::default();
         Self { capacity, state }
     }
 
-    /// A place for a connection from that address; another connection loses its own if need be.
+    /// Gives a place to a connection from this address, and evicts another connection if all places
+    /// are taken.
     pub(super) fn admit(
         self: &Arc<Self>,
         address: IpAddr,
@@ -85,7 +87,7 @@ impl Places {
 }
 
 impl State {
-    /// Which connection loses its place to the connection `newest`.
+    /// Returns the connection that is evicted in favour of the connection `newest`.
     fn victim(&self, newest: u64) -> Option<u64> {
         let mut held: HashMap<Network, usize> = HashMap::new();
         for taken in self.taken.values() {
@@ -109,7 +111,7 @@ impl State {
     }
 }
 
-/// The place of one connection, released when dropped.
+/// The place of one unauthenticated connection, released when dropped.
 pub struct Place {
     places: Arc<Places>,
     number: u64,
@@ -118,19 +120,19 @@ pub struct Place {
 }
 
 impl Place {
-    /// Completes when the connection has lost its place and has to be closed.
+    /// Completes when the connection is evicted and must be closed.
     pub fn evicted(&self) -> WaitForCancellationFutureOwned {
         self.evicted.clone().cancelled_owned()
     }
 
-    /// The client has sent something that idle connections do not send.
+    /// Records that the client has sent something that idle connections do not send.
     pub fn advance(&self) {
         if let Some(taken) = self.places.lock().taken.get_mut(&self.number) {
             taken.advanced = true;
         }
     }
 
-    /// The client is no stranger: connections from its address are the last to lose their places.
+    /// Records that the client has authenticated: connections from its address are evicted last.
     pub fn recognize(&self) {
         let mut state = self.places.lock();
         if let Some(taken) = state.taken.get(&self.number) {
@@ -139,7 +141,8 @@ impl Place {
         }
     }
 
-    /// The same, and its connection needs no place any more.
+    /// Records that the client has authenticated, and releases the place, which the connection no
+    /// longer needs.
     pub fn trust(self) {
         self.recognize();
     }
@@ -151,8 +154,8 @@ impl Drop for Place {
     }
 }
 
-/// What one client has to itself: an IPv4 address, or the /64 of an IPv6 address, in which a host
-/// may choose any.
+/// The addresses that one client controls: one IPv4 address, or a /64 network of IPv6 addresses,
+/// because a host may choose any address in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Network(IpAddr);
 

@@ -1,4 +1,5 @@
-//! Compact objects of one kind, found by name or by what they refer to.
+//! Stores the tracked objects of one kind, which are found by name or by the objects that they
+//! refer to.
 
 use crate::objects::{ObjectName, Tracked};
 use std::{
@@ -8,18 +9,18 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long an object stays hidden after a write of Volume Warden, see [`Store::get`]. A watch is
-/// never that late while it works. If no event comes by then, the write changed nothing or the
-/// event was lost, and the object has to be reconciled again. A second write does no harm: each
-/// tests that the object is still the one that was seen.
+/// How long [`Store::get_fresh`] hides an object after a write of Volume Warden. A working watch
+/// delivers the result much sooner. If no event arrives in this time, the write changed nothing or
+/// the event was lost, and the object must be reconciled again. A second write is safe, because
+/// each write tests that the object is unchanged.
 const HIDDEN: Duration = Duration::from_secs(60);
 
 /// All tracked objects of one kind.
 #[derive(Debug)]
 pub struct Store<T> {
     objects: HashMap<ObjectName, Entry<T>>,
-    /// Objects that a write of Volume Warden has changed since, and when. Kept apart because they
-    /// are few.
+    /// Objects that Volume Warden has written since the watch reported them, and when. They are
+    /// kept in a separate map because they are few.
     stale: HashMap<ObjectName, Instant>,
     referrers: HashMap<ObjectName, Vec<ObjectName>>,
     namespaces: HashSet<Arc<str>>,
@@ -45,26 +46,26 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Tracked> Store<T> {
-    /// The object of that name, unless a write of Volume Warden made it stale less than a minute
-    /// ago.
+    /// Returns the object of that name, unless a write of Volume Warden made it stale less than a
+    /// minute ago.
     pub fn get_fresh(&self, name: &ObjectName) -> Option<Arc<T>> {
         let hidden = |since: &Instant| since.elapsed() < HIDDEN;
         let entry = self.objects.get(name)?;
         (!self.stale.get(name).is_some_and(hidden)).then(|| entry.object.clone())
     }
 
-    /// The object of that name as the API server last reported it, even if a write of Volume
-    /// Warden has made it stale since.
+    /// Returns the object of that name as the API server last reported it, even if a write of
+    /// Volume Warden has made it stale since.
     pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
         self.objects.get(name).map(|entry| entry.object.clone())
     }
 
-    /// Every object that refers to that name.
+    /// Returns every object that refers to that name.
     pub fn referrers(&self, name: &ObjectName) -> impl Iterator<Item = &Arc<T>> {
         self.named_referrers(name).map(|(_, object)| object)
     }
 
-    /// The same, each with its name.
+    /// Returns every object that refers to that name, with its own name.
     pub fn named_referrers(
         &self,
         name: &ObjectName,
@@ -76,7 +77,7 @@ impl<T: Tracked> Store<T> {
         })
     }
 
-    /// The names of every object that refers to that name.
+    /// Returns the name of every object that refers to that name.
     pub fn names_referring_to(&self, name: &ObjectName) -> &[ObjectName] {
         self.referrers
             .get(name)
@@ -84,13 +85,13 @@ impl<T: Tracked> Store<T> {
             .unwrap_or_default()
     }
 
-    /// Every object, as last reported.
+    /// Returns every object, as the API server last reported it.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
         let entries = self.objects.iter();
         entries.map(|(name, entry)| (name, &entry.object))
     }
 
-    /// Names of the objects that are `wanted`.
+    /// Returns the names of the objects that are `wanted`.
     pub fn names_where(&self, wanted: impl Fn(&T) -> bool) -> Vec<ObjectName> {
         let wanted = self
             .objects
@@ -99,12 +100,12 @@ impl<T: Tracked> Store<T> {
         wanted.map(|(name, _)| name.clone()).collect()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the store has no object.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
@@ -133,13 +134,13 @@ impl<T: Tracked> Store<T> {
         old
     }
 
-    /// A complete list is about to be put; see [`Store::sweep`].
+    /// Begins a complete list, whose objects are put next; [`Store::sweep`] ends it.
     pub fn begin_round(&mut self) {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Removes and returns every object that was not put since [`Store::begin_round`]: a complete
-    /// list did not have it.
+    /// Ends a complete list: removes and returns every object that was not put since
+    /// [`Store::begin_round`], because the list did not contain it.
     pub fn sweep(&mut self) -> Vec<(ObjectName, Arc<T>)> {
         let absent = self
             .objects
@@ -156,8 +157,8 @@ impl<T: Tracked> Store<T> {
         gone
     }
 
-    /// Marks this object as stale after a write of Volume Warden. [`Store::get`] returns `None`
-    /// until the watch delivers a newer version, or for a minute.
+    /// Marks this object as stale after a write of Volume Warden. [`Store::get_fresh`] returns
+    /// `None` until the watch delivers a newer version, or for a minute.
     pub fn mark_stale(&mut self, name: &ObjectName, object: &Arc<T>) {
         let known = self.objects.get(name);
         if known.is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) {
@@ -165,7 +166,7 @@ impl<T: Tracked> Store<T> {
         }
     }
 
-    /// Twenty thousand names share one allocation for their namespace.
+    /// Returns the shared copy of a namespace name: thousands of object names share one allocation.
     fn intern(&mut self, namespace: Arc<str>) -> Arc<str> {
         if let Some(known) = self.namespaces.get(&namespace) {
             return known.clone();
@@ -174,8 +175,8 @@ impl<T: Tracked> Store<T> {
         namespace
     }
 
-    /// Two references are left when the last object of a namespace goes: the set's and the
-    /// caller's.
+    /// Drops the shared name of a namespace without objects. Then two references remain: that of
+    /// the set and that of the caller.
     fn forget_namespace_if_unused(&mut self, namespace: &Arc<str>) {
         if self
             .namespaces
@@ -292,8 +293,8 @@ mod tests {
         );
     }
 
-    /// A write of which no event comes: it changed nothing, or its event was lost. The full pass
-    /// looks at the object again.
+    /// A write without an event changed nothing, or its event was lost. After a minute, the full
+    /// pass reconciles the object again.
     #[tokio::test(start_paused = true)]
     async fn a_stale_object_is_hidden_for_a_minute_at_most() {
         let mut store = Store::default();

@@ -1,4 +1,4 @@
-//! A change to an object as data, and the guarded request that it becomes.
+//! A change to an object as data, and the guarded request that carries it out.
 
 use super::lanes::Lane;
 use crate::cluster::read::Basis;
@@ -13,33 +13,32 @@ use tokio::time::Instant;
 /// A change to an object, and how the writer carries it out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// The name in the log and the metrics.
+    /// The name of the action in log lines and metrics.
     pub name: &'static str,
-    /// What is written.
+    /// The change to the object.
     pub mutation: Mutation,
     /// The lane in which the write waits for its turn.
     pub lane: Lane,
-    /// What the decision rests on.
+    /// The reads that the decision relies on.
     pub basis: Basis,
-    /// What is reported to users when the API server refuses the action.
+    /// The Event for users if the API server refuses the action.
     pub on_refusal: OnRefusal,
 }
 
-/// What an action writes. Patch operations are made for the target's `resource_version`.
+/// What an action writes. Patch operations are valid for the target's `resource_version`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mutation {
     /// Appends this finalizer.
     AddFinalizer(&'static str),
     /// Removes every occurrence of this finalizer.
     RemoveFinalizer(&'static str),
-    /// Applies these operations.
+    /// Applies these patch operations.
     Patch(Vec<PatchOperation>),
-    /// Removes owner references or marks by which the object would be deleted.
+    /// Removes owner references or marks that would cause the deletion of the object.
     Disown {
-        /// What is written while the decision is fresh. It may also add a less urgent owner
-        /// reference.
+        /// The patch while the decision is fresh. It may also add a less urgent owner reference.
         fresh: Vec<PatchOperation>,
-        /// What is written afterwards. It only removes, see [`Target::deadline`].
+        /// The patch when the decision is old. It only removes; see [`Target::deadline`].
         late: Vec<PatchOperation>,
     },
     /// Deletes the object.
@@ -49,16 +48,17 @@ pub enum Mutation {
 /// The Warning Event for an action that the API server refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnRefusal {
-    /// The reason of the event.
+    /// The reason of the Event.
     pub reason: &'static str,
-    /// Emit it also when the API server failed (5xx), and not only when it refused (4xx).
+    /// Whether the Event is also published when the API server failed (5xx), and not only when it
+    /// refused the write (4xx).
     pub outages: bool,
-    /// What Volume Warden does next, as a clause.
+    /// What Volume Warden does after the refusal, as a clause.
     pub next: &'static str,
 }
 
 impl OnRefusal {
-    /// For refusals only; the reconciler tries again.
+    /// Creates an Event for refusals only, after which the reconciler retries the write.
     pub const fn new(reason: &'static str) -> Self {
         Self {
             reason,
@@ -69,7 +69,7 @@ impl OnRefusal {
 }
 
 impl Action {
-    /// Appends a finalizer to the list as it was seen.
+    /// Appends a finalizer to the list that the target has.
     pub const fn add_finalizer(finalizer: &'static str) -> Self {
         Self {
             name: "AddFinalizer",
@@ -80,7 +80,7 @@ impl Action {
         }
     }
 
-    /// Removes a finalizer.
+    /// Removes a finalizer from its object.
     pub const fn remove_finalizer(finalizer: &'static str, basis: Basis) -> Self {
         Self {
             name: "RemoveFinalizer",
@@ -102,8 +102,8 @@ impl Action {
         }
     }
 
-    /// Adds owner references or marks, by which the object may be deleted later, and removes
-    /// others in the same write.
+    /// Adds owner references or marks, by which the object may be deleted later, and removes others
+    /// in the same write.
     pub const fn own(operations: Vec<PatchOperation>, basis: Basis) -> Self {
         Self {
             name: "UpdateOwnerReferences",
@@ -114,7 +114,7 @@ impl Action {
         }
     }
 
-    /// Removes owner references or marks, see [`Mutation::Disown`].
+    /// Removes owner references or marks; see [`Mutation::Disown`].
     pub const fn disown(
         fresh: Vec<PatchOperation>,
         late: Vec<PatchOperation>,
@@ -130,23 +130,25 @@ impl Action {
     }
 }
 
-/// The object an action is for, as it was when the rule decided.
+/// The object that an action changes, as it was when the rule decided.
 #[derive(Clone, Debug)]
 pub struct Target<'a> {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the object.
     pub name: &'a ObjectName,
-    /// Always tested: the same name may belong to another object by now.
+    /// The uid of the object. Every write tests it, because the same name may belong to another
+    /// object by now.
     pub uid: &'a str,
-    /// Tested with the write, so that the rule is evaluated again after any change of the object.
+    /// The version of the object, if the write tests it. Then the write fails after any change of
+    /// the object, and the rule decides again.
     pub resource_version: Option<&'a str>,
-    /// The list that a finalizer is added to or removed from.
+    /// The finalizers of the object, to which one is added or from which one is removed.
     pub finalizers: &'a [Box<str>],
 }
 
 impl<'a> Target<'a> {
-    /// The object of this kind, name and uid, of which nothing else is known.
+    /// Creates a target of which only the kind, name and uid are known.
     pub fn new(kind: Kind, name: &'a ObjectName, uid: &'a str) -> Self {
         Self {
             kind,
@@ -157,27 +159,28 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The time after which the action must not be sent; none for an action that may be sent late.
+    /// Returns the time after which the action must not be sent; none for an action that may be
+    /// sent late.
     ///
-    /// A write that keeps data may be late, provided that its `resourceVersion` test shows that
-    /// the object is still the one the decision was made for. If the decision was reversed
-    /// meanwhile, nothing is lost: the write wakes the reconciler, which adds the reference or
-    /// mark again, or deletes the object itself, or removes the finalizer again. Until then, or
-    /// for good where its pod is gone by then and it carries no mark, the object is kept for too
-    /// long, which is the safe direction. The other way round, a reference that is removed too
-    /// late has the garbage collector delete an object that is wanted.
+    /// A write that keeps data may be sent late, if its `resourceVersion` test shows that the
+    /// object has not changed since the decision. If the decision was reversed meanwhile, nothing
+    /// is lost: the write triggers the reconciler, which adds the reference or mark again, deletes
+    /// the object, or removes the finalizer again. Until then the object is kept for too long,
+    /// which is the safe direction; it is kept for good if its pod is gone by then and it carries
+    /// no mark. In the other direction, a reference that is removed too late makes the garbage
+    /// collector delete an object that is needed.
     pub(crate) fn deadline(&self, action: &Action) -> Option<Instant> {
         let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
         action.basis.until().filter(|_| !may_be_late)
     }
 
-    /// Whether the write can be guarded as its basis demands.
+    /// Returns whether the write can be guarded as its basis requires.
     pub(crate) fn guards(&self, action: &Action) -> bool {
         action.basis != Basis::Object || self.resource_version.is_some()
     }
 
-    /// The patch that carries out the action, behind the tests that the object is still the one
-    /// that was seen.
+    /// Returns the patch that carries out the action. Its first operations test that the object has
+    /// not been replaced or changed since it was read.
     pub(crate) fn operations(&self, action: &Action) -> Vec<PatchOperation> {
         let mut operations = vec![test(&["uid"], json!(self.uid))];
         operations.extend(
@@ -202,7 +205,8 @@ impl<'a> Target<'a> {
         operations
     }
 
-    /// The same for a deletion.
+    /// Returns the parameters of a deletion, with preconditions that the object has not been
+    /// replaced or changed since it was read.
     pub(crate) fn preconditions(&self) -> DeleteParams {
         DeleteParams::background().preconditions(Preconditions {
             uid: Some(self.uid.to_owned()),
@@ -210,7 +214,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// For events.
+    /// Returns the reference to the object for Events.
     pub fn reference(&self) -> ObjectReference {
         let resource = self.kind.api_resource();
         ObjectReference {

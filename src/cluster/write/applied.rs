@@ -1,4 +1,4 @@
-//! The outcome of a write.
+//! The outcome of a write to the API server.
 
 use crate::cluster::api::is_absent;
 use crate::cluster::run::{ReconcileError, Reconciled, Requeue};
@@ -7,20 +7,22 @@ use kube::core::Status;
 /// The outcome of an action.
 #[derive(Debug)]
 pub enum Applied {
-    /// Done: written, or the object does not exist.
+    /// The write succeeded, or the object does not exist.
     Done,
-    /// Nothing was written: this is a dry run.
+    /// Nothing was written, because this is a dry run.
     Withheld,
-    /// Nothing was written: this replica does not lead, or not for sure.
+    /// Nothing was written, because this replica does not lead or cannot be sure that it does.
     NotLeading,
-    /// The object has changed since the decision, or the decision is too old. Reconcile again.
+    /// Nothing was written: the object has changed since the decision, or the decision is too old.
+    /// Reconcile the object again.
     Stale,
-    /// The API server refused the write.
+    /// The API server refused the write or did not answer.
     Failed(kube::Error),
 }
 
 impl Applied {
-    /// Converts the outcome for a reconcile: an error asks for a retry even without a new event.
+    /// Converts the outcome to the result of a reconcile. An error makes the reconciler retry even
+    /// without a new event.
     ///
     /// # Errors
     /// When the action was not written, and a retry may succeed.
@@ -28,12 +30,14 @@ impl Applied {
         match self {
             Self::Done | Self::Withheld => Ok(Requeue::OnEvent),
             Self::NotLeading => Err(ReconcileError::new("this replica does not lead")),
-            Self::Stale => Err(ReconcileError::new("the object changed meanwhile")),
+            Self::Stale => Err(ReconcileError::new(
+                "the object has changed since the decision",
+            )),
             Self::Failed(error) => Err(ReconcileError::new(error.to_string())),
         }
     }
 
-    /// Whether the API server accepted the write, so that the cached object is stale.
+    /// Returns whether the API server accepted the write, so that the cached object is stale.
     pub fn written(&self) -> bool {
         matches!(self, Self::Done)
     }
@@ -49,12 +53,13 @@ impl Applied {
     }
 }
 
-/// An object that does not exist is as wanted: it needs no finalizer, owner or deletion any more.
-/// Any other 404 leaves open whether the write arrived, so it is tried again.
+/// Derives the outcome from the API server's answer. A missing object needs no finalizer, owner or
+/// deletion any more, so the write is done. Any other 404 does not show whether the write arrived,
+/// so the write is retried.
 ///
-/// A `test` that fails is answered with 422 and no causes, a lost race inside the API server with
-/// 409. A 422 with causes is a validation error, unless the deletion of the object began before
-/// the finalizer was added.
+/// The API server answers 422 without causes if a `test` operation fails, and 409 if another write
+/// came first. A 422 with causes is a validation error, except the one for a finalizer that is
+/// added after the deletion of the object has begun.
 pub(crate) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,
@@ -88,7 +93,7 @@ mod tests {
         judge(Err(kube::Error::Api(Box::new(status)))).label()
     }
 
-    /// As the API server answers, by its real responses.
+    /// The statuses are real answers of the API server.
     #[test]
     fn answers_are_distinguished() {
         let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";

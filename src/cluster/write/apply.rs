@@ -24,11 +24,11 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// Shorter than the time between the last write of this replica as leader and the first of another
-/// one, see `lease`.
+/// Time limit of one write. It is shorter than the time between the last write of this replica as
+/// leader and the first write of the next leader; see `lease`.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(4);
 
-/// The only writer.
+/// The only writer of actions to the API server.
 pub struct Apply {
     pub(crate) client: Client,
     events: Events,
@@ -38,11 +38,11 @@ pub struct Apply {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Where and until when a write waits for its permit.
+/// How a write waits for its permit, and until when.
 pub(crate) struct Turn<'a> {
     pub(crate) lane: Lane,
     pub(crate) namespace: &'a Arc<str>,
-    /// The write must not be sent afterwards.
+    /// The time after which the write must not be sent.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -54,8 +54,8 @@ impl Turn<'_> {
 }
 
 impl Apply {
-    /// A writer with at most `max_in_flight` bulk writes under way and no more in each of the
-    /// other lanes, see [`Lanes::new`]. It writes nothing at all where `dry_run`.
+    /// Creates a writer with at most `max_in_flight` concurrent bulk writes, and at most as many in
+    /// each other lane; see [`Lanes::new`]. With `dry_run`, it writes nothing.
     pub fn new(
         client: Client,
         leadership: Leadership,
@@ -73,7 +73,7 @@ impl Apply {
         }
     }
 
-    /// Carries out an action and returns the outcome. `reason` is why the rule requests it.
+    /// Carries out an action and returns the outcome. `reason` is why the rule requests the action.
     pub async fn perform(
         &self,
         component: &'static str,
@@ -125,9 +125,9 @@ impl Apply {
         self.in_turn(turn, write).await
     }
 
-    /// Writes in turn, unless this is a dry run or another replica leads. Waits no longer than
-    /// until the deadline: what is too old by then has to be decided again, and that need not wait
-    /// for the writes in front of it.
+    /// Awaits `write` when its turn comes, unless this is a dry run or another replica leads. It
+    /// waits for a permit until the deadline at most: an older decision must be made again, and
+    /// that does not have to wait for earlier writes.
     pub(crate) async fn in_turn(
         &self,
         turn: Turn<'_>,
@@ -141,7 +141,8 @@ impl Apply {
             Some(deadline) => timeout_at(deadline, permit).await.ok(),
             None => Some(permit.await),
         };
-        // Both are checked after waiting for the permit, as late as possible.
+        // The deadline and the leadership are checked after waiting for the permit, as late as
+        // possible.
         if permit.is_none() || turn.is_too_late() {
             return Applied::Stale;
         }
@@ -172,8 +173,9 @@ impl Apply {
         }
     }
 
-    /// Reports a refusal to users: missing rights, a policy, an admission webhook. For some
-    /// actions, also an outage.
+    /// Publishes an Event about a refused write, for example because of missing permissions, a
+    /// policy or an admission webhook. For some actions, an outage of the API server is reported,
+    /// too.
     async fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
         let kube::Error::Api(status) = error else {
             return;
@@ -187,9 +189,9 @@ impl Apply {
         }
     }
 
-    /// Publishes an Event about an object if this replica leads and this is not a dry run. Does so
-    /// in a task, because the caller must not wait for an API server that accepts writes but no
-    /// Events. Calls `otherwise` if no Event was published.
+    /// Publishes an Event about an object if this replica leads and this is not a dry run. It does
+    /// so in a separate task, because the caller must not wait for an API server that accepts
+    /// writes but no Events. Calls `otherwise` if no Event was published.
     pub fn announce(
         self: &Arc<Self>,
         regarding: Regarding,
@@ -203,7 +205,8 @@ impl Apply {
         self.publish(regarded, announcement, otherwise);
     }
 
-    /// The same about an object of any kind, without a line in the log.
+    /// Publishes an Event about an object of any kind as [`Self::announce`] does, without a log
+    /// line.
     pub fn publish(
         self: &Arc<Self>,
         regarded: ObjectReference,
@@ -230,11 +233,11 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
         action: action.name,
         warning: true,
         note: format!(
-            "The API server {} it, {}: {}",
+            "The API server {}, {}: {}",
             if status.code < 500 {
-                "refused"
+                "refused the write"
             } else {
-                "failed at"
+                "failed at the write"
             },
             action.on_refusal.next,
             status.message

@@ -14,8 +14,7 @@ use tokio::{
 
 const CALL: Duration = Duration::from_millis(100);
 
-/// An API server that takes every write, each after [`CALL`], and the paths and bodies that it was
-/// sent.
+/// An API server that accepts every write after [`CALL`], and records their paths and bodies.
 struct Server {
     apply: Apply,
     sent: Arc<Mutex<Vec<String>>>,
@@ -62,7 +61,7 @@ impl Server {
         applied.label()
     }
 
-    /// What was sent about this claim, and after how many others.
+    /// Returns the request for this claim, and the number of requests before it.
     fn sent(&self, claim: &str) -> Option<(usize, String)> {
         let path = format!("/persistentvolumeclaims/{claim}?");
         let sent = self.sent.lock().expect("lock");
@@ -70,8 +69,8 @@ impl Server {
         Some((place, sent[place].clone()))
     }
 
-    /// A hundred removals of a finalizer, which take ten seconds one after another, and what waits
-    /// behind them.
+    /// Runs `waiting` behind a hundred finalizer removals, which take ten seconds one after
+    /// another.
     async fn behind_bulk<T>(&self, waiting: impl Future<Output = T>) -> T {
         let bulk = (0..100).map(|index| {
             let claim = format!("bulk{index}");
@@ -117,7 +116,7 @@ async fn a_refusal_says_what_happens_next() {
     let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
     let status: Status = serde_json::from_value(status).expect("a status");
     let note = |action| refusal(&action, &status).note;
-    let again = "The API server refused it, and the write is retried: no";
+    let again = "The API server refused the write, and the write is retried: no";
     assert_eq!(note(Action::delete(proof())), again);
     let by_hand = OnRefusal {
         next: "so run the command again",
@@ -127,11 +126,11 @@ async fn a_refusal_says_what_happens_next() {
         on_refusal: by_hand,
         ..release()
     };
-    let expected = "The API server refused it, so run the command again: no";
+    let expected = "The API server refused the write, so run the command again: no";
     assert_eq!(note(action), expected);
 }
 
-/// What keeps data is not sent after what was due before it.
+/// Writes that keep data are sent before bulk writes that were requested earlier.
 #[tokio::test(start_paused = true)]
 async fn bulk_delays_no_other_lane() {
     let server = Server::new(1);
@@ -150,7 +149,7 @@ async fn bulk_delays_no_other_lane() {
     }
 }
 
-/// A decision to destroy something is not carried out late, and its end is not waited for.
+/// A decision to delete something is not carried out late, and the caller does not wait longer.
 #[tokio::test(start_paused = true)]
 async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
     let server = Server::new(1);
@@ -177,7 +176,7 @@ async fn an_old_decision_is_not_carried_out() {
     assert!(server.sent("old").is_none(), "nothing was sent");
 }
 
-/// However late it is, what keeps data is written; but then it adds nothing.
+/// A write that keeps data is sent even if it is late, but a late write only removes.
 #[tokio::test(start_paused = true)]
 async fn an_old_decision_to_keep_something_is_carried_out() {
     let server = Server::new(1);

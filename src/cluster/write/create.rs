@@ -16,33 +16,33 @@ use tokio::time::Instant;
 /// An object to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct Creation<'a> {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its name, as in the manifest.
+    /// The name of the object, as in the manifest.
     pub name: &'a ObjectName,
-    /// All of it. The API server is asked to refuse fields that it does not know.
+    /// The complete manifest of the object. The API server refuses fields that it does not know.
     pub manifest: &'a Value,
 }
 
-/// What waits for the object.
+/// What waits for the creation of an object.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
-    /// A reconciler: the leader alone creates objects in the background, in turn with other writes
-    /// that a pod waits for.
+    /// A reconciler waits. Only the leader creates objects in the background, in turn with other
+    /// writes that a pod waits for.
     Reconciler,
-    /// An admission review, until then: every replica answers reviews, and no review waits for
-    /// writes of the background.
+    /// An admission review waits until this instant. Every replica answers reviews, and no review
+    /// waits for background writes.
     Review(Instant),
 }
 
 const ACTION: &str = "Create";
-/// Between two tries while a review waits.
+/// Pause between two attempts while a review waits.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
-    /// Creates the object, and returns the outcome. [`Applied::Stale`] means that an object of
-    /// that name exists, or, in the background, that the caller should retry. The caller reports a
-    /// refusal by the API server to users, on the object that requested the creation.
+    /// Creates an object and returns the outcome. [`Applied::Stale`] means that an object of that
+    /// name exists or, for a reconciler, that the caller should retry. The caller reports a refusal
+    /// by the API server to users, on the object that requested the creation.
     pub async fn create(
         &self,
         component: &'static str,
@@ -86,7 +86,8 @@ impl Apply {
         }
     }
 
-    /// By hand, because kube's parameters for a POST have no `fieldValidation`.
+    /// Sends the POST without kube's `Api::create`, because its parameters have no
+    /// `fieldValidation`.
     async fn post(&self, creation: Creation<'_>) -> kube::Result<()> {
         let resource = creation.kind.api_resource();
         let namespace = Some(&*creation.name.namespace).filter(|namespace| !namespace.is_empty());
@@ -102,8 +103,8 @@ impl Apply {
     }
 }
 
-/// Nothing of that name exists: two requests disagreed about something else, as about what is left
-/// of a quota.
+/// Returns whether the API server reports a conflict although no object of that name exists: two
+/// requests competed for something else, such as the rest of a quota.
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists")
 }

@@ -1,4 +1,4 @@
-//! Deletion of objects of kinds without a rule, by the only writer.
+//! Deletion, by the only writer, of objects of kinds that no rule handles.
 
 use super::applied::Applied;
 use super::applied::judge;
@@ -14,7 +14,7 @@ use kube::{
 use std::sync::Arc;
 
 impl Apply {
-    /// Deletes an object that no namespace has, if it is still as it was read.
+    /// Deletes a cluster-scoped object, if it has not changed since it was read.
     pub async fn delete(&self, resource: &ApiResource, read: &ObjectMeta) -> Applied {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
         let name = read.name.as_deref().unwrap_or_default();

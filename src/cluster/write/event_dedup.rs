@@ -1,5 +1,5 @@
-//! Remembers which Events were published, so that each cause is reported once, not at each
-//! evaluation.
+//! Remembers which causes were reported in Events, so that each cause is reported once and not at
+//! each evaluation.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +13,7 @@ pub struct EventDeduplicator<K, C> {
     objects: Mutex<HashMap<K, Causes<C>>>,
 }
 
-/// Those of one object, by its uid.
+/// The uid of one object, and the causes that hold for it.
 type Causes<C> = (Box<str>, HashSet<C>);
 
 impl<K, C> Default for EventDeduplicator<K, C> {
@@ -24,7 +24,7 @@ impl<K, C> Default for EventDeduplicator<K, C> {
 }
 
 impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
-    /// The causes that now hold for this object. Returns those that did not hold before.
+    /// Records the causes that now hold for an object, and returns those that did not hold before.
     pub fn news(&self, name: &K, uid: &str, causes: HashSet<C>) -> HashSet<C> {
         let mut objects = self.lock();
         let before = objects.remove(name).filter(|(known, _)| **known == *uid);
@@ -36,12 +36,13 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
         news
     }
 
-    /// Forgets a deleted object.
+    /// Drops the causes of an object, because the object was deleted.
     pub fn forget(&self, name: &K) {
         self.lock().remove(name);
     }
 
-    /// Forgets all other objects: they were deleted while this replica did not watch them.
+    /// Drops the causes of all objects for which `there` is false: they were deleted while this
+    /// replica did not watch them.
     pub fn retain(&self, there: impl Fn(&K) -> bool) {
         self.lock().retain(|name, _| there(name));
     }

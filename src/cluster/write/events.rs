@@ -10,37 +10,38 @@ use kube::{
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Timeout of an Event write.
+/// Time limit of writing one Event.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
-/// Maximum length of a note that the API server accepts.
+/// Maximum length of an Event note that the API server accepts.
 const NOTE_LIMIT: usize = 1000;
 /// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
 /// writes.
 const IN_FLIGHT: usize = 8;
 
-/// Something that users should know about an object.
+/// The content of an Event about an object.
 #[derive(Clone, Debug)]
 pub struct Announcement {
-    /// PascalCase, stable.
+    /// Why the Event is published, in PascalCase. Reasons are never renamed.
     pub reason: &'static str,
-    /// What was done or tried, PascalCase; the reason itself where it was nothing.
+    /// The action that was carried out or attempted, in PascalCase; the reason itself if there was
+    /// no action.
     pub action: &'static str,
     /// Whether the Event has the type Warning.
     pub warning: bool,
-    /// One or two sentences.
+    /// The message of the Event: one or two sentences.
     pub note: String,
-    /// The other object that it is about.
+    /// The other object that the Event is about.
     pub related: Option<ObjectReference>,
 }
 
-/// The object that an announcement is about.
+/// The object that an Event is about.
 #[derive(Clone, Debug)]
 pub struct Regarding {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the object.
     pub name: ObjectName,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: Box<str>,
 }
 
@@ -48,7 +49,7 @@ pub struct Regarding {
 pub(crate) struct Events {
     client: Client,
     reporter: Reporter,
-    /// It counts events that differ in nothing but their notes as one, and keeps the first note.
+    /// Counts Events that differ only in their notes as one Event with the first note.
     recorder: Recorder,
     in_flight: Semaphore,
 }
@@ -67,8 +68,8 @@ impl Events {
         }
     }
 
-    /// Publishes a separate Event, for what is reported once per cause, regardless of earlier
-    /// Events. Returns whether it was published.
+    /// Publishes a separate Event regardless of earlier Events, for causes that are reported once.
+    /// Returns whether it was published.
     pub(crate) async fn publish(
         &self,
         regarding: &ObjectReference,
@@ -78,13 +79,14 @@ impl Events {
         self.publish_by(&recorder, regarding, announcement).await
     }
 
-    /// Publishes or counts up an Event, for what is reported at every attempt.
+    /// Publishes an Event or increases the count of an equal one, for causes that are reported at
+    /// every attempt.
     pub(crate) async fn count(&self, regarding: &ObjectReference, announcement: &Announcement) {
         self.publish_by(&self.recorder, regarding, announcement)
             .await;
     }
 
-    /// That it fails is only logged.
+    /// Publishes an Event with this recorder. A failure is only logged.
     async fn publish_by(
         &self,
         recorder: &Recorder,

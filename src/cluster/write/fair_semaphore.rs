@@ -1,7 +1,7 @@
-//! Permits that are shared fairly between namespaces.
+//! Permits for writes that are shared fairly between namespaces.
 //!
-//! tokio's semaphore serves its waiters in the order in which they asked, so one namespace with
-//! thousands of waiting writes delays every other namespace until all of them are done.
+//! tokio's semaphore serves its waiters in the order of their calls, so one namespace with
+//! thousands of waiting writes would delay every other namespace until all of them are done.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,16 +9,16 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// A fixed number of permits. While some callers wait, each freed permit is given to the next
-/// namespace in turn; within a namespace the caller that asked first is served first.
+/// A fixed number of permits for writes. While callers wait, each released permit goes to the next
+/// namespace in turn; within a namespace, callers are served in order.
 pub(crate) struct FairSemaphore {
     state: Mutex<State>,
 }
 
 struct State {
-    /// Permits that nothing waits for.
+    /// Permits that no caller holds or waits for.
     free: usize,
-    /// Namespaces with waiting callers, the next to be served first. The same as the keys of
+    /// Namespaces with waiting callers, in the order of their turns. They are the keys of
     /// `waiting`.
     turns: VecDeque<Arc<str>>,
     waiting: HashMap<Arc<str>, VecDeque<Waiter>>,
@@ -26,14 +26,14 @@ struct State {
 
 type Waiter = oneshot::Sender<Permit>;
 
-/// The right to one write. Dropping it passes it on.
+/// The permit for one write; when dropped, it is passed to the next caller.
 pub(crate) struct Permit {
-    /// Empty once the permit is passed on.
+    /// None after the permit was passed to another caller.
     semaphore: Option<Arc<FairSemaphore>>,
 }
 
 impl FairSemaphore {
-    /// So many permits.
+    /// Creates a semaphore with this number of permits.
     pub(crate) fn new(permits: usize) -> Arc<Self> {
         let state = State {
             free: permits,
@@ -45,7 +45,8 @@ impl FairSemaphore {
         })
     }
 
-    /// Waits for a permit. A caller that stops waiting delays no other.
+    /// Waits for a permit in turn with other namespaces. A caller that stops waiting delays no
+    /// other caller.
     pub(crate) async fn acquire(self: &Arc<Self>, namespace: &Arc<str>) -> Permit {
         let waiter = {
             let mut state = self.lock();
@@ -59,7 +60,7 @@ impl FairSemaphore {
         };
         match waiter.await {
             Ok(permit) => permit,
-            // A waiter is removed only to be served.
+            // A waiter is removed from its queue only when it is served.
             Err(_) => std::future::pending().await,
         }
     }
@@ -77,7 +78,7 @@ impl FairSemaphore {
             };
             match waiter.send(self.permit()) {
                 Ok(()) => return,
-                // The caller stopped waiting between the two lines above.
+                // The caller stopped waiting between `next_or_free` and `send`.
                 Err(mut unused) => unused.semaphore = None,
             }
         }
@@ -99,7 +100,7 @@ impl State {
             .insert(namespace.clone(), VecDeque::from([waiter]));
     }
 
-    /// The next caller, or one more free permit.
+    /// Removes and returns the caller to serve next; without one, the permit becomes free.
     fn next_or_free(&mut self) -> Option<Waiter> {
         while let Some(namespace) = self.turns.pop_front() {
             if let Some(waiter) = self.next_of(namespace) {
@@ -110,10 +111,11 @@ impl State {
         None
     }
 
-    /// The next caller of this namespace. The namespace has its next turn after all others.
+    /// Removes and returns the next caller of this namespace. The namespace then has its turn after
+    /// all others.
     fn next_of(&mut self, namespace: Arc<str>) -> Option<Waiter> {
         let waiters = self.waiting.get_mut(&namespace)?;
-        // Callers that stopped waiting do not cost their namespace its turn.
+        // Callers that stopped waiting are skipped, so that their namespace keeps its turn.
         let next = std::iter::from_fn(|| waiters.pop_front()).find(|waiter| !waiter.is_closed());
         if waiters.is_empty() {
             self.waiting.remove(&namespace);
@@ -145,8 +147,8 @@ mod tests {
         name.into()
     }
 
-    /// The order in which `callers` get their permits, asked for in the order given, each held for
-    /// one write.
+    /// Returns the order in which `callers` get their permits. They ask in the given order, and
+    /// each holds its permit for one write.
     async fn order(semaphore: &Arc<FairSemaphore>, callers: &[&str]) -> String {
         let served = Mutex::new(Vec::new());
         let calls = callers.iter().map(|caller| {
@@ -234,7 +236,7 @@ mod tests {
         let mut first = Box::pin(semaphore.acquire(&namespace));
         assert!(timeout(Duration::ZERO, &mut first).await.is_err());
         drop(held);
-        // Served, but never polled again.
+        // The first caller was served, but is never polled again.
         drop(first);
         assert_eq!(free(&semaphore), (1, 0, 0));
     }

@@ -1,27 +1,27 @@
-//! Lanes of the writer: each has its own permits, so that bulk work never delays a write that
-//! saves data.
+//! Lanes of the writer. Each lane has its own permits, so that bulk writes never delay a write that
+//! protects data.
 
 use super::fair_semaphore::FairSemaphore;
 use super::fair_semaphore::Permit;
 use std::sync::Arc;
 
-/// How urgent a write is, and with which others it shares permits.
+/// How urgent a write is, and with which writes it shares permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Writes that keep data: owner references and marks removed, finalizers added. The garbage
-    /// collector does not wait for them.
+    /// Writes that protect data: removed owner references and marks, added finalizers. They are
+    /// urgent because the garbage collector does not wait for them.
     Safety,
-    /// Owner references and marks added, objects created: a pod waits for them.
+    /// Writes that a pod waits for: added owner references and marks, created objects.
     Ownership,
-    /// Volumes labelled and released.
+    /// Writes that label and release volumes.
     Release,
-    /// Writes that occur in thousands and that nothing waits for: finalizers removed, objects
-    /// deleted.
+    /// Writes that occur in thousands and that nothing waits for: removed finalizers, deleted
+    /// objects.
     Bulk,
 }
 
-/// Permits of each lane but [`Lane::Bulk`]. These writes are few: one for each claim that is
-/// scaled, created or released.
+/// Maximum number of permits of each lane except [`Lane::Bulk`]. The writes of these lanes are few:
+/// one for each claim that is scaled, created or released.
 const SMALL: usize = 16;
 
 /// The permits of all lanes.
@@ -33,8 +33,8 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// `bulk` permits for [`Lane::Bulk`], and as many but at most [`SMALL`] for each of the
-    /// others.
+    /// Creates `bulk` permits for [`Lane::Bulk`], and the same number but at most [`SMALL`] for
+    /// each other lane.
     pub(crate) fn new(bulk: usize) -> Self {
         let small = || FairSemaphore::new(bulk.min(SMALL));
         Self {
@@ -45,8 +45,8 @@ impl Lanes {
         }
     }
 
-    /// Waits for a permit of the lane, in turn with other namespaces. Objects without a namespace
-    /// share an empty one.
+    /// Waits for a permit of the lane, in turn with other namespaces. Cluster-scoped objects count
+    /// as one namespace with an empty name.
     pub(crate) async fn permit(&self, lane: Lane, namespace: &Arc<str>) -> Permit {
         let permits = match lane {
             Lane::Safety => &self.safety,
@@ -72,7 +72,7 @@ mod tests {
         permits.len()
     }
 
-    /// The bound that the help of `--max-in-flight` and the README state.
+    /// The help of `--max-in-flight` and the README state this number of permits.
     #[tokio::test(start_paused = true)]
     async fn each_lane_has_permits_of_its_own() {
         for (bulk, small) in [(32, 16), (4, 4)] {

@@ -1,4 +1,4 @@
-//! The one place that writes to the API server.
+//! All writes to the API server, except leader election, certificates and the webhook path.
 
 mod action;
 mod applied;

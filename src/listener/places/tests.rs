@@ -10,7 +10,7 @@ fn admit(places: &Arc<Places>, address: &str) -> Place {
     places.admit(address.parse().expect("an address"), None)
 }
 
-/// Which of them have lost their places.
+/// Returns the indices of the evicted connections.
 fn evicted(places: &[Place]) -> Vec<usize> {
     let evicted = places.iter().enumerate();
     let evicted = evicted.filter(|(_, place)| place.evicted.is_cancelled());
@@ -58,7 +58,7 @@ fn trusted_addresses_keep_their_places_against_any_number_of_others() {
     assert_eq!(evicted(&trusted), [0; 0]);
     let left = others.iter().filter(|place| !place.evicted.is_cancelled());
     assert_eq!(left.count(), CAPACITY - trusted.len());
-    // There is no other connection to close.
+    // All remaining connections come from trusted addresses, so one of these is evicted.
     drop(others);
     let more: Vec<_> = (0..CAPACITY).map(|_| admit(&places, "10.0.0.1")).collect();
     assert_eq!((evicted(&trusted), evicted(&more)), (vec![0, 1], vec![]));
