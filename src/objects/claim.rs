@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims.
+//! PersistentVolumeClaims, as the rules read them.
 
 use super::{
     Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata, owner_references,
@@ -9,98 +9,101 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// The binder writes it on a claim when the binding is complete on both sides.
+/// Annotation that the volume binder writes on a claim when the binding is complete on both sides.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// Volume Warden's marker, with the uid of a StatefulSet: when the claim's ordinal was last seen in range, the set wanted its claims deleted when they are
-/// scaled away.
+/// Annotation of Volume Warden on a claim, with the uid of a StatefulSet: when the claim's ordinal
+/// was last in range, the StatefulSet had the policy to delete claims that are scaled away.
 pub const SCALED_WITH: &str = "volume-warden.dev/scaled-with";
 
-/// Volume Warden's marker, with the time of the claim's creation (RFC 3339): the claim was created for a pod that was not stored yet, and has no owner.
+/// Annotation of Volume Warden on a claim, with the time of the claim's creation (RFC 3339): the
+/// claim was created for a pod that was not stored yet, and has no owner.
 pub const AWAITING_POD: &str = "volume-warden.dev/awaiting-pod";
 
-/// What the rules read of a claim.
+/// The fields of a claim that the rules read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Distinguishes the claim from an earlier or later one of the same name.
     pub uid: Box<str>,
-    /// The version this was read at.
+    /// The `resourceVersion` at which the claim was read.
     pub resource_version: Box<str>,
-    /// `deletionTimestamp` is set. It is never unset again.
+    /// Whether `deletionTimestamp` is set. It is never unset again.
     pub deleting: bool,
-    /// When that was, in seconds since 1970; 0 while it lives.
+    /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
     pub deleted: i64,
-    /// In the order of the object.
+    /// The finalizers of the claim, in the order of the object.
     pub finalizers: Box<[Box<str>]>,
-    /// In the order of the object.
+    /// The owner references of the claim, in the order of the object.
     pub owners: Box<[OwnerReference]>,
-    /// Kept only where the name leaves open which StatefulSet the claim is of.
+    /// The labels of the claim. They are kept only if the name does not determine the StatefulSet
+    /// that the claim belongs to.
     pub labels: Box<[Label]>,
-    /// The installation that manages the claim, or its volume.
+    /// The labels that name the installation that manages the claim or its volume.
     pub managed_by: Option<Box<ManagedBy>>,
-    /// [`SCALED_WITH`]
+    /// The value of [`SCALED_WITH`].
     pub scaled_with: Option<Box<str>>,
     /// When the claim was created, in seconds since 1970.
     pub created: i64,
-    /// [`AWAITING_POD`]
+    /// The value of [`AWAITING_POD`].
     pub awaiting_pod: Option<Box<str>>,
-    /// There are annotations, whatever they are: one that is added needs a map to be in.
+    /// Whether the claim has any annotations. If not, a patch that adds one must add the map, too.
     pub annotated: bool,
-    /// The volume this claim names; empty where it names none.
+    /// The volume that the claim names; empty if it names none.
     pub volume_name: Box<str>,
-    /// The binder has completed the binding.
+    /// Whether the volume binder has completed the binding.
     pub bind_completed: bool,
-    /// `status.phase` is Pending or not set yet. Bound is the last write of
-    /// kube-controller-manager's binder to a claim (`bind` in `pv_controller.go`), after volume
-    /// name and `bind-completed`.
+    /// Whether `status.phase` is Pending or not set yet. Bound is the last field that the volume
+    /// binder of kube-controller-manager writes on a claim (`bind` in `pv_controller.go`), after
+    /// the volume name and `bind-completed`.
     pub pending: bool,
 }
 
 impl Claim {
-    /// The uid of the one owner that is a controller.
+    /// Returns the uid of the owner that is the claim's controller.
     pub fn controller(&self) -> Option<&str> {
         owner_references::controller(&self.owners).map(|owner| owner.uid.as_str())
     }
 
-    /// How the claim stands towards its protection finalizer.
+    /// Returns whether the claim needs its protection finalizer or is a candidate for its removal.
     pub fn finalizer_state(&self) -> finalizers::FinalizerState {
         finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PVC_PROTECTION)
     }
 
-    /// Whether the claim and the volume of this name are a bound pair from the claim's side.
+    /// Returns whether the claim is completely bound to the volume of this name, as far as the
+    /// claim shows it.
     pub fn is_bound_to(&self, volume: &str) -> bool {
         self.bind_completed && &*self.volume_name == volume
     }
 }
 
-/// The part of a claim that is read from the wire.
+/// The fields of a claim that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolumeClaim)]
 pub struct ClaimWire {
     /// Standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// The claim's wish.
+    /// The claim's specification.
     #[serde(default)]
     pub spec: ClaimSpec,
-    /// What became of it.
+    /// The claim's status.
     #[serde(default)]
     pub status: ClaimStatus,
 }
 
-/// The part of a claim's `spec` that is read.
+/// The fields of a claim's `spec` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimSpec {
-    /// The bound or wished volume.
+    /// The volume that the claim requests or is bound to.
     #[serde(default)]
     pub volume_name: Option<String>,
 }
 
-/// The part of a claim's `status` that is read.
+/// The fields of a claim's `status` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ClaimStatus {
-    /// Pending, Bound or Lost.
+    /// The phase of the claim: Pending, Bound or Lost.
     #[serde(default)]
     pub phase: Option<String>,
 }
@@ -153,7 +156,8 @@ impl Tracked for Claim {
         Some(wire.into())
     }
 
-    /// What the claims of one template of one StatefulSet have in common: the name up to the ordinal.
+    /// Returns the part of the name before the ordinal, which all claims of one template of one
+    /// StatefulSet have in common.
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
         let before = ordinal(&name.name).map(|(before, _)| before);
         let common = before.map(|before| ObjectName::new(name.namespace.clone(), before));

@@ -1,46 +1,49 @@
-//! What a pod asks for by annotation: claims that are to be made for it.
+//! The claims that a pod requests by annotation.
 //!
-//! The keys are those of plumber-cd's dynamic-pvc-provisioner, so that manifests written for it work unchanged.
+//! The annotation keys are those of plumber-cd's dynamic-pvc-provisioner, so that manifests written
+//! for it work unchanged.
 
 use super::pod_wire::{PodVolume, PodWire};
 use std::sync::Arc;
 
-/// What the keys begin with: `<prefix><volume>.enabled`, `<prefix><volume>.pvc`.
+/// Prefix of the annotation keys: `<prefix><volume>.enabled`, `<prefix><volume>.pvc`.
 pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
 
-/// What the keys of templates end with.
+/// Suffix of the keys whose value is a claim template.
 const TEMPLATE: &str = ".pvc";
-/// More than a template may have, so that a template with too many is still recognized.
+/// Maximum number of bytes that are kept of a template. It is more than a template may have, so
+/// that a template that is too long is still recognized.
 const KEPT: usize = 17 * 1024;
 
-/// The annotations and what they are about, as written. Kept only of pods that have one with the prefix.
+/// The annotations by which a pod requests claims, and the volumes that they refer to. Only pods
+/// with such an annotation have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequests {
-    /// Key after the prefix, and value; in the order of the keys.
+    /// The annotations in the order of their keys; the keys have no prefix.
     pub annotations: Box<[(Box<str>, Box<str>)]>,
-    /// In the order of `spec.volumes`.
+    /// The volumes of the pod, in the order of `spec.volumes`.
     pub volumes: Box<[RequestingVolume]>,
-    /// Phase Pending: the pod does not run yet.
+    /// Whether the phase is Pending, so that the pod does not run yet.
     pub pending: bool,
-    /// Phase Succeeded or Failed.
+    /// Whether the phase is Succeeded or Failed.
     pub ended: bool,
-    /// `deletionTimestamp` is set.
+    /// Whether `deletionTimestamp` is set.
     pub deleting: bool,
     /// When the pod was created, in seconds since 1970.
     pub created: i64,
 }
 
-/// A volume of such a pod.
+/// A volume of a pod that requests claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestingVolume {
-    /// Its name, which the annotations' keys contain.
+    /// The name of the volume, which the annotation keys contain.
     pub volume: Box<str>,
-    /// The claim it names, where it is a claim by name.
+    /// The name of the claim, if the volume is a `persistentVolumeClaim`.
     pub claim: Option<Arc<str>>,
 }
 
 impl ClaimRequests {
-    /// The pod's wishes, if it has any annotation of this kind.
+    /// Returns the requests of a pod, if it has an annotation with the prefix.
     pub fn of(pod: &PodWire) -> Option<Self> {
         let annotations = pod.metadata.annotations.iter().flatten();
         let annotations: Box<[_]> = annotations
@@ -64,7 +67,7 @@ impl ClaimRequests {
     }
 
     /// Keeps at most 17 KiB of each template, and no template of a pod that has ended. A pod may
-    /// have 256 KiB of annotations, and pods that have ended are limited by no node.
+    /// have 256 KiB of annotations, and no node limits the number of pods that have ended.
     pub fn compact(mut self) -> Self {
         for (key, value) in &mut self.annotations {
             if self.ended && key.ends_with(TEMPLATE) {
@@ -76,7 +79,7 @@ impl ClaimRequests {
         self
     }
 
-    /// The value of `<prefix><volume>.<suffix>`.
+    /// Returns the value of the annotation `<prefix><volume>.<suffix>`.
     pub fn get(&self, volume: &str, suffix: &str) -> Option<&str> {
         let wanted = |key: &str| {
             key.strip_suffix(suffix)
@@ -88,7 +91,7 @@ impl ClaimRequests {
         found.map(|(_, value)| &**value)
     }
 
-    /// The pod waits for its claims: later than that nothing is made for it.
+    /// Returns whether the pod still waits for its claims. Later, no claim is created for it.
     pub fn waiting(&self) -> bool {
         self.pending && !self.deleting
     }

@@ -1,32 +1,36 @@
-//! Finalizers: who needs one, who waits for one, and the JSON patches that change the list.
+//! Finalizers: which objects need one, which may lose one, and the JSON patches that change the
+//! list.
 //!
-//! Source: `pkg/controller/volume/protectionutil` and `plugin/pkg/admission/storage/storageobjectinuseprotection` of Kubernetes.
+//! Source: `pkg/controller/volume/protectionutil` and
+//! `plugin/pkg/admission/storage/storageobjectinuseprotection` of Kubernetes.
 
 use super::patch;
 use json_patch::PatchOperation;
 use serde_json::json;
 
-/// A claim that carries it stays until nothing uses the claim. The kubelet knows this very name: a deleting claim without it
-/// is refused to a pod, so no other name would do.
+/// Finalizer that keeps a claim until no pod uses the claim. The name cannot be changed: the
+/// kubelet does not start a pod whose claim is being deleted and lacks this finalizer.
 pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
-/// A volume that carries it stays until it is no longer Bound.
+/// Finalizer that keeps a volume until the volume is no longer Bound.
 pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 const FIELD: &str = "finalizers";
 
-/// Where an object stands between its deletion and its finalizers.
+/// What an object needs with regard to a protection finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerState {
-    /// It lives and lacks the finalizer.
+    /// The object is not being deleted and lacks the finalizer.
     NeedsFinalizer,
-    /// It is being deleted and the finalizer is what we hold it by.
+    /// The object is being deleted and has the finalizer, which is removed when the object is not
+    /// in use.
     DeletionCandidate,
-    /// It lives with the finalizer, or goes without it: nothing to do.
+    /// The object needs no change: it is not being deleted and has the finalizer, or is being
+    /// deleted and lacks it.
     Settled,
 }
 
-/// Which of the three an object is.
+/// Returns what an object needs with regard to `finalizer`.
 pub fn finalizer_state(deleting: bool, finalizers: &[Box<str>], finalizer: &str) -> FinalizerState {
     match (deleting, has(finalizers, finalizer)) {
         (false, false) => FinalizerState::NeedsFinalizer,
@@ -35,13 +39,13 @@ pub fn finalizer_state(deleting: bool, finalizers: &[Box<str>], finalizer: &str)
     }
 }
 
-/// Whether the list has the finalizer.
+/// Returns whether the list contains the finalizer.
 pub fn has(finalizers: &[Box<str>], finalizer: &str) -> bool {
     finalizers.iter().any(|each| &**each == finalizer)
 }
 
-/// The finalizer appended after those already there. The caller makes sure, by a `resourceVersion` test or because the
-/// object is not stored yet, that the list is still the one given.
+/// Appends the finalizer to the list. The caller ensures that the list is unchanged, by a
+/// `resourceVersion` test or because the object is not stored yet.
 pub fn append(finalizers: &[Box<str>], finalizer: &str) -> PatchOperation {
     if finalizers.is_empty() {
         patch::add(&[FIELD], json!([finalizer]))
@@ -50,8 +54,9 @@ pub fn append(finalizers: &[Box<str>], finalizer: &str) -> PatchOperation {
     }
 }
 
-/// Every occurrence of the finalizer removed, each behind a `test` that it is still at its place: a list that changed meanwhile
-/// fails the patch instead of losing another controller's finalizer.
+/// Removes every occurrence of the finalizer. A `test` before each removal checks that the
+/// finalizer still has its index: if the list has changed, the patch fails instead of removing
+/// another controller's finalizer.
 pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
     let places = finalizers
         .iter()

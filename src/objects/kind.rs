@@ -27,7 +27,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Group, version, kind and plural, as the API server spells them.
+    /// Returns the group, version, kind and plural, as the API server spells them.
     pub fn api_resource(self) -> ApiResource {
         match self {
             Self::Pod => ApiResource::erase::<Pod>(&()),
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// The plural, as used in URLs, RBAC rules and metric labels.
+    /// Returns the plural, as used in URLs, RBAC rules and metric labels.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Pod => "pods",

@@ -1,43 +1,45 @@
 //! The labels that name the installation that manages a claim or a volume.
 //!
-//! The keys are those of plumber-cd's two controllers, so that what was labelled for them is understood.
+//! The label keys are those of plumber-cd's two controllers, so that objects labelled for these
+//! controllers are recognized.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
-/// On a claim that was made for a pod.
+/// Label of a claim that was created for a pod.
 pub const PROVISIONER_LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
-/// On a claim or volume: the volume is to be free again once its claim is gone.
+/// Label of a claim or volume: the volume becomes available again after its claim is deleted.
 pub const RELEASER_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
-/// What the original really wrote and read instead, against its own documentation.
+/// Label that plumber-cd's pv-releaser actually wrote and read, instead of [`RELEASER_LABEL`],
+/// which it documents.
 pub const LEGACY_LABEL: &str = "reclaimable-pv-releaser/managed-by";
 
-/// The longest value of a label.
+/// Maximum length of a label value.
 const LIMIT: usize = 63;
 
-/// The values of these labels on one object, which has at least one of them.
+/// The values of the managed-by labels on one object, which has at least one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedBy {
-    /// [`PROVISIONER_LABEL`]
+    /// The value of [`PROVISIONER_LABEL`].
     pub provisioner: Option<Box<str>>,
-    /// [`RELEASER_LABEL`]
+    /// The value of [`RELEASER_LABEL`].
     pub releaser: Option<Box<str>>,
-    /// [`LEGACY_LABEL`]
+    /// The value of [`LEGACY_LABEL`].
     pub legacy: Option<Box<str>>,
 }
 
-/// Which installation manages an object, by its labels.
+/// Whether this installation manages an object, by its managed-by labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// We, by every label there is.
+    /// All managed-by labels of the object name this installation.
     Own,
-    /// Another installation, by at least one label. An empty value names none, and so not this one.
+    /// At least one managed-by label does not name this installation; an empty value names none.
     Foreign,
-    /// There is no such label.
+    /// The object has no managed-by label.
     Unlabeled,
 }
 
 impl ManagedBy {
-    /// The labels of this kind, if there are any.
+    /// Returns the managed-by labels among `labels`, if there are any.
     pub fn of(labels: &BTreeMap<String, String>) -> Option<Box<Self>> {
         let value = |key| labels.get(key).map(|value| value.as_str().into());
         let found = Self {
@@ -48,13 +50,15 @@ impl ManagedBy {
         (found != Self::default()).then(|| Box::new(found))
     }
 
-    /// Which installation the claim belongs to. The legacy key counts if `legacy`.
+    /// Returns whether the installation `id` manages the claim. The legacy label counts if `legacy`
+    /// is true.
     pub fn whose_claim(&self, id: &ControllerId, legacy: bool) -> Ownership {
         let provisioner = self.provisioner.as_deref();
         id.among(provisioner.into_iter().chain(self.on_volume(legacy)))
     }
 
-    /// Which installation the volume belongs to. The provisioner's label does not count; the legacy key does if `legacy`.
+    /// Returns whether the installation `id` manages the volume. The provisioner's label does not
+    /// count; the legacy label counts if `legacy` is true.
     pub fn whose_volume(&self, id: &ControllerId, legacy: bool) -> Ownership {
         id.among(self.on_volume(legacy))
     }
@@ -65,12 +69,12 @@ impl ManagedBy {
     }
 }
 
-/// The name of this installation among others in the cluster: the value of the labels.
+/// The name of this installation in the cluster: the value of the managed-by labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerId(Arc<str>);
 
 impl ControllerId {
-    /// As in the labels.
+    /// Returns the id as it is written in the labels.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -87,7 +91,8 @@ impl ControllerId {
 }
 
 impl Default for ControllerId {
-    /// As in the original's charts, so that the two components pair by default.
+    /// Returns the id in the charts of plumber-cd's controllers, so that claims labelled by one are
+    /// recognized by the other.
     fn default() -> Self {
         Self("dynamic-reclaimable-pvc-controllers".into())
     }
@@ -109,7 +114,7 @@ impl FromStr for ControllerId {
         let valid = id.len() <= LIMIT && ends.iter().all(ends_well) && id.bytes().all(inside);
         valid.then(|| Self(id.into())).ok_or_else(|| {
             format!(
-                "it is written as the value of a label, so it has 1 to {LIMIT} letters, digits, '-', '_' or '.', and a letter or digit \
+                "the id is written as the value of a label, so it must have 1 to {LIMIT} letters, digits, '-', '_' or '.', and a letter or digit \
                  at both ends"
             )
         })
@@ -129,7 +134,8 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
-    /// As a claim with the legacy key, as one without, as a volume with the legacy key, as one without.
+    /// Returns the ownership of a claim with and without the legacy label, and of a volume with and
+    /// without it.
     fn whose(pairs: &[(&str, &str)]) -> [Ownership; 4] {
         let (found, me) = (ManagedBy::of(&labels(pairs)).unwrap_or_default(), id("me"));
         [

@@ -1,12 +1,12 @@
-//! `metadata`, read without what no rule reads.
+//! Parses the `metadata` of objects, without the fields that no rule reads.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// For `#[serde(deserialize_with)]` on a `metadata` field: `managedFields`, often half of an object, are skipped while
-/// parsing instead of being built and thrown away.
+/// Parses a `metadata` field, for `#[serde(deserialize_with)]`. `managedFields`, often half of an
+/// object, are skipped while parsing, so that they use no memory.
 pub fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     Trimmed::deserialize(deserializer).map(ObjectMeta::from)
 }

@@ -1,7 +1,8 @@
-//! Pure questions about API objects, and the little that is kept of each.
+//! API objects: the compact form in which each kind is kept, and pure functions of these forms.
 //!
-//! An API object is read from the wire into a *wire type* that knows only the fields some rule reads, and is turned at once
-//! into a compact value. Twenty thousand pods are then a few megabytes, and a field no rule reads cannot influence one.
+//! An API object is parsed into a *wire type*, which has only the fields that a rule reads, and is
+//! converted at once into a compact value. So twenty thousand pods use only a few megabytes, and
+//! fields that no rule reads cannot influence a rule.
 
 pub mod claim;
 pub mod claim_requests;

@@ -1,18 +1,19 @@
-//! The name of an object, cheap to clone and to hash.
+//! The name of an object, which is cheap to clone and to hash.
 
 use std::{fmt, sync::Arc};
 
-/// Namespace and name of an object whose kind is known from the context. Cluster-scoped objects have an empty namespace.
+/// Namespace and name of an object whose kind is known from the context. Cluster-scoped objects
+/// have an empty namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// Empty for cluster-scoped objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// `metadata.name`.
+    /// The `metadata.name`.
     pub name: Arc<str>,
 }
 
 impl ObjectName {
-    /// A name in a namespace; the namespace is empty for cluster-scoped objects.
+    /// Creates the name of an object. The namespace is empty for a cluster-scoped object.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -20,7 +21,8 @@ impl ObjectName {
         }
     }
 
-    /// The name that `metadata` carries, or nothing where it has none yet (`generateName` at admission).
+    /// Returns the name in `metadata`, or none if the API server has not generated it yet
+    /// (`generateName` at admission).
     pub fn of(metadata: &kube::api::ObjectMeta) -> Option<Self> {
         let name = metadata.name.as_deref().filter(|name| !name.is_empty())?;
         Some(Self::new(

@@ -1,18 +1,18 @@
-//! Namespaces, as what a storage backend has namesakes of.
+//! Kubernetes namespaces, which are compared with the namespaces of a storage backend.
 
 use super::{Kind, Tracked, metadata};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// What is kept of a namespace. One that is being deleted still exists.
+/// The fields of a namespace that are kept. A namespace that is being deleted still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// `metadata.uid`
+    /// The `metadata.uid`.
     pub uid: Box<str>,
 }
 
-/// The part of a namespace that is read from the wire.
+/// The fields of a namespace that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::Namespace)]
 pub struct NamespaceWire {
@@ -25,7 +25,8 @@ impl Tracked for Namespace {
     type Wire = NamespaceWire;
     const KIND: Kind = Kind::Namespace;
 
-    /// Every namespace is kept, whatever its state: that it is not here must mean that it is not there.
+    /// Keeps every namespace in every state, because a namespace that is not in the store counts as
+    /// deleted.
     fn track(wire: NamespaceWire) -> Option<Self> {
         let uid = wire.metadata.uid.unwrap_or_default().into();
         Some(Self { uid })

@@ -1,4 +1,4 @@
-//! Owner references: the JSON patch that turns one list into another.
+//! Owner references, and the JSON patch that changes the list of an object.
 
 use super::patch::{add, remove};
 use json_patch::PatchOperation;
@@ -7,14 +7,15 @@ use serde_json::json;
 
 const FIELD: &str = "ownerReferences";
 
-/// The one owner that is the object's controller, if it has one.
+/// Returns the owner that is the object's controller, if it has one.
 pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
 }
 
-/// Turns `before` into `after`, which is `before` without some, followed by new ones. Who stays is not written again, so nothing of
-/// it can be lost. The caller makes sure, by a `resourceVersion` test or because the object is not stored yet, that the list is
-/// still the one given.
+/// Returns the patch that turns `before` into `after`, which is a part of `before` followed by new
+/// owners. Owners that are kept are not written again, so none of their fields can be lost. The
+/// caller ensures that the list is unchanged, by a `resourceVersion` test or because the object is
+/// not stored yet.
 pub fn rewrite(before: &[OwnerReference], after: &[OwnerReference]) -> Vec<PatchOperation> {
     let mut kept = 0;
     let mut operations = Vec::new();

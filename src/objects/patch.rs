@@ -1,29 +1,29 @@
-//! JSON patch operations: on an object's metadata, and on anything else by its full path.
+//! JSON patch operations on the metadata of an object, or on any path in it.
 
 use json_patch::{
     AddOperation, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
 };
 use serde_json::Value;
 
-/// `add` at a place below `metadata`.
+/// Returns an `add` operation at a path below `metadata`.
 pub fn add(place: &[&str], value: Value) -> PatchOperation {
     let path = path(place);
     PatchOperation::Add(AddOperation { path, value })
 }
 
-/// `remove` at a place below `metadata`.
+/// Returns a `remove` operation at a path below `metadata`.
 pub fn remove(place: &[&str]) -> PatchOperation {
     let path = path(place);
     PatchOperation::Remove(RemoveOperation { path })
 }
 
-/// `test` of a place below `metadata`.
+/// Returns a `test` operation for a path below `metadata`.
 pub fn test(place: &[&str], value: Value) -> PatchOperation {
     let path = path(place);
     PatchOperation::Test(TestOperation { path, value })
 }
 
-/// `remove` at a place in the object.
+/// Returns a `remove` operation at any path in the object.
 pub fn remove_at(place: &[&str]) -> PatchOperation {
     let path = PointerBuf::from_tokens(place.iter().copied());
     PatchOperation::Remove(RemoveOperation { path })

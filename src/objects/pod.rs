@@ -1,46 +1,48 @@
 //! Pods, as users of claims.
 //!
-//! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`, `podIsShutDown`) and
-//! `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
+//! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`,
+//! `podIsShutDown`) and `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
 
 use super::{Kind, ObjectName, Tracked, claim_requests::ClaimRequests};
 use std::sync::Arc;
 
 pub use super::pod_wire::{ClaimSource, MIRROR, Mount, PodSpec, PodVolume, PodWire};
 
-/// What the rules read of a pod. Pods without a claim, and without a wish for one, are not kept.
+/// The fields of a pod that the rules read. Pods that neither use nor request a claim are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Distinguishes the pod from an earlier or later one of the same name.
     pub uid: Box<str>,
-    /// `spec.nodeName` is set.
+    /// Whether `spec.nodeName` is set.
     pub scheduled: bool,
-    /// Phase Succeeded or Failed.
+    /// Whether the phase is Succeeded or Failed.
     pub finished: bool,
-    /// Being deleted with no container of any sort running; an empty list of statuses counts.
+    /// Whether the pod is being deleted and none of its containers runs. A pod without container
+    /// statuses counts as stopped.
     pub stopped: bool,
-    /// Being deleted with a grace period of zero: the kubelet is done with it, and only finalizers hold the object.
+    /// Whether the pod is being deleted with a grace period of zero: the kubelet has finished, and
+    /// only finalizers keep the pod object.
     pub shut_down: bool,
-    /// In the order of `spec.volumes`.
+    /// The claims that the pod uses, in the order of `spec.volumes`.
     pub mounts: Box<[Mount]>,
-    /// The uid of the StatefulSet that controls it.
+    /// The uid of the StatefulSet that controls the pod.
     pub stateful_set: Option<Box<str>>,
-    /// The claims it asks to be made for it.
+    /// The claims that the pod requests by annotation.
     pub claim_requests: Option<Box<ClaimRequests>>,
 }
 
 impl Pod {
-    /// Nothing of the pod runs any more, or never will.
+    /// Returns whether no container of the pod runs any more or will run.
     pub fn terminated(&self) -> bool {
         self.finished || self.stopped
     }
 
-    /// Whether the pod names the claim, in whatever way.
+    /// Returns whether the pod uses the claim, by name or as an ephemeral volume.
     pub fn names(&self, claim: &str) -> bool {
         self.claims().any(|named| **named == *claim)
     }
 
-    /// The claims the pod names, in whatever way.
+    /// Returns the claims that the pod uses, by name or as ephemeral volumes.
     pub fn claims(&self) -> impl Iterator<Item = &Arc<str>> {
         self.mounts.iter().map(|mount| &mount.claim)
     }

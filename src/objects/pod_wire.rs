@@ -1,4 +1,4 @@
-//! The fields of a pod that are read from the wire.
+//! The fields of a pod that are parsed.
 
 use super::{metadata, owner_references};
 use k8s_openapi::api::core::v1 as core;
@@ -6,108 +6,111 @@ use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};
 use std::sync::Arc;
 
-/// The kubelet marks with it the pods that it made from files on its node; the API server only mirrors them.
+/// Annotation that the kubelet sets on mirror pods: static pods, which it created from files on its
+/// node.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// A volume of a pod that is a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Name of the claim.
+    /// The name of the claim.
     pub claim: Arc<str>,
-    /// The claim is made for this pod (`volumes[].ephemeral`), not named by it. Such a claim is the pod's only if the pod owns it.
+    /// Whether the claim is created for an ephemeral volume of the pod (`volumes[].ephemeral`). The
+    /// pod uses such a claim only if it owns the claim.
     pub ephemeral: bool,
 }
 
-/// The part of a pod that is read from the wire.
+/// The fields of a pod that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::Pod)]
 pub struct PodWire {
     /// Standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// What the pod is made of.
+    /// The pod's specification.
     #[serde(default)]
     pub spec: PodSpec,
-    /// What became of it.
+    /// The pod's status.
     #[serde(default)]
     pub status: PodStatus,
 }
 
-/// The part of a pod's `spec` that is read.
+/// The fields of a pod's `spec` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpec {
-    /// Empty until the pod is scheduled.
+    /// The name of the pod's node; empty until the pod is scheduled.
     #[serde(default)]
     pub node_name: Option<String>,
-    /// All volumes, whatever they are.
+    /// The volumes of all types.
     #[serde(default)]
     pub volumes: Vec<PodVolume>,
 }
 
-/// The part of a pod's volume that is read.
+/// The fields of a pod's volume that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodVolume {
-    /// Part of the claim's name for an ephemeral volume.
+    /// The name of the volume, which is a part of the claim's name for an ephemeral volume.
     #[serde(default)]
     pub name: String,
-    /// A claim by name.
+    /// The claim that the volume names.
     #[serde(default)]
     pub persistent_volume_claim: Option<ClaimSource>,
-    /// A claim made for this pod, named `<pod>-<volume>`.
+    /// Set for an ephemeral volume, whose claim has the name `<pod>-<volume>`.
     #[serde(default)]
     pub ephemeral: Option<IgnoredAny>,
 }
 
-/// `volumes[].persistentVolumeClaim`
+/// The fields of `volumes[].persistentVolumeClaim` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimSource {
-    /// The claim, in the pod's namespace.
+    /// The name of the claim in the pod's namespace.
     #[serde(default)]
     pub claim_name: String,
 }
 
-/// The part of a pod's `status` that is read.
+/// The fields of a pod's `status` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
-    /// Pending, Running, Succeeded, Failed or Unknown.
+    /// The phase of the pod: Pending, Running, Succeeded, Failed or Unknown.
     #[serde(default)]
     pub phase: Option<String>,
-    /// Regular containers.
+    /// The statuses of the regular containers.
     #[serde(default)]
     pub container_statuses: Vec<ContainerStatus>,
-    /// Init containers.
+    /// The statuses of the init containers.
     #[serde(default)]
     pub init_container_statuses: Vec<ContainerStatus>,
-    /// Ephemeral (debug) containers.
+    /// The statuses of the ephemeral (debug) containers.
     #[serde(default)]
     pub ephemeral_container_statuses: Vec<ContainerStatus>,
 }
 
-/// Whether a container runs.
+/// The status of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ContainerStatus {
-    /// Its state.
+    /// The state of the container.
     #[serde(default)]
     pub state: ContainerState,
 }
 
-/// The states that matter: a container that is neither terminated nor waiting runs.
+/// The state of a container. A container that is neither terminated nor waiting runs.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ContainerState {
-    /// It has ended.
+    /// Set if the container has terminated.
     #[serde(default)]
     pub terminated: Option<IgnoredAny>,
-    /// It has not started.
+    /// Set if the container has not started.
     #[serde(default)]
     pub waiting: Option<IgnoredAny>,
 }
 
 impl PodWire {
-    /// Every claim the pod names or would have made for it, in the order of its volumes.
+    /// Returns every claim that the pod names or that is created for its ephemeral volumes, in the
+    /// order of its volumes.
     pub fn mounts(&self) -> Box<[Mount]> {
         let pod = self.metadata.name.as_deref().unwrap_or_default();
         let mounts = self.spec.volumes.iter().filter_map(|volume| {
@@ -134,7 +137,7 @@ impl PodWire {
         is_set.then(|| controller.uid.as_str().into())
     }
 
-    /// `spec.nodeName` is set.
+    /// Returns whether `spec.nodeName` is set.
     pub fn is_scheduled(&self) -> bool {
         self.spec
             .node_name
@@ -142,7 +145,8 @@ impl PodWire {
             .is_some_and(|node| !node.is_empty())
     }
 
-    /// The API server's image of a pod that a kubelet made from a file.
+    /// Returns whether this is a mirror pod: the API server's copy of a static pod, which a kubelet
+    /// created from a file.
     pub fn is_mirror(&self) -> bool {
         self.metadata
             .annotations
@@ -152,12 +156,12 @@ impl PodWire {
 }
 
 impl PodStatus {
-    /// The pod does not run yet.
+    /// Returns whether the phase is Pending.
     pub fn is_pending(&self) -> bool {
         self.phase.as_deref() == Some("Pending")
     }
 
-    /// The pod has ended.
+    /// Returns whether the phase is Succeeded or Failed.
     pub(super) fn finished(&self) -> bool {
         matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
     }

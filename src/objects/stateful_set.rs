@@ -1,7 +1,7 @@
-//! StatefulSets, as makers of claims.
+//! StatefulSets, as creators of claims.
 //!
-//! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes (`getPersistentVolumeClaimName`, `getParentNameAndOrdinal`,
-//! `podInOrdinalRange`).
+//! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes
+//! (`getPersistentVolumeClaimName`, `getParentNameAndOrdinal`, `podInOrdinalRange`).
 
 use super::{Kind, Tracked, metadata};
 use k8s_openapi::api::apps::v1 as apps;
@@ -10,86 +10,92 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use strum::{IntoStaticStr, VariantArray};
 
-/// The garbage collector's, on an object whose dependents are to stay (`--cascade=orphan`).
+/// Finalizer of the garbage collector on an object that is deleted with `--cascade=orphan`, so that
+/// its dependents are kept.
 const ORPHAN: &str = "orphan";
 
-/// What the rules read of a set. Sets without claim templates are not kept.
+/// The fields of a StatefulSet that the rules read. StatefulSets without volumeClaimTemplates are
+/// not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatefulSet {
-    /// Distinguishes the set from an earlier or later one of the same name.
+    /// Distinguishes the StatefulSet from an earlier or later one of the same name.
     pub uid: Box<str>,
-    /// `deletionTimestamp` is set.
+    /// Whether `deletionTimestamp` is set.
     pub deleting: bool,
-    /// It is being deleted in a way that leaves its dependents.
+    /// Whether the StatefulSet is being deleted with `--cascade=orphan`, which keeps its
+    /// dependents.
     pub orphaning: bool,
-    /// How many pods it is to have.
+    /// The desired number of pods.
     pub replicas: u32,
-    /// The first pod's ordinal.
+    /// The ordinal of the first pod.
     pub start: u32,
-    /// The retention policy of the claims. None where the API server does not know the field: then nothing may act on it.
+    /// The retention policy of the claims. None if the API server does not know the field; then no
+    /// rule may act on it.
     pub retention: Option<Retention>,
-    /// Names of the claim templates.
+    /// The names of the volumeClaimTemplates.
     pub templates: Box<[Box<str>]>,
-    /// `spec.selector.matchLabels`, which the StatefulSet controller puts on every claim it makes.
+    /// The `spec.selector.matchLabels`, which the StatefulSet controller sets on every claim that
+    /// it creates.
     pub match_labels: Box<[Label]>,
 }
 
-/// Key and value.
+/// A label: its key and its value.
 pub type Label = (Box<str>, Box<str>);
 
-/// `spec.persistentVolumeClaimRetentionPolicy`
+/// The `spec.persistentVolumeClaimRetentionPolicy` of a StatefulSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Retention {
-    /// When the set is deleted.
+    /// What happens to the claims when the StatefulSet is deleted.
     pub when_deleted: Policy,
-    /// When a claim's pod is scaled away.
+    /// What happens to a claim when its pod is scaled away.
     pub when_scaled: Policy,
 }
 
-/// What becomes of a claim.
+/// What happens to a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Policy {
-    /// It stays. Also what a value means that is not known: nothing is deleted for it.
+    /// The claim is kept. Unknown values of the API count as this one, so that nothing is deleted
+    /// because of them.
     #[default]
     Retain,
-    /// It goes.
+    /// The claim is deleted.
     Delete,
 }
 
 impl Policy {
-    /// As in the API.
+    /// Returns the policy as the API spells it.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
 impl StatefulSet {
-    /// Whether a pod of this ordinal is wanted.
+    /// Returns whether the StatefulSet has a pod with this ordinal.
     pub fn has(&self, ordinal: u32) -> bool {
         ordinal
             .checked_sub(self.start)
             .is_some_and(|index| index < self.replicas)
     }
 
-    /// Whether it makes claims from a template of this name.
+    /// Returns whether the StatefulSet has a volumeClaimTemplate of this name.
     pub fn makes(&self, template: &str) -> bool {
         self.templates.iter().any(|each| &**each == template)
     }
 }
 
-/// One way to read the name of a claim, `<template>-<set>-<ordinal>`.
+/// One way to split the name of a claim, `<template>-<set>-<ordinal>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading<'a> {
-    /// Name of the claim template.
+    /// The name of the volumeClaimTemplate.
     pub template: &'a str,
-    /// Name of the set.
+    /// The name of the StatefulSet.
     pub set: &'a str,
-    /// Ordinal of the pod.
+    /// The ordinal of the pod.
     pub ordinal: u32,
 }
 
-/// Every way to read the name of a claim: `a-b-c-0` is of the template `a` of `b-c`, or of `a-b` of `c`. The sets that exist
-/// decide.
+/// Returns every way to split the name of a claim: `a-b-c-0` belongs to the template `a` of the
+/// StatefulSet `b-c`, or to `a-b` of `c`. The StatefulSets that exist decide.
 pub fn readings(claim: &str) -> impl Iterator<Item = Reading<'_>> {
     ordinal(claim)
         .into_iter()
@@ -103,73 +109,74 @@ pub fn readings(claim: &str) -> impl Iterator<Item = Reading<'_>> {
         .filter(|reading| !reading.template.is_empty() && !reading.set.is_empty())
 }
 
-/// What is before the ordinal of a pod's or claim's name, and the ordinal.
+/// Splits the name of a pod or claim into the part before its ordinal, and the ordinal.
 pub fn ordinal(name: &str) -> Option<(&str, u32)> {
     let (before, digits) = name.rsplit_once('-')?;
     let ordinal: u32 = digits.parse().ok()?;
-    // `+1` and `01` are numbers, but no set writes them so.
+    // `+1` and `01` parse as numbers, but the StatefulSet controller does not write ordinals that
+    // way.
     (ordinal.to_string() == digits).then_some((before, ordinal))
 }
 
-/// The part of a set that is read from the wire.
+/// The fields of a StatefulSet that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = apps::StatefulSet)]
 pub struct StatefulSetWire {
     /// Standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The StatefulSet's specification.
     #[serde(default)]
     pub spec: StatefulSetSpec,
 }
 
-/// The part of a set's `spec` that is read.
+/// The fields of a StatefulSet's `spec` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetSpec {
-    /// 1 where it is not given.
+    /// The desired number of pods; 1 if it is not set.
     #[serde(default)]
     pub replicas: Option<u32>,
-    /// Where the ordinals begin.
+    /// The range of ordinals.
     #[serde(default)]
     pub ordinals: Option<Ordinals>,
-    /// Which pods are the set's.
+    /// The selector of the StatefulSet's pods.
     #[serde(default)]
     pub selector: Selector,
-    /// What the claims are made from.
+    /// The templates of the claims.
     #[serde(default)]
     pub volume_claim_templates: Vec<Template>,
-    /// What becomes of the claims.
+    /// The retention policy of the claims.
     #[serde(default)]
     pub persistent_volume_claim_retention_policy: Option<RetentionWire>,
 }
 
-/// `spec.ordinals`
+/// The fields of `spec.ordinals` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Ordinals {
-    /// The first one.
+    /// The ordinal of the first pod.
     #[serde(default)]
     pub start: u32,
 }
 
-/// The part of `spec.selector` that is read.
+/// The fields of `spec.selector` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Selector {
-    /// Labels with their one value.
+    /// The required value of each label.
     #[serde(default)]
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// The part of a claim template that is read.
+/// The fields of a volumeClaimTemplate that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Template {
-    /// Its name counts.
+    /// The metadata of the template, of which only the name is used.
     #[serde(default, deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
 }
 
-/// `spec.persistentVolumeClaimRetentionPolicy`
+/// The `spec.persistentVolumeClaimRetentionPolicy`, as it is parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetentionWire {
@@ -263,7 +270,7 @@ mod tests {
         }
     }
 
-    /// STS-55 and the range of `spec.ordinals`.
+    /// STS-55: ordinals, and the range of `spec.ordinals`.
     #[test]
     fn ordinals_begin_where_the_set_says() {
         let plain = set(json!({}));
@@ -274,7 +281,7 @@ mod tests {
         assert!(!set(json!({"replicas": 0})).has(0));
     }
 
-    /// STS-56, and values from the future.
+    /// STS-56: the retention policy, and values that a future API may add.
     #[test]
     fn the_policy_is_read_as_it_is_given() {
         let policy = |value| set(json!({"persistentVolumeClaimRetentionPolicy": value})).retention;

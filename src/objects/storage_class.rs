@@ -1,21 +1,22 @@
-//! StorageClasses, as what says that their volumes are to be released.
+//! StorageClasses that name the installation that releases their volumes.
 
 use super::{Kind, Tracked, metadata};
 use k8s_openapi::api::storage::v1 as storage;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// Names the installation that releases the volumes of the class.
+/// Annotation of a StorageClass that names the installation that releases its volumes.
 pub const CONTROLLER_ID: &str = "reclaimable-pv-releaser.kubernetes.io/controller-id";
 
-/// What the rules read of a class. Classes without the annotation are not kept.
+/// The fields of a StorageClass that the rules read. StorageClasses without the annotation
+/// [`CONTROLLER_ID`] are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClass {
     /// The value of [`CONTROLLER_ID`].
     pub controller_id: Box<str>,
 }
 
-/// The part of a class that is read from the wire.
+/// The fields of a StorageClass that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = storage::StorageClass)]
 pub struct StorageClassWire {

@@ -1,11 +1,11 @@
-//! What an object has to offer to be watched and listed.
+//! The interface of objects that are watched and listed.
 
 use super::{Kind, ObjectName};
 use std::fmt::Debug;
 
-/// What is kept of an API object.
+/// The compact form of an API object.
 pub trait Tracked: Debug + Sized + Send + Sync + 'static {
-    /// The fields that are read from the wire.
+    /// The fields of the API object that are parsed.
     type Wire: kube::Resource<DynamicType = (), Scope: Send>
         + Clone
         + Debug
@@ -17,10 +17,12 @@ pub trait Tracked: Debug + Sized + Send + Sync + 'static {
     /// The kind of the API object.
     const KIND: Kind;
 
-    /// The compact form, or nothing where no rule cares for this object.
+    /// Returns the compact form, or none if no rule needs this object.
     fn track(wire: Self::Wire) -> Option<Self>;
 
-    /// Names this object refers to; [`Store::referrers`](crate::cluster::Store::referrers) answers the reverse question.
+    /// Returns the names to which this object refers.
+    /// [`Store::referrers`](crate::cluster::Store::referrers) returns the objects that refer to a
+    /// name.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         Vec::new()
     }

@@ -1,75 +1,79 @@
-//! PersistentVolumes.
+//! PersistentVolumes, as the rules read them.
 
 use super::{Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// The binder writes it on a volume that it chose, as opposed to one that was reserved for the claim.
+/// Annotation that the volume binder writes on a volume that it chose itself, and not on one that a
+/// user reserved for the claim.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Before `spec.storageClassName`, and still before it where it is there.
+/// Annotation that named the StorageClass before `spec.storageClassName` existed. If it is set, it
+/// still takes precedence.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// The policy of a volume that outlives its claim.
+/// The reclaim policy of a volume that is kept after its claim is deleted.
 const RETAIN: &str = "Retain";
 
-/// What the rules read of a volume.
+/// The fields of a volume that the rules read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// Distinguishes the volume from an earlier or later one of the same name.
     pub uid: Box<str>,
-    /// The version this was read at.
+    /// The `resourceVersion` at which the volume was read.
     pub resource_version: Box<str>,
-    /// `deletionTimestamp` is set.
+    /// Whether `deletionTimestamp` is set.
     pub deleting: bool,
-    /// When that was, in seconds since 1970; 0 while it lives.
+    /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
     pub deleted: i64,
-    /// In the order of the object.
+    /// The finalizers of the volume, in the order of the object.
     pub finalizers: Box<[Box<str>]>,
-    /// `status.phase`
+    /// The `status.phase`.
     pub phase: Phase,
-    /// The reclaim policy is Retain: the volume and its data are kept when its claim is deleted.
+    /// Whether the reclaim policy is Retain: the volume and its data are kept when its claim is
+    /// deleted.
     pub retain: bool,
-    /// The claim it is bound to or reserved for.
+    /// The claim that the volume is bound to or reserved for.
     pub claim_ref: Option<ClaimRef>,
-    /// Empty where it has no StorageClass.
+    /// The name of the StorageClass; empty if there is none.
     pub class: Box<str>,
-    /// [`BOUND_BY_CONTROLLER`]
+    /// Whether the annotation [`BOUND_BY_CONTROLLER`] is set.
     pub bound_by_controller: bool,
-    /// There are labels, whatever they are: one that is added needs a map to be in.
+    /// Whether the volume has any labels. If not, a patch that adds one must add the map, too.
     pub labelled: bool,
-    /// The installation that manages the volume.
+    /// The labels that name the installation that manages the volume.
     pub managed_by: Option<Box<ManagedBy>>,
 }
 
-/// Where a volume is in its life, as far as a rule asks.
+/// The phase of a volume, as far as a rule needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its claim has it.
+    /// The volume is bound to a claim.
     Bound,
-    /// Its claim is gone.
+    /// The claim of the volume was deleted.
     Released,
-    /// Pending, Available or Failed, or not reported yet.
+    /// The phase is Pending, Available or Failed, or is not reported yet.
     Other,
 }
 
-/// `spec.claimRef`: a reservation without uid, a binding with one.
+/// The `spec.claimRef` of a volume: a reservation if it has no uid, a binding if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRef {
-    /// The claim.
+    /// The namespace and name of the claim.
     pub name: ObjectName,
-    /// Empty for a reservation by name.
+    /// The uid of the claim; empty for a reservation by name.
     pub uid: Box<str>,
-    /// There is a `resourceVersion`, which says nothing to anybody.
+    /// Whether `resourceVersion` is set. Kubernetes does not use its value.
     pub versioned: bool,
 }
 
 impl Volume {
-    /// How the volume stands towards its protection finalizer.
+    /// Returns whether the volume needs its protection finalizer or is a candidate for its removal.
     pub fn finalizer_state(&self) -> finalizers::FinalizerState {
         finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PV_PROTECTION)
     }
 
-    /// The claim that it is, or was, bound to. A claim it is only reserved for is none.
+    /// Returns the claim that the volume is or was bound to; none if it is only reserved for a
+    /// claim.
     pub fn claimed_by(&self) -> Option<&ClaimRef> {
         self.claim_ref
             .as_ref()
@@ -77,58 +81,58 @@ impl Volume {
     }
 }
 
-/// The part of a volume that is read from the wire.
+/// The fields of a volume that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolume)]
 pub struct VolumeWire {
     /// Standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// What the volume is and whose.
+    /// The volume's specification.
     #[serde(default)]
     pub spec: VolumeSpec,
-    /// Where it is in its life.
+    /// The volume's status.
     #[serde(default)]
     pub status: VolumeStatus,
 }
 
-/// The part of a volume's `spec` that is read.
+/// The fields of a volume's `spec` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSpec {
-    /// The claim the volume is bound to or reserved for.
+    /// The claim that the volume is bound to or reserved for.
     #[serde(default)]
     pub claim_ref: Option<ClaimRefWire>,
-    /// Retain, Delete or Recycle.
+    /// The reclaim policy: Retain, Delete or Recycle.
     #[serde(default)]
     pub persistent_volume_reclaim_policy: Option<String>,
-    /// Name of its StorageClass.
+    /// The name of the StorageClass.
     #[serde(default)]
     pub storage_class_name: Option<String>,
 }
 
-/// The part of `spec.claimRef` that is read.
+/// The fields of `spec.claimRef` that are parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimRefWire {
-    /// Namespace of the claim.
+    /// The namespace of the claim.
     #[serde(default)]
     pub namespace: String,
-    /// Name of the claim.
+    /// The name of the claim.
     #[serde(default)]
     pub name: String,
-    /// Empty for a reservation by name.
+    /// The uid of the claim; empty for a reservation by name.
     #[serde(default)]
     pub uid: String,
-    /// Of the claim, at the time of the binding.
+    /// The `resourceVersion` of the claim at the time of the binding.
     #[serde(default)]
     pub resource_version: Option<String>,
 }
 
-/// The part of a volume's `status` that is read.
+/// The fields of a volume's `status` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct VolumeStatus {
-    /// Pending, Available, Bound, Released or Failed.
+    /// The phase of the volume: Pending, Available, Bound, Released or Failed.
     #[serde(default)]
     pub phase: Option<String>,
 }
@@ -144,12 +148,13 @@ impl VolumeStatus {
 }
 
 impl VolumeWire {
-    /// `status.phase` is Bound.
+    /// Returns whether `status.phase` is Bound.
     pub fn is_bound(&self) -> bool {
         self.status.phase() == Phase::Bound
     }
 
-    /// The uid of the claim it is bound to; empty where it is free or only reserved.
+    /// Returns the uid of the claim that the volume is or was bound to; empty if it is only
+    /// reserved or free.
     pub fn claim_uid(&self) -> &str {
         self.spec.claim_ref.as_ref().map_or("", |claim| &claim.uid)
     }
@@ -202,7 +207,7 @@ impl Tracked for Volume {
         Some(wire.into())
     }
 
-    /// The claim that it is bound to or reserved for.
+    /// Returns the claim that the volume is bound to or reserved for.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         let claim = self.claim_ref.as_ref().map(|claim| claim.name.clone());
         claim.into_iter().collect()

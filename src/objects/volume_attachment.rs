@@ -5,39 +5,39 @@ use k8s_openapi::api::storage::v1 as storage;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// What the rules read of an attachment: as long as there is one, a node may still write to the volume. Attachments of volumes that
-/// are no API objects are not kept.
+/// The fields of a VolumeAttachment that the rules read. As long as it exists, a node may still
+/// write to the volume. Attachments of inline volumes, which are no API objects, are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeAttachment {
-    /// The volume that is, or is to be, attached.
+    /// The PersistentVolume that is attached or is to be attached.
     pub volume: ObjectName,
 }
 
-/// The part of an attachment that is read from the wire.
+/// The fields of a VolumeAttachment that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = storage::VolumeAttachment)]
 pub struct VolumeAttachmentWire {
     /// Standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// What is attached.
+    /// The specification, which names the volume.
     #[serde(default)]
     pub spec: AttachmentSpec,
 }
 
-/// The part of an attachment's `spec` that is read.
+/// The fields of a VolumeAttachment's `spec` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct AttachmentSpec {
-    /// The volume.
+    /// The attached volume.
     #[serde(default)]
     pub source: AttachmentSource,
 }
 
-/// The part of `spec.source` that is read.
+/// The fields of `spec.source` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachmentSource {
-    /// Absent for a volume that is part of a pod.
+    /// The name of the PersistentVolume; absent for an inline volume of a pod.
     #[serde(default)]
     pub persistent_volume_name: Option<String>,
 }

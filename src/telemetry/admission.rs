@@ -1,4 +1,4 @@
-//! Reviews and connections of the webhook server.
+//! Metrics of the reviews and connections of the webhook server.
 
 use super::{
     Registrar,
@@ -34,7 +34,7 @@ impl AdmissionMetrics {
         }
     }
 
-    /// A review was answered.
+    /// Counts an answered review and its duration.
     pub fn reviewed(&self, path: &'static str, verdict: &'static str, took: Duration) {
         let reviewed = Reviewed { path, verdict };
         self.reviews.get_or_create(&reviewed).inc();
@@ -42,12 +42,12 @@ impl AdmissionMetrics {
         durations.observe(took.as_secs_f64());
     }
 
-    /// A connection has shown a secret path (1), or one that had is closed (-1).
+    /// Counts a connection that has shown a secret path (1), or the end of such a connection (-1).
     pub fn connected(&self, change: i64) {
         self.connections.inc_by(change);
     }
 
-    /// A connection that has not shown a secret path is closed.
+    /// Counts a connection that ended without having shown a secret path.
     pub fn stranger_left(&self, outcome: &'static str) {
         let outcome = Outcome { outcome };
         self.strangers.get_or_create(&outcome).inc();

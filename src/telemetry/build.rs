@@ -1,4 +1,4 @@
-//! Version and commit of the scraped process.
+//! Metric with the version and commit of the running binary.
 
 use crate::version::{COMMIT, VERSION};
 use prometheus_client::{metrics::info::Info, registry::Registry};

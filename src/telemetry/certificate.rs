@@ -1,4 +1,4 @@
-//! Certificates, and what the webhook configurations say.
+//! Metrics of the certificates, and of the caBundle and path in the webhook configurations.
 
 use super::{
     Registrar,
@@ -36,7 +36,8 @@ impl CertificateMetrics {
         }
     }
 
-    /// Sets when a certificate expires, in seconds since 1970, and its lifetime in seconds, if they are known.
+    /// Sets when a certificate expires, in seconds since 1970, and its lifetime in seconds. Without
+    /// `seconds` both are unknown.
     pub fn validity(&self, certificate: &'static str, seconds: Option<(i64, i64)>) {
         let Self {
             expiration,
@@ -53,13 +54,13 @@ impl CertificateMetrics {
         lifetime.get_or_create(&certificate).set(whole);
     }
 
-    /// So many webhooks carry a path that is not this installation's.
+    /// Sets the number of webhooks whose path another writer has set.
     pub fn path_mismatch(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
         self.path_mismatch.set(webhooks);
     }
 
-    /// So many webhooks do not trust the served certificate.
+    /// Sets the number of webhooks whose caBundle does not match the served certificate.
     pub fn distrusting(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
         self.distrusting.set(webhooks);

@@ -1,4 +1,4 @@
-//! Watches, and what is read live besides.
+//! Metrics of the watches and of live reads.
 
 use super::{
     Registrar,
@@ -44,45 +44,46 @@ impl FeedMetrics {
         }
     }
 
-    /// A feed begins. Its series are there from now on, so that a rate knows of the first failure.
+    /// Creates the series of a kind when its watch begins, so that `rate` includes the first
+    /// failure.
     pub fn begun(&self, kind: Kind) {
         self.synced.get_or_create(&of(kind)).set(0);
         drop(self.lists.get_or_create(&of(kind)));
         drop(self.errors.get_or_create(&of(kind)));
     }
 
-    /// The API server was last heard so long ago on a feed.
+    /// Sets the time since the API server last sent data on the watch of a kind.
     pub fn age(&self, kind: Kind, age: Duration) {
         let age = age.as_secs().try_into().unwrap_or(i64::MAX);
         self.age.get_or_create(&of(kind)).set(age);
     }
 
-    /// A feed has a complete list.
+    /// Records that the first list of a kind is complete.
     pub fn synced(&self, kind: Kind) {
         self.synced.get_or_create(&of(kind)).set(1);
     }
 
-    /// A feed began a complete list.
+    /// Counts a complete list at the beginning of a watch.
     pub fn listed(&self, kind: Kind) {
         self.lists.get_or_create(&of(kind)).inc();
     }
 
-    /// A feed's watch failed.
+    /// Counts a failed watch.
     pub fn failed(&self, kind: Kind) {
         self.errors.get_or_create(&of(kind)).inc();
     }
 
-    /// A live list was begun.
+    /// Counts a live list.
     pub fn live_listed(&self, kind: Kind) {
         self.live_lists.get_or_create(&of(kind)).inc();
     }
 
-    /// A single object was read live.
+    /// Counts a live read of a single object.
     pub fn live_read(&self, kind: Kind) {
         self.live_reads.get_or_create(&of(kind)).inc();
     }
 
-    /// A SubjectAccessReview was sent.
+    /// Counts a SubjectAccessReview.
     pub fn access_reviewed(&self) {
         self.access_reviews.inc();
     }

@@ -1,4 +1,4 @@
-//! Probes, and the port where metrics are served.
+//! Serves the probes and the metrics.
 
 use super::{
     Metrics,
@@ -22,48 +22,49 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Longer ones are no tokens of Kubernetes.
+/// Maximum length of a bearer token, in bytes. Tokens of Kubernetes are shorter.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-/// What is still missing before this replica may be sent traffic; empty when nothing is.
+/// Returns why this replica is not ready for traffic; empty if it is ready.
 pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// Decides by its token whether a client may read the metrics.
+/// Restricts the metrics to clients with an authorized bearer token.
 pub struct Authorization {
-    /// Of the server: a token is not sent in clear text.
+    /// The certificate of the metrics server, because a token must not be sent in clear text.
     pub certificate: Certificate,
-    /// The judgement of a token.
+    /// The check of a bearer token.
     pub judge: Judge,
 }
 
-/// Judges a token.
+/// Checks a bearer token.
 pub type Judge = Arc<dyn Fn(String) -> BoxFuture<'static, Judgement> + Send + Sync>;
 
-/// What the bearer of a token may do.
+/// Whether the bearer of a token may read the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// To read the metrics.
+    /// The bearer may read the metrics.
     Allowed,
-    /// Not that.
+    /// The bearer is a known user but may not read the metrics.
     Forbidden,
     /// The token is not valid for any user.
     Unauthenticated,
-    /// The API server could not be asked.
+    /// The API server did not answer the check.
     Unavailable,
 }
 
-/// Serves `/livez` and `/readyz` for ever: for the kubelet, which has them asked from within the
-/// container.
+/// Serves `/livez` and `/readyz` for ever, for the kubelet, whose `exec` probes query them from
+/// within the container.
 ///
-/// `/livez` says that the process runs its tasks: the process exits when one of them ends.
-/// `/readyz` says that every watch has a complete list and that there is a certificate to serve;
-/// if not, what is missing.
+/// `/livez` succeeds while the process runs its tasks: the process exits when a task ends.
+/// `/readyz` succeeds if every watch has a complete list and there is a certificate to serve;
+/// otherwise it lists what is missing.
 pub async fn serve_probes(listener: TcpListener, missing: Missing) {
     serve(listener, Scheme::Http, probes(missing)).await;
 }
 
-/// Serves `/metrics` for ever, to all or to those that `authorization` allows, over HTTPS then.
-/// Also the probes, to all: for clusters whose kubelet asks at this port.
+/// Serves `/metrics` for ever: over HTTP to all clients, or over HTTPS to those that
+/// `authorization` allows. It also serves the probes to all clients, for clusters whose kubelet
+/// queries this port.
 pub async fn serve_metrics(
     listener: TcpListener,
     metrics: Arc<Metrics>,
@@ -111,8 +112,8 @@ fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
     let check = move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
         let judge = judge.clone();
         async move {
-            // Prometheus asks again from the same address: floods of connections must not keep it
-            // out.
+            // Connections from an authorized address are evicted last, so that a flood of other
+            // connections does not keep Prometheus out.
             match refusal(judge, request.headers()).await {
                 None => {
                     place.recognize();
@@ -127,7 +128,7 @@ fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
         .layer(from_fn(check))
 }
 
-/// The answer to those who may not read the metrics.
+/// Returns the answer to a client that may not read the metrics; none if it may.
 async fn refusal(judge: Option<Judge>, headers: &HeaderMap) -> Option<Response> {
     let judgement = match (judge?, token(headers)) {
         (judge, Some(token)) => judge(token).await,
@@ -144,6 +145,8 @@ async fn refusal(judge: Option<Judge>, headers: &HeaderMap) -> Option<Response> 
     })
 }
 
+/// Returns the bearer token of a request.
+///
 /// Source: RFC 6750, section 2.1; the scheme is not case-sensitive (RFC 9110, section 11.1).
 fn token(headers: &HeaderMap) -> Option<String> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;

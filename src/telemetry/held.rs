@@ -1,11 +1,11 @@
-//! Objects that are being deleted and still exist, by what holds them.
+//! Metrics of objects that are being deleted and still exist, by the reason that keeps them.
 
 use super::{
     Registrar,
     labels::{Level, Reason},
 };
 
-/// How many there are, and when the first of them was deleted.
+/// The number of such objects for each reason, and when the first of them was deleted.
 #[derive(Debug)]
 pub struct HeldMetrics {
     number: Level<Reason>,
@@ -13,18 +13,19 @@ pub struct HeldMetrics {
 }
 
 impl HeldMetrics {
-    /// Registers `<name>` and `<name>_oldest_timestamp_seconds`.
+    /// Registers the metrics `<name>` and `<name>_oldest_timestamp_seconds`.
     pub fn new(name: &str, help: &str, own: &mut Registrar<'_>) -> Self {
         Self {
             number: own.add(name, help),
             oldest: own.add_seconds(
                 &format!("{name}_oldest_timestamp"),
-                "When the first of them was deleted, in seconds since 1970; 0 without one",
+                "When the first of these objects was deleted, in seconds since 1970; 0 if there is none",
             ),
         }
     }
 
-    /// Objects that were deleted at these times, in seconds since 1970, are held for this reason.
+    /// Sets the objects that are kept for `reason`, by the times of their deletion in seconds since
+    /// 1970.
     pub fn set(&self, reason: &'static str, deleted: &[i64]) {
         let number = deleted.len().try_into().unwrap_or(i64::MAX);
         let oldest = deleted.iter().min().copied().unwrap_or(0);

@@ -1,4 +1,5 @@
-//! The HTTP server of metrics and probes: one request a connection, few connections, little time.
+//! The HTTP server of the metrics and probes. It allows one request per connection, few connections
+//! and little time.
 
 use crate::listener::{Certificate, Listener, Place};
 use axum::{Router, body::Body, http::Request};
@@ -13,20 +14,22 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
-/// Connections at once; when there are more, the oldest of the address that has most is closed.
+/// Maximum number of connections. When another one arrives, the oldest connection of the address
+/// with the most connections is closed.
 const CONNECTIONS: usize = 64;
-/// For a TLS handshake and the head of the request.
+/// Time limit of the TLS handshake, and of the head of the request.
 const HEAD: Duration = Duration::from_secs(5);
-/// For everything, until the answer is read. As long as the longest usual `scrape_timeout`.
+/// Time limit of a connection, until the answer is read. It is as long as the longest usual
+/// `scrape_timeout`.
 const WHOLE: Duration = Duration::from_secs(30);
-/// The longest head of a request. A token has a few KiB at most.
+/// Maximum size of the head of a request, in bytes. A token has a few KiB at most.
 const BUFFER: usize = 16 * 1024;
 
 /// Transport of a server.
 pub(super) enum Scheme {
-    /// In clear text.
+    /// Plain HTTP.
     Http,
-    /// Connections are closed at once while there is no certificate.
+    /// HTTPS. Connections are closed at once while there is no certificate.
     Https(Certificate),
 }
 
@@ -73,9 +76,9 @@ where
     });
     let mut builder = http1::Builder::new();
     let builder = builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    // Without a second request there is no idle connection to keep.
+    // The server answers one request per connection, so no idle connection is kept.
     let builder = builder.keep_alive(false).max_buf_size(BUFFER);
-    // However it ended, its client can do nothing about it here.
+    // The error of an ended connection is dropped: this server can do nothing about it.
     let _ = builder
         .serve_connection(TokioIo::new(stream), service)
         .await;

@@ -1,4 +1,4 @@
-//! Labels of metrics.
+//! Labels and buckets of the metrics.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -15,7 +15,8 @@ pub type Count<L> = Family<L, Counter>;
 pub type Level<L> = Family<L, Gauge>;
 pub type Durations<L> = Family<L, Histogram, Buckets>;
 
-/// From half a millisecond, what a review takes, to ten seconds, the longest the API server waits.
+/// Histogram buckets from half a millisecond, which a review takes, to ten seconds, the longest
+/// time that the API server waits.
 #[derive(Clone, Debug)]
 pub struct Buckets;
 

@@ -1,4 +1,4 @@
-//! Limits log lines that clients can cause in thousands to one a minute per cause.
+//! Limits log lines that clients can cause in thousands to one line a minute for each cause.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// One cause of lines.
+/// Limits the log lines of one cause.
 #[derive(Debug, Default)]
 pub struct LogLimiter(Mutex<Last>);
 
@@ -19,8 +19,8 @@ struct Last {
 }
 
 impl LogLimiter {
-    /// Returns the number of lines suppressed since the last one if a line is to be written now;
-    /// the caller then writes it.
+    /// Returns the number of lines that were suppressed since the last one, if the caller must
+    /// write a line now.
     pub fn check(&self) -> Option<u64> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.written.is_some_and(|at| at.elapsed() < MINUTE) {

@@ -1,30 +1,30 @@
-//! Logs on standard error.
+//! Configures log lines on standard error.
 
 use tracing::Subscriber;
 use tracing_subscriber::{
     EnvFilter, Layer, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
 };
 
-/// How a log line looks.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// One JSON object per line, for machines.
     #[default]
     Json,
-    /// For a person at a terminal.
+    /// Plain text, for a person at a terminal.
     Text,
 }
 
 /// Starts logging. `RUST_LOG` sets the levels. By default, kube's own modules only warn, because
 /// they log every request.
 pub fn init(format: Format) {
-    // A second start, as tests do, leaves the first as it is.
+    // If logging was started before, as in tests, the first start remains in effect.
     let _ = tracing_subscriber::registry()
         .with(lines(format))
         .try_init();
 }
 
-/// What writes the lines.
+/// Returns the layer that writes log lines in this format.
 pub(super) fn lines<S>(format: Format) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,

@@ -10,23 +10,24 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The metrics of the process. One per process, passed by hand. What every component uses is here;
-/// a component registers its own with [`Metrics::register`].
+/// The metrics of the process. There is one instance per process, which is passed as a value. It
+/// contains the metrics that all components use; a component registers its own with
+/// [`Metrics::register`].
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
-    /// Actions, reconciles and the Lease.
+    /// Metrics of actions, reconciles and the Lease.
     pub work: WorkMetrics,
-    /// Watches and live reads.
+    /// Metrics of watches and live reads.
     pub feeds: FeedMetrics,
-    /// Reviews and connections of the webhook server.
+    /// Metrics of the reviews and connections of the webhook server.
     pub admission: AdmissionMetrics,
-    /// The certificate, and what the webhook configurations say of it.
+    /// Metrics of the certificates, and of the caBundle and path in the webhook configurations.
     pub certificate: CertificateMetrics,
     observers: Observers,
 }
 
-/// Called before each scrape.
+/// Functions that are called before each scrape.
 #[derive(Default)]
 struct Observers(Mutex<Vec<Observer>>);
 
@@ -45,7 +46,7 @@ impl fmt::Debug for Observers {
 }
 
 impl Metrics {
-    /// All at zero.
+    /// Creates metrics that are all zero.
     pub fn new() -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Process));
@@ -76,7 +77,7 @@ impl Metrics {
         self.observers.lock().push(Box::new(observe));
     }
 
-    /// The OpenMetrics text of it all.
+    /// Returns all metrics in the OpenMetrics text format.
     pub fn text(&self) -> String {
         for observe in self.observers.lock().iter() {
             observe(self);
