@@ -1,6 +1,5 @@
-//! Traces, by OTLP over HTTP: a span for each review and each reconcile. Only with the cargo
-//! feature `otlp`, and only where the environment says where to send them, by OpenTelemetry's own
-//! variables.
+//! Traces by OTLP over HTTP, with a span for each review and each reconcile. They require the cargo
+//! feature `otlp`, and are sent only if an OpenTelemetry environment variable names a collector.
 
 use super::logs::{self, Format};
 use anyhow::Context;
@@ -26,10 +25,11 @@ const VARIABLES: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
 ];
-/// A collector that is down must not hold up the end of the process.
+/// Time limit for sending the remaining spans, so that a collector that is down does not delay the
+/// end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What has not been sent yet is sent when this is dropped.
+/// Sends the remaining spans when dropped.
 #[derive(Debug)]
 pub struct Traces(Option<SdkTracerProvider>);
 
@@ -42,10 +42,10 @@ impl Drop for Traces {
     }
 }
 
-/// Starts logging, and tracing where it is wanted. Both go on as long as the runtime does.
+/// Starts logging, and tracing if a collector is configured. Both run as long as the runtime.
 ///
 /// # Errors
-/// When the environment says something about it that cannot be used.
+/// When the OpenTelemetry environment variables cannot be used.
 pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
     if !wanted(|name| std::env::var_os(name)) {
         logs::init(format);
@@ -56,7 +56,7 @@ pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
     let exporter = exporter
         .with_context(|| format!("traces cannot be sent as {} says", VARIABLES.join(" or ")))?;
     let provider = provider(exporter);
-    // A second start, as tests do, leaves the first as it is.
+    // If logging was started before, as in tests, the first start remains in effect.
     let _ = tracing_subscriber::registry()
         .with(logs::lines(format))
         .with(layer(&provider))
@@ -64,8 +64,8 @@ pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
     Ok(Traces(Some(provider)))
 }
 
-/// Whether the environment says where to. OpenTelemetry takes a variable that is empty as one that
-/// is not set.
+/// Returns whether the environment names a collector. OpenTelemetry treats an empty variable as not
+/// set.
 fn wanted(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     let mut values = VARIABLES.into_iter().filter_map(variable);
     values.any(|value| !value.is_empty())
@@ -79,8 +79,8 @@ fn provider(exporter: SpanExporter) -> SdkTracerProvider {
         .build()
 }
 
-/// Exports all spans of Volume Warden, regardless of the log level, and no spans of libraries:
-/// those of the exporter itself would be exported, too.
+/// Returns the layer that exports all spans of Volume Warden, regardless of the log level. Spans of
+/// libraries are not exported, because those of the exporter itself would be among them.
 fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -92,8 +92,8 @@ where
         .with_filter(own_spans)
 }
 
-/// The HTTP client that is here anyway, with the one TLS of the process. The exporter works in a
-/// thread of its own, which has no runtime.
+/// The HTTP client of the exporter. It uses the process's own reqwest and TLS, and runs in the
+/// tokio runtime, because the thread of the exporter has none.
 #[derive(Debug)]
 struct Client {
     client: reqwest::Client,
@@ -114,7 +114,7 @@ impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let request = reqwest::Request::try_from(request)?;
         let client = self.client.clone();
-        // Its timer is set in the runtime, too.
+        // The request must run in the runtime, because its timer requires one.
         let exchange = async move {
             let answer = client.execute(request).await?.error_for_status()?;
             let (status, body) = (answer.status(), answer.bytes().await?);
@@ -132,7 +132,8 @@ mod tests {
     use opentelemetry_otlp::WithExportConfig;
     use tokio::{net::TcpListener, sync::mpsc};
 
-    /// As a collector takes them: what is in them is plain text between the tags.
+    /// Starts a collector, and returns its address and the received bodies, in which text
+    /// attributes are readable.
     async fn collector() -> (String, mpsc::UnboundedReceiver<Bytes>) {
         let (sender, received) = mpsc::unbounded_channel();
         let take = |State(sender): State<mpsc::UnboundedSender<Bytes>>, body: axum::body::Body| async move {

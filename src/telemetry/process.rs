@@ -1,5 +1,4 @@
-//! Memory and start time of this process, under the names every dashboard knows. Linux only;
-//! elsewhere there is nothing.
+//! Memory of this process, under the standard metric name. It is exposed on Linux only.
 
 use prometheus_client::{
     collector::Collector,

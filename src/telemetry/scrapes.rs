@@ -1,8 +1,8 @@
 //! The text of the metrics, shared by concurrent scrapes.
 //!
-//! To render it, everything there is may have to be counted. So one text is rendered at a time, in
-//! at most a tenth of the time, and answers all that asked before it was begun. A text is never
-//! older than the request that it answers.
+//! Rendering the text can require counting all objects. So only one text is rendered at a time, in
+//! at most a tenth of the time, and it answers all scrapes that arrived before its rendering began.
+//! A text is never older than the request that it answers.
 
 use super::Metrics;
 use axum::body::Bytes;
@@ -13,25 +13,25 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Requests that wait. There are no more connections.
+/// Maximum number of waiting scrapes; the server allows no more connections.
 const WAITING: usize = 64;
-/// After a rendering, this many times as long as it took.
+/// Pause after each rendering, as a multiple of the time that the rendering took.
 const PAUSE: u32 = 9;
 
 type Answer = oneshot::Sender<Bytes>;
 
-/// Where to ask for a text. Clones ask at the same place.
+/// Requests the text of the metrics. Clones share one renderer.
 #[derive(Clone)]
 pub(super) struct Scrapes(mpsc::Sender<Answer>);
 
-/// Where to ask, and what renders, which has to run meanwhile.
+/// Creates the handle for scrapes, and the task that renders the text, which must run meanwhile.
 pub(super) fn scrapes(metrics: Arc<Metrics>) -> (Scrapes, impl Future<Output = ()> + Send) {
     let (sender, receiver) = mpsc::channel(WAITING);
     (Scrapes(sender), render(metrics, receiver))
 }
 
 impl Scrapes {
-    /// A text that is rendered from now on; none if rendering failed.
+    /// Returns a text whose rendering begins after this call; none if rendering fails.
     pub(super) async fn text(&self) -> Option<Bytes> {
         let (answer, text) = oneshot::channel();
         self.0.send(answer).await.ok()?;
@@ -46,11 +46,11 @@ async fn render(metrics: Arc<Metrics>, mut waiting: mpsc::Receiver<Answer>) {
             answers.push(another);
         }
         let (metrics, started) = (metrics.clone(), Instant::now());
-        // It must hold up no webhook.
+        // Rendering runs on a blocking thread, because it must not delay webhooks.
         if let Ok(text) = spawn_blocking(move || metrics.text()).await {
             let text = Bytes::from(text);
             for answer in answers {
-                // Who asked may be gone.
+                // A client that has disconnected needs no text.
                 let _ = answer.send(text.clone());
             }
         }
@@ -104,7 +104,7 @@ mod tests {
         for _ in 0..3 {
             assert!(scrapes.text().await.is_some());
         }
-        // The third begins after two pauses. However slow the machine is, it is not earlier.
+        // The third rendering begins after two pauses. On a slow machine it can only be later.
         let earliest = TAKES * (2 * (1 + PAUSE) + 1);
         assert!(started.elapsed() >= earliest, "{:?}", started.elapsed());
         task.abort();

@@ -1,4 +1,4 @@
-//! Metrics of the reconcilers.
+//! Metrics of the reconcilers, the leader election and readiness.
 
 use super::{
     Registrar,
@@ -29,12 +29,12 @@ impl WorkMetrics {
             ),
             queue_depth: own.add("queue_depth", "Objects that are queued or being reconciled"),
             leader: own.add("leader", "1 while this replica reconciles"),
-            ready: own.add("ready", "1 while /readyz says that this replica is"),
+            ready: own.add("ready", "1 while this replica is ready for traffic, as /readyz reports"),
         }
     }
 
-    /// A component's reconciler begins. Its series are there from now on, so that a rate knows of
-    /// the first failure.
+    /// Creates the series of a component when its reconciler begins, so that `rate` includes the
+    /// first failure.
     pub fn reconciler_begun(&self, component: &'static str) {
         self.queue_depth(component, 0);
         for outcome in ["Settled", "Retry"] {
@@ -43,7 +43,7 @@ impl WorkMetrics {
         }
     }
 
-    /// An action was taken or not.
+    /// Counts an action, whether or not it was carried out.
     pub fn acted(
         &self,
         component: &'static str,
@@ -60,7 +60,7 @@ impl WorkMetrics {
         self.actions.get_or_create(&acted).inc();
     }
 
-    /// An object was looked at.
+    /// Counts a reconcile and its duration.
     pub fn reconciled(&self, component: &'static str, took: Duration, settled: bool) {
         let outcome = if settled { "Settled" } else { "Retry" };
         let reconciled = Reconciled { component, outcome };
@@ -68,18 +68,18 @@ impl WorkMetrics {
         reconciles.observe(took.as_secs_f64());
     }
 
-    /// So many objects are waiting or being looked at.
+    /// Sets the number of queued objects and of those that are being reconciled.
     pub fn queue_depth(&self, component: &'static str, depth: usize) {
         let queue = self.queue_depth.get_or_create(&Component { component });
         queue.set(depth.try_into().unwrap_or(i64::MAX));
     }
 
-    /// Whether this replica reconciles.
+    /// Sets whether this replica leads and reconciles.
     pub fn leading(&self, leads: bool) {
         self.leader.set(leads.into());
     }
 
-    /// Whether this replica may be sent traffic.
+    /// Sets whether this replica is ready for traffic.
     pub fn ready(&self, ready: bool) {
         self.ready.set(ready.into());
     }

@@ -1,4 +1,4 @@
-//! The `caBundle` of the webhook configurations.
+//! Publishes the CA certificates in the `caBundle` of the webhook configurations.
 
 use crate::cluster::{Configurations, Found};
 use futures::future::join_all;
@@ -7,12 +7,12 @@ use k8s_openapi::ByteString;
 use kube::Client;
 use serde_json::json;
 
-/// Makes every webhook that was found trust `bundle` (PEM), unless its configuration has been
-/// changed since it was read.
+/// Writes `bundle` (PEM) into the caBundle of every webhook that was found, unless its
+/// configuration has changed since it was read.
 ///
 /// # Errors
-/// When a configuration cannot be written or was changed meanwhile. The others are still
-/// written.
+/// When a configuration cannot be written or has changed since it was read. The other
+/// configurations are still written.
 pub(super) async fn publish(
     client: &Client,
     found: &mut [Found],
@@ -33,13 +33,13 @@ pub(super) async fn publish(
     join_all(writes).await.into_iter().collect()
 }
 
-/// Whether all its webhooks trust this and nothing else.
+/// Returns whether the caBundle of every webhook of the configuration equals `bundle`.
 pub(super) fn is_published(found: &Found, bundle: &str) -> bool {
     found.webhooks().all(|webhook| webhook.bundle() == bundle)
 }
 
-/// A test that the configuration is unchanged, then one operation for each webhook with another
-/// caBundle.
+/// Returns a `test` that the configuration is unchanged, followed by one operation for each webhook
+/// with another caBundle.
 fn operations(found: &Found, bundle: &str) -> Vec<PatchOperation> {
     let wanted = json!(ByteString(bundle.as_bytes().to_vec()));
     let differing = found

@@ -1,5 +1,5 @@
-//! Client certificates of the webhooks: any client may call them, unless the API server is
-//! configured to present a certificate.
+//! Verifies client certificates of the webhook server. Any client may connect, unless
+//! `--client-ca-file` is set and the API server is configured to present a certificate.
 
 use super::{
     Service,
@@ -25,12 +25,12 @@ use std::{
 };
 use x509_parser::parse_x509_certificate;
 
-/// Clients with a certificate of the CAs in a file.
+/// The clients that are accepted: those with a certificate of a CA in a file.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// PEM.
+    /// PEM file with the CAs.
     pub authorities: PathBuf,
-    /// The accepted common names; any if empty.
+    /// The accepted common names; empty accepts any.
     pub names: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Source for Clients {
         read(&self.authorities).await
     }
 
-    /// From now on, only clients with a certificate of these authorities are accepted.
+    /// Accepts only clients with a certificate of these CAs from now on.
     fn put(&self, authorities: &String, service: &Service) -> anyhow::Result<()> {
         let verifier = self
             .verifier(authorities)
@@ -73,7 +73,8 @@ impl Clients {
     }
 }
 
-/// Also checks the name: a certificate of the right CA may belong to another client.
+/// Verifies the common name of a client certificate, too, because a CA may also sign certificates
+/// of other clients.
 #[derive(Debug)]
 struct Named {
     by_authority: Arc<dyn ClientCertVerifier>,
@@ -103,7 +104,7 @@ impl ClientCertVerifier for Named {
             tracing::warn!(
                 name,
                 suppressed,
-                "a client was refused: it is none of --client-allowed-name"
+                "a client was refused: its common name is not in --client-allowed-name"
             );
         }
         Err(CertificateError::ApplicationVerificationFailure.into())

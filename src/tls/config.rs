@@ -11,19 +11,20 @@ use rustls::{
 use std::sync::Arc;
 use time::OffsetDateTime;
 
-/// Certificate chain and key, as PEM.
+/// A certificate chain and its private key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Leaf first.
+    /// The certificate chain, leaf first.
     pub certificate: String,
-    /// PKCS#8, SEC1 or PKCS#1.
+    /// The private key in PKCS#8, SEC1 or PKCS#1 form.
     pub key: String,
 }
 
-/// A TLS server with that pair. With `clients`, only these clients are accepted.
+/// Creates the configuration of a TLS server that presents this pair. With `clients`, only clients
+/// whose certificate is accepted may connect.
 ///
 /// # Errors
-/// When the PEM does not parse, or the key does not match the certificate.
+/// When the PEM cannot be parsed, or the key does not match the certificate.
 pub fn server_config(
     pair: &Pair,
     clients: Option<Arc<dyn ClientCertVerifier>>,
@@ -39,19 +40,20 @@ pub fn server_config(
         .with_client_cert_verifier(clients.unwrap_or_else(|| Arc::new(NoClientAuth)))
         .with_single_cert(chain, key)
         .context("the certificate cannot be used with this key")?;
-    // The API server speaks HTTP/1.1 to a Service. HTTP/2 would only give clients more to hold.
+    // The API server speaks HTTP/1.1 to a Service. HTTP/2 would only let clients use more
+    // resources.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Nothing is kept for clients that have shown nothing. And a resumed session would not be
-    // checked again for its client certificate.
+    // The server keeps no TLS sessions: unauthenticated clients must not use memory, and the client
+    // certificate of a resumed session would not be verified again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// The certificates of a PEM text, leaf first.
+/// Parses the certificates of a PEM text, leaf first.
 ///
 /// # Errors
-/// When it is no PEM, or there is none in it.
+/// When the text is not PEM or contains no certificate.
 pub fn chain(certificates: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let chain = CertificateDer::pem_slice_iter(certificates.as_bytes())
         .collect::<Result<Vec<_>, _>>()
@@ -60,30 +62,31 @@ pub fn chain(certificates: &str) -> anyhow::Result<Vec<CertificateDer<'static>>>
     Ok(chain)
 }
 
-/// From when to when a certificate is valid, in seconds since 1970.
+/// The period in which a certificate is valid, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Validity {
-    /// The last of both, so that the one that lasts longer is the greater.
+    /// The last second of the period. It is the first field, so that the greater value is the one
+    /// that ends later.
     pub until: i64,
-    /// The first.
+    /// The first second of the period.
     pub from: i64,
 }
 
 impl Validity {
-    /// Of the first certificate in a PEM text.
+    /// Returns the validity of the first certificate in a PEM text.
     ///
     /// # Errors
-    /// When it does not parse.
+    /// When the certificate cannot be parsed.
     pub fn of(certificate: &str) -> anyhow::Result<Self> {
         let leaf = CertificateDer::from_pem_slice(certificate.as_bytes())
             .context("the certificate is not PEM")?;
         Self::of_der(&leaf)
     }
 
-    /// Of a certificate.
+    /// Returns the validity of a certificate in DER form.
     ///
     /// # Errors
-    /// When it does not parse.
+    /// When the certificate cannot be parsed.
     pub fn of_der(certificate: &[u8]) -> anyhow::Result<Self> {
         let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
             .context("the certificate cannot be read")?;
@@ -94,18 +97,18 @@ impl Validity {
         })
     }
 
-    /// Whether it is valid then.
+    /// Returns whether the certificate is valid at the time `now`.
     pub fn covers(self, now: OffsetDateTime) -> bool {
         (self.from..=self.until).contains(&now.unix_timestamp())
     }
 
-    /// Time of creation of a self-signed certificate: its validity begins five minutes earlier, or
-    /// a tenth of its lifetime.
+    /// Returns when a self-signed certificate was created. Its validity begins five minutes
+    /// earlier, or a tenth of its lifetime if that is shorter.
     pub fn made(self) -> i64 {
         self.from + ((self.until - self.from) / 11).min(300)
     }
 
-    /// When two thirds of it are over.
+    /// Returns when the certificate should be renewed: after two thirds of its lifetime.
     pub fn due(self) -> i64 {
         self.from + (self.until - self.from) / 3 * 2
     }

@@ -1,16 +1,17 @@
-//! When to warn about the expiry of a certificate. Renewal is due at two thirds of its life; only
-//! a certificate that was not renewed is reported.
+//! Decides when to warn about the expiry of a certificate. Renewal is due after two thirds of its
+//! lifetime, so only a certificate that was not renewed is reported.
 
 use super::config::Validity;
 use time::OffsetDateTime;
 
 const DAY: i64 = 24 * 60 * 60;
-/// Days before the end, and the end.
+/// Days before the expiry at which a warning is due; 0 is the expiry itself.
 const THRESHOLDS: [i64; 4] = [0, 7, 14, 30];
-/// Tolerated delay of the renewal, in seconds; at most a tenth of a short life.
+/// Tolerated delay of the renewal, in seconds. For a short lifetime it is at most a tenth of that.
 const LATE: i64 = 60 * 60;
 
-/// The threshold, in days, under which a certificate has fallen that should have been renewed.
+/// Returns the smallest threshold, in days, that a certificate has passed without being renewed;
+/// none if no warning is due.
 pub(super) fn threshold(validity: Validity, now: OffsetDateTime) -> Option<i64> {
     let (now, life) = (now.unix_timestamp(), validity.until - validity.from);
     let left = validity.until - now;

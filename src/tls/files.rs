@@ -1,37 +1,37 @@
-//! Mounted files that are written outside Volume Warden: their content is put into service, and so
-//! is every later version.
+//! Mounted files that other programs write. Their content is used for TLS, and so is every later
+//! version of it.
 
 use super::Service;
 use anyhow::Context;
 use std::{path::Path, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Polled, because an inotify watch on a mounted file gets no more events after the kubelet first
-/// replaces the files.
+/// Interval of checks for changed files. The files are polled, because an inotify watch on a
+/// mounted file gets no events after the kubelet first replaces the files.
 pub(super) const POLL: Duration = Duration::from_secs(10);
 
-/// A kind of mounted file, and how its content is put into service.
+/// Mounted files, and how their content is put into service.
 pub trait Source: Send + Sync + Sized {
-    /// As it is in the files.
+    /// The content of the files.
     type Content: PartialEq + Send + Sync;
 
-    /// What the files hold, in log lines.
+    /// Describes the content of the files in log lines.
     const WHAT: &'static str;
 
-    /// The file to name in log lines.
+    /// Returns the file that log lines name.
     fn file(&self) -> &Path;
 
-    /// The current content.
+    /// Reads the current content of the files.
     fn read(&self) -> impl Future<Output = anyhow::Result<Self::Content>> + Send;
 
-    /// Puts it into service.
+    /// Puts the content of the files into service.
     ///
     /// # Errors
     /// When the content cannot be used. The previous content stays in service.
     fn put(&self, content: &Self::Content, service: &Service) -> anyhow::Result<()>;
 
-    /// Puts the present content into service, so that a wrong mount is reported at the start and
-    /// not at the first review.
+    /// Reads the files and puts their content into service, so that a wrong mount is reported at
+    /// start and not at the first review.
     fn load(self, service: &Service) -> impl Future<Output = anyhow::Result<Loaded<Self>>> + Send {
         async {
             let served = self.read().await?;
@@ -44,21 +44,21 @@ pub trait Source: Send + Sync + Sized {
     }
 }
 
-/// Files whose content is in service. Only that content is followed by other: a swap right after
-/// it was read is one, too.
+/// Files whose content is in service. Later content is compared with that content, so that a
+/// replacement right after the first read is noticed, too.
 pub struct Loaded<S: Source> {
     source: S,
     served: S::Content,
 }
 
 impl<S: Source> Loaded<S> {
-    /// Where it comes from.
+    /// Returns the file that log lines name.
     pub fn file(&self) -> &Path {
         self.source.file()
     }
 
-    /// Checks for changed content until `stop`. An error is logged once, and the previous content
-    /// stays in service: the kubelet may have been replacing the files.
+    /// Checks the files for changed content until `stop`. Each error is logged once, and the
+    /// previous content stays in service, because the kubelet may be replacing the files.
     pub async fn follow(mut self, service: Service, stop: CancellationToken) {
         let (what, mut reported) = (S::WHAT, None);
         loop {
@@ -67,7 +67,7 @@ impl<S: Source> Loaded<S> {
             match self.look(&service).await {
                 Ok(None) => reported = None,
                 Ok(Some(content)) => {
-                    tracing::info!(file, what, "reloaded");
+                    tracing::info!(file, what, "mounted file reloaded");
                     self.served = content;
                     reported = None;
                 }
@@ -82,7 +82,7 @@ impl<S: Source> Loaded<S> {
         }
     }
 
-    /// Other content, once it is in service.
+    /// Reads the files and puts changed content into service; none if the content is unchanged.
     async fn look(&self, service: &Service) -> anyhow::Result<Option<S::Content>> {
         let content = self.source.read().await?;
         if content == self.served {
@@ -94,7 +94,7 @@ impl<S: Source> Loaded<S> {
     }
 }
 
-/// The text of a file.
+/// Reads a text file.
 pub(super) async fn read(path: &Path) -> anyhow::Result<String> {
     tokio::fs::read_to_string(path)
         .await

@@ -1,4 +1,4 @@
-//! Lifetimes of the self-signed CA and leaf.
+//! Lifetimes of the self-signed CA and the serving certificate.
 
 use time::Duration;
 
@@ -6,20 +6,20 @@ use time::Duration;
 const SHORTEST: Duration = Duration::seconds(10);
 const LONGEST: Duration = Duration::days(3650);
 
-/// Lifetimes of the CA and the leaf.
+/// Lifetimes of the CA and the serving certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Of the CA.
+    /// Lifetime of the CA.
     pub(super) authority: Duration,
-    /// Of the certificate that is served.
+    /// Lifetime of the serving certificate.
     pub(super) certificate: Duration,
 }
 
 impl Lifetimes {
-    /// These, if they can be kept.
+    /// Checks the lifetimes.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with them.
+    /// A sentence that states which lifetime is invalid.
     pub fn new(
         authority: std::time::Duration,
         certificate: std::time::Duration,

@@ -1,9 +1,9 @@
-//! The CA and leaf that the replicas share, and their renewal: pure functions of them and the
-//! time.
+//! The CA and serving certificate that the replicas share, and the pure functions that renew them.
 //!
-//! A CA is replaced in two steps. The next CA is created and published beside the one in use. It
-//! signs a certificate only when every configuration has it and API servers have had time to
-//! observe it. The old one stays published until it expires, for a replica that is late.
+//! A CA is replaced in two steps. First the next CA is created and published beside the one in use.
+//! It signs a certificate only after every configuration contains it and API servers have had time
+//! to observe that. The old CA stays published until it expires, for a replica that still serves
+//! its certificate.
 
 use super::{
     config::{Pair, Validity},
@@ -12,11 +12,11 @@ use super::{
 };
 use time::OffsetDateTime;
 
-/// For how long a new CA is published, in seconds, before anything is signed with it; less in a
-/// life of minutes.
+/// How long a new CA is published, in seconds, before it signs a certificate; less for a lifetime
+/// of minutes.
 const ANNOUNCED: i64 = 60;
 
-/// Inputs of a rotation step.
+/// The inputs of a renewal step.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     /// The DNS names of the Service.
@@ -25,21 +25,21 @@ pub(super) struct Scene<'a> {
     pub(super) now: OffsetDateTime,
 }
 
-/// The CA and leaf that the replicas share.
+/// The CA and serving certificate that the replicas share.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Material {
-    /// The CA in use.
+    /// The CA that signs certificates.
     pub(super) authority: Authority,
-    /// The CA after it, published and not in use yet.
+    /// The CA that is used next; it is published already.
     pub(super) next: Option<Authority>,
-    /// Older ones, still to be trusted, as PEM; mostly empty.
+    /// Older CAs that are still trusted, as PEM; mostly empty.
     pub(super) previous: String,
     pub(super) pair: Pair,
 }
 
 impl Material {
-    /// Generates a new CA and leaf. Published CAs stay trusted: another replica may serve with
-    /// them.
+    /// Generates a new CA and certificate. The published CAs stay trusted, because another replica
+    /// may serve a certificate of theirs.
     pub(super) fn generate(published: &str, scene: Scene<'_>) -> anyhow::Result<Self> {
         let authority = Authority::generate(scene.lifetimes.authority, scene.now)?;
         Self {
@@ -54,14 +54,14 @@ impl Material {
         .with_new_leaf(scene)
     }
 
-    /// The same while it is young; else the next step. `published` says that the caBundle of every
-    /// configuration has been this material's for as long as is known.
+    /// Returns the material after the renewal step that is due, or equal material if none is due.
+    /// `published` states whether the caBundle of every configuration contains this material.
     pub(super) fn renewed(&self, published: bool, scene: Scene<'_>) -> anyhow::Result<Self> {
         let mut material = self.clone();
         material.previous = unexpired(&self.previous, scene.now);
         if !is_valid(&self.authority.certificate, scene.now) {
-            // No client trusts it any more, so there is no reason to wait. By a clock that is
-            // ahead of the local one it may only just be valid.
+            // No client trusts an expired CA, so its replacement need not wait. It stays published,
+            // because by a clock that is ahead of the local one it may have become valid just now.
             let known = format!("{}{}", self.previous, self.authority.certificate);
             material.previous = unexpired(&known, scene.now);
             material.authority = match material.next.take() {
@@ -95,7 +95,8 @@ impl Material {
         Ok(Self { pair, ..self })
     }
 
-    /// The caBundle: every CA that may have signed what some replica serves, or is about to.
+    /// Returns the caBundle: every CA that may have signed the certificate of a replica, or is
+    /// about to.
     pub(super) fn trusted(&self) -> String {
         let next = self.next.as_ref().map(|next| next.certificate.as_str());
         format!(
@@ -106,7 +107,7 @@ impl Material {
         )
     }
 
-    /// When [`Self::renewed`] has something to do next.
+    /// Returns when [`Self::renewed`] has its next step.
     pub(super) fn next_step(&self) -> i64 {
         let due = |certificate: &str| Validity::of(certificate).map_or(0, Validity::due);
         let authority = match &self.next {
@@ -117,8 +118,8 @@ impl Material {
     }
 }
 
-/// Whether two thirds of a certificate's life are over. One that is not valid yet, or cannot be
-/// read, is due too.
+/// Returns whether a certificate must be renewed: after two thirds of its lifetime, before its
+/// validity begins, or if it cannot be parsed.
 fn is_due(certificate: &str, now: OffsetDateTime) -> bool {
     Validity::of(certificate).map_or(true, |validity| {
         !validity.covers(now) || now.unix_timestamp() >= validity.due()
@@ -129,7 +130,7 @@ fn is_valid(certificate: &str, now: OffsetDateTime) -> bool {
     Validity::of(certificate).is_ok_and(|validity| validity.covers(now))
 }
 
-/// When API servers have had the time to hear of a CA that was made to be published at once.
+/// Returns when API servers have had time to observe a CA that was published at its creation.
 fn announced(next: &Authority) -> i64 {
     let Ok(validity) = Validity::of(&next.certificate) else {
         return 0;
@@ -138,7 +139,8 @@ fn announced(next: &Authority) -> i64 {
     validity.made() + ANNOUNCED.min(life / 13)
 }
 
-/// Those of the certificates of a PEM text that have not expired. What cannot be read goes too.
+/// Returns the certificates of a PEM text that have not expired. Certificates that cannot be parsed
+/// are dropped.
 fn unexpired(certificates: &str, now: OffsetDateTime) -> String {
     let certificates = certificates.split_inclusive("-----END CERTIFICATE-----");
     certificates

@@ -1,5 +1,6 @@
-//! Where the served certificate comes from: mounted files, or a self-signed CA in a Secret that
-//! all replicas share. Whether the API server trusts it, when it ends, and who may call.
+//! TLS of the webhook server: the serving certificate, from mounted files or from a self-signed CA
+//! in a Secret that all replicas share; whether the API server trusts it; when it expires; and
+//! which clients may connect.
 
 mod ca_bundle;
 mod clients;
@@ -26,9 +27,9 @@ pub use self_signed::{SelfSigned, Settings};
 pub use service::Service;
 pub use warnings::Warnings;
 
-/// Installs ring as the crypto provider of the process. Call it first: the client and the server
-/// both need one, and two would panic.
+/// Installs ring as the crypto provider of the process. Call it before any TLS client or server is
+/// created: both use the provider of the process, and panic if it is ambiguous.
 pub fn install_crypto() {
-    // An error says that one is installed already.
+    // An error means that a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

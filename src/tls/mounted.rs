@@ -1,5 +1,5 @@
-//! A certificate in files, as cert-manager and every Secret mount provide it, and a caBundle that
-//! another program fills in.
+//! A serving certificate in mounted files, as cert-manager and Secret mounts provide it. Another
+//! program writes the caBundle.
 
 use super::{
     Service, Warnings,
@@ -15,15 +15,15 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How soon it is seen that a caBundle does not fit any more.
+/// Interval of checks whether the caBundle matches the certificate.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// A certificate and a key in two files.
+/// The files of a certificate and its private key.
 #[derive(Clone, Debug)]
 pub struct Mounted {
-    /// PEM, leaf first.
+    /// PEM file with the certificate chain, leaf first.
     pub certificate: PathBuf,
-    /// PEM.
+    /// PEM file with the private key.
     pub key: PathBuf,
 }
 
@@ -48,8 +48,8 @@ impl Source for Mounted {
     }
 }
 
-/// Judges until `stop` whether the published caBundles fit what is served. If they cannot be read,
-/// the last judgement stays.
+/// Checks until `stop` whether the published caBundles trust the serving certificate. If the
+/// configurations cannot be read, the last result remains in effect.
 pub async fn judge(
     service: Service,
     mut configurations: Configurations,

@@ -9,23 +9,24 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use time::{Duration, OffsetDateTime};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-/// Clocks differ. Of a short life no more than a tenth, see [`Validity::made`].
+/// How far the validity begins before the creation, because clocks differ. For a short lifetime it
+/// is at most a tenth of that; see [`Validity::made`].
 const BACKDATED: Duration = Duration::minutes(5);
 
-/// A CA: the certificate to trust and the key to sign with, as PEM.
+/// A CA: its certificate and its private key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
-    /// One certificate.
+    /// The certificate of the CA.
     pub certificate: String,
-    /// PKCS#8.
+    /// The private key of the CA, in PKCS#8 form.
     pub key: String,
 }
 
 impl Authority {
-    /// A new one.
+    /// Generates a new CA.
     ///
     /// # Errors
-    /// When the machine has no randomness.
+    /// When the operating system has no random numbers.
     pub fn generate(lifetime: Duration, now: OffsetDateTime) -> anyhow::Result<Self> {
         let mut parameters = parameters(Vec::new(), "volume-warden CA", now, lifetime)?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -37,7 +38,7 @@ impl Authority {
         })
     }
 
-    /// Whether the key is the one that the certificate is for.
+    /// Returns whether the key matches the certificate.
     pub fn holds_its_key(&self) -> bool {
         let (Ok(certificate), Ok(key)) = (der(&self.certificate), KeyPair::from_pem(&self.key))
         else {
@@ -48,7 +49,8 @@ impl Authority {
         })
     }
 
-    /// Whether the pair's leaf is for all these names and signed by this CA.
+    /// Returns whether this CA has signed the leaf of the pair, and the leaf is valid for all
+    /// `names`.
     pub fn vouches_for(&self, pair: &Pair, names: &[String]) -> bool {
         let (Ok(authority), Ok(leaf)) = (der(&self.certificate), der(&pair.certificate)) else {
             return false;
@@ -69,10 +71,10 @@ impl Authority {
         leaf.verify_signature(Some(authority.public_key())).is_ok() && names.iter().all(is_for)
     }
 
-    /// A leaf for these DNS names, signed by this CA, which it does not outlive.
+    /// Issues a certificate for these DNS names, which expires no later than this CA.
     ///
     /// # Errors
-    /// When the CA's PEM does not parse or a name is none.
+    /// When the PEM of the CA cannot be parsed or a name is not a DNS name.
     pub fn issue(
         &self,
         names: &[String],
@@ -104,11 +106,11 @@ fn parameters(
     lifetime: Duration,
 ) -> anyhow::Result<CertificateParams> {
     let mut parameters = CertificateParams::new(names)?;
-    // The defaults are 1975 and 4096.
+    // The default validity of rcgen is from 1975 to 4096.
     parameters.not_before = now - BACKDATED.min(lifetime / 10);
     parameters.not_after = now + lifetime;
     parameters.distinguished_name = DistinguishedName::new();
-    // A common name has at most 64 characters; the names that count are the DNS names.
+    // A common name has at most 64 characters. Clients verify the DNS names instead.
     parameters.distinguished_name.push(
         DnType::CommonName,
         common_name.chars().take(64).collect::<String>(),

@@ -1,4 +1,4 @@
-//! The Secret that the replicas share.
+//! The Secret with the CA and serving certificate that the replicas share.
 
 use super::{
     config::{Pair, server_config},
@@ -14,7 +14,7 @@ use kube::{
 };
 use std::collections::BTreeMap;
 
-/// The Secret with the CA and the leaf.
+/// The Secret with the CA and the serving certificate.
 pub(super) struct Shared {
     pub(super) api: Api<Secret>,
     pub(super) name: String,
@@ -25,7 +25,8 @@ impl Shared {
         within(UNHURRIED, self.api.get_opt(&self.name)).await
     }
 
-    /// Fails if another replica was first; the next round then finds what that one wrote.
+    /// Writes the Secret. It fails if another replica has written the Secret since it was read; the
+    /// next round then reads that content.
     pub(super) async fn write(
         &self,
         found: Option<Secret>,

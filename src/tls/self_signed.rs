@@ -1,10 +1,10 @@
-//! A CA and a leaf in a Secret that all replicas share, and the CA published in the webhook
-//! configurations of Volume Warden.
+//! A self-signed CA and a serving certificate in a Secret that all replicas share. The CA is
+//! published in the webhook configurations of Volume Warden.
 //!
-//! The first replica to create the Secret wins, the others serve what they find. Every write is a
-//! compare-and-swap. A round reads the configurations first, then the Secret, and only then writes
-//! to the configurations: so a replica that publishes an outdated CA finds a changed
-//! configuration, and its write fails.
+//! The first replica creates the Secret, and the others serve its content. Every write is a
+//! compare-and-swap. A round reads the configurations first and the Secret second, and writes the
+//! configurations last. So if a replica would publish an outdated CA, the configuration has changed
+//! since it was read, and the write fails.
 
 use super::{
     Lifetimes, Service, Warnings,
@@ -19,29 +19,29 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Interval at which a replica reads what another replica wrote, and repairs an emptied caBundle:
-/// within a minute, including the write. Each round reads every configuration and the Secret, in
-/// each replica, so it accounts for most requests of an idle follower.
+/// Interval of rounds, in which a replica reads what other replicas wrote and repairs an emptied
+/// caBundle. The repair, including its write, takes less than a minute. Each round reads every
+/// configuration and the Secret in each replica, which are most requests of an idle follower.
 const ROUND: Duration = Duration::from_secs(50);
-/// Interval at which the wall clock is read: a timer does not count the time during which its
-/// machine was suspended.
+/// Interval at which the wall clock is read, because a timer does not count the time during which
+/// its machine was suspended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The Secret, the Service of the certificate, and the configurations that trust it.
+/// Settings of the self-signed certificate.
 pub struct Settings {
-    /// The client.
+    /// Client of the API server on which the Secret and the webhook configurations are stored.
     pub client: Client,
-    /// Name of the Secret, in the Service's namespace.
+    /// Name of the Secret, in the namespace of the Service.
     pub secret: String,
-    /// The Service that the certificate is for.
+    /// The Service whose DNS names the certificate has.
     pub service: ServiceName,
-    /// The configurations whose webhooks get the caBundle.
+    /// The webhook configurations in which the CA is published.
     pub configurations: Vec<Configuration>,
-    /// For how long certificates are made.
+    /// The lifetimes of new certificates.
     pub lifetimes: Lifetimes,
 }
 
-/// Keeps a self-signed certificate in service.
+/// Creates, renews and publishes a self-signed certificate.
 pub struct SelfSigned {
     shared: Shared,
     configurations: Configurations,
@@ -50,12 +50,12 @@ pub struct SelfSigned {
     service: Service,
     /// The last valid content of the Secret, kept in case the Secret is deleted or damaged.
     known: Option<Material>,
-    /// What is in service.
+    /// The material whose certificate this replica serves.
     served: Option<Material>,
 }
 
 impl SelfSigned {
-    /// Nothing is done yet.
+    /// Creates the task without reading or writing anything.
     pub fn new(settings: Settings, service: Service) -> Self {
         let (client, name) = (settings.client, settings.secret);
         let host = format!(
@@ -76,7 +76,7 @@ impl SelfSigned {
         }
     }
 
-    /// Keeps a certificate in service until `stop`.
+    /// Creates, renews and publishes the certificate until `stop`.
     pub async fn follow(mut self, warnings: Warnings, stop: CancellationToken) {
         let mut pace = Pace::new(ROUND);
         loop {
@@ -87,7 +87,7 @@ impl SelfSigned {
                 tracing::warn!(error, secret, "the certificate is not ready yet");
             }
             if self.known != before {
-                // A step was taken, and the next may be due.
+                // A renewal step was taken, and the next one may be due.
                 pace.reset();
             }
             warnings.look(&self.service);
@@ -101,15 +101,15 @@ impl SelfSigned {
         self.known.as_ref().map(Material::next_step)
     }
 
-    /// Whether a step is due but blocked, for example because another program keeps overwriting a
-    /// caBundle.
+    /// Returns whether a renewal step is due but blocked, for example because another program keeps
+    /// overwriting a caBundle.
     fn is_overdue(&self) -> bool {
         let now = self.service.clock.now().unix_timestamp();
         self.next_step().is_some_and(|step| step <= now)
     }
 
-    /// Waits for `pause`, but not longer than until the next step is due by the wall clock, unless
-    /// it is `overdue`.
+    /// Waits for `pause`, but not longer than until the next renewal step is due by the wall clock,
+    /// unless that step is `overdue`.
     async fn due(&self, pause: Duration, overdue: bool) {
         let (began, now) = (Instant::now(), self.service.clock.now());
         let step = self.next_step();
@@ -123,11 +123,11 @@ impl SelfSigned {
         }
     }
 
-    /// Reads the configurations and the Secret once, and performs the steps that are due.
+    /// Reads the configurations and the Secret once, and performs the renewal steps that are due.
     ///
     /// # Errors
-    /// When the API server did not answer or refused a write, or another replica wrote
-    /// first. A later round may succeed.
+    /// When the API server did not answer or refused a write, or another replica wrote first. A
+    /// later round may succeed.
     pub async fn round(&mut self) -> anyhow::Result<()> {
         let mut found = self.configurations.read().await?;
         let done = self.renew(&mut found).await;
@@ -143,9 +143,9 @@ impl SelfSigned {
         Ok(published?)
     }
 
-    /// Returns the shared material: as found, or renewed. A Secret that is missing or damaged gets
-    /// its previous content, so that no client has to trust a new CA; only a replica that does not
-    /// know that content generates new material.
+    /// Returns the shared material from the Secret, after the renewal step that is due. A missing
+    /// or damaged Secret is restored from memory, so that no client has to trust a new CA. Only a
+    /// replica without that content generates new material.
     async fn share(&mut self, found: &[Found]) -> anyhow::Result<Material> {
         let secret = self.shared.read().await?;
         let shared = secret
@@ -166,14 +166,14 @@ impl SelfSigned {
         };
         if shared.as_ref() != Some(&material) {
             self.shared.write(secret, &material).await?;
-            tracing::info!(secret = self.shared.name, "certificate shared");
+            tracing::info!(secret = self.shared.name, "certificate stored");
         }
         self.known = Some(material.clone());
         Ok(material)
     }
 
-    /// A certificate that is trusted is never exchanged for one that is less so: a caBundle may
-    /// not be written yet.
+    /// Serves the material, unless fewer webhooks trust it than the certificate in service, for
+    /// example because a caBundle is not written yet.
     fn serve(&mut self, material: Material, found: &[Found]) -> anyhow::Result<()> {
         if let Some(served) = &self.served {
             if served.pair == material.pair {
@@ -191,7 +191,7 @@ impl SelfSigned {
     }
 }
 
-/// What is published, each once.
+/// Returns the distinct caBundles that are published.
 fn bundles(found: &[Found]) -> String {
     let mut bundles: Vec<_> = found
         .iter()

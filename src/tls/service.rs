@@ -1,5 +1,5 @@
-//! The certificate in service: what the server presents, and what probes and metrics report about
-//! it.
+//! The serving certificate: the TLS configuration of the server, and its state for probes and
+//! metrics.
 
 use super::{
     config::{Pair, Validity, server_config},
@@ -10,12 +10,13 @@ use crate::{cluster::Found, listener::Certificate, telemetry::Metrics};
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The certificate in service. One per process; clones share their state.
+/// The serving certificate of the process. Clones share their state.
 #[derive(Clone)]
 pub struct Service {
-    /// For the server.
+    /// TLS configuration of the webhook server.
     pub certificate: Certificate,
-    /// The same, for a server that asks its clients for no certificate.
+    /// TLS configuration with the same certificate, for a server that requests no client
+    /// certificates.
     pub certificate_for_all: Certificate,
     pub(super) clock: Clock,
     state: Arc<Mutex<State>>,
@@ -27,38 +28,39 @@ struct State {
     clients: Option<Arc<dyn ClientCertVerifier>>,
     served: Option<Validity>,
     authority: Option<Validity>,
-    /// Nothing until the webhooks have been looked at.
+    /// None until the webhook configurations have been read.
     judgement: Option<Judgement>,
 }
 
-/// What the API server makes of a certificate.
+/// Whether the webhooks trust a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Judgement {
-    /// Sentences that say which webhooks will not trust it.
+    /// A sentence for each webhook that does not trust the certificate.
     pub(super) doubts: Vec<String>,
-    /// How many there are in all.
+    /// The number of webhooks.
     pub(super) webhooks: usize,
 }
 
 impl Judgement {
-    /// Whether no webhook configuration trusts the certificate. One wrong configuration is no
-    /// reason to make the webhooks of the others unavailable in all replicas.
+    /// Returns whether no webhook trusts the certificate. A single wrong configuration does not
+    /// make a replica unready, because then the webhooks of all other configurations would be
+    /// unavailable.
     fn is_useless(&self) -> bool {
         self.webhooks > 0 && self.doubts.len() == self.webhooks
     }
 }
 
-/// A certificate whose end is watched.
+/// A certificate whose expiry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Watched {
-    /// What the server shows.
+    /// The serving certificate.
     Served,
-    /// The CA that clients trust it by.
+    /// The CA by which the API server trusts the serving certificate.
     Authority,
 }
 
 impl Watched {
-    /// As in the metric.
+    /// Returns the value of the metric label.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Served => "Served",
@@ -68,7 +70,7 @@ impl Watched {
 }
 
 impl Service {
-    /// Nothing is in service yet.
+    /// Creates a service without a certificate.
     pub fn new(metrics: &Metrics, clock: Clock) -> Self {
         let service = Self {
             certificate: Certificate::default(),
@@ -87,10 +89,10 @@ impl Service {
         service
     }
 
-    /// Puts the pair into service.
+    /// Puts a certificate into service.
     ///
     /// # Errors
-    /// When the pair cannot be used. The previous pair stays in service.
+    /// When the certificate or key cannot be used. The previous certificate stays in service.
     pub(super) fn put(&self, pair: &Pair) -> anyhow::Result<()> {
         let mut state = self.lock();
         let served = Validity::of(&pair.certificate)?;
@@ -103,7 +105,7 @@ impl Service {
         Ok(())
     }
 
-    /// Accepts only these clients from now on.
+    /// Accepts only clients that this verifier accepts, from now on.
     pub(super) fn only_to(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<()> {
         let mut state = self.lock();
         if let Some(pair) = &state.pair {
@@ -114,8 +116,8 @@ impl Service {
         Ok(())
     }
 
-    /// Which webhooks of what was found would not trust this certificate; and of the CAs by which
-    /// the others do the one that ends first.
+    /// Checks which of the webhooks found would trust this certificate. Also returns the validity
+    /// of the CA by which they trust it; if there are several, of the one that expires first.
     pub(super) fn doubts(
         &self,
         certificate: &str,
@@ -138,15 +140,19 @@ impl Service {
                     found.configuration.name()
                 )),
                 Trust::Unknown(why) => {
-                    tracing::debug!(webhook = webhook.name, why, "trust cannot be judged");
+                    tracing::debug!(
+                        webhook = webhook.name,
+                        why,
+                        "cannot determine whether the webhook trusts the certificate"
+                    );
                 }
             }
         }
         (judgement, authority)
     }
 
-    /// Judges the certificate in service against the configurations found, for the probes. Returns
-    /// whether all webhooks trust it.
+    /// Checks whether the webhooks found trust the certificate in service, and keeps the result for
+    /// the probes. Returns whether all of them do.
     pub(super) fn judge(&self, found: &[Found]) -> bool {
         let Some(pair) = self.lock().pair.clone() else {
             return false;
@@ -169,7 +175,8 @@ impl Service {
         well
     }
 
-    /// What keeps this replica from being ready.
+    /// Returns why this replica is not ready, as far as the certificate is concerned; empty if it
+    /// is ready.
     pub fn missing(&self) -> Vec<String> {
         let state = self.lock();
         if state.pair.is_none() {
@@ -182,14 +189,14 @@ impl Service {
         }
     }
 
-    /// How many webhooks do not trust what is served, as was seen last.
+    /// Returns the number of webhooks that did not trust the serving certificate in the last check.
     fn distrusting(&self) -> usize {
         let state = self.lock();
         let judgement = state.judgement.as_ref();
         judgement.map_or(0, |judgement| judgement.doubts.len())
     }
 
-    /// Certificates whose end is watched, as far as they are known.
+    /// Returns the certificates whose expiry is reported, as far as they are known.
     pub(super) fn watched(&self) -> [(Watched, Option<Validity>); 2] {
         let state = self.lock();
         [

@@ -25,9 +25,9 @@ pub(super) fn service_name() -> ServiceName {
 /// An API server with one Secret and one webhook configuration.
 #[derive(Clone, Default)]
 pub(super) struct Fake {
-    /// It answers nothing but errors.
+    /// Whether every request is answered with an error.
     pub(super) fails: bool,
-    /// Secrets may not be read.
+    /// Whether Secrets may not be read.
     pub(super) forbids: bool,
     pub(super) state: Arc<Mutex<State>>,
 }
@@ -81,7 +81,7 @@ impl Fake {
         }
     }
 
-    /// How many there were to a path with these words.
+    /// Returns the number of requests with this method to a path that contains these words.
     pub(super) fn calls(&self, method: &str, words: &str) -> usize {
         let state = self.state.lock().expect("no panic");
         let calls = state.calls.iter();

@@ -1,4 +1,4 @@
-//! Whether a client that trusts a bundle, as the API server does, accepts what is served.
+//! Checks whether a client that trusts a caBundle, as the API server does, accepts a certificate.
 
 use super::config::{Validity, chain};
 use crate::clock::unix_time;
@@ -11,19 +11,20 @@ use rustls::{
 };
 use time::OffsetDateTime;
 
-/// Whether a certificate is trusted.
+/// The result of checking a certificate against a caBundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It is accepted, by a CA of this validity.
+    /// The certificate is trusted, by a CA of this validity.
     Until(Validity),
-    /// It is not, and why.
+    /// The certificate is not trusted, for this reason.
     Refused(String),
-    /// The library here cannot say; the client's may.
+    /// The verifier of this process cannot decide it; the client's verifier may trust the
+    /// certificate.
     Unknown(String),
 }
 
-/// Judges a certificate against a bundle. `host` is the name that the client asks for, if that is
-/// known.
+/// Checks a certificate against a caBundle. `host` is the DNS name that the client expects, if it
+/// is known.
 pub(super) fn trust(
     certificate: &str,
     bundle: &str,
@@ -51,7 +52,7 @@ fn named(leaf: &CertificateDer<'_>, host: Option<&str>) -> Result<(), Trust> {
     verify_server_name(&parsed, &host).map_err(verdict)
 }
 
-/// By this one CA.
+/// Checks a certificate chain against this one CA.
 fn vouched(
     chain: &[CertificateDer<'_>],
     anchor: &CertificateDer<'_>,
@@ -60,13 +61,14 @@ fn vouched(
     let Ok(validity) = Validity::of_der(anchor) else {
         return Trust::Unknown("a certificate of the caBundle cannot be read".to_owned());
     };
-    // Go asks that of a root, too; the verifier here does not.
+    // Go requires a root certificate to be valid at present, too; the verifier of this process does
+    // not.
     if !validity.covers(now) {
         return Trust::Refused(
             "the CA in the caBundle has expired, or is not valid yet".to_owned(),
         );
     }
-    // A certificate that is its own root may say of itself what it will.
+    // A certificate that is its own root is trusted whatever extensions it has.
     if chain[0] == *anchor {
         return Trust::Until(validity);
     }
@@ -126,7 +128,7 @@ fn verdict(error: Error) -> Trust {
     }
 }
 
-/// Of two CAs the one that says more for it.
+/// Returns the more favourable of the results for two CAs.
 fn better(one: Trust, other: Trust) -> Trust {
     match (one, other) {
         (Trust::Until(one), Trust::Until(other)) => Trust::Until(one.max(other)),
@@ -191,13 +193,13 @@ mod tests {
             [expired.clone(), expired]
         );
         assert!(refused(&ask(&early, -1)), "it is not valid yet");
-        // As if it had been made to outlive its CA: only the CA has expired.
+        // The certificate is valid longer than the CA: only the CA has expired.
         let expired = Authority::generate(Duration::days(1), now - Duration::days(5));
         let verdict = trust(&early, &expired.expect("a CA").certificate, None, now);
         assert!(refused(&verdict), "{verdict:?}");
     }
 
-    /// As by cert-manager's SelfSigned issuer.
+    /// The SelfSigned issuer of cert-manager creates such certificates.
     #[test]
     fn a_certificate_that_is_its_own_root_is_trusted() {
         let made = rcgen::generate_simple_self_signed([HOST.to_owned()]).expect("a pair");

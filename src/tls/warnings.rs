@@ -1,4 +1,4 @@
-//! Warns users about a certificate that is not renewed: once at each threshold, by an Event and in
+//! Warns users about a certificate that was not renewed, once at each threshold, in an Event and in
 //! the log.
 
 use super::{
@@ -20,7 +20,7 @@ pub mod reasons {
     pub const NOT_RENEWED: &str = "CertificateNotRenewed";
 }
 
-/// The last report about a certificate: the threshold, and whether the Event was published.
+/// The last warning about each certificate: its threshold, and whether the Event was published.
 type Said = BTreeMap<(Watched, i64), (i64, bool)>;
 
 /// Reports certificates that were not renewed.
@@ -28,13 +28,14 @@ type Said = BTreeMap<(Watched, i64), (i64, bool)>;
 pub struct Warnings {
     apply: Arc<Apply>,
     lease: LeaseObject,
-    /// Where the certificate comes from.
+    /// Where the certificate is stored: a file or a Secret.
     source: Arc<str>,
     said: Arc<Mutex<Said>>,
 }
 
 impl Warnings {
-    /// Reports the certificate of that source by Events on the Lease, if this replica leads.
+    /// Creates warnings about the certificate from `source`, published as Events on the Lease while
+    /// this replica leads.
     pub fn new(apply: Arc<Apply>, lease: LeaseObject, source: &str) -> Self {
         Self {
             apply,
@@ -44,7 +45,7 @@ impl Warnings {
         }
     }
 
-    /// Checks the certificates in service.
+    /// Checks the certificates in service, and warns about those that were not renewed.
     pub(super) fn look(&self, service: &Service) {
         let now = service.clock.now();
         for (which, validity) in service.watched() {
@@ -79,7 +80,8 @@ impl Warnings {
                 related: None,
             };
             let (lease, apply) = (warnings.lease.reference().await, warnings.apply.clone());
-            // Reported by the leader then, or at the next check.
+            // If the Event is not published, the leader publishes it, or this replica at its next
+            // check.
             let otherwise = move || {
                 warnings.lock().insert(certificate, (days, false));
             };

@@ -13,7 +13,8 @@ pub(in crate::tls) fn day(days: i64) -> i64 {
     days * 86_400
 }
 
-/// So many seconds after the start, with the lifetimes by default.
+/// Returns the inputs of a step at this number of seconds after the start, with the default
+/// lifetimes.
 pub(in crate::tls) fn scene(seconds: i64) -> Scene<'static> {
     static NAMES: std::sync::LazyLock<[String; 1]> = std::sync::LazyLock::new(names);
     let days = |days: u64| std::time::Duration::from_secs(days * 86_400);
@@ -91,7 +92,7 @@ fn every_replica_is_trusted_before_and_after_each_step() {
     assert_eq!(authorities, 5, "one every 243 days");
 }
 
-/// A machine was suspended, or its clock was set.
+/// The clock jumps when a machine was suspended or its clock was set.
 #[test]
 fn after_a_jump_everything_is_valid_again_at_once() {
     for days in [100, 400, 4000, -5] {
@@ -110,7 +111,7 @@ fn after_a_jump_everything_is_valid_again_at_once() {
 
 #[test]
 fn the_next_step_is_known() {
-    // What has expired is dropped at any time.
+    // Expired certificates are dropped at any time.
     let parts = |of: &Material| {
         (
             of.authority.key.clone(),
@@ -128,7 +129,7 @@ fn the_next_step_is_known() {
     }
 }
 
-/// A replica that starts without the Secret while others serve does not take their trust away.
+/// A replica that starts without the Secret keeps the CAs of the other replicas in the caBundle.
 #[test]
 fn what_was_published_stays_trusted() {
     let (foreign, now) = (generate(), scene(0));

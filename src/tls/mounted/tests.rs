@@ -17,7 +17,8 @@ fn pair() -> Pair {
         .expect("pair")
 }
 
-/// What the kubelet does: a new directory, and `..data` renamed over to point at it.
+/// Replaces a mount as the kubelet does: it creates a new directory, and renames a new `..data`
+/// link over the old one.
 fn mount(root: &std::path::Path, generation: &str, pair: &Pair) {
     let directory = root.join(generation);
     std::fs::create_dir(&directory).expect("directory");
@@ -30,7 +31,7 @@ fn mount(root: &std::path::Path, generation: &str, pair: &Pair) {
 async fn settle() {
     for _ in 0..20 {
         tokio::time::sleep(POLL / 4).await;
-        // File reads run on other threads, which paused time does not wait for.
+        // File reads run on other threads, for which paused time does not wait.
         tokio::task::spawn_blocking(std::thread::yield_now)
             .await
             .expect("yields");
@@ -90,7 +91,7 @@ async fn a_missing_file_is_reported_by_name() {
     assert!(format!("{error:#}").contains("/nowhere/tls.crt"));
 }
 
-/// A change between the read at the start and the first check for changes.
+/// The files change between the read at the start and the first check for changes.
 #[tokio::test(start_paused = true)]
 async fn a_swap_right_after_the_start_is_followed() {
     let root = tempfile::tempdir().expect("directory");
@@ -111,7 +112,7 @@ async fn a_swap_right_after_the_start_is_followed() {
     task.abort();
 }
 
-/// How often the configuration is read in so many seconds.
+/// Returns how often the configuration is read in this number of seconds.
 async fn looks(api: &Fake, seconds: u64) -> usize {
     let service = Service::new(&Metrics::new(), Clock::system());
     service.put(&pair()).expect("serves");
@@ -130,7 +131,8 @@ async fn a_permanent_mismatch_is_checked_less_and_less_often() {
     assert!((15..=25).contains(&looks), "{looks} looks in ten minutes");
 }
 
-/// As at the start of an API server: until it has been read once, the replica is not ready.
+/// A replica is not ready until it has read the configurations once; after an error, as at the
+/// start of an API server, it reads them again soon.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_is_read_again_soon() {
     crate::tls::install_crypto();

@@ -13,7 +13,8 @@ use time::OffsetDateTime;
 const MINUTES: u64 = 60;
 const DAY: i64 = 86_400;
 
-/// A replica beside that API server, and by how many seconds its clock is ahead.
+/// Starts a replica on this API server, and returns the number of seconds by which its clock is
+/// ahead.
 fn begin(api: &Fake) -> Arc<AtomicI64> {
     crate::tls::install_crypto();
     let days = |days: u64| Duration::from_secs(days * 86_400);
@@ -71,7 +72,7 @@ async fn a_cabundle_that_is_reverted_in_a_rotation_is_written_less_and_less() {
     assert_eq!(api.calls("PUT", "/secrets"), 1, "no step is taken");
 }
 
-/// All is well: this is what an idle replica costs the API server.
+/// The requests of an idle replica to the API server, when nothing is to be renewed or repaired.
 #[tokio::test(start_paused = true)]
 async fn a_round_is_no_more_often_than_a_minute_needs() {
     let api = Fake::default();
