@@ -58,7 +58,7 @@ impl Listener {
     /// Accepts the next connection, and gives it a place.
     pub async fn accept(&self) -> (TcpStream, Place) {
         loop {
-            // The semaphore is never closed.
+            // The semaphore is never closed, so acquiring a permit cannot fail.
             let socket = self.sockets.clone().acquire_owned().await.ok();
             match self.tcp.accept().await {
                 Ok((tcp, peer)) => return (tcp, self.places.admit(peer.ip(), socket)),

@@ -113,7 +113,7 @@ async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'
         return Err(too_large(route));
     }
     let place = async {
-        // The semaphore is never closed.
+        // The semaphore is never closed, so acquiring a permit cannot fail.
         let place = route.places.acquire().await.ok()?;
         Some((place, route.bodies.acquire(length).await))
     };

@@ -61,7 +61,7 @@ pub async fn serve(
     connections.close();
     let drain = shared.limits.drain;
     if timeout(drain, connections.wait()).await.is_err() {
-        tracing::warn!(?drain, "connections were cut at the end of the drain");
+        tracing::warn!(?drain, "connections closed at the end of the drain period");
     }
 }
 

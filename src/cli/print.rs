@@ -1,4 +1,4 @@
-//! Results on standard output.
+//! Prints results on standard output.
 
 use std::io::{self, ErrorKind, Write};
 

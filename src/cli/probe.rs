@@ -30,9 +30,9 @@ pub(super) struct ProbeCommand {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Question {
-    /// The process runs its tasks. If this fails, restart it.
+    /// Succeeds while the process runs its tasks. If it fails, restart the process.
     Live,
-    /// The process can answer reviews. If this fails, the output lists what is missing.
+    /// Succeeds if the process can answer reviews. If it fails, the output lists what is missing.
     Ready,
 }
 

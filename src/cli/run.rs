@@ -97,7 +97,7 @@ impl Process {
             commit = version::COMMIT,
             components = names.join(","),
             dry_run = self.options.dry_run,
-            "starting"
+            "Volume Warden starts"
         );
         // The sockets come first: a process that cannot serve must not acquire the Lease.
         let sockets = self.listen()?;
@@ -243,7 +243,10 @@ impl Process {
         Arc::new(move || {
             let mut missing = unlisted();
             missing.extend(front.iter().flat_map(Front::missing));
-            missing.extend(stop.is_cancelled().then(|| "stopping".to_owned()));
+            missing.extend(
+                stop.is_cancelled()
+                    .then(|| "the process is stopping".to_owned()),
+            );
             missing
         })
     }

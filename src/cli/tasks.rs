@@ -65,7 +65,7 @@ impl Tasks {
             _ = signals.next() => None,
             Some(ended) = self.set.join_next() => Some(ended.unwrap_or("unknown (it panicked)")),
         };
-        tracing::info!("stopping");
+        tracing::info!("Volume Warden stops");
         self.stop.cancel();
         let all = async { while self.set.join_next().await.is_some() {} };
         tokio::select! {

@@ -38,7 +38,7 @@ pub(super) struct TlsOptions {
     #[arg(long, default_value = "720h", value_parser = rotation)]
     webhook_path_rotation: Duration,
 
-    /// Validity of a self-signed CA. It is replaced after two thirds of it.
+    /// Lifetime of a self-signed CA, which is replaced after two thirds of its lifetime.
     #[arg(
         long,
         default_value = "8760h",
@@ -48,8 +48,8 @@ pub(super) struct TlsOptions {
     )]
     tls_ca_lifetime: Duration,
 
-    /// Validity of a self-signed certificate, at most half of its CA's. It is renewed after two
-    /// thirds of it.
+    /// Lifetime of a self-signed certificate, at most half of the CA's. The certificate is renewed
+    /// after two thirds of its lifetime.
     #[arg(
         long,
         default_value = "2160h",
@@ -80,7 +80,7 @@ pub(super) struct TlsOptions {
 fn rotation(text: &str) -> Result<Duration, String> {
     let every = go_duration::parse(text)?;
     if every < Duration::from_secs(10) {
-        return Err("must be at least 10s".to_owned());
+        return Err("the rotation interval must be at least 10s".to_owned());
     }
     Ok(every)
 }

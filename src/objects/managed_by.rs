@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(ManagedBy::of(&labels(&[("app", "me")])), None);
     }
 
-    /// DP-32
+    /// DP-32: a controller id is a label value that is not empty.
     #[test]
     fn an_id_is_a_label_value_that_is_not_empty() {
         let longest = "a".repeat(LIMIT);

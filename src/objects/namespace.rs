@@ -16,7 +16,7 @@ pub struct Namespace {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::Namespace)]
 pub struct NamespaceWire {
-    /// Standard metadata.
+    /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
 }

@@ -24,7 +24,7 @@ pub struct Mount {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = core::Pod)]
 pub struct PodWire {
-    /// Standard metadata.
+    /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
     /// The pod's specification.

@@ -122,7 +122,7 @@ pub fn ordinal(name: &str) -> Option<(&str, u32)> {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = apps::StatefulSet)]
 pub struct StatefulSetWire {
-    /// Standard metadata.
+    /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
     /// The StatefulSet's specification.

@@ -20,7 +20,7 @@ pub struct StorageClass {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = storage::StorageClass)]
 pub struct StorageClassWire {
-    /// Standard metadata.
+    /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
 }

@@ -85,7 +85,7 @@ impl Volume {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolume)]
 pub struct VolumeWire {
-    /// Standard metadata.
+    /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
     /// The volume's specification.

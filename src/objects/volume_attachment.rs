@@ -17,7 +17,7 @@ pub struct VolumeAttachment {
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = storage::VolumeAttachment)]
 pub struct VolumeAttachmentWire {
-    /// Standard metadata.
+    /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
     /// The specification, which names the volume.

@@ -74,7 +74,12 @@ impl<S: Source> Loaded<S> {
                 Err(error) => {
                     let error = format!("{error:#}");
                     if reported.as_ref() != Some(&error) {
-                        tracing::error!(file, what, error, "the previous content stays in service");
+                        tracing::error!(
+                            file,
+                            what,
+                            error,
+                            "cannot reload the mounted file; the previous content stays in service"
+                        );
                     }
                     reported = Some(error);
                 }

@@ -39,7 +39,7 @@ pub(super) struct Material {
 
 impl Material {
     /// Generates a new CA and certificate. The published CAs stay trusted, because another replica
-    /// may serve a certificate of theirs.
+    /// may serve a certificate that one of them signed.
     pub(super) fn generate(published: &str, scene: Scene<'_>) -> anyhow::Result<Self> {
         let authority = Authority::generate(scene.lifetimes.authority, scene.now)?;
         Self {

@@ -185,7 +185,7 @@ impl SelfSigned {
             }
         }
         self.service.put(&material.pair)?;
-        tracing::info!(secret = self.shared.name, "certificate in service");
+        tracing::info!(secret = self.shared.name, "new certificate in service");
         self.served = Some(material);
         Ok(())
     }

@@ -45,7 +45,7 @@ pub struct Settings {
     pub service: ServiceName,
     /// The webhook configurations in which the path is published.
     pub configurations: Vec<Configuration>,
-    /// How often the path is replaced.
+    /// How often the secret path is replaced.
     pub rotation: Rotation,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
@@ -185,8 +185,8 @@ impl PathPublisher {
         for webhook in foreign.difference(&self.foreign) {
             tracing::warn!(
                 webhook,
-                "the path of this webhook is not Volume Warden's, so it is left unchanged; its reviews are answered with 404: \
-                 remove clientConfig.service.path, and it is published"
+                "the path of this webhook is not Volume Warden's, so the path is left unchanged and \
+                 reviews are answered with 404; remove clientConfig.service.path, and Volume Warden publishes its path"
             );
         }
         self.metrics.certificate.path_mismatch(foreign.len());
@@ -229,7 +229,7 @@ async fn publish(client: &Client, found: &mut Found, current: &PathSecret) -> ku
     }
     Configurations::patch(client, found, operations).await?;
     let configuration = found.configuration.name();
-    tracing::info!(configuration, "path published");
+    tracing::info!(configuration, "webhook path published");
     Ok(())
 }
 

@@ -15,7 +15,7 @@ const ANNOUNCED: Duration = Duration::from_secs(150);
 /// Maximum time for which a replaced path is still accepted.
 const GRACE: Duration = Duration::from_secs(3600);
 
-/// How often the path is replaced.
+/// How often the secret path of the webhooks is replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
     /// Age at which a path is replaced.

@@ -127,7 +127,7 @@ impl Elector {
             tracing::info!(
                 lease = self.lease.name,
                 identity = self.lease.identity,
-                "leading"
+                "this replica leads"
             );
         }
         self.metrics.work.leading(true);
@@ -135,7 +135,7 @@ impl Elector {
 
     fn follow(&self, why: &str) {
         if self.until.send_if_modified(|until| until.take().is_some()) {
-            tracing::warn!(lease = self.lease.name, why, "no longer leading");
+            tracing::warn!(lease = self.lease.name, why, "this replica no longer leads");
         }
         self.metrics.work.leading(false);
     }
@@ -266,7 +266,7 @@ impl Elector {
     }
 
     async fn release(mut self) {
-        self.follow("stopping");
+        self.follow("this replica is stopping");
         let Some((mut lease, _)) = self
             .seen
             .take()

@@ -57,7 +57,7 @@ impl<T: Tracked> LiveGet<T> {
     ) -> kube::Result<Evidence<Option<T>>> {
         let api = (self.api)(self.client.clone(), &name.namespace);
         let read = async {
-            // The semaphore is never closed.
+            // The semaphore is never closed, so acquiring a permit cannot fail.
             let _permit = self.permits.acquire().await;
             self.metrics.feeds.live_read(T::KIND);
             let began = Instant::now();

@@ -189,7 +189,7 @@ impl<T: Tracked> Reader<T> {
         let lists = self.lists.clone();
         loop {
             self.gather().await;
-            // The semaphore is never closed.
+            // The semaphore is never closed, so acquiring a permit cannot fail.
             let _permit = lists.in_flight.acquire().await;
             // The LIST begins now. A later caller may know of newer changes, so it waits for the
             // next LIST.

@@ -57,7 +57,7 @@ impl Tokens {
         if let Some(judgement) = self.0.recall(&token) {
             return judgement;
         }
-        // The semaphore is never closed.
+        // The semaphore is never closed, so acquiring a permit cannot fail.
         let Ok(permit) = self.0.questions.clone().acquire_owned().await else {
             return Judgement::Unavailable;
         };

@@ -21,14 +21,14 @@ use std::{collections::BTreeMap, fmt};
 /// A webhook configuration by kind and name. The names are the same in every installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Configuration {
-    /// `MutatingWebhookConfiguration`
+    /// The `MutatingWebhookConfiguration` of this name.
     Mutating(&'static str),
-    /// `ValidatingWebhookConfiguration`
+    /// The `ValidatingWebhookConfiguration` of this name.
     Validating(&'static str),
 }
 
 impl Configuration {
-    /// `metadata.name`
+    /// Returns the `metadata.name` of the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutating(name) | Self::Validating(name) => name,
@@ -51,9 +51,9 @@ impl Configuration {
 /// The Service in front of the webhook server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceName {
-    /// `metadata.namespace`
+    /// The `metadata.namespace` of the Service.
     pub namespace: String,
-    /// `metadata.name`
+    /// The `metadata.name` of the Service.
     pub name: String,
 }
 

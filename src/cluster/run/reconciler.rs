@@ -49,9 +49,10 @@ pub struct ReconcileError {
 
 #[derive(Clone, Copy, Debug)]
 enum Backoff {
-    /// A delay that doubles with each failure, and is at least this long.
+    /// The key is reconciled again after a delay that doubles with each failure and is at least this
+    /// long.
     Exponential(Duration),
-    /// Exactly this delay.
+    /// The key is reconciled again after exactly this delay.
     Fixed(Duration),
 }
 
@@ -175,7 +176,7 @@ impl<R: Reconcile> Reconciler<R> {
             Ok(Requeue::OnEvent) => self.queue.done(key),
             Ok(Requeue::After(delay, reason)) => {
                 self.queue.later(key, delay);
-                tracing::debug!(component = R::COMPONENT, object = %key, %reason, ?delay, "requeued");
+                tracing::debug!(component = R::COMPONENT, object = %key, %reason, ?delay, "key requeued");
             }
             Err(error) => {
                 let delay = match error.backoff {

@@ -16,17 +16,17 @@ use std::sync::Arc;
 pub struct Feeds {
     /// Pods that use a claim or request one by annotation.
     pub pods: Arc<Feed<Pod>>,
-    /// Claims.
+    /// All claims.
     pub claims: Arc<Feed<Claim>>,
-    /// Volumes.
+    /// All volumes.
     pub volumes: Arc<Feed<Volume>>,
     /// StatefulSets that have volumeClaimTemplates.
     pub sets: Arc<Feed<StatefulSet>>,
     /// StorageClasses whose annotations name an installation that releases their volumes.
     pub classes: Arc<Feed<StorageClass>>,
-    /// VolumeAttachments.
+    /// All VolumeAttachments.
     pub attachments: Arc<Feed<VolumeAttachment>>,
-    /// Namespaces.
+    /// All namespaces.
     pub namespaces: Arc<Feed<Namespace>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,

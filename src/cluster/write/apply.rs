@@ -113,7 +113,7 @@ impl Apply {
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         if !target.guards(action) {
-            tracing::error!(object = %target.name, action = action.name, "not sent: the action has no resourceVersion to test");
+            tracing::error!(object = %target.name, action = action.name, "action not sent, because it has no resourceVersion to test");
             return Applied::Stale;
         }
         let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };

@@ -106,12 +106,12 @@ impl Events {
             action: announcement.action.into(),
             secondary: announcement.related.clone(),
         };
-        // The semaphore is never closed.
+        // The semaphore is never closed, so acquiring a permit cannot fail.
         let _permit = self.in_flight.acquire().await;
         let published = recorder.publish(&event, regarding);
         let published = within(CALL_LIMIT, published).await;
         if let Err(error) = &published {
-            tracing::info!(object = regarding.name, %error, "the event was not published");
+            tracing::info!(object = regarding.name, %error, "the Event was not published");
         }
         published.is_ok()
     }
