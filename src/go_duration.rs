@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    // Durations in other notations that jiff accepts do not begin with a digit.
+    // A duration must begin with a digit: jiff also parses others, such as PT5S and -5s.
     let begins_well = text.starts_with(|first: char| first.is_ascii_digit());
     let read = text.parse::<SignedDuration>().ok();
     let read = read.filter(|_| begins_well);

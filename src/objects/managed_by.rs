@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 pub const PROVISIONER_LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 /// Label of a claim or volume: the volume becomes available again after its claim is deleted.
 pub const RELEASER_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
-/// Label that plumber-cd's pv-releaser actually wrote and read, instead of [`RELEASER_LABEL`],
-/// which it documents.
+/// Label that plumber-cd's reclaimable-pv-releaser actually wrote and read, instead of
+/// [`RELEASER_LABEL`], which it documents.
 pub const LEGACY_LABEL: &str = "reclaimable-pv-releaser/managed-by";
 
 /// Maximum length of a label value.

@@ -1,8 +1,8 @@
 //! The namespaces of a StorageOS cluster, over its REST API of version 2.
 //!
 //! [`StorageOs`] lists and deletes namespaces, and repeats a request once after a 401. Its session
-//! holds the token, and does one login or refresh at a time with credentials that it reads from files
-//! at each login. Every request is bounded in time and size.
+//! holds the token, and does one login or refresh at a time with credentials that it reads from
+//! files at each login. Every request is bounded in time and size.
 //!
 //! This module writes no password or token to a log line, an error or `Debug` output.
 

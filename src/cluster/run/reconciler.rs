@@ -49,8 +49,8 @@ pub struct ReconcileError {
 
 #[derive(Clone, Copy, Debug)]
 enum Backoff {
-    /// The key is reconciled again after a delay that doubles with each failure and is at least this
-    /// long.
+    /// The key is reconciled again after a delay that doubles with each failure and is at least
+    /// this long.
     Exponential(Duration),
     /// The key is reconciled again after exactly this delay.
     Fixed(Duration),
