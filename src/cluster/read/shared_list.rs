@@ -58,7 +58,7 @@ pub struct SharedList<T: Tracked> {
 }
 
 impl<T: Tracked> SharedList<T> {
-    /// Lists with this client. The namespace of a kind of the whole cluster is empty.
+    /// Creates a reader that uses this client. The namespace of a cluster-scoped kind is empty.
     pub fn new(metrics: Arc<Metrics>, client: &Client) -> Arc<Self>
     where
         <T::Wire as Resource>::Scope: Scope<T::Wire>,
@@ -73,7 +73,7 @@ impl<T: Tracked> SharedList<T> {
         })
     }
 
-    /// All objects of the namespace, read live after this call.
+    /// Lists all objects of the namespace, read live after this call.
     ///
     /// # Errors
     /// When a page could not be read. The caller must not conclude that an object does not exist.

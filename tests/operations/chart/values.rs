@@ -1,10 +1,10 @@
 //! The values that the chart accepts and refuses.
 
-use super::{COMPONENTS, chart, only, section, template};
-use crate::support::{BINARY, repository};
+use super::{chart, only, template};
+use crate::support::repository;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fs, process::Command};
+use std::fs;
 use volume_warden_controlplane::Helm;
 
 pub(super) fn file(name: &str) -> Result<String> {
