@@ -1,85 +1,88 @@
-//! What is answered: a chain of causes from the object to the root.
+//! The answer of `why`: a chain of causes from the object to the root.
 
 use crate::causes::{Cause, Object};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
-/// Why an object is as it is.
+/// Why an object is in its state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// What was asked about: `PersistentVolumeClaim shop/data`.
+    /// Kind and name of the object that the answer is about: `PersistentVolumeClaim shop/data`.
     pub object: String,
-    /// What state that is in, in words: `Terminating`.
+    /// The state of the object, in words: `Terminating`.
     pub state: String,
-    /// Since when, where that is known.
+    /// When the object entered this state, if known.
     pub since: Option<Timestamp>,
-    /// From the object to the root, which is the last.
+    /// The causes from the object to the root, which is the last one. Each is caused by the next.
     pub chain: Vec<Cause>,
-    /// What follows from all that was read.
+    /// What follows from all objects that were read.
     pub conclusion: Conclusion,
-    /// What holds it besides, and would go on doing so.
+    /// Further causes that would remain if the root of the chain was solved.
     pub also: Vec<Cause>,
-    /// What could not be read, and why, each a sentence. The root may be behind it.
+    /// The objects that could not be read, each with its error, as sentences. The real root may be
+    /// among these objects.
     pub unread: Vec<String>,
-    /// How often the API server was called for it.
+    /// The number of API calls that the answer needed.
     pub calls: usize,
 }
 
-/// What follows from all that was read about an object.
+/// What follows from all objects that were read for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "result", rename_all_fields = "camelCase")]
 pub enum Conclusion {
     /// The chain says why the object is in its state.
     Explained,
-    /// A rule concluded that the object is healthy. A chain then only informs.
+    /// A rule concluded that the object is healthy. The chain, if any, is then only information.
     Healthy {
-        /// Because of this, a clause: `its volume disk is Bound`.
+        /// Why the object is healthy, as a clause: `the claim and its volume disk are bound to each
+        /// other`.
         reason: String,
     },
-    /// No rule knows a cause, and none concluded health: the cause may be something that Volume
+    /// No rule found a cause, and none concluded health: the cause may be something that Volume
     /// Warden does not know.
     NothingFound {
-        /// What was examined and what is known of it, a clause.
+        /// What was examined, and what is known of it, as a clause.
         examined: String,
-        /// The command that shows what others know.
+        /// The command that shows more about the object, such as its Events.
         command: String,
     },
 }
 
 impl Answer {
-    /// Of an object, without a cause yet.
+    /// An answer about the object without a cause yet.
     pub fn of(object: &Object, state: impl Into<String>) -> Self {
         Self {
             object: object.to_string(),
             state: state.into(),
             since: None,
             chain: Vec::new(),
-            conclusion: Conclusion::nothing_found(object, "its own fields"),
+            conclusion: Conclusion::nothing_found(object, "the fields of the object"),
             also: Vec::new(),
             unread: Vec::new(),
             calls: 0,
         }
     }
 
-    /// The same, so since then.
+    /// Sets when the object entered its state.
     #[must_use]
     pub fn since(mut self, since: Option<Timestamp>) -> Self {
         self.since = since;
         self
     }
 
-    /// The last link of the chain.
+    /// The last cause of the chain.
     pub fn root(&self) -> Option<&Cause> {
         self.chain.last()
     }
 
-    /// Whether all was read that the answer rests on.
+    /// Whether all objects that the answer depends on were read.
     pub fn is_certain(&self) -> bool {
         self.unread.is_empty()
     }
 
-    /// The same, because of these, of which each is caused by the next.
+    /// Appends causes to the chain, each of which is caused by the next. The conclusion becomes
+    /// [`Conclusion::Explained`] if the chain is not empty.
     #[must_use]
     pub fn because(mut self, causes: impl IntoIterator<Item = Cause>) -> Self {
         self.chain.extend(causes);
@@ -89,7 +92,7 @@ impl Answer {
         self
     }
 
-    /// The same, and this follows, whatever the chain informs of besides.
+    /// Sets the conclusion, independently of the chain.
     #[must_use]
     pub fn concluding(mut self, conclusion: Conclusion) -> Self {
         self.conclusion = conclusion;
@@ -98,13 +101,13 @@ impl Answer {
 }
 
 impl Conclusion {
-    /// A rule concluded health, because of this.
+    /// The conclusion that the object is healthy, for this reason.
     pub fn healthy(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Healthy { reason }
     }
 
-    /// Nothing is known of that object, of which this was examined.
+    /// The conclusion that no cause was found, although `examined` was examined.
     pub fn nothing_found(object: &Object, examined: impl Into<String>) -> Self {
         Self::NothingFound {
             examined: examined.into(),

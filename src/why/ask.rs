@@ -1,22 +1,23 @@
-//! Reads and explains, until nothing more has to be read.
+//! Reads objects and explains them, until no further object has to be read.
 
 use super::{Answer, Conclusion, Look, Object, World, explain::explain};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
-/// What was found out about an object.
+/// The result of explaining an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Explanation {
-    /// Why it is as it is.
+    /// The object exists, and the answer says why it is in its state.
     Explained(Answer),
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// It could not be read: what, and why.
+    /// The object could not be read. Each sentence names what could not be read, and the error.
     Unread(Vec<String>),
 }
 
 impl Explanation {
-    /// Whether the two explanations say the same, so that the second need not be printed.
+    /// Whether the two explanations differ at most in the number of API calls, so that the second
+    /// need not be printed.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Explained(one), Self::Explained(other)) => {
@@ -30,7 +31,7 @@ impl Explanation {
     }
 }
 
-/// Health is not concluded where something could not be read.
+/// Replaces the conclusion that the object is healthy if an object could not be read.
 fn certain(conclusion: Conclusion, object: &Object, unread: &[String]) -> Conclusion {
     match conclusion {
         Conclusion::Healthy { reason } if !unread.is_empty() => {
@@ -40,7 +41,7 @@ fn certain(conclusion: Conclusion, object: &Object, unread: &[String]) -> Conclu
     }
 }
 
-/// Explains that object by live reads with the rights of `client`.
+/// Explains the object with live reads, with the permissions of `client`.
 pub async fn ask(client: Client, object: &Object, now: Timestamp) -> Explanation {
     let mut world = World::new(client, now);
     loop {

@@ -1,4 +1,5 @@
-//! `why`: what keeps a volume, or keeps it from coming, and what to do next.
+//! `why`: explains what keeps a volume from being deleted or from being created, and what to do
+//! next.
 //!
 //! ```text
 //! watches of the server ──► held ─────────┐
@@ -6,11 +7,14 @@
 //! live reads of the CLI ──► World ──► explain
 //! ```
 //!
-//! **Rule.** An explanation is a pure function of what was read. It asks the [`World`] for what it needs; what was not read yet is
-//! wished for, read, and the function runs again, until it wishes for nothing more. So only what matters is read, mostly three to five
-//! calls. What could not be read is reported, and nothing is concluded from it.
+//! **Rule.** An explanation is a pure function of the objects that were read. The function requests
+//! objects from the [`World`]. Requested objects that were not read yet are read, and the function
+//! runs again, until it requests no further object. So only the objects that matter are read,
+//! mostly with three to five calls. An object that could not be read is reported, and nothing is
+//! concluded from it.
 //!
-//! **What it never does.** It writes nothing. It never suggests removing a finalizer by hand while its owner may run.
+//! **Limits.** `why` writes nothing to the cluster. It never suggests removing a finalizer manually
+//! while the owner of the finalizer may be running.
 
 mod answer;
 mod ask;

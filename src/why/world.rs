@@ -1,5 +1,5 @@
-//! What was read so far, and what is wished for.
-
+//! The objects that one answer of `why` has read, and the reads that it still requests.
+//!
 use crate::cluster::{UNHURRIED, within};
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::jiff::Timestamp;
@@ -15,10 +15,11 @@ use std::{
     sync::Arc,
 };
 
-/// One answer takes no more calls. Requests beyond them stay unread, which is reported.
+/// Maximum number of API calls for one answer. Objects that would need more calls stay unread,
+/// which the answer reports.
 const MOST_CALLS: usize = 6;
 
-/// A kind that can be asked for.
+/// A Kubernetes kind that [`World`] can read.
 pub trait Readable:
     Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static
 {
@@ -29,19 +30,19 @@ impl<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 's
 {
 }
 
-/// What is known of something that was asked for.
+/// The result of a lookup in [`World`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Look<T> {
-    /// It is there.
+    /// The object exists.
     Found(T),
-    /// It is not there.
+    /// The object does not exist.
     Absent,
-    /// Not known: it is read before this is asked again, or it could not be.
+    /// Not known: the object is read before the next lookup, or it could not be read.
     Unread,
 }
 
 impl<T> Look<T> {
-    /// What is there, if that is known.
+    /// The object, if it was read and exists.
     pub fn found(self) -> Option<T> {
         match self {
             Self::Found(found) => Some(found),
@@ -50,18 +51,18 @@ impl<T> Look<T> {
     }
 }
 
-/// Which objects of a namespace.
+/// Selects objects of a namespace for a LIST.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection<'a> {
-    /// A label selector.
+    /// A label selector; empty selects all objects.
     pub labels: &'a str,
-    /// A field selector.
+    /// A field selector; empty selects all objects.
     pub fields: &'a str,
 }
 
 /// What was read so far, and what is wished for.
 pub struct World {
-    /// All ages are relative to this time.
+    /// The time of the answer, to which all ages are relative.
     pub now: Timestamp,
     client: Client,
     read: BTreeMap<Question, Reading>,
@@ -75,7 +76,7 @@ struct Question {
     kind: TypeId,
     plural: String,
     namespace: String,
-    /// Empty for a list.
+    /// The name of the object; empty for a LIST.
     name: String,
     labels: String,
     fields: String,
@@ -86,7 +87,7 @@ type Reading = Result<Option<Object>, String>;
 type Fetch = fn(Client, Question) -> BoxFuture<'static, Reading>;
 
 impl World {
-    /// Of which nothing is read yet.
+    /// A world in which nothing is read yet.
     pub fn new(client: Client, now: Timestamp) -> Self {
         Self {
             now,
@@ -97,7 +98,8 @@ impl World {
         }
     }
 
-    /// One object. The namespace is empty for a kind that has none.
+    /// Looks up one object, and requests it if it was not read yet. The namespace is empty for a
+    /// cluster-scoped kind.
     pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<K>> {
         if name.is_empty() {
             return Look::Absent;
@@ -105,7 +107,8 @@ impl World {
         self.look(Question::new::<K>(namespace, name), fetch_one::<K>)
     }
 
-    /// All objects of a namespace; of all namespaces where it is empty.
+    /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
+    /// requests them if they were not read yet.
     pub fn list<K: Readable>(
         &self,
         namespace: &str,
@@ -119,12 +122,12 @@ impl World {
         self.look(question, fetch_all::<K>)
     }
 
-    /// How often the API server was called.
+    /// The number of API calls so far.
     pub fn calls(&self) -> usize {
         self.calls
     }
 
-    /// What could not be read, and why.
+    /// The objects that could not be read, each with its error, as sentences.
     pub fn unread(&self) -> Vec<String> {
         let failed = self.read.iter().filter_map(|(question, reading)| {
             let error = reading.as_ref().err()?;
@@ -136,7 +139,7 @@ impl World {
         failed.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Reads all that was wished for. Returns whether there was anything.
+    /// Reads all requested objects. Returns whether any were requested.
     pub async fn fulfil(&mut self) -> bool {
         let mut wishes = std::mem::take(self.claim_requests.get_mut());
         let any = !wishes.is_empty();
@@ -144,7 +147,7 @@ impl World {
         let beyond = wishes.keys().nth(room).cloned();
         if let Some(first) = beyond {
             let refused = wishes.split_off(&first).into_keys();
-            let error = format!("that would be more than {MOST_CALLS} calls for one answer");
+            let error = format!("one answer makes at most {MOST_CALLS} API calls");
             let refused = refused.map(|question| (question, Err(error.clone())));
             self.read.extend(refused);
         }
@@ -214,7 +217,8 @@ fn fetch_one<K: Readable>(client: Client, question: Question) -> BoxFuture<'stat
         let request = request.map_err(|error| error.to_string())?;
         match within(UNHURRIED, client.request::<K>(request)).await {
             Ok(object) => Ok(Some(Arc::new(object) as Object)),
-            // The API server's own word, and not that of a proxy which knows no such page.
+            // Only the API server's own NotFound counts. A 404 of a proxy does not say that the
+            // object does not exist.
             Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
                 Ok(None)
             }
@@ -236,7 +240,7 @@ fn fetch_all<K: Readable>(client: Client, question: Question) -> BoxFuture<'stat
     })
 }
 
-/// In the API server's own words.
+/// The message of the API server, or of the client if there was no answer.
 fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims.
+//! Explains the state of a PersistentVolumeClaim.
 
 mod by_hand;
 mod pending;
@@ -12,7 +12,7 @@ use crate::why::{
 };
 use kube::ResourceExt;
 
-/// Why it is as it is.
+/// Explains why the claim is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let claim = world.get::<PersistentVolumeClaim>(object.namespace_name(), &object.name.name);
     let claim = match claim {
@@ -35,7 +35,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     })
 }
 
-/// The chain of a claim in whatever state.
+/// The chain of causes for a claim in any state.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     if claim.metadata.deletion_timestamp.is_some() {
         return terminating::causes(world, object, claim).0;
@@ -50,7 +50,8 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     }
 }
 
-/// What holds it, or would if it were deleted now. Nothing where it would go at once.
+/// What holds the claim, or would hold it if it were deleted now. Empty if the claim would be
+/// deleted immediately.
 pub(super) fn held(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let held = terminating::causes(world, object, claim).0;
     let deleted = claim.metadata.deletion_timestamp.is_some();
@@ -60,7 +61,7 @@ pub(super) fn held(world: &World, object: &Object, claim: &PersistentVolumeClaim
     if deleted || holds { held } else { Vec::new() }
 }
 
-/// In one word.
+/// The state of the claim in one word: its phase, or `Terminating`.
 pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
     if claim.metadata.deletion_timestamp.is_some() {
         return "Terminating";
@@ -72,7 +73,8 @@ pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
     phase.unwrap_or("Pending")
 }
 
-/// It was bound, and its volume is not there any more, or has become another's.
+/// The claim was bound to a volume that does not exist any more, or that belongs to another claim
+/// now.
 fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let volume = claim
         .spec
@@ -91,32 +93,34 @@ fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Ca
                 ))
             });
             let sentence = format!(
-                "The claim was bound to the volume {volume}, which is {}.",
+                "The claim was bound to the volume {volume}, which {}.",
                 other.map_or_else(
-                    || "no claim's any more".to_owned(),
-                    |other| format!("now the claim {other}'s")
+                    || "no longer belongs to any claim".to_owned(),
+                    |other| format!("now belongs to the claim {other}")
                 )
             );
             let cause = Cause::new(Code::VolumeReserved, sentence, evidence);
             return vec![cause.run(
                 Object::volume(volume).describe(),
-                "to see whose it is; this claim is bound again only if it is given back",
+                "to see which claim the volume belongs to; this claim is bound again only if the volume is \
+                 given back to it",
             )];
         }
         Look::Absent => format!(
-            "The claim was bound to the volume {volume}, and there is no such object any more. If what was behind it still exists, a volume of the \
-             same name, source and claimRef, with the policy Retain, makes the claim Bound again."
+            "The claim was bound to the volume {volume}, which does not exist any more. If the storage \
+             of that volume still exists, create a PersistentVolume with the same name, source and \
+             claimRef and the policy Retain: it makes the claim Bound again."
         ),
         Look::Unread => return Vec::new(),
     };
     let cause = Cause::new(Code::VolumeMissing, sentence, evidence);
     vec![cause.run(
         object.describe(),
-        "to see what it was; then make the volume again, or restore what was on it into a new claim",
+        "to see what the claim requested; then recreate the volume, or restore its data into a new claim",
     )]
 }
 
-/// What keeps a claim from a volume that it could have.
+/// What prevents the claim from being bound to a volume that matches it.
 fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<Cause> {
     let volume = &of.name_any();
     let object = Object::volume(volume);
@@ -124,12 +128,12 @@ fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<C
     match misfit {
         Misfit::Deleting(since) => {
             let sentence =
-                format!("The volume {volume} is being deleted, so nothing is bound to it.");
+                format!("The volume {volume} is being deleted, so no claim is bound to it.");
             let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
             let cause = Cause::new(Code::VolumeDeleting, sentence, evidence.since(Some(*since)));
             Some(cause.run(
                 format!("volume-warden why {}", object.arguments()),
-                "to see what keeps it; the claim needs another volume",
+                "to see what keeps the volume; the claim needs another volume",
             ))
         }
         Misfit::Reserved(other) => {
@@ -137,7 +141,8 @@ fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<C
             let evidence = Evidence::new(object.to_string(), "spec.claimRef");
             Some(Cause::new(Code::VolumeReserved, sentence, evidence).run(
                 show,
-                "to see who has it; the claim needs another volume, or that one has to be given up by the other claim",
+                "to see which claim the volume is reserved for; this claim needs another volume, unless \
+                 the reservation is removed",
             ))
         }
         Misfit::Former(uid) => {
@@ -146,7 +151,7 @@ fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<C
             );
             let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
             let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
-            let purpose = "if this claim is to have what is on that volume";
+            let purpose = "if this claim is to get the data on that volume";
             Some(reuse::free(world, of, cause, "/spec/claimRef/uid", purpose))
         }
         Misfit::Taken(_) | Misfit::Unlike(_) => None,

@@ -1,20 +1,21 @@
-//! StorageClasses, and which of them are defaults.
+//! Which StorageClasses of the cluster are the default.
 
 use crate::why::{Cause, Code, Evidence, Object};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
 
-/// Also understood in its older form.
+/// The annotations that make a StorageClass the default: the current one, and its older form.
 const DEFAULT: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// All there are.
+/// All StorageClasses of the cluster.
 pub(super) struct Classes<'a>(pub &'a [StorageClass]);
 
 impl Classes<'_> {
-    /// Those that claims without a class get, the one that is taken first: the newest, and of those the first by name.
+    /// The names of the default StorageClasses. The first one is that which Kubernetes gives to
+    /// claims without a class: the newest, and of several with the same age the first by name.
     pub fn defaults(&self) -> Vec<String> {
         let mut defaults: Vec<_> = self.0.iter().filter(|class| is_default(class)).collect();
         defaults.sort_by_key(|class| {
@@ -24,7 +25,8 @@ impl Classes<'_> {
         defaults.into_iter().map(ResourceExt::name_any).collect()
     }
 
-    /// That a claim may have this class only because it is the newer one of two defaults.
+    /// The cause that a claim may have this class only because it is the newer of two default
+    /// StorageClasses; none if the class is not the newest default or is the only one.
     pub fn doubled(&self, class: &str) -> Option<Cause> {
         let defaults = self.defaults();
         let other = defaults.iter().find(|other| *other != class)?;
@@ -32,7 +34,7 @@ impl Classes<'_> {
             return None;
         }
         let sentence = format!(
-            "The StorageClasses {class} and {other} are both default. Claims without a class get the newer one, {class}, which may not be meant."
+            "The StorageClasses {class} and {other} are both default. Claims without a class get the newer one, {class}, which may not be intended."
         );
         let object = Object::new("StorageClass", "storageclass", "", class);
         let evidence = Evidence::new(
@@ -41,7 +43,7 @@ impl Classes<'_> {
         );
         Some(Cause::new(Code::TwoDefaultClasses, sentence, evidence).run(
             format!("kubectl annotate storageclass {class} {}=false --overwrite", DEFAULT[0]),
-            format!("if {other} is to be the default; claims that have a class keep it and must be recreated"),
+            format!("if {other} is to be the default; a claim that has the class {class} keeps it until the claim is recreated"),
         ))
     }
 }

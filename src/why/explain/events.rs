@@ -1,14 +1,16 @@
-//! Events about an object.
+//! Reads the Events about an object.
 
 use crate::why::{Object, Selection, World};
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 
-/// The latest Event of that reason about whatever has that name, if there is one; nothing where they are not known.
+/// The latest Event with this reason about any object of this kind and name, or `Some(None)` if
+/// there is none. `None` if the Events could not be read.
 pub(super) fn latest(world: &World, object: &Object, reason: &str) -> Option<Option<Event>> {
     latest_of(world, object, None, reason)
 }
 
-/// The same, and not about an earlier object of that name: its Events outlive it.
+/// The latest Event with this reason about the object with this uid, as [`latest`] returns it. The
+/// Events about an earlier object of the same name, which outlive it, do not count.
 pub(super) fn latest_of(
     world: &World,
     object: &Object,
@@ -24,7 +26,7 @@ pub(super) fn latest_of(
         labels: "",
         fields: &fields,
     };
-    // Events about what has no namespace are in `default`.
+    // Events about cluster-scoped objects are in the namespace `default`.
     let namespace = Some(object.namespace_name()).filter(|namespace| !namespace.is_empty());
     let events = world
         .list::<Event>(namespace.unwrap_or("default"), selection)
@@ -41,12 +43,12 @@ pub(super) fn since(event: &Event) -> Option<Timestamp> {
     first.or(event.event_time.as_ref().map(|time| time.0))
 }
 
-/// Its note, with an end.
+/// The message of the Event, ending with a full stop.
 pub(super) fn sentence(event: &Event) -> String {
     let note = event
         .message
         .as_deref()
-        .unwrap_or("it did not say why")
+        .unwrap_or("the Event has no message")
         .trim();
     format!("{}.", note.trim_end_matches('.'))
 }

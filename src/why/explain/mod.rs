@@ -1,6 +1,7 @@
-//! Why objects are as they are: one file for each kind that can be asked about.
+//! Explains why objects are in their state. Each kind that `why` supports has its own file.
 //!
-//! Each function looks at the [`World`], which may not know the answer yet. Then what it says is thrown away, so it may say anything.
+//! Each function reads from the [`World`], which may not have read the requested objects yet. The
+//! result of such a call is discarded, and the function is called again.
 
 mod claim;
 mod classes;

@@ -1,4 +1,4 @@
-//! Namespaces.
+//! Explains the state of a namespace.
 
 mod backend;
 mod content;
@@ -12,10 +12,10 @@ use content::Content;
 use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
 use kube::ResourceExt;
 
-/// No more claims are named in one sentence.
+/// Maximum number of claims that one sentence names.
 const NAMED: usize = 3;
 
-/// Why it is as it is.
+/// Explains why the namespace is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     match world.get::<Namespace>("", &object.name.name) {
         Look::Found(namespace) => Look::Found(answer(world, object, &namespace)),
@@ -27,7 +27,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
 fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     let Some(deleted) = &namespace.metadata.deletion_timestamp else {
         let created = namespace.creation_timestamp().map(|time| time.0);
-        let healthy = Conclusion::healthy("nothing deletes the namespace");
+        let healthy = Conclusion::healthy("the namespace is not being deleted");
         return Answer::of(object, "Active")
             .since(created)
             .concluding(healthy);
@@ -47,7 +47,7 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     let finalizers = pod::terminating::by_finalizers(object, &namespace.metadata);
     causes.extend(finalizers.into_iter().map(|cause| vec![cause]));
     if causes.is_empty() && unread {
-        // There may be claims.
+        // The claims could not be read, so it is not known whether they keep the namespace.
         return answer;
     }
     if causes.is_empty() {
@@ -64,7 +64,8 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     }
 }
 
-/// The claims in it, and what holds the first that is being deleted; nothing if there are none.
+/// The claims in the namespace as a cause, and what holds the first one that is being deleted.
+/// Absent if the namespace contains no claims.
 fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cause>> {
     if !content.may_have("persistentvolumeclaims") {
         return Look::Absent;
@@ -110,7 +111,7 @@ fn held_by(
         ("claims", "keep")
     };
     let sentence = format!(
-        "The {claims} {}{more} {keep} the namespace.",
+        "The {claims} {}{more} {keep} the namespace Terminating.",
         named.join(", ")
     );
     let held = Object::claim(&object.name.name, &name);
@@ -122,21 +123,22 @@ fn held_by(
     let evidence = Evidence::new(held.to_string(), "metadata.deletionTimestamp").since(since);
     let cause = Cause::new(Code::ClaimsInNamespace, sentence, evidence).run(
         format!("kubectl get pvc -n {}", object.name.name),
-        "to see them",
+        "to see the claims of the namespace",
     );
-    // Newer clusters delete all pods before anything else, so a claim that is not being deleted yet may be held already.
+    // Newer Kubernetes versions delete the pods of a namespace before any other object, so a claim
+    // that is not being deleted yet may already be held.
     let further = claim::held(world, &held, first);
     [cause].into_iter().chain(further).collect()
 }
 
-/// Nothing is known that keeps it.
+/// The cause for a namespace that is being deleted and that no object is known to keep.
 fn going(object: &Object, deleted: Timestamp) -> Cause {
-    let sentence = "Kubernetes is deleting what is in the namespace, and has not said yet that anything stays.";
+    let sentence = "Kubernetes is deleting the objects in the namespace, and has not reported yet that any object remains.";
     let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
     Cause::new(
         Code::NamespaceContent,
         sentence,
         evidence.since(Some(deleted)),
     )
-    .wait("it goes once it is empty")
+    .wait("the namespace is deleted once it is empty")
 }

@@ -1,15 +1,14 @@
-//! Nodes that do not answer, and the pods on them.
+//! Explains nodes that do not answer or do not exist, and the pods on them.
 
 use crate::why::{Cause, Code, Evidence, Look, Object, World, read::Pod};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::ResourceExt;
 
-/// A reference to the pod.
 pub(super) fn of_pod(pod: &Pod) -> Object {
     Object::pod(&pod.namespace().unwrap_or_default(), &pod.name_any())
 }
 
-/// The pod's node does not answer, or is gone.
+/// The cause that the pod's node does not answer or does not exist; none if the node answers.
 pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
     let name = pod.spec.as_ref()?.node_name.as_deref()?;
     let object = Object::new("Node", "node", "", name);
@@ -22,7 +21,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let cause = Cause::new(Code::NodeLost, sentence, evidence);
             Some(cause.run(
                 format!("kubectl get node {name}"),
-                "to make sure that it is gone",
+                "to make sure that the node does not exist",
             ))
         }
         Look::Found(node) => {
@@ -40,7 +39,8 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let cause = Cause::new(Code::NodeLost, sentence, evidence.since(since));
             Some(cause.run(
                 object.describe(),
-                "to bring the node back; only if its machine is certainly off, taint it with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+                "to see why the node does not answer, and bring it back; only if its machine is certainly \
+                 off, taint it with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
             ))
         }
         Look::Unread => None,

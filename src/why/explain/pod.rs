@@ -1,4 +1,4 @@
-//! Pods.
+//! Explains the state of a pod.
 
 pub(super) mod claims;
 mod missing;
@@ -11,10 +11,11 @@ mod waiting;
 use crate::why::{Answer, Cause, Conclusion, Look, Object, World, read::Pod};
 use kube::ResourceExt;
 
-/// The chain, and what stands in its way besides.
+/// The chain of causes for the state of a pod, and the further causes that are not part of the
+/// chain.
 type Causes = (Vec<Cause>, Vec<Cause>);
 
-/// Why it is as it is.
+/// Explains why the pod is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     match world.get::<Pod>(object.namespace_name(), &object.name.name) {
         Look::Found(pod) => Look::Found(answer(world, object, &pod)),
@@ -32,11 +33,11 @@ fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
     let answer = Answer::of(object, state).since(since);
     match state {
         "Succeeded" => {
-            return answer.concluding(Conclusion::healthy("all its containers succeeded"));
+            return answer.concluding(Conclusion::healthy("all containers of the pod succeeded"));
         }
         "Running" if is_ready(pod) => {
             return answer.concluding(Conclusion::healthy(
-                "it is Ready, and so are its containers",
+                "the pod and all its containers are ready",
             ));
         }
         _ => {}
@@ -48,7 +49,8 @@ fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
     }
 }
 
-/// Why it does not run, is not ready, or does not go: the chain of a pod in whatever state.
+/// The chain of causes for a pod in any state: why it does not run, is not ready, or stays
+/// Terminating.
 pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Vec<Cause> {
     all(world, object, pod).0
 }
@@ -62,7 +64,7 @@ fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
     }
 }
 
-/// By its condition, and by the status of each of its containers.
+/// Whether the condition `Ready` of the pod is True and each of its containers is ready.
 fn is_ready(pod: &Pod) -> bool {
     let status = pod.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();
@@ -71,7 +73,7 @@ fn is_ready(pod: &Pod) -> bool {
     ready && containers.all(|container| container.ready)
 }
 
-/// In one word.
+/// The state of the pod in one word: its phase, or `Terminating`.
 pub(super) fn state(pod: &Pod) -> &str {
     if pod.metadata.deletion_timestamp.is_some() {
         return "Terminating";

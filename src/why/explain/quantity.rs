@@ -1,6 +1,7 @@
-//! Amounts, as `10Gi`, to be compared roughly. The crates for this are tied to a version of the API types.
+//! Parses Kubernetes quantities such as `10Gi` into floating-point numbers, which suffice for a
+//! comparison. The crates that parse them exactly are tied to one version of the API types.
 
-/// The suffixes of the API, each a power of 1024 or 1000.
+/// The suffixes of Kubernetes quantities and their factors, each a power of 1024 or 1000.
 const SUFFIXES: [(&str, f64); 15] = [
     ("Ki", 1024.0),
     ("Mi", 1_048_576.0),
@@ -19,7 +20,7 @@ const SUFFIXES: [(&str, f64); 15] = [
     ("E", 1e18),
 ];
 
-/// The amount; 0 where it cannot be read.
+/// The quantity as a number; 0 if the text cannot be parsed.
 pub(super) fn of(text: &str) -> f64 {
     let suffix = SUFFIXES
         .iter()

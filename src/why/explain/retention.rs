@@ -1,4 +1,5 @@
-//! What the StatefulSet that a claim was made for means to do with it, and its owners.
+//! Explains what happens to a claim of a StatefulSet: its retention policy, and the owner
+//! references of the claim.
 
 use super::{wardens, writers};
 use crate::{
@@ -16,7 +17,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde_json::json;
 
-/// What decides about it; nothing where no set does.
+/// What decides whether the claim is kept or deleted with its StatefulSet; empty if it belongs to
+/// none.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     if let Some(both) = both_active(world, object, claim) {
         return vec![both];
@@ -24,7 +26,8 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     by_policy(world, object, claim).into_iter().collect()
 }
 
-/// Whether the owner is not there, or another one of that name is; nothing where that is not known, or its kind is none that is known here.
+/// Whether the owner does not exist, or another object of its name does. None if the owner could
+/// not be read, or is neither a StatefulSet nor a Pod.
 fn is_dead(world: &World, object: &Object, owner: &OwnerReference) -> Option<bool> {
     let namespace = object.namespace_name();
     let group = owner.api_version.split('/').next().unwrap_or_default();
@@ -45,7 +48,8 @@ fn is_other<K: ResourceExt>(look: Look<std::sync::Arc<K>>, uid: &str) -> Option<
     }
 }
 
-/// That the garbage collector takes the claim, or has taken it: none of its owners is there. One that is would keep it.
+/// The cause that the garbage collector deletes the claim, because none of its owners exists. A
+/// single existing owner would keep the claim.
 pub(super) fn dead_owner(
     world: &World,
     object: &Object,
@@ -71,7 +75,8 @@ pub(super) fn dead_owner(
     if claim.metadata.deletion_timestamp.is_some() {
         return Some(cause.wait("a deletion cannot be undone"));
     }
-    // From the last on, so that the places stay those that were read.
+    // The last reference is removed first, so that the indexes of the others stay as they were
+    // read.
     let places = owners.iter().enumerate().rev();
     let patch: Vec<_> = places
         .flat_map(|(place, owner)| {
@@ -88,11 +93,12 @@ pub(super) fn dead_owner(
             "kubectl patch {} --type=json -p '{patch}'",
             object.arguments()
         ),
-        "if the claim is to stay, and at once; a set that wants it sets its own reference again",
+        "immediately, if the claim is to be kept: the command removes the references to the owners \
+         that do not exist, and an existing StatefulSet writes its own reference again",
     ))
 }
 
-/// The set that makes claims of this name, and the ordinal.
+/// The StatefulSet that creates claims with this name, and the ordinal in the name.
 fn set_of(world: &World, object: &Object) -> Option<(String, objects::StatefulSet, u32)> {
     let mut readings = readings(&object.name.name).peekable();
     readings.peek()?;
@@ -115,15 +121,18 @@ fn by_policy(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> O
         return Some(scaled_away(object, claim, &name, ordinal));
     }
     let (code, fate) = match policy.when_deleted {
-        Policy::Retain => (Code::KeptByPolicy, "stays when the StatefulSet is deleted"),
+        Policy::Retain => (
+            Code::KeptByPolicy,
+            "is kept when the StatefulSet is deleted",
+        ),
         Policy::Delete => (Code::DeletedByPolicy, "is deleted with the StatefulSet"),
     };
     let scaled = match policy.when_scaled {
-        Policy::Retain => "stays",
-        Policy::Delete => "goes",
+        Policy::Retain => "is kept",
+        Policy::Delete => "is deleted",
     };
     let sentence = format!(
-        "The claim of the StatefulSet {name} {fate} (whenDeleted: {}), and {scaled} when its pod is scaled away (whenScaled: {}).",
+        "The claim of the StatefulSet {name} {fate} (whenDeleted: {}), and {scaled} when its pod is removed by scaling down (whenScaled: {}).",
         policy.when_deleted.name(),
         policy.when_scaled.name()
     );
@@ -131,32 +140,37 @@ fn by_policy(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> O
         set_object.to_string(),
         "spec.persistentVolumeClaimRetentionPolicy",
     );
-    Some(Cause::new(code, sentence, evidence).wait("the policy of the set decides"))
+    Some(
+        Cause::new(code, sentence, evidence)
+            .wait("the retention policy of the StatefulSet decides"),
+    )
 }
 
-/// Of what the policy says now, nothing follows for it any more: its owners were settled when it was scaled away.
+/// The cause for a claim whose pod was removed by scaling down. The present policy does not matter:
+/// the owner references of the claim were written when its pod was removed.
 fn scaled_away(object: &Object, claim: &PersistentVolumeClaim, set: &str, ordinal: u32) -> Cause {
     let mut owners = claim.owner_references().iter();
     let owned = owners.any(|owner| owner.kind == "StatefulSet" && owner.name == set);
     let (code, fate) = if owned {
         (
             Code::DeletedByPolicy,
-            "is deleted with the set, which owns it",
+            "is deleted with the StatefulSet, which owns it",
         )
     } else {
         (
             Code::KeptByPolicy,
-            "stays, because nothing that goes owns it",
+            "is kept, because the StatefulSet does not own it",
         )
     };
     let sentence = format!(
-        "The StatefulSet {set} has no pod {ordinal} any more. The claim was kept when that was scaled away, and {fate}."
+        "The StatefulSet {set} has no pod {ordinal} any more. The claim was kept when that pod was removed by scaling down, and {fate}."
     );
     let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
-    Cause::new(code, sentence, evidence).wait("a pod of that ordinal would use it again")
+    Cause::new(code, sentence, evidence).wait("a new pod with that ordinal uses the claim again")
 }
 
-/// kube-controller-manager writes owner references on claims, and so does Volume Warden.
+/// The cause that both kube-controller-manager and Volume Warden write owner references on the
+/// claim; none if only one of them does.
 fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
     let path = ["f:metadata", "f:ownerReferences"];
     let writer = writers::writer(&claim.metadata, &path)?;
@@ -165,7 +179,7 @@ fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) ->
     }
     let lease = wardens::at_work(world, &PvcRetention)?;
     let sentence = format!(
-        "kube-controller-manager has written the claim's owner references, and Volume Warden's pvc-retention is at work too (Lease {}/{}): both \
+        "kube-controller-manager has written the claim's owner references, and Volume Warden's pvc-retention is running too (Lease {}/{}): both \
          manage the claims of StatefulSets.",
         lease.namespace().unwrap_or_default(),
         lease.name_any()
@@ -174,7 +188,8 @@ fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) ->
     let evidence = Evidence::new(object.to_string(), "metadata.managedFields").since(since);
     Some(Cause::new(Code::BothActive, sentence, evidence).run(
         format!("kubectl get {} -o yaml --show-managed-fields", object.arguments()),
-        "to see who wrote what; they do not harm each other, but one of them is enough: leave out pvc-retention, or switch off the feature \
-         gate StatefulSetAutoDeletePVC in kube-controller-manager",
+        "to see which of the two wrote which field. They do not harm each other, but one of them is \
+         enough: run Volume Warden without pvc-retention, or disable the feature gate \
+         StatefulSetAutoDeletePVC in kube-controller-manager",
     ))
 }

@@ -1,9 +1,11 @@
-//! Whether a volume whose claim is gone may be given to the next claim, and what has to be done first.
+//! Decides whether a volume whose claim is deleted may be released for the next claim, and what has
+//! to be done first.
 //!
 //! A claim that is bound to storage which is being deleted, or that another node still writes to,
-//! is worse off than one that waits. So the command that frees a volume is printed only where the
-//! policy is Retain and was Retain when the volume was released, nothing deletes the volume, and no
-//! VolumeAttachment names it. The command fails if the volume has changed since it was read.
+//! loses data; a claim that waits does not. So the command that releases a volume is printed only
+//! if the policy is Retain and was Retain when the volume was Released, the volume is not being
+//! deleted, and no VolumeAttachment names it. The command fails if the volume has changed since it
+//! was read.
 
 use super::{wardens, writers};
 use crate::why::{Cause, Object, Selection, World, read::PersistentVolume};
@@ -14,16 +16,16 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// What has to be done before the volume is freed.
+/// A step that is required before the volume may be released for another claim.
 struct First {
-    /// Why, as a sentence.
+    /// Why the step is required, as a sentence.
     why: String,
     command: String,
     purpose: &'static str,
 }
 
-/// `cause`, whose next step removes `path` from the volume, as far as that is safe: `purpose` says
-/// what for. Otherwise the next step is what has to be done first.
+/// Adds the next step to `cause`. If it is safe, the step removes `path` from the volume, and
+/// `purpose` says when to do so. Otherwise the step is what has to be done first.
 pub(super) fn free(
     world: &World,
     volume: &PersistentVolume,
@@ -49,13 +51,14 @@ fn first(world: &World, volume: &PersistentVolume) -> Option<First> {
 fn deleted(volume: &PersistentVolume) -> Option<First> {
     volume.metadata.deletion_timestamp.as_ref()?;
     Some(First {
-        why: "The volume is being deleted, so nothing may be bound to it.".to_owned(),
+        why: "The volume is being deleted, so no claim may be bound to it.".to_owned(),
         command: format!("volume-warden why {}", object(volume).arguments()),
-        purpose: "to see what holds it; a deletion cannot be undone",
+        purpose: "to see what holds the volume; its deletion cannot be undone",
     })
 }
 
-/// The policy is not Retain.
+/// The required step if the policy of the volume is not Retain: its data is deleted, or is about to
+/// be.
 fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     let policy = policy(volume);
     if policy == "Retain" {
@@ -66,49 +69,55 @@ fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     let command = patch(volume, retain);
     Some(match phase(volume) {
         "Bound" => First {
-            why: format!("Its policy is {policy}: what is on it is deleted once it is Released."),
+            why: format!(
+                "The volume's policy is {policy}: its data is deleted once the volume is Released."
+            ),
             command,
-            purpose: "at once, if what is on it is to be kept; then ask again",
+            purpose: "immediately, if the data on the volume is to be kept; then run volume-warden why \
+                      again",
         },
         _ => First {
             why: format!(
-                "Its policy is {policy}, so what is on it is being deleted, or is deleted already."
+                "The volume's policy is {policy}, so its data is being deleted, or is deleted already."
             ),
             command,
-            purpose: "at once, if what is on it is to be kept: it helps only if its driver has \
-                      not begun to delete. Then make sure that the storage still exists",
+            purpose: "immediately, if the data on the volume is to be kept: this helps only if the \
+                      driver has not begun to delete the data. Then make sure that the storage \
+                      of the volume still exists",
         },
     })
 }
 
-/// It is not Released, or was Released under another policy: what was done to it then is not known.
+/// The required step if the volume is not Released, or was Released under another policy, so that
+/// its data may be deleted.
 fn not_released(volume: &PersistentVolume) -> Option<First> {
     let doubtful = |why| First {
         why,
         command: object(volume).describe(),
-        purpose: "to find its driver and handle; only if the storage behind it certainly exists \
-                  may a claim have it",
+        purpose: "to find the driver and the handle of the volume; a claim may be bound to it only \
+                  if its storage certainly exists",
     };
     match phase(volume) {
         "Released" => {
             let changed = policy_changed_after_release(volume)?;
             Some(doubtful(format!(
-                "Its policy became Retain at {changed}, after it was Released: what is on it may \
-                 be deleted already."
+                "The volume's policy became Retain at {changed}, after the volume was Released: its \
+                 data may be deleted already."
             )))
         }
         "Failed" => Some(doubtful(
-            "It has Failed: a provisioner tried to delete its data.".to_owned(),
+            "The volume has Failed: a provisioner tried to delete its data.".to_owned(),
         )),
         _ => Some(First {
-            why: "kube-controller-manager has not released it yet.".to_owned(),
+            why: "kube-controller-manager has not released the volume yet.".to_owned(),
             command: wardens::in_tree_lease().describe(),
-            purpose: "to see whether it runs, if this lasts",
+            purpose: "to see whether kube-controller-manager runs, if the volume is not Released soon",
         }),
     }
 }
 
-/// When the policy was written, if the volume was Released before.
+/// When the policy of the volume was written; none if that was before the volume was Released, or
+/// is not known.
 fn policy_changed_after_release(volume: &PersistentVolume) -> Option<Timestamp> {
     let path = ["f:spec", "f:persistentVolumeReclaimPolicy"];
     let written = writers::writer(&volume.metadata, &path)?.time.as_ref()?.0;
@@ -120,9 +129,10 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
     let attachments = world.list::<VolumeAttachment>("", Selection::default());
     let Some(attachments) = attachments.found() else {
         return Some(First {
-            why: "Whether a node has it attached is not known.".to_owned(),
+            why: "It is not known whether a node has the volume attached.".to_owned(),
             command: "kubectl get volumeattachments".to_owned(),
-            purpose: "to make sure that none names the volume, before a claim may have it",
+            purpose: "to make sure that no VolumeAttachment names the volume; only then may a claim be \
+                      bound to it",
         });
     };
     let name = volume.name_any();
@@ -132,7 +142,7 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
     let attachment = attachments.iter().find(of_it)?;
     Some(First {
         why: format!(
-            "The node {} still has it attached (VolumeAttachment {}).",
+            "The node {} still has the volume attached (VolumeAttachment {}).",
             attachment.spec.node_name,
             attachment.name_any()
         ),
@@ -140,11 +150,11 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
             "kubectl describe volumeattachment {}",
             attachment.name_any()
         ),
-        purpose: "to see what detaching waits for; a claim may have the volume after that",
+        purpose: "to see what the detachment waits for; a claim may be bound to the volume after it",
     })
 }
 
-/// The change, as long as the volume is as it was read.
+/// The command that applies the change, and fails if the volume has changed since it was read.
 fn patch(volume: &PersistentVolume, change: Value) -> String {
     let version = volume.resource_version().unwrap_or_default();
     let operations = json!([
@@ -168,7 +178,7 @@ fn phase(volume: &PersistentVolume) -> &str {
     phase.unwrap_or("Pending")
 }
 
-/// The API server defaults it; where it is missing nothing is known.
+/// The reclaim policy of the volume. The API server always sets it, so `unknown` is not expected.
 fn policy(volume: &PersistentVolume) -> &str {
     let spec = volume.spec.as_ref();
     let policy = spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());

@@ -1,4 +1,4 @@
-//! StatefulSets.
+//! Explains the state of a StatefulSet.
 
 mod not_made;
 mod pods;
@@ -15,7 +15,7 @@ use crate::{
 use kube::ResourceExt;
 use pods::Pods;
 
-/// Why it is as it is.
+/// Explains why the StatefulSet is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let set = match world.get::<StatefulSet>(object.namespace_name(), &object.name.name) {
         Look::Found(set) => set,
@@ -37,7 +37,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
 
 fn living(world: &World, object: &Object, set: &StatefulSet) -> Answer {
     let Some(pods) = Pods::of(world, object, set) else {
-        return Answer::of(object, "there");
+        return Answer::of(object, "in an unknown state");
     };
     let one = One {
         world,
@@ -49,7 +49,7 @@ fn living(world: &World, object: &Object, set: &StatefulSet) -> Answer {
     one.answer()
 }
 
-/// A set and its pods.
+/// A StatefulSet that is not being deleted, and its pods.
 struct One<'a> {
     world: &'a World,
     object: &'a Object,
@@ -59,7 +59,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// By the first unhealthy pod.
+    /// Explains the StatefulSet by its first pod that is missing or not ready, then by a pod that
+    /// has to be removed.
     fn answer(&self) -> Answer {
         let wanted = self.kept.replicas;
         let mut ordinals = self.kept.start..self.kept.start.saturating_add(wanted);
@@ -77,26 +78,27 @@ impl One<'_> {
             return answer.because(self.going(surplus));
         }
         let pods = match wanted {
-            0 => "it is to have no pods".to_owned(),
-            1 => "its one pod is ready".to_owned(),
+            0 => "it requests no pods".to_owned(),
+            1 => "its only pod is ready".to_owned(),
             more => format!("all {more} pods are ready"),
         };
         let state = format!("complete: {pods}{}", retention(self.kept));
         Answer::of(self.object, state).concluding(self.conclusion())
     }
 
-    /// Of a set that has its pods.
+    /// The conclusion for a StatefulSet whose pods all exist and are ready.
     fn conclusion(&self) -> Conclusion {
         let status = self.set.status.clone().unwrap_or_default();
         if status.observed_generation != self.set.metadata.generation {
-            let examined = "its pods; the StatefulSet controller has not seen its latest change";
+            let examined =
+                "the pods of the StatefulSet; its controller has not observed its latest change";
             return Conclusion::nothing_found(self.object, examined);
         }
         if status.update_revision != status.current_revision {
-            let examined = "its pods; not all are of its latest revision";
+            let examined = "the pods of the StatefulSet, not all of which have its latest revision";
             return Conclusion::nothing_found(self.object, examined);
         }
-        Conclusion::healthy("it has the pods that it is to have, and they are ready")
+        Conclusion::healthy("the StatefulSet has all its pods, and they are ready")
     }
 
     fn short_of(&self, ordinal: u32) -> Vec<Cause> {
@@ -117,7 +119,7 @@ impl One<'_> {
         }
         let name = pod.name_any();
         let ordered = if ordinal + 1 < self.kept.start + self.kept.replicas && self.is_ordered() {
-            " The pods after it are made once it is ready."
+            " The StatefulSet creates the next pods once this pod is ready."
         } else {
             ""
         };
@@ -126,14 +128,15 @@ impl One<'_> {
         self.and_further(cause, pod)
     }
 
-    /// A pod that has to be gone first.
+    /// The chain of causes for a pod that has to be deleted before the StatefulSet can continue.
     fn going(&self, pod: &Pod) -> Vec<Cause> {
         let name = pod.name_any();
-        let sentence = format!("The pod {name} has to be gone before the set goes on.");
+        let sentence =
+            format!("The pod {name} has to be deleted before the StatefulSet can continue.");
         let field = "metadata.deletionTimestamp";
         let cause = self.about(Code::PodTerminating, pod, sentence, field);
         if pod.metadata.deletion_timestamp.is_none() {
-            return vec![cause.wait("the StatefulSet controller deletes it")];
+            return vec![cause.wait("the StatefulSet controller deletes the pod")];
         }
         self.and_further(cause, pod)
     }
@@ -145,7 +148,7 @@ impl One<'_> {
         let evidence = Evidence::new(object.to_string(), field).since(since.map(|time| time.0));
         Cause::new(code, sentence, evidence).run(
             format!("volume-warden why {}", object.arguments()),
-            "to see why",
+            "to see what the pod waits for",
         )
     }
 
@@ -161,18 +164,19 @@ impl One<'_> {
     }
 }
 
-/// What becomes of the claims, as a sentence that follows another.
+/// What happens to the claims of the StatefulSet, as a sentence that follows another. Empty if it
+/// has no claim templates.
 fn retention(set: &Kept) -> String {
     if set.templates.is_empty() {
         return String::new();
     }
     let word = |policy| match policy {
-        Policy::Retain => "stay",
+        Policy::Retain => "are kept",
         Policy::Delete => "are deleted",
     };
     let policy = set.retention.unwrap_or_default();
     let (deleted, scaled) = (word(policy.when_deleted), word(policy.when_scaled));
     format!(
-        ". Its claims {deleted} when it is deleted, and {scaled} when their pods are scaled away"
+        ". Its claims {deleted} when the StatefulSet is deleted, and {scaled} when their pods are removed by scaling down"
     )
 }

@@ -1,4 +1,4 @@
-//! Pods that use a claim.
+//! Explains pods that use a claim.
 
 use super::{
     nodes::{lost_node, of_pod},
@@ -8,13 +8,14 @@ use crate::why::read::Pod;
 use crate::why::{Cause, Code, Evidence, World};
 use kube::ResourceExt;
 
-/// That the pod uses it, and why the pod does not go.
+/// The chain of causes for a claim that the pod uses: `used` with the next step for the pod's
+/// owner, and why the pod is not deleted.
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
     let stuck = if pod.metadata.deletion_timestamp.is_some() {
         terminating::causes(world, &of_pod(pod), pod).0
     } else if pod.rules.finished {
-        // It runs nowhere.
+        // A finished pod runs on no node, so the state of its node is no cause.
         Vec::new()
     } else {
         lost_node(world, pod).into_iter().collect()
@@ -22,7 +23,8 @@ pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     std::iter::once(used).chain(stuck).collect()
 }
 
-/// Deleting a pod that its owner recreates is of no use. A finished pod is not recreated, except with its job.
+/// Replaces the next step by one for the controller of the pod, because the controller recreates a
+/// pod that is deleted. A finished pod is not recreated, except by its Job.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let mut owners = pod.owner_references().iter();
     let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
@@ -35,16 +37,16 @@ fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
         _ if pod.rules.finished => used,
         "StatefulSet" => used.run(
             format!("volume-warden why statefulset {name} -n {namespace}"),
-            "to see what the set does with its claims: it makes the pod again if that is deleted, and scaling it down lets this claim go, with what \
-             is on it if the volume's policy is Delete",
+            "to see what the StatefulSet does with its claims. The StatefulSet recreates the pod if only the pod is deleted. Scaling it down removes the \
+             pod, so that this claim is deleted, with its data if the volume's policy is Delete",
         ),
         "ReplicaSet" => {
             let (kind, name) = deployment(pod, name).map_or(("replicaset", name), |name| ("deployment", name));
             used.run(
                 format!("kubectl scale {kind} {name} -n {namespace} --replicas=0"),
                 format!(
-                    "once neither what the {kind} runs nor the data of the claim is needed: it would make the pod again if only that was \
-                     deleted, and without pods the claim goes, with its storage if the volume's policy is Delete"
+                    "once neither the pods of the {kind} nor the data of the claim is needed: the {kind} would recreate the pod if only the pod was \
+                     deleted, and without pods the claim is deleted, with its storage if the volume's policy is Delete"
                 ),
             )
         }
@@ -54,12 +56,12 @@ fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
 
 fn of_a_job(used: Cause, job: &str, namespace: &str) -> Cause {
     let when = if used.code == Code::FinishedPod {
-        "once the logs of its pods are not needed"
+        "once neither the logs of the job's pods nor the data of the claim is needed"
     } else {
-        "once its work has ended, or is not needed any more"
+        "once the job's work has ended or is not needed, and the data of the claim is not needed either"
     };
     let purpose = format!(
-        "{when}, nor the data of the claim: the claim is deleted after its pods, and its storage with it if the volume's policy is Delete"
+        "{when}: the claim is deleted after its pods, and its storage with it if the volume's policy is Delete"
     );
     used.run(format!("kubectl delete job {job} -n {namespace}"), purpose)
 }
@@ -69,7 +71,7 @@ fn deployment<'a>(pod: &Pod, replica_set: &'a str) -> Option<&'a str> {
     replica_set.strip_suffix(hash.as_str())?.strip_suffix('-')
 }
 
-/// The pod has no node, and the scheduler says why.
+/// The cause that the pod has no node, with the scheduler's message; none if the pod has a node.
 pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
     let object = of_pod(pod);
     if pod.spec.as_ref()?.node_name.is_some() {
@@ -96,21 +98,23 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
         Evidence::new(object.to_string(), "status.conditions[PodScheduled]").since(since);
     Some(Cause::new(Code::PodUnscheduled, sentence, evidence).run(
         object.describe(),
-        "to see what no node offers; the claim is bound once the pod has one",
+        "to see why no node fits the pod; the claim is bound once the pod has a node",
     ))
 }
 
-/// The pod names its node itself, so the scheduler passes it by, and never chooses a node for its claims.
+/// The cause that the pod names its node itself. The scheduler ignores such a pod, so it never
+/// selects a node for the pod's claims. None if the pod has no node.
 pub(super) fn bypasses_the_scheduler(pod: &Pod) -> Option<Cause> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     let object = of_pod(pod);
     let sentence = format!(
-        "The pod {} names its node {node} in spec.nodeName, so the scheduler passes it by and never says where the volume is to be.",
+        "The pod {} names its node {node} in spec.nodeName, so the scheduler ignores the pod and never selects a node for its volume.",
         object.name
     );
     let evidence = Evidence::new(object.to_string(), "spec.nodeName");
     Some(Cause::new(Code::PodUnscheduled, sentence, evidence).run(
         format!("kubectl get {} -o yaml", object.arguments()),
-        "to see who made it so; a nodeSelector for kubernetes.io/hostname in its place lets the scheduler do its part",
+        "to see which controller or client created the pod with a nodeName; use a nodeSelector for kubernetes.io/hostname \
+         instead, so that the scheduler selects the node",
     ))
 }

@@ -1,4 +1,4 @@
-//! PersistentVolumes.
+//! Explains the state of a PersistentVolume.
 
 mod released;
 mod settled;
@@ -7,7 +7,7 @@ mod terminating;
 use crate::why::{Answer, Look, Object, World, read::PersistentVolume};
 use kube::ResourceExt;
 
-/// Why it is as it is.
+/// Explains why the volume is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let volume = match world.get::<PersistentVolume>("", &object.name.name) {
         Look::Found(volume) => volume,

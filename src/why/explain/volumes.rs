@@ -1,4 +1,4 @@
-//! Whether a volume fits a claim.
+//! Compares a volume with a claim, as Kubernetes does before it binds them.
 //!
 //! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` and `findBestMatchForClaim` in
 //! `pkg/controller/volume/persistentvolume/index.go` of Kubernetes.
@@ -13,18 +13,18 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use std::fmt;
 
-/// Why it is not bound to the claim.
+/// Why the volume is not bound to the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Misfit {
-    /// It fits, but is being deleted, since then.
+    /// The volume fits, but has been being deleted since this time.
     Deleting(Timestamp),
-    /// It fits, but another claim is to have it: `shop/data`.
+    /// The volume fits, but is reserved for another claim: `shop/data`.
     Reserved(String),
-    /// It fits, and was an earlier claim's of the same name: that one's uid.
+    /// The volume fits, but belonged to an earlier claim of the same name, with this uid.
     Former(String),
-    /// It fits, and another claim is bound to it.
+    /// The volume fits, but another claim is bound to it: `shop/data`.
     Taken(String),
-    /// It does not fit: how it differs.
+    /// The volume does not fit, because of this difference.
     Unlike(Difference),
 }
 
@@ -51,19 +51,29 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSpec => write!(f, "has no spec"),
-            Self::Class(class) => write!(f, "is of the class {class:?}"),
-            Self::Capacity { has, wanted } => write!(f, "has {has} where {wanted} are wanted"),
-            Self::AccessMode(mode) => write!(f, "has no access mode {mode}"),
-            Self::VolumeMode(mode) => write!(f, "is a {mode}"),
-            Self::Expression { key, operator } => {
-                write!(f, "is not selected by the label {key} ({operator})")
+            Self::Class(class) => write!(f, "has the StorageClass {class:?}"),
+            Self::Capacity { has, wanted } => {
+                write!(
+                    f,
+                    "has a capacity of {has}, but the claim requests {wanted}"
+                )
             }
-            Self::Label { key, value } => write!(f, "lacks the label {key}={value}"),
+            Self::AccessMode(mode) => write!(f, "does not offer the access mode {mode}"),
+            Self::VolumeMode(mode) => write!(f, "has the volumeMode {mode}"),
+            Self::Expression { key, operator } => {
+                write!(
+                    f,
+                    "does not match the claim's selector for the label {key} ({operator})"
+                )
+            }
+            Self::Label { key, value } => {
+                write!(f, "lacks the label {key}={value} of the claim's selector")
+            }
         }
     }
 }
 
-/// Whether the claim could have the volume.
+/// Whether the claim could be bound to the volume.
 pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Result<(), Misfit> {
     let (Some(has), Some(wants)) = (&volume.spec, &claim.spec) else {
         return Err(Misfit::Unlike(Difference::NoSpec));
@@ -73,7 +83,8 @@ pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
     }
     let deleted = volume.metadata.deletion_timestamp.as_ref();
     match (taken(has, claim), deleted) {
-        // Nothing makes a volume that is being deleted the claim's.
+        // A volume that is being deleted is never bound, so its deletion is the reason, and not its
+        // earlier claim.
         (None | Some(Misfit::Former(_)), Some(deleted)) => Err(Misfit::Deleting(deleted.0)),
         (Some(taken), _) => Err(taken),
         (None, None) => Ok(()),
@@ -114,8 +125,9 @@ fn unlike(
     })
 }
 
-/// What a claim asks for and the volume does not have, also where the volume is reserved for it: of
-/// what else differs, class and labels, a reservation takes no notice.
+/// What the claim requests and the volume lacks: capacity, access mode or volume mode. These
+/// prevent the binding even if the volume is reserved for the claim, whereas a different class or
+/// label does not.
 pub(super) fn lacking(
     has: &PersistentVolumeSpec,
     wants: &PersistentVolumeClaimSpec,
@@ -152,7 +164,8 @@ pub(super) fn lacking(
     None
 }
 
-/// That another claim than this one has it, or is to have it.
+/// Why the volume's `claimRef` prevents the binding to this claim; none if the volume has no
+/// `claimRef`, or it names this claim.
 pub(super) fn taken(has: &PersistentVolumeSpec, claim: &PersistentVolumeClaim) -> Option<Misfit> {
     let reference = has.claim_ref.as_ref()?;
     let (namespace, name) = (reference.namespace.clone()?, reference.name.clone()?);

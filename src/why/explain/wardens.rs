@@ -1,4 +1,5 @@
-//! Whether a controller manages the object: Volume Warden, or Kubernetes' built-in controllers.
+//! Finds out whether the controller that removes a protection finalizer runs: Volume Warden, or
+//! Kubernetes' built-in controllers.
 
 use crate::{
     component::{ComponentRef, PART_OF, is_led_by},
@@ -9,14 +10,16 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 
-/// Younger deletions are simply under way.
+/// Age of a deletion, in seconds, below which no controller is examined: the deletion is under way.
 const SOON: i64 = 5;
-/// A running controller is mostly done before this.
+/// Age of a deletion, in seconds, from which a running controller counts as late.
 const LATE: i64 = 60;
-/// The clock here may be ahead of that of the holder of a Lease.
+/// Tolerance in seconds when a Lease is compared with the local clock, which may be ahead of the
+/// clock of the holder.
 const CLOCKS: i64 = 15;
 
-/// Only the protection finalizer holds an object that was deleted then, and why it is not removed.
+/// The chain of causes for an object that only the protection finalizer holds: `waiting`, and why
+/// no controller has removed the finalizer. `deleted` is the time of the deletion.
 pub(super) fn causes(
     world: &World,
     waiting: Cause,
@@ -31,7 +34,8 @@ pub(super) fn causes(
     [Some(waiting), slow].into_iter().flatten().collect()
 }
 
-/// Who should have taken the protection off; nothing where that is not late, or is not known.
+/// The cause that the controller of the protection finalizer is late or not running; none if the
+/// finalizer is not late, or the Leases could not be read.
 fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> {
     let leases = own_leases(world, component)?;
     match leases.iter().find(|lease| is_held(lease, world.now)) {
@@ -44,7 +48,7 @@ fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> 
     }
 }
 
-/// It runs, and cannot.
+/// The cause that Volume Warden runs, but has not removed the protection finalizer.
 fn late(lease: &Lease, component: ComponentRef, age: i64) -> Cause {
     let namespace = lease.namespace().unwrap_or_default();
     let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
@@ -53,31 +57,34 @@ fn late(lease: &Lease, component: ComponentRef, age: i64) -> Cause {
         .as_ref()
         .and_then(|spec| spec.holder_identity.as_deref());
     let sentence = format!(
-        "Volume Warden's {component} removes the protection finalizer and is at work ({}), but has not done so for {age} seconds.",
+        "Volume Warden's {component} runs (replica {}), but has not removed the protection finalizer for {age} seconds.",
         holder.unwrap_or_default()
     );
     let evidence = Evidence::new(object.to_string(), "spec.holderIdentity");
     Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
         format!("kubectl logs -n {namespace} -l app.kubernetes.io/name=volume-warden --tail=100 --prefix"),
-        "to see what keeps it: mostly rights that it lacks, or an API server that does not answer",
+        "to see what prevents Volume Warden from removing the finalizer: mostly a missing permission, or an API server that does not answer",
     )
 }
 
-/// Volume Warden is installed, so the work is its.
+/// The cause that Volume Warden is installed, so that its component should remove the finalizer,
+/// but does not run.
 fn silent(lease: &Lease, component: ComponentRef) -> Cause {
     let namespace = lease.namespace().unwrap_or_default();
     let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
     let sentence = format!(
-        "Volume Warden's {component} removes the protection finalizer, and no replica has held its Lease since: it is not running."
+        "Volume Warden's {component} removes the protection finalizer, but no replica holds its Lease: Volume Warden is not running."
     );
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(renewed(lease));
     Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
         pods_of_ours(&namespace),
-        "to see why it does not run; once it runs, the object is deleted",
+        "to see why Volume Warden does not run; once it runs, the object is deleted",
     )
 }
 
-/// Volume Warden is not installed. Whether the controller in question is switched on cannot be seen, but whether its process runs can.
+/// The cause that Volume Warden's component is not installed and kube-controller-manager does not
+/// remove the finalizer. Its Lease shows only whether kube-controller-manager runs, not whether its
+/// protection controller is enabled.
 fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let object = in_tree_lease();
     let found = world.get::<Lease>(object.namespace_name(), &object.name.name);
@@ -85,19 +92,19 @@ fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
         Look::Found(lease) if is_held(&lease, world.now) => (
             format!(
                 "Volume Warden's {component} is not installed, and kube-controller-manager runs but does not remove the protection finalizer: its \
-                 controller for that is switched off, or late."
+                 protection controller is disabled, or late."
             ),
             None,
         ),
         Look::Found(lease) => (
             format!(
-                "Volume Warden's {component} is not installed, and kube-controller-manager, which could do its work, is not running."
+                "Volume Warden's {component} is not installed, and kube-controller-manager, which could remove the protection finalizer, is not running."
             ),
             renewed(&lease),
         ),
         Look::Absent => (
             format!(
-                "Volume Warden's {component} is not installed, and no kube-controller-manager says that it is running."
+                "Volume Warden's {component} is not installed, and kube-controller-manager, which could remove the protection finalizer, has no Lease."
             ),
             None,
         ),
@@ -106,16 +113,17 @@ fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(since);
     Some(Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
         object.describe(),
-        "to see which controller manages this cluster's volumes, and to start it",
+        "to see whether kube-controller-manager runs; start the controller that manages the volumes of this cluster",
     ))
 }
 
-/// The Lease of the one replica of kube-controller-manager that works.
+/// The Lease that elects the leader of kube-controller-manager.
 pub(super) fn in_tree_lease() -> Object {
     Object::new("Lease", "lease", "kube-system", "kube-controller-manager")
 }
 
-/// The Leases of Volume Warden for that component; nothing where they are not known.
+/// The Leases of Volume Warden that elect the leader of the component; none if Leases could not be
+/// read.
 fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
     let (label, value) = PART_OF;
     let labels = format!("{label}={value}");
@@ -130,7 +138,8 @@ fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
     Some(for_it.cloned().collect())
 }
 
-/// Whether Volume Warden does the work of that component now.
+/// The Lease with which a replica of Volume Warden runs the component now; none if no replica does,
+/// or Leases could not be read.
 pub(super) fn at_work(world: &World, component: ComponentRef) -> Option<Lease> {
     let leases = own_leases(world, component)?;
     leases.into_iter().find(|lease| is_held(lease, world.now))
@@ -153,7 +162,7 @@ fn renewed(lease: &Lease) -> Option<Timestamp> {
     Some(lease.spec.as_ref()?.renew_time.as_ref()?.0)
 }
 
-/// The command that shows our replicas.
+/// The command that lists the replicas of Volume Warden.
 pub(super) fn pods_of_ours(namespace: &str) -> String {
     format!("kubectl get pods -n {namespace} -l app.kubernetes.io/name=volume-warden -o wide")
 }

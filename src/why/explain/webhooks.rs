@@ -1,4 +1,4 @@
-//! Whether the webhook that writes on new objects can be reached and trusted.
+//! Finds out whether the API server can reach and trust the webhook that writes on new objects.
 
 use super::wardens::pods_of_ours;
 use crate::why::{Cause, Code, Evidence, Look, Object, Selection, World};
@@ -9,7 +9,8 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 use x509_parser::pem::Pem;
 
-/// Why an object lacks what the webhook of that configuration writes; none if the configuration is not installed, or works.
+/// Why an object lacks what the webhook of this configuration writes; none if the configuration is
+/// not installed, or the webhook works.
 pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
     let Look::Found(found) = world.get::<MutatingWebhookConfiguration>("", configuration) else {
         return None;
@@ -18,7 +19,7 @@ pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
     down(world, called).or_else(|| mistrusted(world, &found.name_any(), called))
 }
 
-/// The Service has no endpoints.
+/// The cause that the Service of the webhook has no ready endpoint; none if it has one.
 fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
     let service = called.service.as_ref()?;
     let labels = format!("kubernetes.io/service-name={}", service.name);
@@ -36,15 +37,16 @@ fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
         return None;
     }
     let object = Object::new("Service", "service", &service.namespace, &service.name);
-    let sentence = "It was created while no replica answered Volume Warden's webhooks: none is ready, so the API server continues without them.";
+    let sentence = "The object was created while no replica of Volume Warden answered its webhooks: no replica is ready, so the API server creates objects without them.";
     let evidence = Evidence::new(object.to_string(), "endpoints");
     Some(Cause::new(Code::WebhookDown, sentence, evidence).run(
         pods_of_ours(&service.namespace),
-        "to see why none is ready; a replica that runs makes up for what was missed",
+        "to see why no replica is ready; a running replica repairs the object",
     ))
 }
 
-/// The API server has no certificate to trust them by, or only such that have expired.
+/// The cause that the webhook configuration has no CA certificate, or only expired ones; none if
+/// one is valid.
 fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) -> Option<Cause> {
     let bundle = called.ca_bundle.as_ref().map(|bundle| bundle.0.as_slice());
     let now = world.now.as_second();
@@ -58,8 +60,8 @@ fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) 
     }
     let what = match last {
         Some(until) if until > now => return None,
-        Some(_) => "the certificate that it is to trust them by has expired",
-        None => "it has no certificate to trust them by",
+        Some(_) => "the CA certificate in the webhook configuration has expired",
+        None => "the webhook configuration has no CA certificate",
     };
     let object = Object::new(
         "MutatingWebhookConfiguration",
@@ -68,7 +70,7 @@ fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) 
         configuration,
     );
     let sentence = format!(
-        "It was made while the API server could not trust Volume Warden's webhooks: {what}."
+        "The object was created while the API server could not trust Volume Warden's webhooks: {what}."
     );
     let since = last.and_then(|until| k8s_openapi::jiff::Timestamp::from_second(until).ok());
     let evidence =
@@ -79,6 +81,6 @@ fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) 
         .map_or("volume-warden", |service| &service.namespace);
     Some(Cause::new(Code::CertificateWrong, sentence, evidence).run(
         format!("kubectl get events -n {namespace} --field-selector reason=CertificateNotRenewed"),
-        "to see which certificate was not renewed; Volume Warden publishes its CA again once it runs, cert-manager's is renewed by cert-manager",
+        "to see which certificate was not renewed; Volume Warden publishes its own CA again once it runs, and cert-manager renews a certificate of cert-manager",
     ))
 }

@@ -1,11 +1,12 @@
-//! Who wrote what on an object, by its `managedFields`.
+//! Finds the client that wrote a field of an object, from its `managedFields`.
 
 use crate::causes::{self, Cause, Holder, Object};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
-/// The cause for which `holder` keeps the object, with who put its finalizer there.
+/// The cause for which `holder` keeps the object. For a finalizer, the cause names the client that
+/// added it.
 pub(super) fn describe(object: &Object, holder: &Holder<'_>, metadata: &ObjectMeta) -> Cause {
     let cause = causes::describe(object, holder);
     match holder {
@@ -14,7 +15,7 @@ pub(super) fn describe(object: &Object, holder: &Holder<'_>, metadata: &ObjectMe
     }
 }
 
-/// Adds who put the finalizer on the object, if `managedFields` say so.
+/// Adds to the cause which client added the finalizer, if the `managedFields` name it.
 fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause {
     let item = format!("v:\"{finalizer}\"");
     let Some(writer) = writer(metadata, &["f:metadata", "f:finalizers", &item]) else {
@@ -22,14 +23,14 @@ fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause 
     };
     let manager = writer.manager.as_deref().unwrap_or("an unnamed client");
     cause.sentence = format!(
-        "{} {manager} added it; whether that client still runs is not known.",
+        "{} The client {manager} added the finalizer; it is not known whether that client still runs.",
         cause.sentence
     );
     cause.evidence.since = writer.time.as_ref().map(|time| time.0);
     cause
 }
 
-/// Who wrote that field last.
+/// The entry of the client that manages this field.
 pub(super) fn writer<'a>(
     metadata: &'a ObjectMeta,
     path: &[&str],

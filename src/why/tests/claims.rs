@@ -24,7 +24,7 @@ async fn a_claim_whose_volume_is_another_claims() {
     assert!(
         answer.chain[0]
             .sentence
-            .ends_with("now the claim bank/money's.")
+            .ends_with("now belongs to the claim bank/money.")
     );
     assert_eq!(command(&answer), "kubectl describe pv disk");
 }
@@ -37,7 +37,7 @@ async fn a_claim_whose_volume_is_free_again() {
     assert!(
         answer.chain[0]
             .sentence
-            .ends_with("which is no claim's any more.")
+            .ends_with("which no longer belongs to any claim.")
     );
 }
 

@@ -151,7 +151,7 @@ async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
     assert!(
         answer.chain[0]
             .sentence
-            .contains("1Mi where 1Gi are wanted")
+            .contains("a capacity of 1Mi, but the claim requests 1Gi")
     );
     let cluster = Cluster::default().volume(disk(&small)).claim(data("disk"));
     let answer = cluster.explained(&Object::claim("shop", "data")).await;

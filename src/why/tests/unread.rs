@@ -19,7 +19,7 @@ async fn no_answer_takes_more_than_six_calls() {
     assert_eq!(
         world.unread(),
         ["node-6", "node-7"].map(|name| format!(
-            "nodes {name} could not be read: that would be more than 6 calls for one answer"
+            "nodes {name} could not be read: one answer makes at most 6 API calls"
         ))
     );
 }

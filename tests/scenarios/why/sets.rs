@@ -125,7 +125,7 @@ async fn a_set_that_has_all_its_pods_is_complete() -> Result<()> {
         let state = answer["state"].as_str().context("no state")?;
         ensure!(
             state
-                == "complete: all 2 pods are ready. Its claims stay when it is deleted, and are deleted when their pods are scaled away",
+                == "complete: all 2 pods are ready. Its claims are kept when the StatefulSet is deleted, and are deleted when their pods are removed by scaling down",
             "{answer:#}"
         );
         ensure!(answer["chain"].as_array().is_some_and(Vec::is_empty));

@@ -1,4 +1,4 @@
-//! Claims that only a volume will do for that is there already.
+//! Claims that can be bound only to an existing volume, because no provisioner creates one.
 
 use super::in_the_way;
 use crate::why::{
@@ -14,7 +14,7 @@ use kube::ResourceExt;
 /// Maximum number of misfits in a message.
 const NAMED: usize = 3;
 
-/// It names its volume.
+/// Explains a Pending claim that names its volume in `spec.volumeName`.
 pub(super) fn named(
     world: &World,
     object: &Object,
@@ -27,11 +27,11 @@ pub(super) fn named(
         Look::Unread => return None,
         Look::Absent => {
             let sentence = format!(
-                "The claim names the volume {name}, which does not exist, and no other will do."
+                "The claim names the volume {name}, which does not exist, and it can be bound to no other volume."
             );
             return Some(Cause::new(Code::VolumeMissing, sentence, evidence).run(
                 "kubectl get pv",
-                "to list the volumes; to name another one, recreate the claim",
+                "to list the volumes; to name another volume, recreate the claim",
             ));
         }
     };
@@ -44,30 +44,34 @@ pub(super) fn named(
             return in_the_way(world, &volume, &Misfit::Reserved(other));
         }
         (Some(reserved @ Misfit::Reserved(_)), _) => return in_the_way(world, &volume, &reserved),
-        // Also of one that was a namesake's: freed, it would not be bound either.
+        // Checked first: a volume that does not match is not bound, even if an earlier claim of the
+        // same name gives it up.
         (_, Err(Misfit::Unlike(how))) => how,
         (Some(misfit), _) => return in_the_way(world, &volume, &misfit),
         (None, _) => return binder(object, name),
     };
     let sentence = format!("The claim names the volume {name}, which {misfit}.");
     let show = Object::volume(name).describe();
-    Some(
-        Cause::new(Code::NoMatchingVolume, sentence, evidence)
-            .run(show, "to compare; recreate what does not fit"),
-    )
-}
-
-/// Everything fits, so the binder is late.
-fn binder(object: &Object, volume: &str) -> Option<Cause> {
-    let sentence = format!("The volume {volume} fits; kube-controller-manager binds it.");
-    let evidence = Evidence::new(object.to_string(), "status.phase");
-    Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        wardens::in_tree_lease().describe(),
-        "to see whether it runs, if this lasts",
+    Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
+        show,
+        "to compare the volume with the claim; recreate the one that is wrong",
     ))
 }
 
-/// Only a volume that is there will do.
+/// The volume fits the claim, so the cause is that kube-controller-manager has not bound them yet.
+fn binder(object: &Object, volume: &str) -> Option<Cause> {
+    let sentence = format!(
+        "The volume {volume} fits the claim; kube-controller-manager has not bound them yet."
+    );
+    let evidence = Evidence::new(object.to_string(), "status.phase");
+    Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
+        wardens::in_tree_lease().describe(),
+        "to see whether kube-controller-manager runs, if the claim stays Pending",
+    ))
+}
+
+/// Explains a Pending claim that no provisioner serves, by comparing it with every existing volume.
+/// `why` says, as the rest of a sentence about the claim, why only an existing volume can be bound.
 pub(super) fn any(
     world: &World,
     object: &Object,
@@ -108,14 +112,14 @@ pub(super) fn any(
         .take(NAMED)
         .collect();
     let compared = if unlike.is_empty() {
-        format!("there is no volume of the class {class:?}")
+        format!("there is no volume of the StorageClass {class:?}")
     } else {
         unlike.join(", ")
     };
-    let sentence = format!("The claim {why}, and none fits: {compared}.");
+    let sentence = format!("The claim {why}, and no existing volume fits: {compared}.");
     let evidence = Evidence::new(object.to_string(), "spec");
     Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
         "kubectl get pv",
-        "to see which volumes there are; one that fits has to be made",
+        "to list the volumes; a volume that fits the claim has to be created",
     ))
 }

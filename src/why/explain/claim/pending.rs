@@ -1,4 +1,4 @@
-//! Claims that no volume is bound to.
+//! Explains claims that are not bound to a volume.
 
 use super::by_hand;
 use crate::why::{
@@ -11,10 +11,11 @@ use kube::ResourceExt;
 
 /// The provisioner name of classes whose volumes are created by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-/// The scheduler has chosen a node, and the provisioner may begin.
+/// The annotation that the scheduler sets on a claim once it has selected a node. The provisioner
+/// may then create the volume.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Why nothing is bound to it.
+/// Explains why the claim is not bound to a volume.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let spec = claim.spec.clone().unwrap_or_default();
     let one = match (
@@ -26,7 +27,7 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
             world,
             object,
             claim,
-            "asks for no StorageClass, so only a volume without one will do",
+            "asks for no StorageClass, so it can be bound only to a volume without one",
         ),
         (_, Some(class)) => return of_class(world, object, claim, class),
         (_, None) => no_class(world, object, claim),
@@ -42,13 +43,14 @@ fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Op
     let evidence = Evidence::new(object.to_string(), "spec.storageClassName");
     if let Some(default) = defaults.first() {
         let sentence = format!(
-            "The claim has no StorageClass; kube-controller-manager is about to give it the default, {default}."
+            "The claim has no StorageClass; kube-controller-manager is about to give it the default StorageClass {default}."
         );
         return Some(
-            Cause::new(Code::NoClass, sentence, evidence).wait("it gets the class within seconds"),
+            Cause::new(Code::NoClass, sentence, evidence)
+                .wait("the claim gets the default StorageClass within seconds"),
         );
     }
-    let why = "has no StorageClass, and the cluster has no default one, so no provisioner creates a volume for it";
+    let why = "has no StorageClass, and the cluster has no default StorageClass, so no provisioner creates a volume for it";
     match by_hand::any(world, object, claim, why)? {
         cause if cause.code == Code::NoMatchingVolume => {}
         other => return Some(other),
@@ -56,7 +58,8 @@ fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Op
     let sentence = format!("The claim {why}.");
     Some(Cause::new(Code::NoClass, sentence, evidence).run(
         "kubectl get storageclass",
-        "to choose one: recreate the claim with it, or make it the default by the annotation storageclass.kubernetes.io/is-default-class",
+        "to choose a StorageClass; then recreate the claim with it, or make it the default with the \
+         annotation storageclass.kubernetes.io/is-default-class",
     ))
 }
 
@@ -71,7 +74,7 @@ fn of_class(
     };
     let Some(class) = all.iter().find(|class| class.name_any() == name) else {
         let why = format!(
-            "asks for the StorageClass {name}, which does not exist, so only a volume of that class will do"
+            "asks for the StorageClass {name}, which does not exist, so it can be bound only to a volume that names that class"
         );
         return match by_hand::any(world, object, claim, &why) {
             Some(cause) if cause.code == Code::NoMatchingVolume => {
@@ -93,7 +96,7 @@ fn of_class(
     let Some(stuck) = provisioner(world, object, class) else {
         return Vec::new();
     };
-    // What the provisioner says is nearer than how the claim came by its class.
+    // A failure that the provisioner reports explains more than two default classes do.
     let silent = stuck.code == Code::ProvisionerSilent;
     let doubled = silent.then(|| Classes(&all).doubled(name)).flatten();
     std::iter::once(stuck).chain(doubled).collect()
@@ -104,17 +107,18 @@ fn missing_class(object: &Object, name: &str) -> Cause {
     let evidence = Evidence::new(object.to_string(), "spec.storageClassName");
     Cause::new(Code::ClassMissing, sentence, evidence).run(
         "kubectl get storageclass",
-        "to list the classes; create the class, or recreate the claim",
+        "to list the StorageClasses; then create the missing one, or recreate the claim with another",
     )
 }
 
-/// Bound when the scheduler has chosen a node for the first pod.
+/// Explains a claim whose StorageClass is `WaitForFirstConsumer`: it is bound once the scheduler
+/// has selected a node for the first pod that uses it.
 fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
     let pods = world
         .list::<Pod>(object.namespace_name(), Selection::default())
         .found()?;
     let users = pods.iter().filter(|pod| pod.rules.names(&object.name.name));
-    // One that lives and has no node yet is the one that it waits for.
+    // The claim waits for a pod that is not being deleted and has no node yet, if there is one.
     let user = users.min_by_key(|pod| {
         let placed = pod
             .spec
@@ -124,18 +128,18 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
     });
     let Some(user) = user else {
         let sentence = format!(
-            "The claim is bound when the first pod uses it (StorageClass {class}: WaitForFirstConsumer), and none does."
+            "The claim is bound when the first pod uses it (StorageClass {class}: WaitForFirstConsumer), and no pod uses it yet."
         );
         let evidence = Evidence::new(format!("StorageClass {class}"), "volumeBindingMode");
         return Some(
             Cause::new(Code::WaitsForPod, sentence, evidence)
-                .wait("it is bound once a pod uses it"),
+                .wait("the claim is bound once a pod uses it"),
         );
     };
     users::unscheduled(user).or_else(|| users::bypasses_the_scheduler(user))
 }
 
-/// A provisioner is responsible for the volume.
+/// Explains a claim whose volume a provisioner has to create.
 fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<Cause> {
     let (name, provisioner) = (class.name_any(), &class.provisioner);
     let failed = events::latest(world, object, "ProvisioningFailed")?;
@@ -147,13 +151,13 @@ fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<C
         );
         let evidence = Evidence::new(object.to_string(), "events[ProvisioningFailed]")
             .since(events::since(&failed));
-        return Some(
-            Cause::new(Code::ProvisionerFailed, sentence, evidence)
-                .run(describe, "to read more; the provisioner retries"),
-        );
+        return Some(Cause::new(Code::ProvisionerFailed, sentence, evidence).run(
+            describe,
+            "to see all Events of the claim; the provisioner retries",
+        ));
     }
     let sentence = format!(
-        "The claim waits for the provisioner {provisioner} of the StorageClass {name}, of which nothing is heard."
+        "The claim waits for the provisioner {provisioner} of the StorageClass {name}, which has created no volume and reported no failure."
     );
     let evidence = Evidence::new(
         object.to_string(),
@@ -161,6 +165,6 @@ fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<C
     );
     Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
         object.describe(),
-        "to see its latest Events; then check that the provisioner is installed and runs",
+        "to see the latest Events of the claim; then check that the provisioner is installed and runs",
     ))
 }

@@ -1,4 +1,4 @@
-//! Claims that live and are bound.
+//! Explains claims that are bound and not being deleted.
 
 use crate::{
     components::pvc_protection,
@@ -11,10 +11,11 @@ use crate::{
 };
 use kube::ResourceExt;
 
-/// Kubernetes says of a claim whether pods use it (KEP-5541).
+/// The condition with which Kubernetes reports that no pod uses a claim (KEP-5541).
 const UNUSED: &str = "Unused";
 
-/// Whether anything is the matter with it, or with its volume; else what is to become of it.
+/// Explains a problem of the claim or its volume. Without a problem, says whether the claim is kept
+/// or deleted with its StatefulSet, and concludes its health.
 pub(super) fn explain(
     world: &World,
     object: &Object,
@@ -25,7 +26,8 @@ pub(super) fn explain(
         return answer.because(trouble);
     }
     let chain = retention::causes(world, object, claim);
-    // Both controllers run, which does no harm but is no healthy setup.
+    // Volume Warden and kube-controller-manager manage the same claim. That is harmless, but not
+    // healthy.
     if chain.iter().any(|cause| cause.code == Code::BothActive) {
         return answer.because(chain);
     }
@@ -33,7 +35,7 @@ pub(super) fn explain(
     answer.because(chain).concluding(conclusion)
 }
 
-/// The chain alone.
+/// The chain of causes for a bound claim, without a conclusion about its health.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let trouble = trouble(world, object, claim);
     trouble.unwrap_or_else(|| retention::causes(world, object, claim))
@@ -46,7 +48,7 @@ fn trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Opt
         .or_else(|| volume_lost(world, object, claim))
 }
 
-/// Its volume is gone, another claim's, or about to go.
+/// The volume of the claim does not exist, belongs to another claim, or is being deleted.
 fn volume_lost(
     world: &World,
     object: &Object,
@@ -81,15 +83,16 @@ fn volume_lost(
     );
     Some(vec![cause.run(
         format!("volume-warden why {}", volume.arguments()),
-        "to see what holds it; what is on it has to be copied elsewhere before the claim is deleted",
+        "to see what holds the volume; copy its data elsewhere before the claim is deleted",
     )])
 }
 
-/// Health, where claim and volume agree and the claim reports nothing else: no condition, no resize.
+/// The conclusion for a claim without a known problem. It is healthy only if the claim and its
+/// volume are bound to each other and the claim reports no condition and no resize.
 fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
     let name = volume_name(claim);
     let Some(volume) = world.get::<PersistentVolume>("", name).found() else {
-        return Conclusion::nothing_found(object, "the claim, without its volume");
+        return Conclusion::nothing_found(object, "the claim, but not its volume");
     };
     let phase = volume
         .status
@@ -101,11 +104,14 @@ fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> 
         None if phase == "Bound" => Conclusion::healthy(format!(
             "the claim and its volume {name} are bound to each other"
         )),
-        None => Conclusion::nothing_found(object, format!("its volume {name}, which is {phase}")),
+        None => Conclusion::nothing_found(
+            object,
+            format!("the claim's volume {name}, which is {phase}"),
+        ),
     }
 }
 
-/// What the claim reports and no rule explains.
+/// What the status of the claim reports and no rule explains, such as a condition or a resize.
 fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
     let status = claim.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();
@@ -113,7 +119,7 @@ fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
         let said = condition.message.unwrap_or_default();
         let (type_, status) = (condition.type_, condition.status);
         return Some(format!(
-            "its condition {type_}, which is {status}: {said:?}"
+            "the claim's condition {type_}, which is {status}: {said:?}"
         ));
     }
     if !status
@@ -121,17 +127,19 @@ fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
         .unwrap_or_default()
         .is_empty()
     {
-        return Some("a resize, which is not finished".to_owned());
+        return Some("a resize of the claim, which is not finished".to_owned());
     }
     if status.modify_volume_status.is_some() {
-        return Some("a change of its VolumeAttributesClass, which is not finished".to_owned());
+        return Some(
+            "a change of the claim's VolumeAttributesClass, which is not finished".to_owned(),
+        );
     }
     let spec = claim.spec.as_ref()?;
     let wanted = spec.resources.as_ref()?.requests.as_ref()?.get("storage")?;
     let has = status.capacity.unwrap_or_default();
     let has = has.get("storage").map_or("nothing", |has| &has.0);
     let is_small = quantity::of(has) < quantity::of(&wanted.0);
-    is_small.then(|| format!("its size: it has {has} where {} are wanted", wanted.0))
+    is_small.then(|| format!("the claim's size: it has {has}, but requests {}", wanted.0))
 }
 
 fn volume_name(claim: &PersistentVolumeClaim) -> &str {
@@ -140,7 +148,7 @@ fn volume_name(claim: &PersistentVolumeClaim) -> &str {
     name.unwrap_or_default()
 }
 
-/// Also from the volume's side.
+/// Whether the volume's `spec.claimRef` names this claim, by its uid.
 fn is_volume_of(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume
         .spec

@@ -1,4 +1,4 @@
-//! Claims that are being deleted.
+//! Explains claims that are being deleted.
 
 use crate::{
     causes::{self, FinishedPods, Holder, NamedPod, uses},
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// What holds it, and what would go on doing so.
+/// The chain of causes for the first holder of the claim, and one cause for each further holder.
 pub(super) fn causes(
     world: &World,
     object: &Object,
@@ -42,7 +42,7 @@ pub(super) fn causes(
         _ => vec![cause(first)],
     });
     let also = holders.iter().skip(1).map(cause);
-    // What holds it is one thing, why it goes at all another.
+    // A dead owner does not hold the claim. It explains why the claim is deleted at all.
     let goes = retention::dead_owner(world, object, claim);
     (chain.unwrap_or_default(), also.chain(goes).collect())
 }

@@ -1,4 +1,5 @@
-//! Namespaces that Kubernetes has no longer. The Events on Volume Warden's Lease say whether the storage backend still has them.
+//! Explains namespaces that Kubernetes has deleted. The Events on Volume Warden's Lease say whether
+//! the storage backend still has them.
 
 use crate::{
     components::namespace_gc::reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
@@ -6,13 +7,14 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::Event;
 
-/// The namespace is still in the backend, if its latest Event says so.
+/// Explains that the namespace is still in the storage backend, if its latest Event says so.
+/// Otherwise the namespace is absent.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let selection = Selection {
         labels: "",
         fields: "involvedObject.kind=Lease",
     };
-    // Our Lease may be in any namespace.
+    // The Lease of Volume Warden may be in any namespace.
     let events = match world.list::<Event>("", selection) {
         Look::Found(events) => events,
         Look::Absent => return Look::Absent,
@@ -28,7 +30,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     }
 }
 
-/// The latest Event about the namespace.
+/// The latest Event of the garbage collection about the namespace.
 fn latest<'a>(events: &'a [Event], namespace: &str) -> Option<&'a Event> {
     let about = format!("namespace {namespace} is not in Kubernetes");
     let about = events.iter().filter(|event| {
@@ -49,7 +51,7 @@ fn cause(event: &Event) -> Cause {
     );
     let reason = event.reason.as_deref().unwrap_or_default();
     let times = times(event);
-    let sentence = format!("Volume Warden says: {}", events::sentence(event));
+    let sentence = format!("Volume Warden reports: {}", events::sentence(event));
     let evidence = Evidence::new(object.to_string(), format!("Event {reason}{times}"));
     let cause = Cause::new(
         Code::BackendNotEmpty,
@@ -59,12 +61,13 @@ fn cause(event: &Event) -> Cause {
     if reason == NOT_EMPTY {
         return cause.run(
             "kubectl get pv",
-            "to see which volumes of its claims were kept; if their data is not needed, delete it in the backend first",
+            "to see which volumes of the namespace's claims were kept; if their data is not needed, \
+             delete it in the storage backend first",
         );
     }
     cause.run(
         object.describe(),
-        "to see later Events; then check the storage backend, and the access that Volume Warden has to it",
+        "to see the later Events on the Lease; then check the storage backend, and Volume Warden's access to it",
     )
 }
 

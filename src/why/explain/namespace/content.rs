@@ -1,4 +1,4 @@
-//! What Kubernetes says is still in a namespace.
+//! Which objects are still in a namespace that is being deleted, according to its conditions.
 //!
 //! Source: `pkg/controller/namespace/deletion` of Kubernetes (`status_condition_utils.go`).
 
@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 
 const REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS: &str = "NamespaceFinalizersRemaining";
-/// Kubernetes does not know, or cannot delete, all there may be; each with what to look at.
+/// The conditions with which Kubernetes reports that it cannot list or delete all objects of the
+/// namespace.
 const FAILURES: [&str; 3] = [
     "NamespaceDeletionDiscoveryFailure",
     "NamespaceDeletionGroupVersionParsingFailure",
@@ -31,7 +32,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Whether objects of that resource may be in it: there are some, or no condition reports it yet.
+    /// Whether the namespace may contain objects of this resource: its condition names the
+    /// resource, or no condition reports the remaining objects yet.
     pub(super) fn may_have(&self, resource: &str) -> bool {
         match self.condition(REMAINING) {
             Some(_) => self.remaining().contains(&resource),
@@ -39,7 +41,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// All there is but claims; without the pods if those explain why claims stay.
+    /// One cause for each failure, and one for the objects that remain. With `explained`, other
+    /// causes already name the claims and the pods, so these are left out.
     pub(super) fn causes(&self, object: &Object, explained: bool) -> Vec<Cause> {
         let failures = FAILURES.iter().filter_map(|type_| self.condition(type_));
         let mut causes: Vec<Cause> = failures.map(|each| failure(object, each)).collect();
@@ -62,11 +65,11 @@ impl<'a> Content<'a> {
         let sentence = format!("{}.{also}", message(condition));
         Cause::new(Code::NamespaceContent, sentence, seen(object, condition)).run(
             format!("kubectl get {first} -n {} -o yaml", object.name.name),
-            "to see what they wait for, and check the controllers whose finalizers they have",
+            "to see which finalizers hold these objects; then check the controllers of those finalizers",
         )
     }
 
-    /// Of what objects are left, as `kubectl` understands it.
+    /// The resources of which objects remain, by the names that `kubectl` accepts.
     fn remaining(&self) -> Vec<&'a str> {
         let Some(condition) = self.condition(REMAINING) else {
             return Vec::new();
@@ -89,19 +92,19 @@ impl<'a> Content<'a> {
 
 fn failure(object: &Object, condition: &NamespaceCondition) -> Cause {
     let sentence = format!(
-        "Kubernetes cannot say or delete all that is in the namespace: {}.",
+        "Kubernetes cannot list or delete all objects in the namespace: {}.",
         message(condition)
     );
     let cause = Cause::new(Code::NamespaceContent, sentence, seen(object, condition));
     if condition.type_ == FAILURES[0] {
         return cause.run(
             "kubectl get apiservices",
-            "to see which is not available; then check its service",
+            "to see which APIService is not available; then check the Service that it names",
         );
     }
     cause.run(
         object.describe(),
-        "to see all conditions; Kubernetes retries",
+        "to see all conditions of the namespace; Kubernetes retries the deletion",
     )
 }
 
@@ -115,7 +118,7 @@ fn message(condition: &NamespaceCondition) -> &str {
     let message = condition
         .message
         .as_deref()
-        .unwrap_or("it does not say why");
+        .unwrap_or("the condition has no message");
     message.trim_end_matches('.')
 }
 

@@ -1,4 +1,4 @@
-//! The claims that a pod names, and claims by their names.
+//! Finds the claims that a pod names, and reads claims by their names.
 
 use crate::{
     objects::finalizers::PVC_PROTECTION,
@@ -11,17 +11,18 @@ use k8s_openapi::api::core::v1::Volume;
 use kube::ResourceExt;
 use std::sync::Arc;
 
-/// More than these are read in one call, with all others of the namespace.
+/// Maximum number of claims that are read with one GET each. More claims are read with one LIST of
+/// the namespace.
 const ONE_BY_ONE: usize = 2;
 
-/// A volume of a pod that is a claim.
+/// A volume of a pod whose source is a claim.
 pub(super) struct Mounted<'a> {
     pub volume: &'a Volume,
-    /// The claim's name.
+    /// The name of the claim, also of an ephemeral volume.
     pub claim: String,
 }
 
-/// In the order of the pod.
+/// The volumes of the pod whose source is a claim, in the order of the pod's spec.
 pub(super) fn mounted(pod: &Pod) -> Vec<Mounted<'_>> {
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
     let mounted = volumes.filter_map(|volume| {
@@ -35,8 +36,9 @@ pub(super) fn mounted(pod: &Pod) -> Vec<Mounted<'_>> {
     mounted.collect()
 }
 
-/// Whether it is being deleted, and the pod cannot have it any more. A pod that has its node still gets a protected one: that stays for as
-/// long as the pod uses it (`getPVCExtractPV` of the kubelet).
+/// Whether the claim is being deleted and the pod cannot use it any more. A pod that has a node can
+/// still use a bound claim with the protection finalizer: the claim exists for as long as the pod
+/// uses it (`getPVCExtractPV` of the kubelet).
 pub(in crate::why::explain) fn is_lost(claim: &PersistentVolumeClaim, pod: Option<&Pod>) -> bool {
     let spec = pod.and_then(|pod| pod.spec.as_ref());
     let has_node = spec.is_some_and(|spec| spec.node_name.is_some());
@@ -46,7 +48,7 @@ pub(in crate::why::explain) fn is_lost(claim: &PersistentVolumeClaim, pod: Optio
     claim.metadata.deletion_timestamp.is_some() && !is_given
 }
 
-/// What is known of each of these claims of a namespace, in their order.
+/// Reads these claims of a namespace. The result has the order of the names.
 pub(in crate::why::explain) fn look<'a>(
     world: &World,
     namespace: &str,

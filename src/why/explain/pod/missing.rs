@@ -1,4 +1,4 @@
-//! Claims that a pod names and that do not exist.
+//! Explains claims that a pod names and that do not exist.
 
 use super::{
     claims::Mounted,
@@ -10,21 +10,22 @@ use crate::{
 };
 use kube::ResourceExt;
 
-/// Who would make the claim.
+/// The controller or client that has to create the claim.
 enum Maker {
-    /// Our pvc-provisioner, for the pod's annotation.
+    /// Volume Warden's pvc-provisioner, because an annotation of the pod asks for the claim.
     Annotation(Box<ClaimRequest>),
-    /// The same, if it could.
+    /// Volume Warden's pvc-provisioner, but the annotation is invalid.
     Invalid(Notice),
-    /// Kubernetes, for a volume that lives as long as the pod.
+    /// kube-controller-manager, because the volume of the pod is ephemeral.
     Ephemeral,
-    /// The controller of StatefulSets, for the set of that name.
+    /// The StatefulSet controller, for the StatefulSet with this name.
     Set(String),
     /// The client that created the pod.
     User,
 }
 
-/// That it does not exist, and why.
+/// The chain of causes for a missing claim: that the claim does not exist, and why it was not
+/// created.
 pub(super) fn causes(
     world: &World,
     object: &Object,
@@ -34,7 +35,7 @@ pub(super) fn causes(
     let maker = maker(pod, mounted);
     let why = match &maker {
         Maker::Invalid(notice) => Some(invalid(object, notice)),
-        // No quota matters for a claim that is not created.
+        // A quota is no cause for a claim that no controller creates.
         Maker::User => None,
         maker => quota::exhausted(world, object.namespace_name(), &want(maker, mounted)),
     };
@@ -42,7 +43,7 @@ pub(super) fn causes(
     [Some(missing), why].into_iter().flatten().collect()
 }
 
-/// That it does not exist.
+/// The cause that the claim does not exist.
 pub(super) fn cause(object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause {
     missing_claim(object, mounted, &maker(pod, mounted))
 }
@@ -52,25 +53,29 @@ fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause
     let pod = object.describe();
     let (who, command, purpose) = match maker {
         Maker::Annotation(_) => (
-            "Volume Warden's pvc-provisioner makes it, as the pod's annotation asks, and has not done so yet".to_owned(),
+            "Volume Warden's pvc-provisioner creates it, because the pod's annotations ask for it, and has not done so yet".to_owned(),
             pod,
-            "to see among its Events what came of it".to_owned(),
+            "to see in the pod's Events why the claim is not created".to_owned(),
         ),
-        Maker::Invalid(_) => ("the pod's annotations ask for it".to_owned(), pod, String::new()),
-        Maker::Ephemeral => (
-            "kube-controller-manager makes it for the pod, and has not done so yet".to_owned(),
+        Maker::Invalid(_) => (
+            "the pod's annotations ask for it".to_owned(),
             pod,
-            "to see among its Events what came of it".to_owned(),
+            "to see the pod's annotations".to_owned(),
+        ),
+        Maker::Ephemeral => (
+            "kube-controller-manager creates it for the pod, and has not done so yet".to_owned(),
+            pod,
+            "to see in the pod's Events why the claim is not created".to_owned(),
         ),
         Maker::Set(set) => (
-            format!("the StatefulSet {set} makes it together with its pod, and has not done so"),
+            format!("the StatefulSet {set} creates it together with its pod, and has not done so"),
             format!("kubectl describe statefulset {set} -n {namespace}"),
-            "to see among its Events what came of it".to_owned(),
+            "to see in the StatefulSet's Events why the claim is not created".to_owned(),
         ),
         Maker::User => (
             "no controller creates it for the pod".to_owned(),
             format!("kubectl get pvc -n {namespace}"),
-            format!("to list the claims; then create the claim {claim}, or recreate the pod with the name of another one"),
+            format!("to list the claims; then create the claim {claim}, or recreate the pod with the name of another claim"),
         ),
     };
     let sentence = format!("The pod's claim {claim} does not exist; {who}.");
@@ -84,11 +89,15 @@ fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause
 }
 
 fn invalid(object: &Object, notice: &Notice) -> Cause {
-    let sentence = format!("No claim is made for the pod: {}.", notice.sentence);
+    let sentence = format!(
+        "Volume Warden creates no claim for the pod: {}.",
+        notice.sentence
+    );
     let evidence = Evidence::new(object.to_string(), "metadata.annotations");
     Cause::new(Code::InvalidTemplate, sentence, evidence).run(
         object.describe(),
-        "to see the annotations; then correct them where the pod's manifest is, or with kubectl annotate --overwrite",
+        "to see the pod's annotations; then correct them in the pod's manifest, or with kubectl \
+         annotate --overwrite",
     )
 }
 
@@ -124,7 +133,8 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
         !volumes.any(|wished| each.volume.as_ref() == Some(&wished.volume))
     };
     let mut all = notices.iter();
-    // An annotation for a volume that the pod does not have is probably a misspelt one for this.
+    // An annotation for a volume that the pod does not have is probably a misspelt annotation for
+    // this volume.
     let notice = all.find(own).or_else(|| notices.iter().find(of_no_volume));
     notice.cloned().map(Maker::Invalid)
 }

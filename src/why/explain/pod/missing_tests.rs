@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 const TEMPLATE: &str = "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 2Gi}}}}";
 
-/// A pod `web-0` with the volumes `data` and `other`, and the cause for the first.
+/// The sentence about the missing claim of the volume `data` of a pod `web-0`, which also has the
+/// volume `other`.
 fn sentence_of(metadata: &Value) -> String {
     let mut pod = json!({
         "metadata": {"name": "web-0", "namespace": "shop"},
@@ -34,10 +35,10 @@ fn who_would_make_the_claim_is_told() {
     let invalid = ("data.pvc", "nonsense");
     for (metadata, who) in [
         (json!({}), "no controller creates it"),
-        (set, "the StatefulSet web makes it"),
+        (set, "the StatefulSet web creates it"),
         (
             annotated(&[("data.enabled", "true"), ("data.pvc", TEMPLATE)]),
-            "pvc-provisioner makes it",
+            "pvc-provisioner creates it",
         ),
         (
             annotated(&[("data.enabled", "false"), ("data.pvc", TEMPLATE)]),
@@ -65,7 +66,7 @@ fn who_would_make_the_claim_is_told() {
     }
 }
 
-/// So that a quota of its class is known to concern it.
+/// The StorageClass of the template decides which quotas limit the claim.
 #[test]
 fn what_is_asked_for_is_read_from_the_template() {
     let quota = |class: &str| format!("{class}.storageclass.storage.k8s.io/requests.storage");

@@ -1,4 +1,4 @@
-//! Pods that do not run yet.
+//! Explains pods that do not run yet.
 
 use super::{
     Causes,
@@ -12,7 +12,7 @@ use crate::why::{
 };
 use kube::ResourceExt;
 
-/// What is wrong with a claim, the worst first.
+/// Why a pod cannot use a claim, in the order in which the reasons are reported.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     Missing,
@@ -22,7 +22,8 @@ enum Trouble {
 
 type Troubled<'a> = (Trouble, &'a Mounted<'a>, Look<PersistentVolumeClaim>);
 
-/// The first claim that it cannot have, and the others; or what it waits for where it has all.
+/// The chain of causes for the first claim that the pod cannot use, and one cause for each further
+/// such claim. If the pod can use all its claims, the cause is what else it waits for.
 pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let mounted = claims::mounted(pod);
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
@@ -40,7 +41,7 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
             let also = troubled.map(|other| link(object, pod, &other));
             (chain, also.collect())
         }
-        // Of a claim that could not be read nothing is known.
+        // A claim could not be read, so it is not known whether the pod waits for that claim.
         None if unread => Causes::default(),
         None => {
             let cause = waiting::cause(world, object, pod, &mounted);
@@ -61,7 +62,7 @@ fn trouble(pod: &Pod, look: &Look<PersistentVolumeClaim>) -> Option<Trouble> {
     }
 }
 
-/// That claim as a cause.
+/// The cause that the pod cannot use this claim.
 fn link(object: &Object, pod: &Pod, (_, mounted, look): &Troubled<'_>) -> Cause {
     match look {
         Look::Found(claim) => has(object, claim),
@@ -69,7 +70,7 @@ fn link(object: &Object, pod: &Pod, (_, mounted, look): &Troubled<'_>) -> Cause 
     }
 }
 
-/// And what that is caused by.
+/// The cause that the pod cannot use this claim, followed by the causes for the state of the claim.
 fn chain(world: &World, object: &Object, pod: &Pod, troubled: &Troubled<'_>) -> Vec<Cause> {
     let (_, mounted, look) = troubled;
     let Look::Found(claim) = look else {
@@ -88,7 +89,7 @@ fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
         Some(deleted) => (
             Code::ClaimDeleting,
             format!(
-                "The pod's claim {name} is being deleted. The pod can use it only after it is deleted and recreated."
+                "The pod's claim {name} is being deleted. The pod can use the claim only after it is deleted and recreated."
             ),
             "metadata.deletionTimestamp",
             Some(deleted.0),
@@ -103,11 +104,12 @@ fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
     let evidence = Evidence::new(object.to_string(), field).since(since);
     Cause::new(code, sentence, evidence).run(
         format!("volume-warden why {}", object.arguments()),
-        "to see why",
+        format!("to see why the claim is {state}"),
     )
 }
 
-/// A claim that waits for its pod leads back to the pod: then the pod itself says what it waits for.
+/// A claim that waits for its pod would end the chain at the pod that it started from. The chain
+/// then ends with the scheduler's message about that pod.
 fn not_back(mut further: Vec<Cause>, pod: &Pod) -> Vec<Cause> {
     let back = |cause: &Cause| [Code::WaitsForPod, Code::PodUnscheduled].contains(&cause.code);
     if let (Some(at), Some(unscheduled)) = (further.iter().position(back), users::unscheduled(pod))

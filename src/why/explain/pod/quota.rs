@@ -1,19 +1,21 @@
-//! Quotas that do not allow another claim.
+//! Explains ResourceQuotas that do not allow another claim.
 
 use crate::why::{Cause, Code, Evidence, Object, Selection, World, explain::quantity};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota};
 use kube::ResourceExt;
 
-/// How many claims there may be, and how much they may ask for together. A prefix makes it those of one class.
+/// The resources of a ResourceQuota that limit claims: their number, and the storage that they
+/// request together. The prefix `<class>.storageclass.storage.k8s.io/` limits the claims of one
+/// StorageClass.
 const CLAIMS: &str = "persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// What a claim is to be, as far as that is known.
+/// The StorageClass and the storage that a new claim will request, as far as they are known.
 #[derive(Default)]
 pub(in crate::why::explain) struct Want {
     class: Option<String>,
-    /// In bytes.
+    /// The requested storage in bytes.
     storage: Option<f64>,
 }
 
@@ -30,7 +32,8 @@ impl Want {
         }
     }
 
-    /// How much of that a new claim needs; nothing where it is not concerned.
+    /// How much of this quota resource the new claim needs; none if the resource does not limit the
+    /// claim.
     pub(super) fn needs(&self, key: &str) -> Option<f64> {
         let (class, resource) = match key.split_once(OF_CLASS) {
             Some((class, resource)) => (Some(class), resource),
@@ -41,7 +44,7 @@ impl Want {
         }
         match resource {
             CLAIMS => Some(1.0),
-            // Something, in any case.
+            // The requested size is not known, but every claim requests some storage.
             STORAGE => Some(self.storage.unwrap_or(1.0)),
             _ => None,
         }
@@ -66,7 +69,7 @@ pub(in crate::why::explain) fn exhausted(
     })
 }
 
-/// That this quota refuses the claim.
+/// The cause that this quota refuses the claim.
 pub(in crate::why::explain) fn refused(
     namespace: &str,
     quota: &str,
@@ -77,11 +80,12 @@ pub(in crate::why::explain) fn refused(
     let evidence = Evidence::new(object.to_string(), field);
     Cause::new(Code::QuotaExhausted, sentence, evidence).run(
         object.describe(),
-        "to see what is used; then have the quota raised, or delete claims that are not needed any more",
+        "to see what the quota counts; then raise the quota, or delete claims that are not needed any more",
     )
 }
 
-/// The exhausted resource: used amount and hard limit.
+/// The name, the used amount and the hard limit of the quota resource that the new claim would
+/// exceed; none if the quota allows the claim.
 fn used_up(quota: &ResourceQuota, want: &Want) -> Option<(String, String, String)> {
     let status = quota.status.as_ref()?;
     let (hard, used) = (status.hard.as_ref()?, status.used.as_ref()?);

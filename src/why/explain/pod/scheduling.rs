@@ -1,4 +1,4 @@
-//! What the scheduler says of a pod that it cannot place.
+//! Reads the message of the scheduler about a pod that it cannot place.
 
 /// Why kube-scheduler rejects a node, or the pod, because of volumes.
 ///

@@ -1,4 +1,4 @@
-//! Pods that are being deleted.
+//! Explains pods that are being deleted.
 
 use super::Causes;
 use crate::{
@@ -12,14 +12,15 @@ use crate::{
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt, api::ObjectMeta};
 
-/// When it was deleted. The API has when its grace ends.
+/// When the pod was deleted. Its `deletionTimestamp` is the end of the grace period, which is
+/// subtracted.
 pub(super) fn since(pod: &Pod) -> Option<Timestamp> {
     let ends = pod.metadata.deletion_timestamp.as_ref()?.0;
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
     ends.checked_sub(SignedDuration::from_secs(grace)).ok()
 }
 
-/// What holds it.
+/// The causes that keep a pod which is being deleted.
 pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let has_node = pod
         .spec
@@ -38,7 +39,7 @@ pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod)
     first(causes)
 }
 
-/// One cause for each finalizer.
+/// One cause for each finalizer of the object.
 pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectMeta) -> Vec<Cause> {
     let finalizers = metadata.finalizers.iter().flatten();
     finalizers
@@ -46,7 +47,7 @@ pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectM
         .collect()
 }
 
-/// Its containers may still take their time.
+/// The cause that the grace period of the pod has not ended; none after its end.
 fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     let ends = pod.metadata.deletion_timestamp.as_ref()?.0;
     if ends <= now {
@@ -61,18 +62,19 @@ fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     let left = ends.as_second() - now.as_second();
     let cause = Cause::new(Code::PodTerminating, sentence, evidence);
     Some(cause.wait(format!(
-        "its node ends them in {left} seconds at the latest"
+        "the pod's node stops the containers in {left} seconds at the latest"
     )))
 }
 
-/// Its grace is over, and it is still there.
+/// The cause for a pod that still exists after its grace period.
 fn ending(object: &Object, pod: &Pod) -> Cause {
-    let sentence =
-        "The pod is being deleted, and its node has not said yet that everything in it has ended.";
+    let sentence = "The pod is being deleted, and its node has not reported yet that all its containers have stopped.";
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(since(pod));
-    Cause::new(Code::PodTerminating, sentence, evidence)
-        .run(object.describe(), "to see what its containers still do")
+    Cause::new(Code::PodTerminating, sentence, evidence).run(
+        object.describe(),
+        "to see the state of the pod's containers",
+    )
 }
 
 fn first(causes: Vec<Cause>) -> Causes {
@@ -86,7 +88,8 @@ mod tests {
     use crate::why::Next;
     use serde_json::json;
 
-    /// The API has the end of the grace where people look for its beginning.
+    /// The `deletionTimestamp` of a pod is the end of its grace period, not the time of the
+    /// deletion.
     #[test]
     fn a_pod_in_its_grace_is_waited_for() {
         let pod = json!({"metadata": {
@@ -99,7 +102,8 @@ mod tests {
         let in_grace_at = |now| in_grace(&Object::pod("shop", "web"), &pod, at(now));
         assert_eq!(in_grace_at("2026-01-01T00:01:00Z"), None);
         let cause = in_grace_at("2026-01-01T00:00:50Z").expect("10 seconds are left");
-        let meanwhile = "its node ends them in 10 seconds at the latest".to_owned();
+        let meanwhile =
+            "the pod's node stops the containers in 10 seconds at the latest".to_owned();
         assert_eq!(cause.next, Next::Nothing { meanwhile });
         assert_eq!(cause.evidence.since, Some(began));
     }

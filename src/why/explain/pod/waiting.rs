@@ -1,4 +1,4 @@
-//! What a pod waits for that has all its claims.
+//! Explains what a pod waits for when it can use all its claims.
 
 use super::{claims::Mounted, scheduling};
 use crate::why::{
@@ -11,13 +11,15 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-/// What the kubelet and the attach-detach controller report about a volume that is not mounted.
+/// The reasons of the Events with which the attach-detach controller and the kubelet report a
+/// volume that is not mounted.
 const NOT_MOUNTED: [&str; 2] = ["FailedAttachVolume", "FailedMount"];
 
-/// What the containers of a pod wait with whose volumes are not all mounted.
+/// The waiting reasons of containers whose pod does not have all its volumes mounted yet.
 const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// Of a pod that does not run yet; nothing where it is not known.
+/// The cause for a pod that can use all its claims and does not run yet; none if the Events of the
+/// pod could not be read.
 pub(super) fn cause(
     world: &World,
     object: &Object,
@@ -37,7 +39,7 @@ pub(super) fn cause(
             return Some(unscheduled);
         }
         let sentence =
-            format!("{volumes}, and no node is chosen for it. The scheduler says: {said}.");
+            format!("{volumes}, and no node is selected for it. The scheduler says: {said}.");
         return Some(at(
             object,
             sentence,
@@ -61,25 +63,26 @@ pub(super) fn cause(
     ))
 }
 
-/// Of a pod that has failed, or whose node says nothing of it.
+/// The cause for a pod that has failed, or whose phase is Unknown because its node does not report
+/// it.
 pub(super) fn ended(object: &Object, pod: &Pod) -> Cause {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref());
     let message = status.and_then(|status| status.message.as_deref());
     let said: Vec<&str> = [reason, message].into_iter().flatten().collect();
     let said = match said.join(": ") {
-        said if said.is_empty() => "it gives no reason".to_owned(),
+        said if said.is_empty() => "its status gives no reason".to_owned(),
         said => said.trim_end_matches('.').to_owned(),
     };
     let sentence = format!("The pod is {}: {said}.", super::state(pod));
     at(object, sentence, "status.phase", changed(pod, "Ready"))
 }
 
-/// Of a pod that runs, or has ended, and is wanted.
+/// The cause for a pod that runs and is not ready.
 pub(super) fn not_ready(object: &Object, pod: &Pod) -> Cause {
-    let said =
-        waits(pod).unwrap_or_else(|| message_of(condition(pod, "Ready"), "it gives no reason"));
-    let sentence = format!("The pod has its volumes and is not ready: {said}.");
+    let said = waits(pod)
+        .unwrap_or_else(|| message_of(condition(pod, "Ready"), "its status gives no reason"));
+    let sentence = format!("The pod has its volumes, but is not ready: {said}.");
     at(
         object,
         sentence,
@@ -90,11 +93,14 @@ pub(super) fn not_ready(object: &Object, pod: &Pod) -> Cause {
 
 fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) -> Cause {
     let evidence = Evidence::new(object.to_string(), field).since(since);
-    Cause::new(Code::NoVolumeProblem, sentence, evidence)
-        .run(object.describe(), "to see its conditions and its Events")
+    Cause::new(Code::NoVolumeProblem, sentence, evidence).run(
+        object.describe(),
+        "to see the conditions and the Events of the pod",
+    )
 }
 
-/// All volumes are mounted before the first container is made, and what failed before that is no trouble any more.
+/// Whether the pod still waits for its volumes. The kubelet mounts all volumes before it creates
+/// the first container, so an earlier failure to mount is solved once any container was created.
 fn is_mounting(pod: &Pod) -> bool {
     containers(pod).all(|container| {
         let state = container.state.as_ref();
@@ -104,7 +110,8 @@ fn is_mounting(pod: &Pod) -> bool {
     })
 }
 
-/// The latest Event about this pod, and not about an earlier one of its name.
+/// The latest Event about a volume of this pod that is not mounted. Events about an earlier pod of
+/// the same name do not count.
 fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Event>> {
     let uid = pod.metadata.uid.as_deref();
     let failures = NOT_MOUNTED.map(|reason| events::latest_of(world, object, uid, reason));
@@ -118,22 +125,23 @@ fn newest(events: impl Iterator<Item = Event>) -> Option<Event> {
 
 fn not_mounted(object: &Object, event: &Event) -> Cause {
     let sentence = format!(
-        "The pod's node does not get one of its volumes: {}",
+        "The pod's node cannot attach or mount one of the pod's volumes: {}",
         events::sentence(event)
     );
     let evidence = Evidence::new(object.to_string(), "Events").since(events::since(event));
     Cause::new(Code::NotMounted, sentence, evidence).run(
         object.describe(),
-        "to see all its Events; then check the CSI driver on its node, or the node that still has the volume attached",
+        "to see all Events of the pod; then check the CSI driver on its node, or the node that still \
+         has the volume attached",
     )
 }
 
-/// What the first container says that waits.
+/// The message of the first container of the pod that waits.
 fn waits(pod: &Pod) -> Option<String> {
     containers(pod).find_map(waiting)
 }
 
-/// The message about each, in the order of their beginnings.
+/// The statuses of the containers in the order in which they start: the init containers first.
 fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let statuses = pod.status.iter();
     let all = statuses.flat_map(|all| [&all.init_container_statuses, &all.container_statuses]);

@@ -6,7 +6,8 @@ fn pod(status: &Value) -> Pod {
     serde_json::from_value(pod).expect("a pod")
 }
 
-/// As an init container that fails: the others still wait for it, and the volumes are there.
+/// An init container that fails was created, so the volumes are mounted, although the other
+/// containers still wait for it.
 #[test]
 fn a_pod_whose_first_container_was_made_has_its_volumes() {
     let container = |state: Value| json!({"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
@@ -54,6 +55,6 @@ fn a_pod_that_failed_says_why() {
     );
     assert_eq!(
         said(&json!({"phase": "Unknown"})),
-        "The pod is Unknown: it gives no reason."
+        "The pod is Unknown: its status gives no reason."
     );
 }

@@ -1,4 +1,4 @@
-//! Pods that a set is to have, and that do not exist.
+//! Explains pods of a StatefulSet that do not exist.
 
 use super::{One, stale};
 use crate::why::{
@@ -12,7 +12,8 @@ use crate::why::{
 use k8s_openapi::api::core::v1::{self as core, Event};
 use kube::ResourceExt;
 
-/// What the controller of StatefulSets says when the API server refuses it something.
+/// The reason of the Event that the StatefulSet controller emits when the API server refuses a pod
+/// or a claim.
 const FAILED: &str = "FailedCreate";
 
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
@@ -24,7 +25,7 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     if let Some(quota) = quota(one, &claims) {
         return vec![quota];
     }
-    // A claim that could not be read may be what is in the way.
+    // A claim could not be read, and that claim may be the cause.
     if claims.iter().any(|(_, look)| matches!(look, Look::Unread)) {
         return Vec::new();
     }
@@ -36,7 +37,8 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     }
 }
 
-/// A quota that does not allow one of the claims that are missing.
+/// The cause that a quota does not allow one of the missing claims of the pod; none if no quota
+/// refuses them.
 fn quota(one: &One<'_>, claims: &[(String, Look<PersistentVolumeClaim>)]) -> Option<Cause> {
     let looks = claims.iter().map(|(_, look)| look);
     let templates = one.kept.templates.iter();
@@ -58,7 +60,7 @@ fn template_of<'a>(one: &One<'a>, name: &str) -> Option<&'a core::PersistentVolu
 
 fn refused(one: &One<'_>, event: &Event) -> Cause {
     let said = events::sentence(event);
-    let sentence = format!("The pod or its claim was refused: {said}");
+    let sentence = format!("The API server refused the pod or its claim: {said}");
     if let Some(quota) = quota_of_claims(&said) {
         let cause = quota::refused(
             one.object.namespace_name(),
@@ -73,7 +75,7 @@ fn refused(one: &One<'_>, event: &Event) -> Cause {
     }
     Cause::new(Code::NoVolumeProblem, sentence, seen(one, event)).run(
         one.object.describe(),
-        "to see all its Events; then correct the set, or what refuses its pods",
+        "to see all Events of the StatefulSet; then correct the StatefulSet, or the quota or webhook that refuses its pods",
     )
 }
 
@@ -82,7 +84,8 @@ fn seen(one: &One<'_>, event: &Event) -> Evidence {
     Evidence::new(one.object.to_string(), field).since(events::since(event))
 }
 
-/// The quota that refused a claim, by what the API server says.
+/// The name of the quota that refused a claim, read from the message of the API server; none if the
+/// message is about another object.
 fn quota_of_claims(said: &str) -> Option<&str> {
     let (before, after) = said.split_once("exceeded quota: ")?;
     let name = after.split(',').next()?;
@@ -93,12 +96,12 @@ fn not_yet(one: &One<'_>, ordinal: u32) -> Cause {
     let name = format!("{}-{ordinal}", one.object.name.name);
     let pod = Object::pod(one.object.namespace_name(), &name);
     let sentence = format!(
-        "The pod {name} does not exist; the StatefulSet controller makes it, and says nothing of it."
+        "The pod {name} does not exist. The StatefulSet controller creates it, and has reported nothing about it."
     );
     let evidence = Evidence::new(pod.to_string(), "metadata.name");
     Cause::new(Code::PodPending, sentence, evidence).run(
         one.object.describe(),
-        "to see whether it makes progress; if it makes none, kube-controller-manager does not run",
+        "to see whether the StatefulSet makes progress; if it makes none, check that kube-controller-manager runs",
     )
 }
 

@@ -1,4 +1,4 @@
-//! The pods of a set.
+//! Reads the pods of a StatefulSet.
 
 use crate::{
     objects::{StatefulSet as Kept, stateful_set::ordinal},
@@ -10,11 +10,11 @@ use crate::{
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// By their ordinals.
+/// The pods of a StatefulSet by their ordinals.
 pub(super) struct Pods(BTreeMap<u32, Pod>);
 
 impl Pods {
-    /// Those that the set controls; nothing where they are not known.
+    /// Reads the pods that the StatefulSet controls; none if they could not be read.
     pub(super) fn of(world: &World, object: &Object, set: &StatefulSet) -> Option<Self> {
         let labels = set.spec.as_ref()?.selector.match_labels.iter().flatten();
         let labels: Vec<String> = labels
@@ -45,13 +45,14 @@ impl Pods {
         self.get(ordinal).is_some_and(is_ready)
     }
 
-    /// How many of those that are wanted are ready.
+    /// The number of ready pods, without those that the StatefulSet has to remove.
     pub(super) fn ready(&self, set: &Kept) -> usize {
         let wanted = self.0.iter().filter(|(ordinal, _)| set.has(**ordinal));
         wanted.filter(|(_, pod)| is_ready(pod)).count()
     }
 
-    /// The last pod that is not wanted: it goes first.
+    /// The pod with the highest ordinal that the StatefulSet has to remove: that pod is removed
+    /// first.
     pub(super) fn surplus(&self, set: &Kept) -> Option<&Pod> {
         let mut surplus = self
             .0
@@ -69,7 +70,7 @@ fn is_controlled(pod: &Pod, set: &StatefulSet) -> bool {
     })
 }
 
-/// It is, and is to stay.
+/// Whether the pod is ready and is not being deleted.
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod
         .status

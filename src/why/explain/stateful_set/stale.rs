@@ -1,4 +1,5 @@
-//! Claims of an earlier pod, which are in the way of the next one (kubernetes/kubernetes#74374).
+//! Explains claims of an earlier pod that block the next pod of the StatefulSet
+//! (kubernetes/kubernetes#74374).
 
 use super::One;
 use crate::why::{
@@ -7,7 +8,8 @@ use crate::why::{
     read::PersistentVolumeClaim,
 };
 
-/// What is known of the claims of that ordinal, by their names.
+/// Reads the claims of the pod with this ordinal, one for each claim template. Each comes with its
+/// name.
 pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Look<PersistentVolumeClaim>)> {
     let templates = one.kept.templates.iter();
     let set = &one.object.name.name;
@@ -22,7 +24,8 @@ pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Look<Persisten
     names.into_iter().zip(looks).collect()
 }
 
-/// That a claim of the ordinal goes, or is about to, and what keeps it meanwhile. Empty if none does.
+/// The chain of causes if a claim of this ordinal is being deleted, or has an owner that does not
+/// exist. Empty if no claim of the ordinal is.
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     let known = claims(one, ordinal);
     let found = known.iter().filter_map(|(name, look)| match look {
@@ -37,7 +40,7 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
         let held = claim::causes(one.world, &object, claim);
         return [stale].into_iter().chain(held).collect();
     }
-    // One that is being deleted already waits for nothing but its pod.
+    // A claim that is already being deleted, and that the pod can still use, is no cause.
     let mut staying = found.filter(|(_, claim)| claim.metadata.deletion_timestamp.is_none());
     let dead = staying.find_map(|(object, claim)| retention::dead_owner(one.world, &object, claim));
     dead.into_iter().collect()
@@ -47,13 +50,13 @@ fn stale(object: &Object, claim: &PersistentVolumeClaim, ordinal: u32, one: &One
     let since = claim.metadata.deletion_timestamp.as_ref();
     let (name, set) = (&object.name.name, &one.object.name.name);
     let sentence = format!(
-        "The claim {name} of an earlier pod is still being deleted, and the pod {set}-{ordinal} cannot have it. Once it is gone, \
-         the set recreates it, empty."
+        "The claim {name} of an earlier pod is still being deleted, and the pod {set}-{ordinal} cannot use it. Once the claim is \
+         deleted, the StatefulSet recreates it, empty."
     );
     let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
     let evidence = evidence.since(since.map(|time| time.0));
     Cause::new(Code::PodBlockedByClaim, sentence, evidence).run(
         format!("volume-warden why {}", object.arguments()),
-        "to see what keeps it",
+        "to see what keeps the claim",
     )
 }

@@ -1,4 +1,4 @@
-//! Volumes whose claim is gone.
+//! Explains volumes whose claim is deleted.
 
 use crate::{
     objects::managed_by::RELEASER_LABEL,
@@ -11,7 +11,7 @@ use crate::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
-/// Why it is not available, and not gone.
+/// Explains why the volume is neither Available nor deleted.
 pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) -> Vec<Cause> {
     let spec = volume.spec.clone().unwrap_or_default();
     if spec.persistent_volume_reclaim_policy.as_deref() != Some("Retain") {
@@ -26,7 +26,8 @@ pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) 
         Look::Found(other) if other.uid() != reference.uid => {
             replaced(world, object, volume, &other, &reference)
         }
-        // The binder is about to say so.
+        // The claim still exists, so kube-controller-manager is about to make the volume Bound
+        // again.
         Look::Found(_) => return Vec::new(),
         Look::Absent => retained(world, object, volume, &reference),
         Look::Unread => return Vec::new(),
@@ -34,7 +35,8 @@ pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) 
     vec![one]
 }
 
-/// Delete, for which a provisioner is responsible.
+/// The cause for a volume with the policy Delete, whose storage the provisioner has not deleted
+/// yet. None if the Events of the volume could not be read.
 fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Option<Cause> {
     let failed = events::latest(world, object, "VolumeFailedDelete")?;
     let status = volume.status.clone().unwrap_or_default();
@@ -46,12 +48,12 @@ fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Opt
     let why = why.unwrap_or_else(|| "its provisioner reports nothing.".to_owned());
     let since = status.last_phase_transition_time.map(|time| time.0);
     let sentence = format!(
-        "The volume's claim is gone and its policy is Delete, but what is behind it is still to be deleted: {why}"
+        "The volume's claim is deleted and the volume's policy is Delete, but its storage is not deleted yet: {why}"
     );
     let evidence = Evidence::new(object.to_string(), "status.phase").since(since);
     Some(Cause::new(Code::StorageNotDeleted, sentence, evidence).run(
         object.describe(),
-        "to see which driver it is of, and then whether its provisioner runs",
+        "to see which driver the volume belongs to; then check that the provisioner of that driver runs",
     ))
 }
 
@@ -71,12 +73,12 @@ fn replaced(
     let state = claim::state(other);
     let has = match state {
         "Bound" => "has another volume".to_owned(),
-        "Pending" => "is not the one that had this volume".to_owned(),
+        "Pending" => "has another uid and is Pending".to_owned(),
         _ => format!("is {state}"),
     };
     let sentence = format!(
-        "The volume was the claim {name}'s, which was deleted (its uid was {uid}). The claim of that name that there is now {has}: a volume is \
-         never bound to a new claim of the same name."
+        "The volume belonged to the claim {name} with the uid {uid}, which is deleted. The present claim of that name {has}: Kubernetes \
+         never binds a volume to a new claim of the same name."
     );
     let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
     let specs = volume.spec.as_ref().zip(other.spec.as_ref());
@@ -86,11 +88,11 @@ fn replaced(
         let sentence = format!("{sentence}{lacking}");
         return Cause::new(Code::ClaimReplaced, sentence, evidence).run(
             object.describe(),
-            "to decide what to do with it: its policy is Retain, so it is kept until an administrator decides",
+            "to decide what to do with the volume: its policy is Retain, so it is kept until an administrator decides",
         );
     }
     let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
-    let purpose = "if the new claim, which has no volume yet, is to have what is on this one";
+    let purpose = "if the new claim, which has no volume yet, is to get the data on this volume";
     reuse::free(world, volume, cause, "/spec/claimRef/uid", purpose)
 }
 
@@ -116,18 +118,17 @@ fn retained(
     );
     if let Some(id) = volume.labels().get(RELEASER_LABEL) {
         let sentence = format!(
-            "{sentence} Volume Warden's pv-releaser with the controller id {id} makes it available again, once no node has it attached."
+            "{sentence} Volume Warden's pv-releaser with the controller id {id} makes the volume Available again, once no node has it attached."
         );
         return Cause::new(Code::Retained, sentence, evidence).run(
             object.describe(),
-            "to see what pv-releaser says, if that lasts",
+            "to see the Events of pv-releaser, if the volume stays Released",
         );
     }
     let sentence = format!(
-        "{sentence} Labelled {RELEASER_LABEL}=<controller id>, it is pv-releaser's to make available again."
+        "{sentence} With the label {RELEASER_LABEL}=<controller id>, Volume Warden's pv-releaser would make the volume Available again."
     );
     let cause = Cause::new(Code::Retained, sentence, evidence);
-    let purpose =
-        "only if whichever claim comes next may see what is on it; it makes the volume Available";
+    let purpose = "only if any next claim may see the data on the volume: the command makes the volume Available";
     reuse::free(world, volume, cause, "/spec/claimRef", purpose)
 }

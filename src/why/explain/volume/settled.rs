@@ -1,4 +1,4 @@
-//! Volumes that live and have a claim, or may get one.
+//! Explains volumes that are not being deleted and that have a claim, or may get a claim.
 
 use crate::why::{
     Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
@@ -8,7 +8,7 @@ use crate::why::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
-/// Of a volume in that phase.
+/// Completes the answer for a volume in this phase: concludes health, or says what was examined.
 pub(super) fn explain(
     world: &World,
     object: &Object,
@@ -21,7 +21,9 @@ pub(super) fn explain(
         .as_ref()
         .and_then(|spec| spec.claim_ref.as_ref());
     let conclusion = match (phase, reference) {
-        ("Available", None) => Conclusion::healthy("any claim that it fits may have it"),
+        ("Available", None) => {
+            Conclusion::healthy("any claim that the volume fits may be bound to it")
+        }
         ("Bound" | "Available", Some(reference)) => {
             let (namespace, name) = (
                 reference.namespace.as_deref().unwrap_or_default(),
@@ -34,18 +36,19 @@ pub(super) fn explain(
                     None => reserved(object, &claim),
                 },
                 Look::Absent => {
-                    let examined = format!("its claim {namespace}/{name}, which does not exist");
+                    let examined =
+                        format!("the volume's claim {namespace}/{name}, which does not exist");
                     Conclusion::nothing_found(object, examined)
                 }
-                Look::Unread => Conclusion::nothing_found(object, "the volume, without its claim"),
+                Look::Unread => Conclusion::nothing_found(object, "the volume, but not its claim"),
             }
         }
-        _ => Conclusion::nothing_found(object, "its phase"),
+        _ => Conclusion::nothing_found(object, "the phase of the volume"),
     };
     answer.concluding(conclusion)
 }
 
-/// Health, where the claim says the same.
+/// The conclusion for a Bound volume. It is healthy if its claim is Bound to this volume, too.
 fn bound(
     object: &Object,
     reference: &ObjectReference,
@@ -61,14 +64,15 @@ fn bound(
         return Conclusion::healthy("the volume and its claim are bound to each other");
     }
     let whose = if is_its {
-        "its claim"
+        "the volume's claim, which"
     } else {
-        "a claim of that name, which has not this volume and"
+        "the claim that the volume names, which is not bound to this volume and"
     };
     Conclusion::nothing_found(object, format!("{whose} is {state}"))
 }
 
-/// It is kept for a claim that cannot have it.
+/// The cause that the volume is reserved for a Pending claim that it does not fit; none if it fits
+/// the claim.
 fn misfit(
     object: &Object,
     volume: &PersistentVolume,
@@ -80,13 +84,13 @@ fn misfit(
     let lacking = lacking(volume.spec.as_ref()?, claim.spec.as_ref()?)?;
     let name = Object::claim(&claim.namespace()?, &claim.name_any());
     let sentence = format!(
-        "The volume is reserved for the claim {}, which cannot have it: the volume {lacking}.",
+        "The volume is reserved for the claim {}, which cannot be bound to it: the volume {lacking}.",
         name.name
     );
     let evidence = Evidence::new(object.to_string(), "spec.claimRef");
     Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
         name.describe(),
-        "to compare; remove the reservation, or recreate the claim",
+        "to compare the claim with the volume; then remove the volume's claimRef, or recreate the claim",
     ))
 }
 
@@ -95,6 +99,6 @@ fn reserved(object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
     let name = claim.name_any();
     Conclusion::nothing_found(
         object,
-        format!("the claim {name} that it is reserved for, which is {state}"),
+        format!("the claim {name} that the volume is reserved for, which is {state}"),
     )
 }

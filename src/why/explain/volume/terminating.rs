@@ -1,4 +1,4 @@
-//! Volumes that are being deleted.
+//! Explains volumes that are being deleted.
 
 use crate::{
     causes::{self, ATTACHER, Holder, PROVISIONER, PV_CONTROLLER},
@@ -12,7 +12,7 @@ use crate::{
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 
-/// What holds it, and what would go on doing so.
+/// The chain of causes for the first holder of the volume, and one cause for each further holder.
 pub(super) fn causes(
     world: &World,
     object: &Object,
@@ -34,7 +34,8 @@ pub(super) fn causes(
     (chain.unwrap_or_default(), also.collect())
 }
 
-/// And what holds its claim, if that is being deleted too.
+/// The chain of causes for a volume that its claim holds. If the claim is being deleted, too, the
+/// chain continues with what holds the claim.
 fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
     let reference = volume
         .spec
@@ -55,21 +56,23 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
             std::iter::once(bound).chain(further).collect()
         }
         Look::Found(_) => vec![bound],
-        // Whether the claim is still there is not known, so no message suggests deleting it.
-        Look::Unread => vec![bound.wait("it goes after its claim")],
+        // The claim could not be read, so it is not known whether it exists: no message suggests
+        // deleting it.
+        Look::Unread => vec![bound.wait("the volume is deleted after its claim")],
     }
 }
 
-/// The claim is gone, and the volume does not know yet.
+/// The cause that the claim of the volume is deleted and the phase of the volume is still Bound.
 fn late(bound: &Cause) -> Cause {
-    let sentence = "The claim that had the volume is gone, and kube-controller-manager has not said so on the volume yet.";
+    let sentence = "The claim of the volume is deleted, and kube-controller-manager has not updated the phase of the volume yet.";
     Cause::new(Code::Bound, sentence, bound.evidence.clone()).run(
         wardens::in_tree_lease().describe(),
-        "to see whether it runs, if this lasts",
+        "to see whether kube-controller-manager runs, if the volume stays Bound",
     )
 }
 
-/// A cause for a finalizer. Those of storage drivers show what still has to be done.
+/// The cause for a finalizer of another controller. For the finalizer of a storage driver, the
+/// cause says which step of the driver is missing.
 fn foreign(
     world: &World,
     object: &Object,
@@ -92,13 +95,16 @@ fn storage_not_deleted(object: &Object, volume: &PersistentVolume, holder: &Hold
     let message = status.and_then(|status| status.message.as_deref());
     let message = message.filter(|message| !message.is_empty());
     let message = message.map_or_else(String::new, |message| {
-        format!(" It says: {}.", message.trim_end_matches('.'))
+        format!(
+            " The volume's status says: {}.",
+            message.trim_end_matches('.')
+        )
     });
     let cause = causes::describe(object, holder);
     let sentence = format!("{}{message}", cause.sentence);
     Cause::new(Code::StorageNotDeleted, sentence, cause.evidence).run(
         object.describe(),
-        "to see what the driver says, and whether it runs",
+        "to see the messages of the volume's driver; then check that the driver runs",
     )
 }
 
@@ -114,7 +120,7 @@ fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
     let Some(attachment) = attachment else {
         let describe = object.describe();
         return Cause::new(Code::ForeignFinalizer, cause.sentence.clone(), cause.evidence.clone())
-            .run(describe, "to see the driver; nothing is attached any more, so its external-attacher is late or not running");
+            .run(describe, "to see the volume's driver; no node has the volume attached any more, so the driver's external-attacher is late or not running");
     };
     let (node, name) = (&attachment.spec.node_name, attachment.name_any());
     let sentence = format!(
@@ -124,6 +130,6 @@ fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
         .since(attachment.creation_timestamp().map(|time| time.0));
     Cause::new(Code::Attached, sentence, evidence).run(
         format!("kubectl describe volumeattachment {name}"),
-        "to see what detaching waits for: mostly a pod on that node, or the node itself",
+        "to see what the detachment waits for: mostly a pod on that node, or the node itself",
     )
 }
