@@ -13,7 +13,7 @@ pub struct Assembly {
     watches: Vec<Kind>,
     tasks: Vec<BoxFuture<'static, ()>>,
     pending: Vec<Pending>,
-    /// Their webhooks.
+    /// The webhooks of the enabled components.
     pub webhooks: Vec<Hook>,
 }
 
@@ -56,12 +56,12 @@ impl Assembly {
         self.pending.extend(parts.pending);
     }
 
-    /// What the components share.
+    /// The clients, caches and options that the components share.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// The watches, which never end, each with its name.
+    /// The watches of the components, each with the plural of its kind. The futures never end.
     pub fn watches(&self) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let (client, namespace) = (&self.shared.client, self.shared.namespace.as_deref());
         let feeds = &self.shared.feeds;
@@ -69,7 +69,7 @@ impl Assembly {
         self.watches.iter().map(run).collect()
     }
 
-    /// Takes the tasks, which end at shutdown.
+    /// Takes the tasks of the components. The futures end at shutdown.
     pub fn tasks(&mut self) -> Vec<BoxFuture<'static, ()>> {
         std::mem::take(&mut self.tasks)
     }

@@ -1,7 +1,8 @@
 //! A component: a part of Volume Warden that can be enabled alone.
 //!
-//! Components are values in one list, [`crate::components::ALL`]. Everything that is specific to one comes from its folder: flags,
-//! metrics, webhooks, the reconciler, and its share of the Lease.
+//! Components are values in one list, [`crate::components::ALL`]. Everything that is specific to
+//! one component comes from its folder: flags, metrics, webhooks, the reconciler, and its share of
+//! the Lease.
 
 use crate::{
     admission::{Hook, Review},
@@ -19,34 +20,36 @@ use kube::Client;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
-/// An entry of the list.
+/// A component as an entry of [`crate::components::ALL`].
 pub type ComponentRef = &'static dyn Component;
 
 /// A part of Volume Warden that can be enabled alone.
 pub trait Component: Sync {
-    /// Its name in the CLI, the manifests, the metrics and the labels of the Lease.
+    /// The name of the component in the CLI, the manifests, the metrics and the labels of the
+    /// Lease.
     fn name(&self) -> &'static str;
 
-    /// Its webhook configurations, as `manifests/` name them.
+    /// The webhook configurations of the component, by their names in `manifests/`.
     fn webhook_configurations(&self) -> &'static [Configuration] {
         &[]
     }
 
-    /// Whether it handles only objects labelled with its `--controller-id`. Installations with different ids then run side by side,
-    /// each with its own Lease.
+    /// Whether the component handles only objects labelled with its `--controller-id`.
+    /// Installations with different ids then run side by side, each with its own Lease.
     fn is_per_controller_id(&self) -> bool {
         false
     }
 
-    /// Adds its flags to `volume-warden run`. Flags of all components share one command line, so their names must differ.
+    /// Adds the flags of the component to `volume-warden run`. The flags of all components share
+    /// one command line, so their names must differ.
     fn flags(&self, run: Command) -> Command {
         run
     }
 
-    /// Puts it together. Nothing runs yet.
+    /// Builds the parts of the component without starting them.
     ///
     /// # Errors
-    /// When its options cannot be used. The process then exits.
+    /// When the options of the component cannot be used. The process then exits.
     fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>>;
 }
 
@@ -87,29 +90,30 @@ pub fn is_led_by(component: ComponentRef, labels: &BTreeMap<String, String>) -> 
     labels.contains_key(&format!("{LEADS}{component}"))
 }
 
-/// What all components of a process share.
+/// The clients, caches and options that all components of a process share.
 pub struct Shared {
-    /// The command line of `volume-warden run`: see [`Shared::options`].
+    /// The parsed command line of `volume-warden run`: see [`Shared::options`].
     pub flags: ArgMatches,
-    /// For live reads.
+    /// The API client for live reads.
     pub client: Client,
-    /// The only namespace to handle, if `--namespace` is set.
+    /// The only namespace whose objects are handled, if `--namespace` is set.
     pub namespace: Option<String>,
-    /// Where Volume Warden itself runs.
+    /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
     /// Namespaces in which admission refuses nothing.
     pub exempt: Vec<String>,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
-    /// Decide and log only. The writer enforces it; a component that changes anything elsewhere must ask.
+    /// Whether `--dry-run` is set: components decide and log, but change nothing. [`Apply`]
+    /// enforces this for Kubernetes; a component that changes anything elsewhere must check it.
     pub dry_run: bool,
     /// The Lease of this process.
     pub lease: LeaseName,
-    /// One feed for each kind. Only those in [`Parts::watches`] run.
+    /// One watch feed for each kind. Only the feeds of the kinds in [`Parts::watches`] run.
     pub feeds: Feeds,
-    /// Live LISTs of pods. Components share them.
+    /// Live LISTs of pods, which the components share.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// The only writer.
+    /// The only writer to the API server.
     pub apply: Arc<Apply>,
     /// Whether this replica leads.
     pub leadership: Leadership,
@@ -122,7 +126,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The component's own options, as [`Component::flags`] added them.
+    /// Parses the options of one component from the flags that [`Component::flags`] added.
     ///
     /// # Errors
     /// When the flags were not added.
@@ -134,25 +138,26 @@ impl Shared {
 /// What a component consists of, ready to run.
 #[derive(Default)]
 pub struct Parts {
-    /// Kinds to watch. The component is ready once each is listed.
+    /// The kinds to watch. The component is ready once each of these kinds is listed.
     pub watches: Vec<Kind>,
-    /// Its webhooks.
+    /// The webhooks of the component.
     pub webhooks: Vec<Hook>,
-    /// Reviews that run in the call of another component's webhook, at this path, if that component is enabled: `manifests/` sends the
-    /// object there only.
+    /// Reviews that run in the call of another component's webhook, at this path, if that component
+    /// is enabled: the webhook configurations in `manifests/` then send the object only to that
+    /// webhook.
     pub joined_reviews: Vec<(&'static str, Review)>,
     /// Tasks that run until shutdown.
     pub tasks: Vec<BoxFuture<'static, ()>>,
-    /// What its work waits for besides watches. It counts for readiness only in a process without webhooks: those must stay
-    /// available.
+    /// What the work of the component waits for besides its watches. It delays readiness only in a
+    /// process without webhooks, because webhooks must stay available.
     pub pending: Option<Pending>,
 }
 
-/// Returns what is not ready yet, as a sentence.
+/// A function that returns what is not ready yet, as a sentence, or nothing if all is ready.
 pub type Pending = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl Parts {
-    /// Watches these kinds. Nothing else yet.
+    /// The parts of a component that watches these kinds, without webhooks and tasks.
     pub fn watching(kinds: &[Kind]) -> Self {
         Self {
             watches: kinds.to_vec(),
@@ -160,8 +165,9 @@ impl Parts {
         }
     }
 
-    /// Adds a reconciler. It starts once every watched kind is listed: a partly filled index misses users of a claim, and each would
-    /// cost a live read. A kind that cannot be listed delays no other component.
+    /// Adds a reconciler. The reconciler starts once every watched kind of this component is
+    /// listed: a partly filled index misses users of a claim, and each missed user would cost a
+    /// live read. A kind that cannot be listed does not delay other components.
     pub fn reconcile<R: Reconcile>(
         &mut self,
         shared: &Shared,

@@ -1,4 +1,4 @@
-//! The list of components. A new one is a folder, a line here, and its manifests.
+//! The list of components. To add a component, add a folder, an entry in [`ALL`], and manifests.
 
 pub mod namespace_gc;
 pub mod pv_protection;

@@ -29,7 +29,10 @@ impl WorkMetrics {
             ),
             queue_depth: own.add("queue_depth", "Objects that are queued or being reconciled"),
             leader: own.add("leader", "1 while this replica reconciles"),
-            ready: own.add("ready", "1 while this replica is ready for traffic, as /readyz reports"),
+            ready: own.add(
+                "ready",
+                "1 while this replica is ready for traffic, as /readyz reports",
+            ),
         }
     }
 

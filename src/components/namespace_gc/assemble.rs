@@ -43,7 +43,8 @@ impl Component for NamespaceGc {
     }
 }
 
-/// An invalid root directory is an error; a backend that is down is not.
+/// Builds the component. An invalid root directory is an error; a storage backend that does not
+/// answer is not.
 async fn build(shared: &Shared) -> anyhow::Result<Parts> {
     let flags: Flags = shared.options()?;
     let Some(backend) = flags.backend.backend().await? else {
@@ -63,7 +64,7 @@ async fn build(shared: &Shared) -> anyhow::Result<Parts> {
     let mut parts = Parts::watching(&[Kind::Namespace]);
     parts.pending = Some(Arc::new(move || {
         let ready = backend.is_ready();
-        (!ready).then(|| format!("{} is not ready yet", backend.name()))
+        (!ready).then(|| format!("the storage backend {} is not ready yet", backend.name()))
     }));
     parts.tasks = background;
     parts.reconcile(shared, reconcile, queue);

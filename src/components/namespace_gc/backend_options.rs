@@ -15,12 +15,13 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: storage backend")]
 pub struct BackendOptions {
-    /// Storage backend whose namespaces are deleted when Kubernetes no longer has them. Without it
-    /// namespace-gc is inactive.
+    /// Storage backend whose namespaces are deleted when Kubernetes no longer has them. Without
+    /// this flag, namespace-gc is inactive.
     #[arg(long, value_enum)]
     storage_backend: Option<Kind>,
 
-    /// Directory with one subdirectory per namespace. It must contain a file .volume-warden-root.
+    /// Directory with one subdirectory per namespace, for --storage-backend=directory. The
+    /// directory must contain a file .volume-warden-root.
     #[arg(
         long,
         required_if_eq("storage_backend", "directory"),
@@ -28,12 +29,13 @@ pub struct BackendOptions {
     )]
     directory_root: Option<PathBuf>,
 
-    /// StorageOS API: a host, host:port or URL. The default scheme is https, or http with
-    /// --insecure-http; the default port is 5705.
+    /// Address of the StorageOS API: a host, host:port or URL. The default scheme is https, or http
+    /// with --insecure-http; the default port is 5705.
     #[arg(long, default_value = "storageos", value_name = "ENDPOINT")]
     storageos_endpoint: String,
 
-    /// Directory with the files username and password, read at each login.
+    /// Directory with the files username and password for the StorageOS API, which are read at each
+    /// login.
     #[arg(
         long,
         default_value = "/etc/storageos/secrets/api",
@@ -41,27 +43,30 @@ pub struct BackendOptions {
     )]
     storageos_secret_path: PathBuf,
 
-    /// Age at which a token is refreshed, if the server does not report its lifetime.
+    /// Age at which a token of the StorageOS API is refreshed, if the API does not report the
+    /// lifetime of the token.
     #[arg(long, default_value = "1m", value_parser = go_duration::parse)]
     storageos_refresh_interval: Duration,
 
-    /// Minimum interval between logins.
+    /// Minimum interval between two logins to the StorageOS API.
     #[arg(long, default_value = "5s", value_parser = go_duration::parse_pause)]
     storageos_retry_interval: Duration,
 
-    /// CAs to trust, PEM, reloaded when the file changes [default: those of the system]
+    /// PEM file with the CAs to trust for the StorageOS API, reloaded when it changes [default: the
+    /// CAs of the system]
     #[arg(long)]
     storageos_ca_file: Option<PathBuf>,
 
-    /// Client certificate, PEM, reloaded when it changes.
+    /// PEM file with the client certificate for the StorageOS API, reloaded when it changes.
     #[arg(long, requires = "storageos_client_key_file")]
     storageos_client_cert_file: Option<PathBuf>,
 
-    /// Private key of the client certificate, PEM.
+    /// PEM file with the private key of the client certificate for the StorageOS API.
     #[arg(long, requires = "storageos_client_cert_file")]
     storageos_client_key_file: Option<PathBuf>,
 
-    /// Send the password and the tokens over plain HTTP, readable by everyone on the network path.
+    /// Send the StorageOS password and tokens over plain HTTP, where everyone on the network path
+    /// can read them.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     insecure_http: bool,
 }
@@ -69,10 +74,10 @@ pub struct BackendOptions {
 /// Values of `--storage-backend`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// StorageOS, by its REST API v2.
+    /// StorageOS, through its REST API v2.
     #[value(name = "storageos")]
     StorageOs,
-    /// One directory per namespace.
+    /// A directory with one subdirectory per namespace.
     Directory,
 }
 
@@ -82,7 +87,8 @@ impl BackendOptions {
         self.storage_backend.is_some()
     }
 
-    /// The default of `--gc-scope`: a directory may be shared with other clusters.
+    /// The default of `--gc-scope` for this backend. It is `seen` for a directory, which may be
+    /// shared with other clusters.
     pub fn scope(&self) -> Scope {
         match self.storage_backend {
             Some(Kind::Directory) => Scope::Seen,
@@ -93,8 +99,8 @@ impl BackendOptions {
     /// The selected backend, or `None` if none is selected.
     ///
     /// # Errors
-    /// When the directory is no valid root, or the endpoint cannot be used; the latter is a usage
-    /// error.
+    /// When the directory is no valid root, or the endpoint cannot be used. An unusable endpoint is
+    /// a usage error.
     pub async fn backend(&self) -> anyhow::Result<Option<Arc<dyn Backend>>> {
         Ok(match self.storage_backend {
             None => None,
@@ -115,7 +121,7 @@ impl BackendOptions {
             clap::Error::raw(ErrorKind::ValueValidation, message)
         })?;
         if endpoint.is_plain() {
-            tracing::warn!(%endpoint, "the password and the tokens are sent over plain HTTP");
+            tracing::warn!(%endpoint, "the StorageOS password and tokens are sent over plain HTTP");
         }
         let identity = self.storageos_client_cert_file.clone();
         Ok(Options {

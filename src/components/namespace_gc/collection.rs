@@ -46,16 +46,16 @@ impl Abort {
     }
 }
 
-/// Called with each removal when it has ended.
+/// A callback for each namespace whose removal has ended, with the result.
 pub type Done<'a> = &'a (dyn Fn(&Listed, &Removal) + Send + Sync);
 
-/// Runs collections.
+/// Runs collections of orphaned namespaces.
 pub struct Collection {
     remover: Arc<Remover>,
     live: Arc<SharedList<Namespace>>,
     /// The names of the namespaces that this cluster once had.
     pub seen: Arc<Seen>,
-    /// The component's options.
+    /// The options of namespace-gc.
     pub options: Arc<Options>,
 }
 
@@ -74,12 +74,13 @@ struct Found {
 pub struct Collected {
     /// What the collection found and did.
     pub report: Report,
-    /// Names that this cluster once had, and that neither Kubernetes nor the backend has any more.
+    /// Names of namespaces that this cluster once had, and that neither Kubernetes nor the backend
+    /// has any more.
     pub gone: HashSet<String>,
 }
 
 impl Collection {
-    /// Collects with this remover and its options.
+    /// A collection that deletes with this remover and its options.
     pub fn new(client: &Client, remover: Arc<Remover>, seen: Arc<Seen>) -> Self {
         let (options, metrics) = (remover.options.clone(), remover.metrics.clone());
         Self {

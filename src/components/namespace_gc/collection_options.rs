@@ -5,7 +5,7 @@ use crate::go_duration;
 use clap::Args;
 use std::time::Duration;
 
-/// Options of every collection, in `run` and in `gc`.
+/// Options of every collection, both in `volume-warden run` and in `volume-warden gc`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: collection")]
 pub struct CollectionOptions {
@@ -13,16 +13,18 @@ pub struct CollectionOptions {
     #[arg(long, default_value = "5", value_parser = clap::value_parser!(u16).range(1..))]
     namespace_delete_workers: u16,
 
-    /// Interval between the two reads of Kubernetes in one collection. Only namespaces that are
-    /// orphans in both are deleted.
+    /// Interval between the two LISTs of Kubernetes namespaces in one collection. Only namespaces
+    /// that are orphans by both LISTs are deleted.
     #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     gc_confirm_after: Duration,
 
-    /// Which namespaces a collection may delete [default: all for storageos, seen for directory]
+    /// Which namespaces a collection may delete from the storage backend [default: all for
+    /// storageos, seen for directory]
     #[arg(long, value_enum)]
     gc_scope: Option<Scope>,
 
-    /// Namespaces that are never deleted; * matches any characters.
+    /// Names of namespaces that are never deleted from the storage backend; * matches any
+    /// characters.
     #[arg(
         long,
         default_value = "default,kube-*",
@@ -31,25 +33,26 @@ pub struct CollectionOptions {
     )]
     gc_protect: Vec<Glob>,
 
-    /// Maximum deletions of one collection; 0 means no limit.
+    /// Maximum number of namespaces that one collection deletes; 0 means no limit.
     #[arg(long, default_value_t = 100)]
     gc_max_deletions: u32,
 
-    /// Minimum time since a namespace was created, or in a directory changed, before a collection
-    /// deletes it.
+    /// Minimum age of a namespace in the storage backend before a collection deletes it. In a
+    /// directory, the age is the time since the last change.
     #[arg(long, default_value = "1m", value_parser = go_duration::parse)]
     gc_grace: Duration,
 }
 
-/// Schedule of the collections in `run`.
+/// Schedule of the periodic collections in `volume-warden run`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: schedule")]
 pub struct PeriodOptions {
-    /// Delay from the acquisition of the Lease to the first collection.
+    /// Delay from the acquisition of the Lease to the first collection of orphaned namespaces.
     #[arg(long, default_value = "20s", value_parser = go_duration::parse)]
     namespace_delete_gc_delay: Duration,
 
-    /// Interval between collections; 0 disables them, including the first.
+    /// Interval between collections of orphaned namespaces; 0 disables all collections, including
+    /// the first.
     #[arg(
         long,
         default_value = "1h",
@@ -81,7 +84,7 @@ impl CollectionOptions {
 }
 
 impl PeriodOptions {
-    /// The same options with this schedule.
+    /// Adds this schedule to the options of one collection.
     pub fn repeated(&self, options: Options) -> Options {
         Options {
             delay: self.namespace_delete_gc_delay,

@@ -30,7 +30,7 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// Wraps the backend.
+    /// Wraps the backend, so that its calls are counted and its lists shared.
     pub fn new(backend: Arc<dyn Backend>, metrics: Arc<GcMetrics>) -> Self {
         Self {
             backend,
@@ -40,11 +40,11 @@ impl Metered {
         }
     }
 
-    /// All namespaces, from a list that began after this call. A thousand namespaces that are
-    /// deleted at once share a few lists.
+    /// All namespaces of the backend, from a list that began after this call. A thousand namespaces
+    /// that are deleted at once share a few lists.
     ///
     /// # Errors
-    /// If the backend cannot list all of them.
+    /// If the backend cannot list all its namespaces.
     pub async fn list(&self) -> Result<Arc<Listing>, Failure> {
         let before = self.begun.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;

@@ -1,4 +1,5 @@
-//! Metrics: requests to the storage backend, waiting namespaces, and collections.
+//! The metrics of namespace-gc: requests to the storage backend, namespaces that wait for their
+//! removal, and collections.
 
 use crate::telemetry::{
     Metrics,
@@ -39,7 +40,7 @@ impl GcMetrics {
             ),
             waiting_oldest: own.add_seconds(
                 "namespaces_waiting_oldest",
-                "Longest wait of the waiting namespaces, by reason",
+                "Longest time that a deleted namespace has been waiting for its removal from the storage backend, by reason",
             ),
             runs: own.add("gc_runs", "Collections of namespaces by outcome"),
             last_success: own.add_seconds(
@@ -69,7 +70,8 @@ impl GcMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Sets the number of waiting namespaces for this reason, and the longest wait.
+    /// Sets the number of namespaces that wait for their removal for this reason, and the longest
+    /// wait.
     pub fn waiting(&self, reason: &'static str, count: i64, oldest: Duration) {
         let reason = Reason { reason };
         self.waiting.get_or_create(&reason).set(count);
@@ -87,7 +89,7 @@ impl GcMetrics {
         self.last_success.set(seconds_since_1970);
     }
 
-    /// Sets how often the last collection reached this verdict.
+    /// Sets for how many namespaces the last collection reached this verdict.
     pub fn verdict(&self, verdict: &'static str, count: i64) {
         self.verdicts.get_or_create(&Verdict { verdict }).set(count);
     }
@@ -97,7 +99,7 @@ impl GcMetrics {
         self.skipped.set(count);
     }
 
-    /// Sets the number of recorded names, and of names that did not fit.
+    /// Sets the number of namespace names in the ConfigMap, and of names that did not fit into it.
     pub fn seen(&self, recorded: i64, unrecorded: i64) {
         for (state, count) in [("Recorded", recorded), ("Unrecorded", unrecorded)] {
             self.seen.get_or_create(&State { state }).set(count);

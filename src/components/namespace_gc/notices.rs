@@ -1,4 +1,5 @@
-//! Log lines, and Events on Volume Warden's Lease.
+//! Log lines and Events about namespaces of the storage backend. The Events are on Volume Warden's
+//! Lease.
 
 use super::{
     reason::Reason,
@@ -11,7 +12,7 @@ use crate::{
 use kube::Client;
 use std::sync::Arc;
 
-/// The action of the Events.
+/// The `action` field of the Events.
 const ACTION: &str = "DeleteFromBackend";
 
 /// Publishes log lines and Events about namespaces of the backend.
@@ -23,7 +24,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Publishes Events on this Lease, about this backend.
+    /// Notices about this backend, published as Events on this Lease.
     pub fn new(client: Client, apply: Arc<Apply>, lease: LeaseName, backend: &'static str) -> Self {
         Self {
             apply,
@@ -47,8 +48,8 @@ impl Notices {
         self.publish(DELETED, false, note, || {});
     }
 
-    /// Publishes that the namespace could not be removed. Calls `otherwise` if no Event was
-    /// published.
+    /// Publishes that the namespace could not be removed from the backend. Calls `otherwise` if the
+    /// Event was not published.
     pub fn waits(
         &self,
         namespace: &str,

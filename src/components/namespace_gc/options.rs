@@ -6,32 +6,34 @@ use std::time::Duration;
 /// Options of one or repeated collections.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Namespaces that a collection may delete.
+    /// Which namespaces of the backend a collection may delete.
     pub scope: Scope,
-    /// Namespaces that are never deleted.
+    /// Patterns for the names of namespaces that are never deleted.
     pub protect: Vec<Glob>,
-    /// Minimum age of a namespace in the backend. Younger ones are left to a later collection.
+    /// Minimum age of a namespace in the backend. A younger namespace is left to a later
+    /// collection.
     pub grace: Duration,
-    /// Maximum deletions of one collection; 0 means no limit.
+    /// Maximum number of namespaces that one collection deletes; 0 means no limit.
     pub max_deletions: usize,
-    /// Interval between the two reads of Kubernetes in one collection.
+    /// Interval between the two LISTs of Kubernetes namespaces in one collection.
     pub confirm_after: Duration,
     /// Delay from the acquisition of the Lease to the first collection.
     pub delay: Duration,
-    /// Interval between collections; 0 disables them.
+    /// Interval between collections; 0 disables all collections.
     pub interval: Duration,
-    /// Maximum concurrent deletions.
+    /// Maximum number of concurrent deletions in the backend.
     pub workers: usize,
-    /// Delete nothing and record nothing.
+    /// Whether namespaces are only judged: nothing is deleted, and no name is recorded.
     pub dry_run: bool,
 }
 
 /// Which namespaces of the backend a collection may delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scope {
-    /// All that Kubernetes does not have: only this cluster uses the storage.
+    /// All namespaces that Kubernetes does not have. This requires that no other cluster uses the
+    /// storage.
     All,
-    /// Only those that this cluster once had: other clusters use the storage too.
+    /// Only namespaces that this cluster once had. Other clusters may use the storage, too.
     Seen,
 }
 
@@ -44,7 +46,7 @@ impl Options {
 
 #[cfg(test)]
 impl Default for Options {
-    /// The defaults of the command line, for StorageOS.
+    /// The defaults of the command-line flags for the StorageOS backend.
     fn default() -> Self {
         let glob = |text: &str| text.parse().expect("a glob");
         Self {

@@ -1,4 +1,4 @@
-//! Periodic collections while this replica leads.
+//! Runs periodic collections while this replica leads.
 
 use super::{
     Collection, GcMetrics, NAME, NamespaceGcReconciler, Removal, Scope, Verdict,
@@ -16,15 +16,17 @@ use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Durati
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Pause after a failed collection.
+/// First pause after a failed collection. Each further failure doubles the pause, up to
+/// [`LONGEST_DELAY`].
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
-/// Missed deletions arrive together: one collection handles all of them.
+/// Pause before a requested collection. Deletions that the watch missed are found together, and one
+/// collection handles all of them.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// Runs periodic collections while this replica leads.
 pub struct Collector {
-    /// The collection to run.
+    /// The collection that is run periodically.
     pub collection: Collection,
     /// Retries failed removals and publishes Events.
     pub reconcile: NamespaceGcReconciler,
@@ -39,8 +41,8 @@ impl Collector {
         &self.reconcile.remover.gc_metrics
     }
 
-    /// Runs until `stop`. Collections begin after this replica has become the leader and the delay
-    /// has passed, and end when it loses the lead.
+    /// Runs until `stop` is cancelled. Collections begin once this replica has become the leader
+    /// and the delay has passed, and end when the replica loses the lead.
     pub async fn run(self, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -104,7 +106,7 @@ impl Collector {
     /// reported.
     fn done(&self, name: &str, removal: &Removal) {
         if *removal == Removal::NotLeading {
-            // The new leader collects.
+            // This replica lost the lead, so the new leader runs the next collection.
             return;
         }
         let name = ObjectName::new("", name);
@@ -142,7 +144,7 @@ impl Collector {
             failed = report.failed(),
             skipped = report.skipped,
             dry_run = self.collection.options.dry_run,
-            "collected"
+            "collection completed"
         );
         if over > 0 {
             self.reconcile.notices.capped(orphans, over);
@@ -162,7 +164,6 @@ impl Collector {
             namespaces.read().get(&name).is_some()
         };
         if let Err(error) = seen.forget(&gone, exist).await {
-            // The next collection tries again.
             tracing::warn!(component = NAME, %error, "names of deleted namespaces could not be removed from the ConfigMap; the next collection retries");
         }
     }

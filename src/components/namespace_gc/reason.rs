@@ -1,9 +1,9 @@
-//! Why a namespace has yet to be removed from the backend.
+//! Why a namespace could not be removed from the backend yet.
 
 use super::reasons;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Why a namespace could not be removed.
+/// Why a namespace could not be removed from the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Reason {
     /// The namespace is not empty.
@@ -19,12 +19,12 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The value in metrics, logs and reports.
+    /// The name of the reason in metrics, logs and reports.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The reason of the Event.
+    /// The `reason` field of the Event that reports it.
     pub fn event(self) -> &'static str {
         match self {
             Self::NotEmpty => reasons::NOT_EMPTY,

@@ -23,18 +23,18 @@ pub struct NamespaceGcReconciler {
     pub remover: Arc<Remover>,
     /// Namespaces that could not be removed yet.
     pub waiting: Arc<Waiting>,
-    /// Changes to request a collection before its time.
+    /// Sends a value to request a collection before the scheduled time.
     pub soon: watch::Sender<()>,
-    /// Events and log lines.
+    /// Publishes Events and log lines about namespaces of the backend.
     pub notices: Notices,
 }
 
 impl NamespaceGcReconciler {
     /// Adds a namespace to the queue when the watch reports its deletion. A Terminating namespace
-    /// still exists.
+    /// still exists, so it is not added.
     ///
-    /// A namespace that is only absent from a new list is left to a collection, which has a cap:
-    /// an API server that has lost its data lists none of them.
+    /// A namespace that is only absent from a new LIST is left to a collection, which has a maximum
+    /// number of deletions: an API server that has lost its data lists no namespace.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (keys, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
         self.namespaces.listen(move |change| {
@@ -45,7 +45,7 @@ impl NamespaceGcReconciler {
                 tracing::info!(
                     component = NAME,
                     namespace,
-                    "the watch missed the deletion; a collection handles it"
+                    "the watch missed the deletion of the namespace; a collection handles it"
                 );
                 soon.send_replace(());
             } else {
@@ -54,7 +54,8 @@ impl NamespaceGcReconciler {
         });
     }
 
-    /// Registers a hook that counts the waiting namespaces before each scrape, on the leader only.
+    /// Registers a hook that counts the namespaces waiting for their removal before each scrape of
+    /// the metrics, on the leader only.
     pub fn count(&self, leadership: &Leadership, metrics: &Metrics) {
         let (waiting, leadership) = (self.waiting.clone(), leadership.clone());
         let own = self.remover.gc_metrics.clone();
@@ -67,7 +68,7 @@ impl NamespaceGcReconciler {
         });
     }
 
-    /// Records the result of a removal, and publishes an Event if the reason is new.
+    /// Records the result of a removal, and publishes an Event if the reason of a failure is new.
     ///
     /// # Errors
     /// If the removal must be retried.
@@ -107,19 +108,24 @@ impl Reconcile for NamespaceGcReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = ObjectName;
 
-    /// Only the namespaces that are due: a collection finds the deletions that the watch missed.
+    /// The namespaces whose next attempt is due. A collection finds the deletions that the watch
+    /// missed.
     fn candidates(&self) -> Vec<ObjectName> {
         self.waiting.due()
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
-        // The cache may be stale, but a cached namespace is enough to keep it.
+        // The cache may be stale, but a cached namespace is enough to keep the namespace of that
+        // name in the backend.
         if self.namespaces.read().get(name).is_some() {
             self.waiting.forget(name);
             return Ok(Requeue::OnEvent);
         }
         if let Some(left) = self.waiting.left(name) {
-            return Ok(Requeue::After(left, "waiting for the next attempt".into()));
+            return Ok(Requeue::After(
+                left,
+                "waiting for the next attempt to remove the namespace".into(),
+            ));
         }
         let waits = self.waiting.origin(name);
         let origin = waits.unwrap_or(Origin::RecentlyDeleted);

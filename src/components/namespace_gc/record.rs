@@ -16,7 +16,7 @@ use std::{
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Namespaces that are created within this time are written together.
+/// Names of namespaces that are created within this time are written together.
 const GATHER: Duration = Duration::from_millis(200);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
@@ -26,13 +26,13 @@ pub struct Recorder {
     seen: Arc<Seen>,
     leadership: Leadership,
     metrics: Arc<GcMetrics>,
-    /// Names that the watch reported and that are not recorded, as far as this replica knows.
+    /// Names of namespaces that the watch reported and that this replica has not recorded yet.
     pending: Mutex<BTreeSet<String>>,
     notify: Notify,
 }
 
 impl Recorder {
-    /// Records in `seen` while this replica leads.
+    /// A recorder that writes to `seen` while this replica leads.
     pub fn new(seen: Arc<Seen>, leadership: Leadership, metrics: Arc<GcMetrics>) -> Arc<Self> {
         Arc::new(Self {
             seen,
@@ -43,8 +43,8 @@ impl Recorder {
         })
     }
 
-    /// Collects the name of every new namespace. One that is deleted before this replica leads is
-    /// dropped: the leader records it.
+    /// Collects the name of every new namespace. The name of a namespace that is deleted before
+    /// this replica leads is dropped, because the leader has recorded it.
     pub fn listen(self: &Arc<Self>, namespaces: &Feed<Namespace>) {
         let recorder = self.clone();
         namespaces.listen(move |change| {
@@ -62,7 +62,7 @@ impl Recorder {
         });
     }
 
-    /// Runs until `stop`, and writes while this replica leads.
+    /// Runs until `stop` is cancelled, and writes collected names while this replica leads.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -92,7 +92,7 @@ impl Recorder {
                     failures += 1;
                     let chance = schedule::chance();
                     let delay = schedule::backoff(FIRST_DELAY, LONGEST_DELAY, failures, chance);
-                    tracing::warn!(component = NAME, %error, ?delay, "namespaces could not be recorded, retrying");
+                    tracing::warn!(component = NAME, %error, ?delay, "names of namespaces could not be recorded in the ConfigMap, retrying");
                     sleep(delay).await;
                 }
             }
@@ -108,7 +108,7 @@ impl Recorder {
             tracing::warn!(
                 component = NAME,
                 left_out = recorded.left_out,
-                "the ConfigMap of namespace names is full; namespaces left out are not collected"
+                "the ConfigMap of namespace names is full; no collection deletes the namespaces left out"
             );
         }
         self.lock().retain(|name| !pending.contains(name));

@@ -1,4 +1,4 @@
-//! The only code that deletes in the backend.
+//! Deletes namespaces in the storage backend. No other code does.
 
 use super::{GcMetrics, NAME, Options, Reason, metered::Metered, rule::is_young, waiting::Origin};
 use crate::{
@@ -12,15 +12,16 @@ use kube::Client;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-/// Maximum duration of the last live read of the namespace.
+/// Maximum duration of the live read of a Kubernetes namespace immediately before its deletion in
+/// the backend.
 const LOOK: Duration = Duration::from_secs(4);
-/// The action in metrics and logs.
+/// The name of the action in metrics and logs.
 const ACTION: &str = "DeleteFromBackend";
 
-/// The result of a removal.
+/// The result of removing a namespace from the backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// Volume Warden deleted the namespace.
+    /// Volume Warden deleted the namespace in the backend.
     Deleted,
     /// The backend has no namespace of that name.
     Absent,
@@ -28,16 +29,16 @@ pub enum Removal {
     Kept,
     /// The namespace was created or changed within the grace period.
     TooYoung,
-    /// A dry run: the namespace would be deleted.
+    /// The namespace would be deleted, but this is a dry run.
     Withheld,
-    /// Nothing was deleted: this replica does not lead.
+    /// The namespace was not deleted, because this replica does not lead.
     NotLeading,
     /// The namespace could not be removed, for this reason.
     Waits(Reason, Sentence),
 }
 
 impl Removal {
-    /// The value in metrics and reports.
+    /// The name of the result in metrics and reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Deleted => "Deleted",
@@ -75,12 +76,12 @@ pub struct Remover {
     pub(super) options: Arc<Options>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) gc_metrics: Arc<GcMetrics>,
-    /// Limits concurrent deletions.
+    /// Limits the number of concurrent deletions in the backend.
     workers: Semaphore,
 }
 
 impl Remover {
-    /// Deletes in this backend, with these options.
+    /// A remover for this backend with these options.
     pub fn new(
         client: &Client,
         backend: &Arc<dyn Backend>,
@@ -102,8 +103,9 @@ impl Remover {
         }
     }
 
-    /// Removes the namespace of that name, if the backend has one. If it `waited`, the backend may
-    /// have a new namespace of that name, so the grace period applies.
+    /// Removes the namespace with this name, if the backend has one. `waited` says that an earlier
+    /// attempt failed: the backend may then have a new namespace of that name, so the grace period
+    /// applies.
     ///
     /// Lists the backend before it reads Kubernetes: a namespace that is created in both meanwhile
     /// is found in Kubernetes.
@@ -113,7 +115,8 @@ impl Remover {
         }
         let mut removal = self.try_once(name, origin, waited).await;
         if is_stale(&removal) {
-            // One immediate retry; a namespace that keeps changing is retried on its schedule.
+            // The removal is retried once immediately. A namespace that keeps changing is retried
+            // on its schedule.
             removal = self.try_once(name, origin, waited).await;
         }
         removal
@@ -152,7 +155,8 @@ impl Remover {
     }
 
     async fn delete(&self, listed: &Listed) -> Removal {
-        // The semaphore is never closed. The live read follows the wait.
+        // The permit cannot fail, because the semaphore is never closed. The live read follows the
+        // wait, so that it is recent.
         let _permit = self.workers.acquire().await;
         let name = ObjectName::new("", &*listed.name);
         match self.live.get(&name, LOOK).await {
@@ -166,7 +170,7 @@ impl Remover {
         if self.options.dry_run {
             return Removal::Withheld;
         }
-        // Checked immediately before the deletion.
+        // The leadership is checked immediately before the deletion.
         if !self.leadership.as_ref().is_none_or(Leadership::holds) {
             return Removal::NotLeading;
         }

@@ -1,23 +1,23 @@
-//! What a collection found and did.
+//! The report of a collection: which namespaces it found, and what it did with each.
 
 use super::{Reason, Removal, Verdict};
 use std::collections::HashMap;
 use strum::VariantArray as _;
 
-/// One namespace of the backend.
+/// One namespace of the backend in the report of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The name of the namespace.
     pub name: String,
-    /// The verdict of the collection.
+    /// The verdict of the collection on the namespace.
     pub verdict: Verdict,
     /// The result of the removal, if the namespace was an orphan.
     pub removal: Option<Removal>,
 }
 
 impl Row {
-    /// Whether the removal failed. A namespace that is not empty is kept by design, and does not
-    /// count as a failure.
+    /// Whether the removal of the namespace failed. A namespace that is not empty is kept by
+    /// design, and does not count as a failure.
     pub fn failed(&self) -> bool {
         let stays = matches!(self.removal, Some(Removal::Waits(..) | Removal::NotLeading));
         stays && !self.is_not_empty()
@@ -32,7 +32,7 @@ impl Row {
 /// The report of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// All namespaces of the backend, by name.
+    /// All namespaces of the backend, sorted by name.
     pub rows: Vec<Row>,
     /// Number of entries of the backend that were not namespaces.
     pub skipped: usize,
@@ -51,7 +51,7 @@ impl Report {
         verdicts
     }
 
-    /// The number of rows that match.
+    /// The number of rows for which `what` returns true.
     pub fn count(&self, what: impl Fn(&Row) -> bool) -> usize {
         self.rows.iter().filter(|row| what(row)).count()
     }

@@ -20,33 +20,35 @@ pub enum Verdict {
     TooYoung,
     /// A removal failed before; the reconciler retries on its own schedule.
     Waiting,
-    /// An orphan beyond the maximum number of deletions in one collection.
+    /// The namespace is an orphan, but the collection already deletes its maximum number of
+    /// namespaces.
     OverTheCap,
 }
 
 impl Verdict {
-    /// The value in metrics and reports.
+    /// The name of the verdict in metrics and reports.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What the rule looks at besides the backend's list.
+/// The input of the rule besides the list of the backend.
 #[derive(Debug)]
 pub struct World<'a> {
-    /// Names that Kubernetes has, or had in an earlier LIST of the same collection.
+    /// Names of namespaces that Kubernetes has, or had in an earlier LIST of the same collection.
     pub kubernetes: &'a HashSet<String>,
-    /// Names that this cluster once had; used with `Scope::Seen`.
+    /// Names of namespaces that this cluster once had; used only with `Scope::Seen`.
     pub seen: &'a HashSet<String>,
-    /// Names that the reconciler retries.
+    /// Names of namespaces whose removal the reconciler retries.
     pub waiting: &'a HashSet<String>,
     /// The time by the clock of this process.
     pub now: SystemTime,
 }
 
-/// The verdict on one namespace.
+/// The verdict on one namespace of the backend.
 ///
-/// `InKubernetes` takes precedence, because users look for it.
+/// `InKubernetes` takes precedence over all other verdicts, because users look for it in the
+/// report.
 pub fn judge(namespace: &Listed, world: &World<'_>, options: &Options) -> Verdict {
     let name = &namespace.name;
     if world.kubernetes.contains(name) {
@@ -64,7 +66,8 @@ pub fn judge(namespace: &Listed, world: &World<'_>, options: &Options) -> Verdic
     }
 }
 
-/// The verdicts in the order of `namespaces`. Orphans beyond the cap are `OverTheCap`.
+/// The verdicts on these namespaces, in their order. Orphans beyond the maximum number of deletions
+/// are `OverTheCap`.
 pub fn judge_all(namespaces: &[Listed], world: &World<'_>, options: &Options) -> Vec<Verdict> {
     let mut orphans = 0;
     let verdicts = namespaces.iter().map(|namespace| {

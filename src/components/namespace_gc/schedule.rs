@@ -1,18 +1,19 @@
-//! When the removal of a namespace is retried.
+//! Calculates when the failed removal of a namespace is retried.
 
 use super::reason::Reason;
 use crate::cluster::doubling;
 use std::{hash::BuildHasher, time::Duration};
 
-/// First and longest delay for a namespace that is not empty: a user has to empty it.
+/// First and longest delay of a retry for a namespace that is not empty: a user has to empty the
+/// namespace first.
 const NOT_EMPTY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(900));
-/// First and longest delay after other failures, which may end at any moment.
+/// First and longest delay of a retry after other failures, whose cause may end at any moment.
 const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// The random part of a delay, so that removals that failed together are not retried together.
+/// The random share of a delay, so that removals that failed together are not retried together.
 const JITTER: f64 = 0.2;
 
-/// The delay after this number of consecutive failures for the same reason. `chance` is from 0 to
-/// 1.
+/// The delay of a retry after this number of consecutive failures for the same reason. `chance` is
+/// a random number from 0 to 1.
 pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
     let (first, longest) = match reason {
         Reason::NotEmpty => NOT_EMPTY,
@@ -23,7 +24,8 @@ pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
     backoff(first, longest, failures, chance)
 }
 
-/// Doubles from the first to the longest delay, and subtracts a part by `chance`.
+/// The delay after this number of failures: it doubles from the first to the longest delay.
+/// `chance`, from 0 to 1, decides how much of the random share is subtracted.
 pub fn backoff(first: Duration, longest: Duration, failures: u32, chance: f64) -> Duration {
     doubling(first, longest, failures).mul_f64(1.0 - JITTER * chance.clamp(0.0, 1.0))
 }

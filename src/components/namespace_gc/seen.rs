@@ -1,4 +1,4 @@
-//! The names of the namespaces that this cluster once had, in a ConfigMap, one per line.
+//! Records the names of the namespaces that this cluster once had in a ConfigMap, one per line.
 //!
 //! Only the leader writes the ConfigMap, each time based on a fresh read. A name is removed when
 //! neither Kubernetes nor the backend has it any more. A namespace whose name is not recorded is
@@ -14,27 +14,28 @@ use kube::{
 use std::collections::{BTreeSet, HashSet};
 use tokio::sync::{Mutex, OnceCell};
 
-/// The name of the ConfigMap in the system namespace.
+/// The name of the ConfigMap with the namespace names. It is in the system namespace.
 pub const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
-/// The key of the names.
+/// The key of the ConfigMap that holds the namespace names.
 const KEY: &str = "names";
 /// The annotation with the cluster that the names belong to. A ConfigMap that was copied from
 /// another cluster is not valid for this one.
 const CLUSTER: &str = "volume-warden.dev/cluster";
-/// The namespace whose uid identifies the cluster. Every cluster has it.
+/// The namespace whose uid identifies the cluster. Every cluster has this namespace.
 const ANCHOR: &str = "kube-system";
-/// Maximum size of the names in bytes. A ConfigMap holds 1 MiB; the rest is left for other keys.
+/// Maximum size in bytes of all namespace names in the ConfigMap. A ConfigMap holds 1 MiB; the
+/// remaining space is left for other keys.
 pub(super) const LIMIT: usize = 900 * 1024;
-/// Maximum number of attempts after conflicts with other writers.
+/// Maximum number of attempts to write the ConfigMap when other writers cause conflicts.
 const ROUNDS: u32 = 5;
 
-/// Why the names could not be read or written.
+/// Why the recorded namespace names could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// The request to the API server failed.
     #[error(transparent)]
     Kubernetes(#[from] kube::Error),
-    /// The names belong to another cluster.
+    /// The recorded names belong to another cluster.
     #[error(
         "the ConfigMap {CONFIG_MAP} belongs to another cluster: its annotation {CLUSTER} is not the uid \
          of the namespace {ANCHOR}. Delete the ConfigMap to start a new record"
@@ -47,21 +48,21 @@ pub struct Seen {
     api: Api<ConfigMap>,
     namespaces: Api<Namespace>,
     cluster: OnceCell<String>,
-    /// Serializes changes, because each is based on the previous one.
+    /// Serializes changes of the ConfigMap, because each change is based on the previous one.
     writing: Mutex<()>,
 }
 
 /// The result of [`Seen::add`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Number of all names that are recorded now.
+    /// Number of all namespace names that are recorded now.
     pub names: usize,
-    /// Number of names that did not fit.
+    /// Number of new names that did not fit into the ConfigMap.
     pub left_out: usize,
 }
 
 impl Seen {
-    /// Uses the ConfigMap in the system namespace.
+    /// The record in the ConfigMap [`CONFIG_MAP`] of the system namespace.
     pub fn new(client: Client, system_namespace: &str) -> Self {
         Self {
             api: Api::namespaced(client.clone(), system_namespace),
@@ -71,10 +72,10 @@ impl Seen {
         }
     }
 
-    /// All names that are recorded now.
+    /// Reads all recorded namespace names.
     ///
     /// # Errors
-    /// If the ConfigMap could not be read. Nothing may be deleted then.
+    /// If the ConfigMap could not be read. No namespace may be deleted then.
     pub async fn read(&self) -> Result<HashSet<String>, Unreadable> {
         let Some(map) = self.map().await? else {
             tracing::warn!(
@@ -113,7 +114,7 @@ impl Seen {
         self.cluster.get_or_try_init(read).await
     }
 
-    /// Records these names, as many as fit.
+    /// Records these namespace names, as many as fit into the ConfigMap.
     ///
     /// # Errors
     /// If the ConfigMap could not be read or written.
@@ -121,7 +122,8 @@ impl Seen {
         self.change(|names| fit(names, new, LIMIT)).await
     }
 
-    /// Removes these names, except those that `exist`, which is evaluated under the write lock.
+    /// Removes these names from the ConfigMap, except those for which `exist` returns true under
+    /// the write lock.
     ///
     /// # Errors
     /// If the ConfigMap could not be read or written.
@@ -134,7 +136,8 @@ impl Seen {
         self.change(|names| names.retain(keep)).await
     }
 
-    /// Applies a change. Writes nothing if the names stay the same.
+    /// Applies a change to the recorded names. Does not write the ConfigMap if the names stay the
+    /// same.
     async fn change<T>(
         &self,
         change: impl Fn(&mut BTreeSet<String>) -> T,
@@ -160,8 +163,8 @@ impl Seen {
 
     async fn write(&self, map: Option<ConfigMap>, names: &BTreeSet<String>) -> kube::Result<()> {
         let exists = map.is_some();
-        // The manifest carries the resourceVersion: the write fails if the ConfigMap has changed
-        // since.
+        // The manifest carries the resourceVersion, so the write fails if the ConfigMap has changed
+        // since it was read.
         let mut map = map.unwrap_or_else(empty);
         let cluster = self.cluster().await?.clone();
         map.annotations_mut().insert(CLUSTER.to_owned(), cluster);
@@ -198,7 +201,8 @@ fn names(map: &ConfigMap) -> BTreeSet<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Adds new names while the total stays within `limit` bytes. Existing names are always kept.
+/// Adds new names as long as all names together stay within `limit` bytes. Existing names are
+/// always kept.
 pub(super) fn fit(names: &mut BTreeSet<String>, new: &BTreeSet<String>, limit: usize) -> Recorded {
     let mut size: usize = names.iter().map(|name| name.len() + 1).sum();
     let mut left_out = 0;

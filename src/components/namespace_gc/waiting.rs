@@ -1,7 +1,7 @@
-//! Namespaces that could not be removed from the backend yet: why, since when, and the next
-//! attempt.
+//! Remembers the namespaces that could not be removed from the backend yet: why, since when, and
+//! the time of the next attempt.
 //!
-//! Kept in memory only. After a restart, a collection finds them again.
+//! The records are kept in memory only. After a restart, a collection finds these namespaces again.
 
 use super::{Verdict, reason::Reason, schedule};
 use crate::objects::ObjectName;
@@ -13,12 +13,12 @@ use std::{
 use strum::VariantArray as _;
 use tokio::time::Instant;
 
-/// How a namespace was found that should be deleted.
+/// How namespace-gc found a namespace that should be deleted from the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The watch reported its deletion.
+    /// The watch reported that Kubernetes has deleted the namespace.
     RecentlyDeleted,
-    /// A collection found it.
+    /// A collection found the namespace.
     Collected,
 }
 
@@ -45,7 +45,7 @@ struct Wait {
     published: HashSet<Reason>,
 }
 
-/// The namespaces that wait for their next attempt.
+/// The namespaces that wait for the next attempt to remove them.
 #[derive(Debug, Default)]
 pub struct Waiting {
     namespaces: Mutex<HashMap<ObjectName, Wait>>,
@@ -56,14 +56,14 @@ pub struct Waiting {
 pub struct Waits {
     /// Time until the next attempt.
     pub delay: Duration,
-    /// Attempts so far.
+    /// Number of attempts so far.
     pub attempts: u32,
     /// Whether no Event was published for this reason yet.
     pub news: bool,
 }
 
 impl Waiting {
-    /// Records a failed removal, and schedules the next attempt.
+    /// Records that the removal of a namespace failed, and schedules the next attempt.
     pub fn failed(&self, name: &ObjectName, reason: Reason, origin: Origin) -> Waits {
         let (now, mut namespaces) = (Instant::now(), self.lock());
         let wait = namespaces.entry(name.clone()).or_insert_with(|| Wait {
@@ -96,14 +96,14 @@ impl Waiting {
         }
     }
 
-    /// Postpones the next attempt until `delay` has passed.
+    /// Postpones the next attempt to remove the namespace until `delay` has passed.
     pub fn put_off(&self, name: &ObjectName, delay: Duration) {
         if let Some(wait) = self.lock().get_mut(name) {
             wait.due = Instant::now() + delay;
         }
     }
 
-    /// Removes all records, because another replica leads.
+    /// Removes the records of all namespaces, because another replica leads.
     pub fn clear(&self) {
         self.lock().clear();
     }
@@ -113,7 +113,8 @@ impl Waiting {
         self.lock().remove(name);
     }
 
-    /// Time until the next attempt; none if the namespace is due or does not wait.
+    /// Time until the next attempt to remove the namespace; none if the attempt is due or the
+    /// namespace does not wait.
     pub fn left(&self, name: &ObjectName) -> Option<Duration> {
         let namespaces = self.lock();
         let left = namespaces
@@ -123,12 +124,12 @@ impl Waiting {
         (!left.is_zero()).then_some(left)
     }
 
-    /// How the namespace was found, if it waits.
+    /// How the namespace was found; none if it does not wait for a removal.
     pub fn origin(&self, name: &ObjectName) -> Option<Origin> {
         self.lock().get(name).map(|wait| wait.origin)
     }
 
-    /// The namespaces whose next attempt is due.
+    /// The namespaces for which the next attempt to remove them is due.
     pub fn due(&self) -> Vec<ObjectName> {
         let now = Instant::now();
         let namespaces = self.lock();
@@ -136,7 +137,7 @@ impl Waiting {
         due.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The names of all waiting namespaces.
+    /// The names of all namespaces that wait for their removal.
     pub fn names(&self) -> HashSet<String> {
         self.lock()
             .keys()
@@ -144,7 +145,7 @@ impl Waiting {
             .collect()
     }
 
-    /// For each reason, the number of waiting namespaces and the longest wait.
+    /// For each reason, the number of namespaces that wait for their removal, and the longest wait.
     pub fn count(&self) -> HashMap<Reason, (i64, Duration)> {
         let mut counts: HashMap<_, _> = Reason::VARIANTS
             .iter()

@@ -1,4 +1,4 @@
-//! Assembly of the component.
+//! Builds the component pv-protection from its options and the shared parts.
 
 use super::{NAME, PvProtectionReconciler, deletions_hook, hooks, protect};
 use crate::{
@@ -37,7 +37,8 @@ fn parts(shared: &Shared) -> Parts {
     let mut parts = Parts::watching(&[Kind::PersistentVolume, Kind::PersistentVolumeClaim]);
     parts.webhooks = hooks(&feeds.claims, &live_claims, shared.namespace.as_deref());
     parts.webhooks.push(deletions_hook());
-    // Where pv-releaser is enabled, the API server sends new volumes only to its webhook.
+    // If pv-releaser is enabled, the API server sends new volumes only to the webhook of
+    // pv-releaser.
     let review = Review::from_memory(protect);
     parts.joined_reviews.push(("/pv-releaser/volumes", review));
     let reconciler = PvProtectionReconciler {

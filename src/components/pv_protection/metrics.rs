@@ -1,4 +1,4 @@
-//! Metrics: volumes that are being deleted but still exist, by cause.
+//! The metrics of pv-protection: volumes that are being deleted but still exist, by cause.
 
 use crate::{
     causes::{Code, volume_code},
@@ -8,10 +8,10 @@ use crate::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// Every code that [`volume_code`] returns. A code without a volume is reported as zero.
+/// Every cause that [`volume_code`] returns. The metric reports a cause without a volume as zero.
 const CAUSES: [Code; 3] = [Code::Bound, Code::NotBound, Code::ForeignFinalizer];
 
-/// Registers the metrics, which are computed before each scrape.
+/// Registers the metrics of pv-protection, which are computed before each scrape.
 pub fn register(metrics: &Metrics, volumes: Arc<Feed<Volume>>) {
     let help = "Volumes that are being deleted but still exist, by cause";
     let held = metrics.register(|own| HeldMetrics::new("volumes_held", help, own));

@@ -29,7 +29,7 @@ pub use rule::{Decision, decide};
 pub use warn::deletions_hook;
 pub use webhooks::{hooks, protect};
 
-/// Name of the component in flags, logs and metrics.
+/// Name of the component pv-protection in flags, logs and metrics.
 pub const NAME: &str = "pv-protection";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.

@@ -1,4 +1,4 @@
-//! The reconciler: what enqueues a volume, and how it is processed.
+//! The reconciler of pv-protection: which changes enqueue a volume, and how a volume is processed.
 
 use super::{
     NAME, metrics,
@@ -20,8 +20,8 @@ pub struct PvProtectionReconciler {
 }
 
 impl PvProtectionReconciler {
-    /// Enqueues a volume on every change after which it may need work. A Bound volume is enqueued
-    /// when the binder changes its phase.
+    /// Enqueues a volume on every change after which the finalizer may have to be added or removed.
+    /// A Bound volume is enqueued when the binder changes its phase.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
         self.volumes.listen(move |change| {
@@ -33,7 +33,7 @@ impl PvProtectionReconciler {
         });
     }
 
-    /// Registers the metrics of this component.
+    /// Registers the metrics of pv-protection.
     pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::register(metrics, self.volumes.clone());
     }

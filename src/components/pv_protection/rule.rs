@@ -1,4 +1,4 @@
-//! The rule: what to do with one volume.
+//! The rule of pv-protection: decides whether the finalizer of a volume is added, removed or left.
 
 use super::reasons;
 use crate::{
@@ -10,16 +10,16 @@ use crate::{
     },
 };
 
-/// Decision of the rule.
+/// Decision about a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// No action, for this reason if there is one to report.
+    /// Leave the volume unchanged, for this reason if there is one to report.
     Leave(Option<&'static str>),
-    /// Perform the action, for this reason.
+    /// Perform this action on the volume, for this reason.
     Act(Action, &'static str),
 }
 
-/// Decides what to do with the volume.
+/// Decides whether the finalizer of the volume is added, removed or left.
 pub fn decide(volume: &Volume) -> Decision {
     match volume.finalizer_state() {
         FinalizerState::Settled => Decision::Leave(None),

@@ -1,5 +1,5 @@
-//! The webhooks: add the finalizer to a new volume, and refuse to bind a volume that is being
-//! deleted.
+//! The webhooks of pv-protection: they add the finalizer to a new volume, and refuse to bind a
+//! volume that is being deleted.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The webhooks of this component. With `namespace`, only claims of that namespace are watched.
+/// The webhooks of pv-protection. With `namespace`, only claims of that namespace are watched.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
     live: &Arc<LiveGet<Claim>>,
@@ -35,7 +35,8 @@ pub fn hooks(
         },
         Hook {
             path: "/pv-protection/bind",
-            // Version 0.1.0's configuration sends the status here too.
+            // The webhook configuration of version 0.1.0 sends updates of the status to this path,
+            // too.
             rules: &[
                 Rule("UPDATE", "persistentvolumes"),
                 Rule("UPDATE", "persistentvolumes/status"),
@@ -104,7 +105,8 @@ impl Guard {
             .as_ref()
             .is_some_and(|namespace| *namespace != claim_ref.namespace)
         {
-            // The claim is not watched, and a refusal could cause the loss of its data.
+            // The claim is in a namespace that is not watched, and a refusal could cause the loss
+            // of the claim's data.
             return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() {

@@ -1,4 +1,4 @@
-//! Assembly of the component.
+//! Builds the component pv-releaser from its options and the shared parts.
 
 use super::{Caches, NAME, Options, PvReleaserReconciler, hook};
 use crate::{

@@ -13,20 +13,21 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long the labels of a deleted claim count: the watch of volumes may be later than that of
-/// claims.
+/// How long the labels of a deleted claim are remembered: the watch of volumes may be later than
+/// the watch of claims.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The watches that pv-releaser reads. No two of the feeds are ever locked at once.
 #[derive(Clone)]
 pub struct Caches {
-    /// All volumes.
+    /// The watch of all volumes.
     pub volumes: Arc<Feed<Volume>>,
-    /// All claims, or those of one namespace.
+    /// The watch of all claims, or of the claims of one namespace.
     pub claims: Arc<Feed<Claim>>,
-    /// All classes that name an installation. Empty where classes do not count.
+    /// The watch of all StorageClasses that name an installation. It is empty without
+    /// `--associate-by-storage-class`.
     pub classes: Arc<Feed<StorageClass>>,
-    /// All attachments.
+    /// The watch of all VolumeAttachments.
     pub attachments: Arc<Feed<VolumeAttachment>>,
     /// Options of pv-releaser.
     pub options: Arc<Options>,
@@ -35,7 +36,8 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Creates views of these feeds. With `namespace`, only claims of that namespace are watched.
+    /// The caches of pv-releaser, which read these feeds. With `namespace`, only claims of that
+    /// namespace are watched.
     pub fn new(feeds: &Feeds, namespace: Option<&str>, options: Options) -> Self {
         let caches = Self {
             volumes: feeds.volumes.clone(),
@@ -50,8 +52,8 @@ impl Caches {
         caches
     }
 
-    /// Registered before any other listener of claims, so that a listener that handles a deletion
-    /// finds the labels here.
+    /// Registers a listener that remembers the labels of deleted claims. It is registered before
+    /// all other listeners of claims, so that a listener that handles a deletion finds the labels.
     fn remember_claims(&self) {
         let recently_deleted = self.recently_deleted.clone();
         self.claims.listen(move |change| {
@@ -65,7 +67,7 @@ impl Caches {
         });
     }
 
-    /// Decides what to do with the volume by the watches.
+    /// Decides by the watches alone whether the volume is labelled, released or left unchanged.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision<Unconfirmed> {
         let attached = !self.attachments.read().names_referring_to(name).is_empty();
         let attachment = match attached {
@@ -75,7 +77,8 @@ impl Caches {
         self.judge_with(volume, attachment)
     }
 
-    /// Decides what to do with the volume, given what is known of its attachments.
+    /// Decides whether the volume is labelled, released or left unchanged, given whether the volume
+    /// is attached.
     pub fn judge_with<D: Copy>(&self, volume: &Volume, attachment: Attachment<D>) -> Decision<D> {
         let claim_ref = volume.claimed_by();
         let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
@@ -98,7 +101,8 @@ impl Caches {
         only.is_none_or(|only| *only == claim.name.namespace)
     }
 
-    /// Returns whether the volume is an orphan.
+    /// Returns whether the volume is an orphan: it stays Released, because no label assigns it to
+    /// an installation.
     pub fn is_orphan(&self, name: &ObjectName, volume: &Volume) -> bool {
         self.judge(name, volume) == Decision::Leave(Left::Orphaned)
     }

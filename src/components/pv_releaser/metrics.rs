@@ -1,4 +1,4 @@
-//! Metrics: Released volumes, by fate.
+//! The metrics of pv-releaser: Released volumes, by fate.
 
 use super::{
     caches::Caches,
@@ -14,9 +14,9 @@ use crate::{
 use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
 
-/// The volume is labelled or released next.
+/// The fate of a Released volume that is labelled or released next.
 const DUE: &str = "Due";
-/// Why the other volumes stay Released.
+/// The fates of the volumes that stay Released, which say why.
 const STAY: [Left; 7] = [
     Left::Unlabeled,
     Left::OtherInstallation,
@@ -41,7 +41,7 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         ),
         released: own.add(
             "released_volumes",
-            "Released volumes by fate: why they stay Released, or Due",
+            "Released volumes by fate: why they stay Released, or Due if they are labelled or released next",
         ),
     });
     metrics.before_scrape(move |_| count(&caches, &own));

@@ -46,10 +46,10 @@ pub use reconcile::PvReleaserReconciler;
 pub use rule::{Attachment, Decision, Left, Unconfirmed, View, decide};
 pub use webhooks::hook;
 
-/// Name of the component in flags, logs and metrics.
+/// Name of the component pv-releaser in flags, logs and metrics.
 pub const NAME: &str = "pv-releaser";
 
-/// Reasons: Event reasons, log fields and metric labels.
+/// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
     /// A volume was labelled, because this installation manages its claim.
     pub const ASSOCIATED: &str = "Associated";

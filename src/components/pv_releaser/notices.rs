@@ -1,4 +1,4 @@
-//! Events on a volume.
+//! The Events of pv-releaser on a volume.
 
 use super::{
     Mode, Options,
@@ -11,48 +11,50 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// Event: the volume was labelled.
+/// The Event that the volume was labelled.
 pub fn associated(volume: &Volume) -> Announcement {
     let note = format!(
-        "its claim {} is managed, so the volume is made available again when the claim is deleted",
+        "the claim {} of this volume is managed, so the volume is made available again when the claim is deleted",
         claim_name(volume)
     );
     announcement(volume, ASSOCIATED, "Associate", false, note)
 }
 
-/// Event: the volume was released from its claim.
+/// The Event that the volume was released from its claim.
 pub fn released(volume: &Volume, mode: Mode) -> Announcement {
     let claim = claim_name(volume);
     let note = match mode {
-        Mode::Full => format!("its claim {claim} is deleted; any claim can bind the volume now"),
+        Mode::Full => format!(
+            "the claim {claim} of this volume is deleted; any claim can be bound to the volume now"
+        ),
         Mode::Soft => {
             format!(
-                "its claim {claim} is deleted; only a new claim of that name can bind the volume"
+                "the claim {claim} of this volume is deleted; only a new claim of that name can be bound to the volume"
             )
         }
     };
     announcement(volume, RELEASED, "Release", false, note)
 }
 
-/// Event on a volume that is left unchanged, if its user should know why.
+/// The Event that says why the volume is left unchanged; none if its user need not know.
 pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announcement> {
     let (reason, action, note) = match left {
         Left::NotRetained => {
-            let note = "it is labelled to be made available again, but its reclaim policy is not \
-                        Retain, so it is left unchanged: its data may be about to be deleted";
+            let note = "the volume is labelled to be made available again, but its reclaim policy \
+                        is not Retain, so it is left unchanged: its data may be about to be deleted";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
         Left::Deleting => {
-            let note = "it is labelled to be made available again, but is being deleted, so it \
-                        is left unchanged";
+            let note = "the volume is labelled to be made available again, but is being deleted, \
+                        so it is left unchanged";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
         Left::Orphaned => {
             let (claim, id) = (claim_name(volume), &options.id);
             let note = format!(
-                "its claim {claim} is deleted, and no label assigns the volume to an \
-                 installation, so it stays Released. To make it available again, label it \
-                 {RELEASER_LABEL}={id}; delete it if its data is not needed"
+                "the claim {claim} of this volume is deleted, and no label assigns the volume to \
+                 an installation, so the volume stays Released. To make the volume available \
+                 again, label it {RELEASER_LABEL}={id}; delete it if its data is not needed"
             );
             (ORPHANED, ORPHANED, note)
         }

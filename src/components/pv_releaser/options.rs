@@ -12,8 +12,8 @@ pub struct Options {
     #[arg(skip)]
     pub id: ControllerId,
 
-    /// Never add or remove the managed-by label. Only volumes that a user labelled are released,
-    /// and they keep the label.
+    /// Never add or remove the managed-by label of volumes. Only volumes that a user labelled are
+    /// released, and these volumes keep the label.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub disable_automatic_association: bool,
 
@@ -22,7 +22,7 @@ pub struct Options {
     pub release_mode: Mode,
 
     /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote
-    /// instead of the documented one.
+    /// instead of the documented label reclaimable-pv-releaser.kubernetes.io/managed-by.
     #[arg(long, action = ArgAction::Set, default_value_t = true)]
     pub legacy_label: bool,
 
@@ -35,15 +35,17 @@ pub struct Options {
 /// Which part of its claimRef a released volume keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// Nothing: any claim may bind the volume.
+    /// The volume keeps nothing of its claimRef, so any claim may be bound to it.
     #[default]
     Full,
-    /// Namespace and name: only a recreated claim of that name may bind the volume.
+    /// The volume keeps the namespace and name in its claimRef, so only a recreated claim of that
+    /// name may be bound to it.
     Soft,
 }
 
 impl Options {
-    /// Returns which installation the volume belongs to, by its labels.
+    /// Returns whether the labels of the volume name this installation, another installation, or
+    /// none.
     pub fn whose(&self, volume: &Volume) -> Ownership {
         let labels = volume.managed_by.as_ref();
         labels.map_or(Ownership::Unlabeled, |labels| {
@@ -51,14 +53,14 @@ impl Options {
         })
     }
 
-    /// Whether a claim with these labels belongs to this installation.
+    /// Returns whether a claim with these labels belongs to this installation.
     pub fn is_own_claim(&self, labels: &ManagedBy) -> bool {
         labels.whose_claim(&self.id, self.legacy_label) == Ownership::Own
     }
 }
 
 impl Default for Options {
-    /// The defaults of the command line.
+    /// The defaults of the command-line flags.
     fn default() -> Self {
         Self {
             id: ControllerId::default(),

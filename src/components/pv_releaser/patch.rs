@@ -1,4 +1,4 @@
-//! The rule's changes of a volume, as JSON patch operations.
+//! Translates the decisions about a volume into JSON patch operations.
 
 use super::{Mode, Options};
 use crate::objects::{

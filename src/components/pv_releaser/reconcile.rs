@@ -1,4 +1,4 @@
-//! The reconciler: labels and releases volumes, and reports orphans.
+//! The reconciler of pv-releaser: labels and releases volumes, and reports orphans.
 
 use super::{
     NAME,
@@ -20,21 +20,22 @@ use crate::{
 use json_patch::PatchOperation;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-/// Delay before an orphan is reported: the watch of claims may lag behind that of volumes.
+/// Delay before an orphaned volume is reported: the watch of claims may lag behind the watch of
+/// volumes.
 const SURE: Duration = Duration::from_secs(5);
 
-/// Maximum age of the LIST of attachments that a release rests on.
+/// Maximum age of the LIST of VolumeAttachments on which the release of a volume may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// The reconciler of pv-releaser.
 pub struct PvReleaserReconciler {
-    /// The watches, and views for the rule.
+    /// The watches that pv-releaser reads.
     pub caches: Caches,
     /// Live LISTs of VolumeAttachments.
     pub live_attachments: Arc<SharedList<VolumeAttachment>>,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// Causes already reported by Events.
+    /// The causes that Events have already reported, by volume.
     pub events: Arc<EventDeduplicator<ObjectName, Left>>,
 }
 
@@ -51,12 +52,13 @@ impl PvReleaserReconciler {
         });
     }
 
-    /// Registers the metrics of this component.
+    /// Registers the metrics of pv-releaser.
     pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::register(metrics, self.caches.clone());
     }
 
-    /// Decides by a live LIST of attachments. The LIST is the proof of the decision.
+    /// Decides about the volume by a live LIST of VolumeAttachments, which is the proof for the
+    /// decision.
     async fn confirm(
         &self,
         name: &ObjectName,
@@ -64,12 +66,13 @@ impl PvReleaserReconciler {
     ) -> Result<Decision<Proof>, ReconcileError> {
         let live = self.live_attachments.list(&name.namespace).await;
         let live = live.map_err(|error| {
-            ReconcileError::new(format!("attachments could not be listed: {error}"))
+            ReconcileError::new(format!("VolumeAttachments could not be listed: {error}"))
         })?;
         if !live.value.names_referring_to(name).is_empty() {
-            // The late watch may never show the attachment. Then nothing would enqueue the volume.
+            // The watch may never deliver the VolumeAttachment if it is deleted soon. Then no
+            // change would enqueue the volume, so the reconcile fails and is retried.
             return Err(ReconcileError::new(
-                "the volume is attached, which the watch has not shown yet",
+                "the volume is attached, but the watch has not delivered its VolumeAttachment yet",
             ));
         }
         let detached = Attachment::Detached(live.proof(MAX_AGE));
@@ -94,7 +97,8 @@ impl PvReleaserReconciler {
         applied.settled()
     }
 
-    /// `detached` proves that no attachment names the volume.
+    /// Releases the volume from its claim. `detached` proves that no VolumeAttachment names the
+    /// volume.
     async fn release(
         &self,
         name: &ObjectName,
@@ -119,7 +123,8 @@ impl PvReleaserReconciler {
         applied.settled()
     }
 
-    /// Publishes an Event for a cause that has not been reported.
+    /// Publishes an Event that says why the volume is left unchanged, unless this cause was already
+    /// reported.
     fn publish(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
         let options = &self.caches.options;
         let announcement = notices::left(volume, left, options);
@@ -166,13 +171,14 @@ impl Reconcile for PvReleaserReconciler {
             return Ok(Requeue::OnEvent);
         };
         let decision = match self.caches.judge(name, &volume) {
-            // The volume has been seen, so a LIST that begins now is newer.
+            // The volume was read before, so a LIST of VolumeAttachments that begins now is newer
+            // than the volume.
             Decision::Release(Unconfirmed) => self.confirm(name, &volume).await?,
             Decision::Associate => Decision::Associate,
             Decision::Leave(left) => Decision::Leave(left),
         };
         if !decision.is_in_time(volume.phase) {
-            tracing::debug!(component = NAME, object = %name, "not bound yet");
+            tracing::debug!(component = NAME, object = %name, "the volume is not Bound yet, so it is labelled later");
             return Ok(Requeue::OnEvent);
         }
         match decision {
@@ -203,7 +209,8 @@ fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
     }
 }
 
-/// Outages are reported by Events too, as plumber-cd's releaser does.
+/// An action whose failures are reported by Events even if they are outages, as plumber-cd's
+/// releaser does.
 fn action(
     name: &'static str,
     on_refusal: OnRefusal,

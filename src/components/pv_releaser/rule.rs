@@ -1,4 +1,4 @@
-//! The rule: what to do with one volume.
+//! The rule of pv-releaser: decides whether a volume is labelled, released or left unchanged.
 
 use super::Options;
 use crate::objects::{
@@ -8,41 +8,42 @@ use crate::objects::{
 };
 use strum::IntoStaticStr;
 
-/// Input of the rule.
+/// The volume and everything else that the rule reads.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a, D> {
     /// The volume.
     pub volume: &'a Volume,
-    /// Whether the namespace of its claim is watched. If not, the claim is unknown.
+    /// Whether the namespace of the volume's claim is watched. If not, it is unknown whether the
+    /// claim exists.
     pub watched: bool,
     /// The claim with the name in `claimRef`, with any uid.
     pub claim: Option<&'a Claim>,
     /// The last labels of the claim with the uid in `claimRef`, if it was deleted recently.
     pub recently_deleted: Option<&'a ManagedBy>,
-    /// The installation that the StorageClass of the volume names, where classes count.
+    /// The installation that the StorageClass of the volume names, if classes are watched.
     pub class: Option<&'a str>,
     /// Whether the volume is attached to a node.
     pub attachment: Attachment<D>,
 }
 
-/// What is known of VolumeAttachments that name the volume.
+/// Whether a VolumeAttachment names the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment<D> {
-    /// The watch knows one.
+    /// The watch has delivered a VolumeAttachment that names the volume.
     Attached,
-    /// None is known: [`Unconfirmed`] by the watch, or with the proof of a LIST that began after
-    /// the volume was seen.
+    /// No VolumeAttachment is known that names the volume: [`Unconfirmed`] by the watch, or with
+    /// the proof of a LIST that began after the volume was read.
     Detached(D),
 }
 
-/// The watch knows no attachment, which does not prove that there is none.
+/// The watch has delivered no VolumeAttachment, which does not prove that none exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
-/// Decision of the rule.
+/// Decision about a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<D> {
-    /// No action.
+    /// Leave the volume unchanged, for this reason.
     Leave(Left),
     /// Label the volume as managed. A stored volume is labelled only when
     /// [`Decision::is_in_time`].
@@ -54,10 +55,10 @@ pub enum Decision<D> {
 impl<D> Decision<D> {
     /// Returns whether a stored volume in this phase may be written now.
     ///
-    /// Bound is the last write of kube-controller-manager's binder to a volume, after the
-    /// claimRef. A write of another client in between makes the binder's fail with a conflict, and
-    /// the binding waits for its next resync, up to 15 s later. The change of the phase asks
-    /// again.
+    /// The phase Bound is the last write of kube-controller-manager's binder to a volume, after the
+    /// claimRef. A write of another client between these two makes the write of the phase fail with
+    /// a conflict, and the binding waits for the binder's next resync, up to 15 s later. The change
+    /// of the phase enqueues the volume again.
     pub fn is_in_time(&self, phase: Phase) -> bool {
         !matches!(self, Self::Associate) || phase != Phase::Other
     }
@@ -81,18 +82,19 @@ pub enum Left {
     Deleting,
     /// The volume is managed and Released, but a node may still write to it.
     Attached,
-    /// The volume stays Released: its claim is deleted, and no label or class assigns it.
+    /// The volume stays Released: its claim is deleted, and no label or class assigns the volume to
+    /// an installation.
     Orphaned,
 }
 
 impl Left {
-    /// Name in logs and metrics.
+    /// The name of the reason in logs and metrics.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Decides what to do with the volume.
+/// Decides whether the volume is labelled, released or left unchanged.
 pub fn decide<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
     match options.whose(view.volume) {
         Ownership::Foreign => Decision::Leave(Left::OtherInstallation),
@@ -130,8 +132,9 @@ impl<D: Copy> View<'_, D> {
             && labels.is_some_and(|each| options.is_own_claim(each))
     }
 
-    /// A class counts only for volumes that are kept after their claims. The policy of most
-    /// classes is Delete.
+    /// Returns whether the StorageClass assigns the volume to this installation. A class counts
+    /// only for volumes that are kept after their claims, because the policy of most classes is
+    /// Delete.
     fn is_ours_by_class(&self, options: &Options) -> bool {
         let own = self.class == Some(options.id.as_str());
         options.associate_by_storage_class && own && self.stays()

@@ -1,4 +1,4 @@
-//! The changes that enqueue a volume.
+//! Enqueues volumes for the reconciler of pv-releaser when related objects change.
 
 use super::caches::Caches;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when it, its claim, its class or its attachments change.
+/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let line = queue.clone();
     caches
@@ -35,13 +35,13 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
 }
 
-/// The claim was created, deleted, recreated or labelled.
+/// Returns whether the claim was created, deleted, recreated or labelled.
 fn concerns_us(change: &Change<'_, Claim>) -> bool {
     let looked_at = |claim: &Arc<Claim>| (claim.uid.clone(), claim.managed_by.clone());
     change.old.map(looked_at) != change.new.map(looked_at)
 }
 
-/// The volume that an attachment no longer names.
+/// The volume that a VolumeAttachment no longer names.
 fn left(change: &Change<'_, VolumeAttachment>) -> Option<ObjectName> {
     let before = change.old.map(|attachment| &attachment.volume)?;
     let now = change.new.map(|attachment| &attachment.volume);

@@ -1,5 +1,5 @@
-//! The webhook: labels a volume that is created for a managed claim. Thus a claim that exists for
-//! two seconds leaves no unlabelled volume.
+//! The webhook of pv-releaser: labels a volume that is created for a managed claim, so that even a
+//! claim that exists for two seconds leaves no unlabelled volume.
 
 use super::{
     caches::Caches,
@@ -23,7 +23,8 @@ pub fn hook(caches: &Caches) -> Hook {
     }
 }
 
-/// Refuses nothing and waits for no watch: the reconciler labels the volumes missed here.
+/// Labels the new volume if its claim is managed. The review refuses no volume and waits for no
+/// watch: the reconciler labels the volumes that the webhook missed.
 fn review(caches: &Caches, request: &Request) -> Reviewed {
     let volume = Volume::from(request.object::<VolumeWire>()?);
     Ok(
