@@ -1,4 +1,4 @@
-//! Builds the component from its flags and the shared parts.
+//! Builds the component namespace-gc from its flags and the shared parts.
 
 use super::{
     BackendOptions, Collection, CollectionOptions, Collector, NAME, NamespaceGcReconciler, Notices,

@@ -70,7 +70,7 @@ pub use rule::{Verdict, World, judge, judge_all};
 pub use seen::{CONFIG_MAP, Seen, Unreadable};
 pub use waiting::{Origin, Waiting, Waits};
 
-/// The component's name in flags, logs and metrics.
+/// Name of the component namespace-gc in flags, logs and metrics.
 pub const NAME: &str = "namespace-gc";
 
 /// Reasons of Events.

@@ -1,4 +1,4 @@
-//! The admission warning on deletion of a volume that finalizers will hold.
+//! The admission warning for a user who deletes a volume that finalizers will hold.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},

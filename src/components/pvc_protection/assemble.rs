@@ -1,4 +1,4 @@
-//! Assembly of the component.
+//! Builds the component pvc-protection from its options and the shared parts.
 
 use super::{
     HeldClaimReporter, NAME, PvcProtectionReconciler, deletions_hook, hooks, options::Options,
@@ -48,7 +48,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts
         .webhooks
         .push(deletions_hook(&feeds.pods, finished_pods));
-    // The API server sends claims of StatefulSets only to the webhook of pvc-retention.
+    // If pvc-retention is enabled, the API server sends new claims of StatefulSets only to the
+    // webhook of pvc-retention.
     let review = Review::from_memory(protect);
     parts.joined_reviews.push(("/pvc-retention/claims", review));
     let reporter = HeldClaimReporter {

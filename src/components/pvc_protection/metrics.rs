@@ -1,4 +1,4 @@
-//! Metrics: claims that are being deleted but still exist, by cause.
+//! The metrics of pvc-protection: claims that are being deleted but still exist, by cause.
 
 use crate::{
     causes::{Code, FinishedPods, claim_code},
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// Every code that [`claim_code`] returns. A code without a claim is reported as zero.
+/// Every cause that [`claim_code`] returns. The metric reports a cause without a claim as zero.
 const CAUSES: [Code; 4] = [
     Code::InUse,
     Code::FinishedPod,
@@ -16,7 +16,7 @@ const CAUSES: [Code; 4] = [
     Code::ForeignFinalizer,
 ];
 
-/// Registers the metrics, which are computed before each scrape.
+/// Registers the metrics of pvc-protection, which are computed before each scrape.
 pub fn register(
     metrics: &Metrics,
     claims: Arc<Feed<Claim>>,
@@ -45,7 +45,8 @@ fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics: &H
     }
 }
 
-/// No two feeds are ever locked at once.
+/// The claims that are being deleted, copied so that the lock on the claims is released before the
+/// pods are locked.
 pub(super) fn deleted(claims: &Feed<Claim>) -> Vec<(ObjectName, Arc<Claim>)> {
     let claims = claims.read();
     let deleted = claims.objects().filter(|(_, claim)| claim.deleting);

@@ -44,7 +44,7 @@ pub use rule::{Cached, Step, View, decide, decide_live};
 pub use warn::deletions_hook;
 pub use webhooks::{hooks, protect};
 
-/// Name of the component in flags, logs and metrics.
+/// Name of the component pvc-protection in flags, logs and metrics.
 pub const NAME: &str = "pvc-protection";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.

@@ -1,4 +1,5 @@
-//! Events on claims that are held while being deleted: the holder, once per cause.
+//! Publishes Events on claims that are being deleted but are held. Each Event names the holder, and
+//! is published once per cause.
 
 use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
@@ -10,16 +11,16 @@ use crate::{
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Interval between two evaluations of all held claims.
+/// Interval between two evaluations of all claims that are held while being deleted.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Time in seconds before a held claim is reported: a claim that is deleted soon after its pod
-/// needs no Event.
+/// Time in seconds after its deletion before a held claim is reported: a claim that disappears soon
+/// after its pod needs no Event.
 const PATIENCE_SECONDS: i64 = 10;
-/// Maximum number of Events per evaluation: if ten thousand claims are held, the others follow
-/// later.
+/// Maximum number of Events per evaluation. If ten thousand claims are held, later evaluations
+/// report the remaining claims.
 const AT_ONCE: usize = 50;
 
-/// Publishes Events on held claims, by the watches alone.
+/// Publishes Events on claims that are held while being deleted. It reads only the watches.
 pub struct HeldClaimReporter {
     /// Watch of all claims.
     pub claims: Arc<Feed<Claim>>,
@@ -27,13 +28,13 @@ pub struct HeldClaimReporter {
     pub pods: Arc<Feed<Pod>>,
     /// Publishes the Events.
     pub apply: Arc<Apply>,
-    /// Only the leader publishes.
+    /// The leadership of this replica: only the leader publishes Events.
     pub leadership: Leadership,
     /// Measures for how long a claim has been terminating.
     pub clock: Clock,
     /// Whether finished pods hold claims.
     pub finished_pods: FinishedPods,
-    /// Causes already reported by Events.
+    /// The causes that Events have already reported, by claim.
     pub events: Arc<EventDeduplicator<ObjectName, Code>>,
 }
 
@@ -48,8 +49,8 @@ impl HeldClaimReporter {
         }
     }
 
-    /// One evaluation at `now`, in seconds since 1970. An incomplete index would show a claim that
-    /// is in use as unused.
+    /// Evaluates all held claims at `now`, in seconds since 1970. Nothing is evaluated before the
+    /// watches are complete: an incomplete index would show a claim that is in use as unused.
     pub(super) fn look(&self, now: i64) {
         let synced = self.claims.is_synced() && self.pods.is_synced();
         if !synced || !self.leadership.holds() {
@@ -68,7 +69,7 @@ impl HeldClaimReporter {
         }
     }
 
-    /// Returns what holds the claim, unless already reported.
+    /// Returns the cause that holds the claim, unless an Event has already reported it.
     fn news(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
         let pods = self.pods.read();
         let users = pods.referrers(name).map(|pod| &**pod);
@@ -84,7 +85,8 @@ impl HeldClaimReporter {
         let named: Vec<NamedPod<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
         let holders = causes::claim_holders(&name.name, claim, &named, self.finished_pods);
         let (events, forgotten) = (self.events.clone(), name.clone());
-        // The pods may have changed meanwhile. Then the next evaluation reports the cause.
+        // The pods may have changed since the cause was evaluated. Then the next evaluation reports
+        // the new cause.
         let Some(holder) = holders.first().filter(|holder| holder.code() == code) else {
             return events.forget(name);
         };

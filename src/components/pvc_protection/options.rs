@@ -15,12 +15,12 @@ pub(super) struct Options {
 /// The values of `--finished-pods`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum FinishedPodsOption {
-    /// Yes, as long as the pod object exists, as in Kubernetes. Only this is safe while a node may
-    /// still have the volume mounted.
+    /// A finished pod uses its claims as long as the pod object exists, as in Kubernetes. Only this
+    /// value is safe while a node may still have the volume mounted.
     #[default]
     Hold,
-    /// No, as in the original PVC-protection proposal. A claim can then be deleted while a slow
-    /// node still unmounts it.
+    /// A finished pod uses no claims, as in the original PVC-protection proposal. A claim can then
+    /// be deleted while a slow node still unmounts its volume.
     Release,
 }
 

@@ -1,4 +1,4 @@
-//! The reconciler: what enqueues a claim, and how it is processed.
+//! The reconciler of pvc-protection: which changes enqueue a claim, and how a claim is processed.
 
 use super::{
     NAME,
@@ -62,13 +62,13 @@ impl PvcProtectionReconciler {
         });
     }
 
-    /// Registers the metrics of this component.
+    /// Registers the metrics of pvc-protection.
     pub fn register_metrics(&self, metrics: &Metrics) {
         let (claims, pods) = (self.claims.clone(), self.pods.clone());
         metrics::register(metrics, claims, pods, self.finished_pods);
     }
 
-    /// Decides by these pods.
+    /// Decides about the claim, given these pods.
     fn judge<D>(
         &self,
         name: &ObjectName,
@@ -95,7 +95,8 @@ impl PvcProtectionReconciler {
         self.write(&target, claim, action, FINALIZER_MISSING).await
     }
 
-    /// The removal rests on the pods, so the binder may write the claim's status meanwhile.
+    /// Removes the finalizer from the claim. The removal rests on the LIST of pods and not on the
+    /// version of the claim, so it succeeds even if the binder writes the claim's status meanwhile.
     async fn unprotect(&self, name: &ObjectName, claim: &Arc<Claim>, proof: Proof) -> Reconciled {
         let action = Action::remove_finalizer(PVC_PROTECTION, Basis::Proof(proof));
         self.write(&target(name, claim), claim, action, NOT_IN_USE)
@@ -125,10 +126,10 @@ impl PvcProtectionReconciler {
         match self.judge(name, claim, &pods.value, decide_live) {
             Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
             Step::Protect => self.protect(name, claim).await,
-            // The pod may be deleted before the late watch shows it. Then nothing would enqueue
-            // the claim.
+            // The pod may be deleted before the watch delivers it. Then no change would enqueue the
+            // claim, so the reconcile fails and is retried.
             Step::Leave(Some(IN_USE)) => Err(ReconcileError::new(
-                "a pod uses it that the watch has not shown yet",
+                "a pod uses the claim, but the watch has not delivered that pod yet",
             )),
             Step::Leave(_) => Ok(Requeue::OnEvent),
         }
@@ -167,7 +168,8 @@ impl Reconcile for PvcProtectionReconciler {
     }
 }
 
-/// The claims that a change of a pod may release, or that must be evaluated again.
+/// The claims that must be evaluated again after a change of a pod, because the pod may not use
+/// them any more.
 ///
 /// A pod that keeps running enqueues nothing. If one event replaces a pod by another of the same
 /// name, the claims of the first pod are enqueued.

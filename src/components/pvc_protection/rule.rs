@@ -1,4 +1,5 @@
-//! The rule: decides what to do with one claim, given the pods that name it.
+//! The rule of pvc-protection: decides whether the finalizer of a claim is added, removed or left,
+//! given the pods that name the claim.
 
 use super::reasons;
 use crate::{
@@ -6,41 +7,42 @@ use crate::{
     objects::{Claim, Pod, finalizers::FinalizerState},
 };
 
-/// Input of the rule.
+/// The claim and everything else that the rule reads.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     /// Name of the claim.
     pub name: &'a str,
     /// The claim.
     pub claim: &'a Claim,
-    /// Pods of its namespace, at least all that name it.
+    /// Pods of the claim's namespace, at least all pods that name the claim.
     pub pods: &'a [&'a Pod],
-    /// Whether finished pods count.
+    /// Whether finished pods hold claims.
     pub finished_pods: FinishedPods,
 }
 
 /// Decision about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, for this reason if there is one to report.
+    /// Leave the claim unchanged, for this reason if there is one to report.
     Leave(Option<&'static str>),
-    /// Add the finalizer.
+    /// Add the protection finalizer to the claim.
     Protect,
-    /// Remove the finalizer: no pod uses the claim.
+    /// Remove the protection finalizer from the claim, because no pod uses the claim.
     Unprotect,
 }
 
-/// Decision that the caches allow.
+/// Decision about a claim that the caches allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// The caches suffice for this decision.
     Do(Step),
-    /// The cache knows no user, which proves nothing: decide by a LIST of pods that began after
-    /// the claim's deletion was seen.
+    /// The cache knows no pod that uses the claim, which proves nothing: decide by a LIST of pods
+    /// that began after the claim's deletion was seen.
     Confirm,
 }
 
-/// Decides by pods from a watch. They may be late, so they prove use and never disuse.
+/// Decides about the claim by pods from a watch. The watch may be late, so it can prove that the
+/// claim is in use, but never that it is not.
 pub fn decide(view: &View<'_>) -> Cached {
     match decide_live(view) {
         Step::Unprotect => Cached::Confirm,
@@ -48,7 +50,7 @@ pub fn decide(view: &View<'_>) -> Cached {
     }
 }
 
-/// Decides by pods from a LIST that began after the claim's deletion was seen.
+/// Decides about the claim by pods from a LIST that began after the claim's deletion was seen.
 pub fn decide_live(view: &View<'_>) -> Step {
     match view.claim.finalizer_state() {
         FinalizerState::Settled => Step::Leave(None),

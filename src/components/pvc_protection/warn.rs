@@ -1,4 +1,4 @@
-//! The admission warning on deletion of a claim that will be held.
+//! The admission warning for a user who deletes a claim that pods or finalizers will hold.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -21,7 +21,7 @@ pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
 
 fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Reviewed {
     let claim = Claim::from(request.old_object::<ClaimWire>()?);
-    // A missing warning is not a failed call: the API server would count and report a failure.
+    // The review succeeds without a warning: the API server would count and report a failed call.
     if !pods.is_synced() {
         return Ok(Answer::Allow);
     }

@@ -1,5 +1,5 @@
-//! The webhooks: add the finalizer to a new claim, and refuse pods that would start to use a claim
-//! that is being deleted.
+//! The webhooks of pvc-protection: they add the finalizer to a new claim, and refuse pods that
+//! would start to use a claim that is being deleted.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
@@ -10,7 +10,7 @@ use crate::{
 use futures::future::join_all;
 use std::{sync::Arc, time::Duration};
 
-/// The webhooks of this component. Nothing is refused in `exempt` namespaces.
+/// The webhooks of pvc-protection. No pod is refused in the namespaces of `exempt`.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
     live: &Arc<LiveGet<Claim>>,
@@ -62,9 +62,9 @@ pub fn protect(request: &Request) -> Reviewed {
     ))
 }
 
-/// Refuses pods that would start to use a claim that is being deleted. Best effort: the guard
-/// selects suspects by the watches, and a live read must confirm each refusal. A late watch must
-/// not keep a pod from a recreated claim.
+/// Refuses pods that would start to use a claim that is being deleted, as a best effort. The guard
+/// selects claims by the watches, and a live read of the claim must confirm each refusal: a late
+/// watch must not keep a pod from a recreated claim.
 struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
@@ -73,7 +73,8 @@ struct Guard {
 }
 
 impl Guard {
-    /// A pod that names its node bypasses the scheduler, which would have refused it.
+    /// Reviews a new pod that names its node. Such a pod bypasses the scheduler, which would not
+    /// have given it a claim that is being deleted.
     async fn created_pod(&self, request: &Request) -> Reviewed {
         let pod = request.object::<PodWire>()?;
         if !pod.is_scheduled() || pod.is_mirror() || self.is_exempt(request) {
@@ -84,8 +85,8 @@ impl Guard {
                 "the watch of claims has no complete list yet",
             ));
         }
-        // A pod without uid owns no claim yet: only the claims it names count, which `uses` sees
-        // to.
+        // A new pod has no uid, so it owns no claim yet. `uses` therefore considers only the claims
+        // that the pod names.
         Ok(self.refuse_deleting_claims(request, &Pod::from(pod)).await)
     }
 
@@ -103,7 +104,7 @@ impl Guard {
             request.namespace.as_str(),
             binding.metadata.name.unwrap_or_default(),
         );
-        // The lock on the pods is released before the claims are read.
+        // The pod is copied, so that the lock on the pods is released before the claims are locked.
         let pod = self.pods.read().get(&name);
         let Some(pod) = pod else {
             return Ok(Answer::Allow);
@@ -120,7 +121,7 @@ impl Guard {
         let suspects = self.suspects(&request.namespace, pod);
         // Concurrent reads, because the call budget is limited.
         let looks = suspects.iter().map(async |claim| {
-            // A failed read does not refuse.
+            // If the claim could not be read, the pod is not refused.
             let live = self
                 .live
                 .get(claim, request.call_budget)
@@ -141,7 +142,7 @@ impl Guard {
         ))
     }
 
-    /// The claims of the pod that are being deleted, by the watch.
+    /// The claims of the pod that are being deleted according to the watch.
     fn suspects(&self, namespace: &str, pod: &Pod) -> Vec<ObjectName> {
         let claims = self.claims.read();
         let names = pod

@@ -1,4 +1,4 @@
-//! Carries out the decisions of the reconciler.
+//! Carries out the decisions of the pvc-provisioner reconciler about claims.
 
 use super::{
     ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
@@ -18,12 +18,13 @@ use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-/// Pause after a refusal. The API server usually refuses the same claim again until something
-/// changes that Volume Warden does not watch.
+/// Pause after the API server refused a claim. It usually refuses the same claim again until an
+/// object changes that Volume Warden does not watch, such as a quota.
 const REFUSED: Duration = Duration::from_secs(30);
 
 impl PvcProvisionerReconciler {
-    /// Carries out a decision that writes nothing, or returns what is to be written.
+    /// Carries out a decision that writes nothing to the API server. For any other decision,
+    /// returns what is to be written.
     pub(super) fn follow<Act>(
         &self,
         name: &ObjectName,
@@ -50,8 +51,8 @@ impl PvcProvisionerReconciler {
         ControlFlow::Break(Requeue::OnEvent)
     }
 
-    /// Carries out the step. `no_users` proves that no pod names the claim; without it nothing
-    /// is deleted.
+    /// Carries out a step that writes to the API server. `no_users` proves that no pod names the
+    /// claim; without this proof the claim is not deleted.
     pub(super) async fn act(
         &self,
         name: &ObjectName,
@@ -79,7 +80,7 @@ impl PvcProvisionerReconciler {
                 let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
                 applied.await.settled()
             }
-            // They are decided for a claim that exists.
+            // The rule decides these steps only for a claim that exists.
             (Step::Give(_) | Step::Keep | Step::Collect, None) => Ok(Requeue::OnEvent),
         }
     }
@@ -139,15 +140,16 @@ impl PvcProvisionerReconciler {
         self.notices.obstacle(name, user, notice);
     }
 
-    /// Records that the pod of the claim exists. The Event is published once per pod.
+    /// Records that the pod of the claim exists, and publishes the Event that the claim was
+    /// created, once per pod.
     fn see(&self, name: &ObjectName, claim: &Claim, user: &User) {
         if self.waiting.see(name, claim, &user.uid) {
             self.notices.provisioned(name, user, Some(&claim.uid));
         }
     }
 
-    /// Makes the pod the owner. The reference holds the pod's uid: if the pod is deleted by now,
-    /// the garbage collector deletes the claim.
+    /// Makes the pod the owner of the claim. The owner reference contains the pod's uid: if the pod
+    /// is already deleted, the garbage collector deletes the claim.
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Reconciled {
         let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
         operations.push(without_mark());

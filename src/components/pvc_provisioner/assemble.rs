@@ -1,4 +1,4 @@
-//! Builds the component from its flags and the shared parts.
+//! Builds the component pvc-provisioner from its flags and the shared parts.
 
 use super::{
     Caches, NAME, Notices, Options, PodWebhook, PvcProvisionerReconciler, Requesters, Waiting,
@@ -13,7 +13,7 @@ use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-/// The component `pvc-provisioner`: claims that pods request by annotation.
+/// The component `pvc-provisioner`: creates the claims that pods request by annotation.
 pub struct PvcProvisioner;
 
 impl Component for PvcProvisioner {

@@ -1,4 +1,4 @@
-//! Reads, from the watches or from a live LIST, what concerns one claim's name.
+//! Reads the claim with one name and the pods that name it, from the watches or from a live LIST.
 
 use super::{parse::request_for, rule::User, template::Template};
 use crate::{
@@ -7,12 +7,12 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The feeds of this component.
+/// The watches that pvc-provisioner reads.
 #[derive(Clone)]
 pub struct Caches {
-    /// Claims, as last received.
+    /// The watch of all claims.
     pub claims: Arc<Feed<Claim>>,
-    /// Pods that name or request a claim, as last received.
+    /// The watch of all pods that name or request a claim.
     pub pods: Arc<Feed<Pod>>,
 }
 
@@ -26,7 +26,7 @@ impl From<&Feeds> for Caches {
 }
 
 impl Caches {
-    /// The claim of that name.
+    /// The cached claim with this name, if it exists.
     ///
     /// # Errors
     /// [`Stale`] if Volume Warden has written the claim and the watch has yet to deliver that
@@ -69,7 +69,7 @@ fn naming(store: &Store<Pod>, claim: &ObjectName) -> Vec<(ObjectName, Arc<Pod>)>
         .collect()
 }
 
-/// The pods as users of the claim, in the order of their ranks.
+/// Converts the pods to users of the claim, sorted by rank.
 fn read(pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
     let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
     let mut users: Vec<_> = users.collect();
@@ -81,12 +81,12 @@ fn read(pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
         .collect()
 }
 
-/// The pod as a user of the claim, with its parsed template.
+/// Converts the pod to a user of the claim, with its parsed template.
 pub fn asker(name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
     Templates::default().asks(user(name, pod), pod, claim)
 }
 
-/// The pod as a user of a claim, without its request.
+/// Converts the pod to a user of a claim, without its request for the claim.
 fn user(name: &ObjectName, pod: &Pod) -> User {
     let claim_requests = pod.claim_requests.as_deref();
     User {
@@ -106,17 +106,18 @@ fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
 }
 
 /// Maximum number of different templates that are parsed for one claim at a time. The pods of a
-/// workload share a text; parsing the most expensive one takes almost a millisecond, and any
-/// tenant may write it. A pod whose text is not among the first 32 requests nothing.
+/// workload share one template text. Parsing the most expensive text takes almost a millisecond,
+/// and any tenant may write such a text. A pod whose text is not among the first 32 requests no
+/// claim.
 const TEXTS: usize = 32;
 
-/// Templates by their texts. An invalid text has none.
+/// Parsed templates by their texts. An invalid text has no template.
 #[derive(Default)]
 struct Templates<'a>(Vec<(&'a str, Option<Arc<Template>>)>);
 
 impl<'a> Templates<'a> {
-    /// Adds the pod's request to the user. The template of a pod that has ended is not needed, and
-    /// is not kept.
+    /// Adds the pod's request for the claim to the user. The template of a pod that has ended is
+    /// not needed, so it is not kept.
     fn asks(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
         if let Some((volume, text)) = request(pod, claim) {
             user.template = self.read(text).filter(|_| !user.ended);

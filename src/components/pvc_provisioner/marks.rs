@@ -1,7 +1,7 @@
-//! The webhook that strips the marker from claims that other clients create.
+//! The webhook that removes the marker of pvc-provisioner from claims that other clients create.
 //!
-//! A claim that a user creates from another claim's manifest, or from a backup, was not created
-//! for a pod. With the marker it would be collected.
+//! A claim that a user creates from another claim's manifest, or from a backup, was not created for
+//! a pod. With the marker, Volume Warden would delete it as an orphan.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -9,8 +9,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook for marked claims that other clients create. The webhook configuration excludes
-/// claims that Volume Warden's service account creates.
+/// The webhook that removes the marker from claims of other clients. The webhook configuration
+/// excludes claims that Volume Warden's service account creates.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-provisioner/marks",

@@ -1,10 +1,10 @@
-//! Metrics: claims that await their pod as owner.
+//! The metrics of pvc-provisioner: claims that still await their pod as owner.
 
 use super::{caches::Caches, rule::awaits_pod};
 use crate::{objects::ControllerId, telemetry::Metrics};
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Registers the metrics; they are computed before each scrape.
+/// Registers the metrics of pvc-provisioner, which are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches, controller_id: ControllerId) {
     let awaiting: Gauge = metrics.register(|own| {
         own.add(

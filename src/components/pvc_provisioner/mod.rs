@@ -70,28 +70,28 @@ pub use subject::Subject;
 pub use waiting::Waiting;
 pub use webhooks::{PodWebhook, hook};
 
-/// The component's name in flags, logs and metrics.
+/// Name of the component pvc-provisioner in flags, logs and metrics.
 pub const NAME: &str = "pvc-provisioner";
 
 /// Reasons for an action or for none, used as Event reason, log field and metric label.
 pub mod reasons {
     /// A claim was created for the pod.
     pub const PROVISIONED: &str = "PVCProvisioned";
-    /// The annotation with the template is missing.
+    /// A pod requests a claim, but its annotation with the template is missing.
     pub const MISSING_TEMPLATE: &str = "ErrMissingPVC";
-    /// The pod has no such volume.
+    /// A pod requests a claim for a volume that the pod does not have.
     pub const MISSING_VOLUME: &str = "ErrMissingVolume";
     /// The template is invalid, or the volume is not a persistentVolumeClaim.
     pub const INVALID: &str = "ErrInvalidPVC";
-    /// An annotation under the prefix has an unknown key or an invalid value.
+    /// An annotation with the prefix of pvc-provisioner has an unknown key or an invalid value.
     pub const INVALID_ANNOTATION: &str = "ErrInvalidAnnotation";
-    /// The API server refused the claim.
+    /// The API server refused to create the claim.
     pub const FAILED: &str = "ErrPVCProvisionFailed";
     /// The creator of the pod may not create claims, or is unknown.
     pub const REQUESTER_UNKNOWN: &str = "ErrRequesterUnknown";
     /// The pod uses an existing claim that it does not own, unchanged.
     pub const SHARED: &str = "ClaimShared";
-    /// The claim of that name is being deleted.
+    /// The claim that the pod requests is being deleted.
     pub const CLAIM_TERMINATING: &str = "ClaimTerminating";
     /// A pod requests a claim that does not exist.
     pub const ASKED_FOR: &str = "AskedFor";
@@ -99,7 +99,7 @@ pub mod reasons {
     pub const POD_SEEN: &str = "PodSeen";
     /// The pod that the claim was created for was never stored, or is deleted.
     pub const ORPHANED: &str = "Orphaned";
-    /// The claim exists.
+    /// The claim exists, and does not await a pod.
     pub const EXISTS: &str = "Exists";
     /// The pod that a claim was created for does not exist, but another pod uses the claim.
     pub const NAMED: &str = "Named";

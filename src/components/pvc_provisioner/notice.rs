@@ -10,17 +10,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 /// A notice about a pod's claims. The same sentence is an admission warning and an Event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Notice {
-    /// The Event's reason.
+    /// The `reason` field of the Event.
     pub reason: &'static str,
     /// The volume that the annotations name; none if the notice concerns an annotation that names
     /// no volume, or the claim alone.
     pub volume: Option<Box<str>>,
-    /// A complete sentence.
+    /// The notice as a complete sentence.
     pub sentence: String,
 }
 
 impl Notice {
-    /// The value of `.enabled` is neither true nor false.
+    /// The notice that the value of an annotation `<volume>.enabled` is neither true nor false.
     pub fn not_a_boolean(volume: &str, value: &str) -> Self {
         let value: String = value.chars().take(40).collect();
         let sentence = format!(
@@ -30,7 +30,7 @@ impl Notice {
         Self::about(volume, reasons::INVALID_ANNOTATION, sentence)
     }
 
-    /// An annotation under the prefix has an unknown key.
+    /// The notice that an annotation with the prefix of pvc-provisioner has an unknown key.
     pub fn unknown_key(key: &str) -> Self {
         let sentence = format!(
             "annotation \"{PREFIX}{key}\" is unknown; after the slash, use <volume>.enabled or \
@@ -39,7 +39,7 @@ impl Notice {
         Self::new(reasons::INVALID_ANNOTATION, sentence)
     }
 
-    /// The annotation with the template is missing.
+    /// The notice that the annotation with the template of the volume's claim is missing.
     pub fn missing_template(volume: &str) -> Self {
         let sentence = format!(
             "a claim is requested for volume \"{volume}\", but the annotation \
@@ -48,7 +48,7 @@ impl Notice {
         Self::about(volume, reasons::MISSING_TEMPLATE, sentence)
     }
 
-    /// The pod has no volume of that name.
+    /// The notice that the annotations name a volume that the pod does not have.
     pub fn missing_volume(volume: &str) -> Self {
         let sentence = format!(
             "a claim is requested for volume \"{volume}\", but the pod has no volume of that name"
@@ -56,7 +56,7 @@ impl Notice {
         Self::about(volume, reasons::MISSING_VOLUME, sentence)
     }
 
-    /// The volume is not a persistentVolumeClaim.
+    /// The notice that the annotations name a volume that is not a persistentVolumeClaim.
     pub fn not_a_claim(volume: &str) -> Self {
         let sentence = format!(
             "a claim is requested for volume \"{volume}\", but that volume is not a \
@@ -65,17 +65,19 @@ impl Notice {
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// The template is invalid.
+    /// The notice that the template of the volume's claim is invalid.
     pub fn invalid_template(volume: &str, error: &TemplateError) -> Self {
         let sentence = format!("the template of volume \"{volume}\" cannot be used: {error}");
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// The claim was not created: the API server refused it or did not answer.
+    /// The notice that the claim was not created, because the API server refused it or did not
+    /// answer. `then` says what happens next.
     pub fn failed(claim_request: &ClaimRequest, error: &kube::Error, then: &str) -> Self {
         let cause = cause(error);
         let fields = claim_request.template.unknown_fields().iter();
-        // Before the cause, which may be long: long warnings are truncated at the end.
+        // The unknown fields precede the cause, which may be long: long warnings are truncated at
+        // the end.
         let fields: String = fields.map(|field| format!(", see {field}")).collect();
         let (claim, volume) = (&claim_request.claim, &claim_request.volume);
         let sentence = format!(
@@ -84,19 +86,21 @@ impl Notice {
         Self::about(volume, reasons::FAILED, sentence)
     }
 
-    /// A field that Volume Warden does not know. A newer API server may know it.
+    /// The notice that the template has a field which Volume Warden does not know. A newer API
+    /// server may know the field.
     pub fn unknown_field(volume: &str, field: &UnknownField) -> Self {
         let sentence = format!("the template of volume \"{volume}\" has, at {field}");
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// Volume Warden runs with `--dry-run` and did not create the claim.
+    /// The notice that Volume Warden runs with `--dry-run` and did not create the claim.
     pub fn withheld(claim: &str) -> Self {
         let sentence = format!("volume-warden (dry run) would create the claim \"{claim}\"");
         Self::new(reasons::PROVISIONED, sentence)
     }
 
-    /// The claim is being deleted. `again` is whether the reconciler creates claims.
+    /// The notice that the requested claim is being deleted. With `again`, the reconciler recreates
+    /// it.
     pub fn stale(claim: &str, again: bool) -> Self {
         let then = if again {
             "it is then recreated for this pod"
@@ -107,7 +111,8 @@ impl Notice {
         Self::new(reasons::CLAIM_TERMINATING, sentence)
     }
 
-    /// The claim was not created at admission, and cannot be created later.
+    /// The notice that the claim was not created at admission, and cannot be created later, because
+    /// the creator of the pod is then unknown.
     pub fn requester_unknown(claim: &str) -> Self {
         let sentence = format!(
             "claim \"{claim}\" is created only together with the pod, by a user who may create claims; \
@@ -116,7 +121,7 @@ impl Notice {
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// The user who creates the pod may not create claims.
+    /// The notice that the user who creates the pod may not create claims.
     pub fn forbidden(user: &str, namespace: &str) -> Self {
         let sentence = format!(
             "{user} may not create persistentvolumeclaims in namespace \"{namespace}\", so no claim is \
@@ -125,7 +130,8 @@ impl Notice {
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// The API server did not answer whether the user who creates the pod may create claims.
+    /// The notice that the API server did not answer whether the user who creates the pod may
+    /// create claims.
     pub fn not_authorized(error: &kube::Error) -> Self {
         let sentence = format!(
             "your permission to create claims could not be checked, so no claim is created; re-create \
@@ -135,7 +141,7 @@ impl Notice {
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// The claim existed before the pod, which does not own it.
+    /// The notice that the claim existed before the pod, so that the pod does not own it.
     pub fn shared(claim: &str, owners: &[OwnerReference]) -> Self {
         let owner = owner_references::controller(owners).or_else(|| owners.first());
         let owned = owner.map_or_else(
@@ -151,13 +157,13 @@ impl Notice {
         Self::new(reasons::SHARED, sentence)
     }
 
-    /// A claim was created.
+    /// The notice that a claim was created for the volume.
     pub fn provisioned(claim: &str, volume: &str) -> Self {
         let sentence = format!("claim \"{claim}\" was created for volume \"{volume}\"");
         Self::about(volume, reasons::PROVISIONED, sentence)
     }
 
-    /// Whether the Event is a Warning.
+    /// Whether the Event of this notice has the type Warning.
     pub fn is_warning(&self) -> bool {
         ![reasons::PROVISIONED, reasons::SHARED].contains(&self.reason)
     }
@@ -183,12 +189,13 @@ pub fn is_the_templates_fault(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422))
 }
 
-/// Whether the API server refused the request and would refuse it again until something changes.
+/// Whether the API server refused the request and would refuse it again until an object changes.
 pub fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..429).contains(&status.code))
 }
 
-/// The message of the API server. Network errors are not shown to users.
+/// The message of the API server as the cause of the failure. Network errors are not shown to
+/// users.
 fn cause(error: &kube::Error) -> &str {
     match error {
         kube::Error::Api(status) => &status.message,

@@ -1,4 +1,4 @@
-//! Events on the pod, published once per cause.
+//! Publishes notices about claims as Events on the pod that requests them, once per cause.
 
 use super::{Caches, Notice, parse::parse_claim_requests, rule::User};
 use crate::{
@@ -13,14 +13,14 @@ type Published = EventDeduplicator<ObjectName, Notice>;
 /// Publishes notices as Events on the pod, each once per cause.
 pub struct Notices {
     apply: Arc<Apply>,
-    /// Notices about claims that cannot be created, by the claim's name.
+    /// Published notices about claims that cannot be created, by the claim's name.
     claims: Arc<Published>,
-    /// Notices about a pod's annotations, by the pod's name.
+    /// Published notices about a pod's annotations, by the pod's name.
     pods: Arc<Published>,
 }
 
 impl Notices {
-    /// Publishes with this writer.
+    /// Creates the notices, which `apply` publishes.
     pub fn new(apply: Arc<Apply>) -> Self {
         Self {
             apply,
@@ -40,12 +40,12 @@ impl Notices {
         }
     }
 
-    /// Forgets the notices about the claim: the obstacle is gone.
+    /// Forgets which notices about the claim were published, because the claim can be created now.
     pub fn no_obstacle(&self, claim: &ObjectName) {
         self.claims.forget(claim);
     }
 
-    /// Publishes that the claim was created for the pod. `uid` is the claim's, if known.
+    /// Publishes that the claim was created for the pod. `uid` is the uid of the claim, if known.
     pub fn provisioned(&self, claim: &ObjectName, user: &User, uid: Option<&str>) {
         self.no_obstacle(claim);
         let volume = user.asks.as_deref().unwrap_or_default();
@@ -55,7 +55,8 @@ impl Notices {
     }
 
     /// Publishes the errors in the pod's annotations, and which of the requested claims the pod
-    /// does not own. Forgets the pod if `pod` is `None` or does not wait.
+    /// does not own. If the pod does not exist or does not wait for claims, forgets which notices
+    /// about it were published.
     pub fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, caches: &Caches) {
         let waiting = pod.and_then(|pod| {
             let claim_requests = pod
@@ -84,7 +85,8 @@ impl Notices {
         }
     }
 
-    /// Forgets the notices about all other pods and claims.
+    /// Forgets which notices were published about pods and claims for which `pod` and `claim`
+    /// return false.
     pub fn retain(&self, pod: impl Fn(&ObjectName) -> bool, claim: impl Fn(&ObjectName) -> bool) {
         self.pods.retain(pod);
         self.claims.retain(claim);
@@ -108,8 +110,9 @@ impl Notices {
     }
 }
 
-/// The notice that the claim existed before the pod, which does not own it. None for a claim that
-/// awaits a pod, because it gets an owner soon, and for a claim that is being deleted.
+/// The notice that the claim existed before the pod, so that the pod does not own it. None for a
+/// claim that awaits a pod, because such a claim gets an owner soon, and for a claim that is being
+/// deleted.
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;
     let own = claim.owners.iter().any(|owner| *owner.uid == *pod.uid);

@@ -9,21 +9,22 @@ use std::time::Duration;
 #[command(next_help_heading = "pvc-provisioner")]
 #[group(skip)]
 pub struct Options {
-    /// The value of the managed-by label of every created claim. Only claims with it get an owner
-    /// or are deleted.
+    /// The value of the managed-by label of every created claim. Only claims with this label get an
+    /// owner or are deleted.
     #[arg(skip)]
     pub controller_id: ControllerId,
 
-    /// Refuse pods with invalid claim templates, instead of returning a warning.
+    /// Refuse pods with invalid claim templates, instead of creating the pod with a warning.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub strict_templates: bool,
 
-    /// Whether the user who creates a pod must be allowed to create its claims.
+    /// Whether the user who creates a pod must be allowed to create the claims that the pod
+    /// requests.
     #[arg(long, value_enum, default_value_t)]
     pub authorize_requester: Authorize,
 
-    /// How long a claim that was created at admission may wait for its pod before it is deleted;
-    /// at least 1s.
+    /// How long a claim that was created at admission may wait for its pod before the claim is
+    /// deleted; at least 1s.
     #[arg(
         long,
         default_value = "1m",
@@ -31,26 +32,28 @@ pub struct Options {
     )]
     pub orphan_grace: Duration,
 
-    /// Set blockOwnerDeletion in the owner reference to the pod, as plumber-cd's provisioner did.
-    /// With foreground deletion the pod then waits for its claim, and the claim for the pod.
+    /// Set blockOwnerDeletion in the owner reference from a claim to its pod, as plumber-cd's
+    /// provisioner did. With foreground deletion, the pod then waits for its claim, and the claim
+    /// for the pod.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub block_owner_deletion: bool,
 }
 
 impl Options {
-    /// Whether only admission creates claims.
+    /// Whether the requester is checked, so that only admission creates claims.
     pub fn authorizes(&self) -> bool {
         self.authorize_requester == Authorize::PodCreator
     }
 }
 
-/// `--authorize-requester`
+/// The values of `--authorize-requester`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Authorize {
-    /// No: every pod gets its claims, as with plumber-cd's provisioner. Most clusters need this,
-    /// because workload controllers create pods for other users.
+    /// The user is not checked: every pod gets its claims, as with plumber-cd's provisioner. Most
+    /// clusters need this value, because workload controllers create pods for other users.
     #[default]
     Off,
-    /// Yes. Only admission then creates claims, because the user is not known afterwards.
+    /// The user who creates the pod is checked. Only admission then creates claims, because the
+    /// user is not known afterwards.
     PodCreator,
 }

@@ -1,4 +1,4 @@
-//! Parses a pod's annotations into claim requests, and notices about the rest.
+//! Parses a pod's annotations into claim requests, and into notices about invalid annotations.
 
 use super::{ClaimRequest, Notice, template::Template};
 use crate::objects::{ClaimRequests, claim_requests::RequestingVolume};
@@ -7,7 +7,7 @@ const ENABLED: &str = "enabled";
 const TEMPLATE: &str = "pvc";
 
 /// The valid claim requests of the pod, in the order of its volumes, and notices about the invalid
-/// ones.
+/// requests.
 pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest>, Vec<Notice>) {
     let mut notices = invalid_annotations(claim_requests);
     let mut claims = Vec::new();
@@ -21,7 +21,7 @@ pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest
     (claims, notices)
 }
 
-/// The volume for which the pod requests the claim of that name, and the unparsed template. None
+/// The volume for which the pod requests the claim with this name, and the unparsed template. None
 /// if the pod does not request the claim, or has no template for it.
 pub fn request_for<'a>(
     claim_requests: &'a ClaimRequests,

@@ -1,5 +1,5 @@
-//! The reconciler: creates the claims that admission missed, sets the owner of the claims that
-//! admission created, and deletes those whose pod does not exist.
+//! The reconciler of pvc-provisioner: creates the claims that admission missed, sets the owner of
+//! the claims that admission created, and deletes the created claims whose pod does not exist.
 
 use super::{
     Caches, NAME, Options, Subject,
@@ -23,12 +23,12 @@ use crate::{
 use std::{ops::ControlFlow, slice::from_ref, sync::Arc, time::Duration};
 
 const GET_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum age of a LIST of pods on which the deletion of a claim may rest.
+/// Maximum age of the LIST of pods on which the deletion of a claim may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// The reconciler of pvc-provisioner.
 pub struct PvcProvisionerReconciler {
-    /// The watches.
+    /// The watches that pvc-provisioner reads.
     pub caches: Caches,
     /// Live reads of claims, to confirm that a claim is absent.
     pub live_claims: Arc<LiveGet<Claim>>,
@@ -38,21 +38,21 @@ pub struct PvcProvisionerReconciler {
     pub live_pods: Arc<SharedList<Pod>>,
     /// The only writer to the API server.
     pub apply: Arc<Apply>,
-    /// The component's options.
+    /// The options of pvc-provisioner.
     pub options: Arc<Options>,
-    /// Events about pods and their claims.
+    /// Publishes Events about pods and their claims.
     pub notices: Notices,
-    /// The claims that await their pods.
+    /// Remembers the claims that await their pods.
     pub waiting: Waiting,
 }
 
 impl PvcProvisionerReconciler {
-    /// Adds keys to the queue when claims or pods change.
+    /// Adds claims and pods to the queue when claims or pods change.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
         triggers::listen(&self.caches, &self.options.controller_id, queue);
     }
 
-    /// Registers the metrics of this component.
+    /// Registers the metrics of pvc-provisioner.
     pub fn register_metrics(&self, metrics: &Metrics) {
         let controller_id = self.options.controller_id.clone();
         metrics::register(metrics, self.caches.clone(), controller_id);
@@ -127,7 +127,7 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    /// Forgets objects that were deleted while another replica led.
+    /// Forgets what is remembered of claims and pods that were deleted while another replica led.
     fn forget_deleted(&self) {
         {
             let claims = self.caches.claims.read();
@@ -140,9 +140,10 @@ impl PvcProvisionerReconciler {
         );
     }
 
-    /// Confirms that the claim is absent: the watch of claims may be behind the watch of pods. An
-    /// existing claim is not created again, not even to get a conflict: a quota that this claim
-    /// exhausts would refuse the request first.
+    /// Confirms by a live read that the claim is absent, because the watch of claims may be behind
+    /// the watch of pods. A request to create an existing claim is not sent, although the API
+    /// server would answer with a conflict: a quota that the claim exhausts would refuse the
+    /// request first.
     async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Reconciled {
         let live = self.live_claims.get(name, GET_LIMIT).await;
         let live = live.map_err(|error| {
@@ -155,8 +156,8 @@ impl PvcProvisionerReconciler {
         self.confirm_users(name, None, users).await
     }
 
-    /// Confirms the users of the claim. One live GET confirms that a pod exists, however many pods
-    /// its namespace has; to confirm that no pod names the claim requires a LIST.
+    /// Confirms by a live read which pods use the claim. One live GET confirms that a pod exists,
+    /// however many pods its namespace has. To confirm that no pod names the claim requires a LIST.
     async fn confirm_users(
         &self,
         name: &ObjectName,

@@ -1,4 +1,4 @@
-//! Checks whether the user who creates a pod may create claims. Without the check, everyone who
+//! Checks whether the user who creates a pod may create claims. Without this check, everyone who
 //! may create pods gets claims through the permissions of Volume Warden.
 
 use super::Notice;
@@ -14,16 +14,16 @@ pub struct Requesters {
 }
 
 impl Requesters {
-    /// Checks with SubjectAccessReviews.
+    /// Creates the check, which sends SubjectAccessReviews.
     pub fn new(access: Access) -> Self {
         Self { access }
     }
 
-    /// Checks that the requester may create claims in the pod's namespace.
+    /// Checks that the user who sent the request may create claims in the pod's namespace.
     ///
     /// # Errors
-    /// A notice for the requester if it may not, or if the API server did not answer within the
-    /// request's call budget.
+    /// A notice for the user who may not create claims, or for whom the API server did not answer
+    /// within the request's call budget.
     pub async fn check(&self, request: &Request) -> Result<(), Notice> {
         let question = question(&request.user_info, &request.namespace);
         match self.access.allows(question, request.call_budget).await {

@@ -1,17 +1,19 @@
-//! The rule: decides what to do about one claim that exists or is requested.
+//! The rule of pvc-provisioner: decides whether a claim that exists or is requested is created,
+//! given an owner, kept or deleted.
 
 use super::{reasons, template::Template};
 use crate::objects::{Claim, ControllerId};
 use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// Maximum difference, in seconds, between the marker and the claim's creation. Volume Warden
-/// writes the marker shortly before the API server creates the claim, by another clock. A marker
-/// that is further off belongs to another claim, from which this one was restored or copied. Both
-/// times are of the claim's creation: for how long the claim keeps the marker does not matter.
+/// Maximum difference, in seconds, between the time in the marker and the claim's creation. Volume
+/// Warden writes the marker shortly before the API server creates the claim, by another clock. A
+/// marker with a larger difference belongs to another claim, from which this claim was restored or
+/// copied. Both times are set when the claim is created, so it does not matter for how long the
+/// claim keeps the marker.
 const CLOCKS_APART: u64 = 600;
 
-/// A pending claim that has not changed for this long may be written.
+/// How long a pending claim must not have changed before Volume Warden may write it.
 ///
 /// kube-controller-manager, the scheduler and the provisioner react to a change of a claim, and
 /// write the claim at the version that they read. A write of another client in between makes that
@@ -21,20 +23,20 @@ const CLOCKS_APART: u64 = 600;
 /// change none of these controllers is about to write.
 pub const QUIET: Duration = Duration::from_secs(600);
 
-/// What the rule looks at for one claim name.
+/// The input of the rule for one claim name.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// The claim of that name, if it exists.
+    /// The claim with this name, if it exists.
     pub claim: Option<&'a Claim>,
-    /// The pods that name it.
+    /// The pods that name the claim.
     pub users: &'a [User],
     /// What this process remembers of a claim that awaits its pod.
     pub wait: Wait,
 }
 
 impl<'a> View<'a> {
-    /// The pod that the decision concerns, among those that request the claim. If the claim does
-    /// not exist or is being deleted, only a pod that waits for it counts.
+    /// The pod that the decision concerns, among the pods that request the claim. If the claim does
+    /// not exist or is being deleted, only a pod that waits for the claim is considered.
     pub fn candidate(&self) -> Option<&'a User> {
         let stays = self.claim.is_some_and(|claim| !claim.deleting);
         let wanted = |user: &&User| user.asks.is_some() && (stays || user.waits());
@@ -83,15 +85,15 @@ pub struct User {
 pub type Rank<'a> = ([bool; 3], i64, [&'a str; 2]);
 
 impl User {
-    /// Whether the pod requests the claim and has yet to start.
+    /// Whether the pod requests the claim, has not started, and is not being deleted.
     fn waits(&self) -> bool {
         self.asks.is_some() && !self.started && !self.deleting
     }
 
-    /// The rank of the pod. If several pods request a claim, it belongs to the pod with the lowest
-    /// rank: the one that was created first, unless another one was seen before. A pod that has
-    /// ended or is being deleted ranks last: the claim would be deleted with it while another pod
-    /// needs it.
+    /// The rank of the pod. If several pods request a claim, the claim belongs to the pod with the
+    /// lowest rank: the pod that was created first, unless another pod was seen before. A pod that
+    /// has ended or is being deleted ranks last, because the claim would be deleted with that pod
+    /// while another pod needs the claim.
     pub fn rank(&self, seen: Option<&str>) -> Rank<'_> {
         let other = seen != Some(&*self.uid);
         (
@@ -109,48 +111,50 @@ pub struct Terms<'a> {
     pub controller_id: &'a ControllerId,
     /// Maximum time that a claim may await a pod that was never seen.
     pub grace: Duration,
-    /// Only admission may create claims.
+    /// Whether only admission may create claims.
     pub admission_only: bool,
 }
 
-/// The result of the rule. `Act` is [`Unconfirmed`] as long as it rests on the watches.
+/// Decision about a claim. `Act` is [`Unconfirmed`] if the decision rests on the watches, and a
+/// [`Step`] if it rests on live reads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision<'a, Act> {
-    /// Do nothing, for this reason.
+    /// Leave the claim unchanged, for this reason.
     Leave(&'static str),
-    /// Publish why the claim is not created for this pod, for this reason.
+    /// Publish an Event with this reason, which says why the claim is not created for this pod.
     Refuse(&'a User, &'static str),
-    /// Remember that this pod was seen. The claim was created for it, but must not be written yet.
+    /// Remember that this pod was seen. The claim was created for the pod, but must not be written
+    /// yet.
     Await(&'a User),
-    /// Decide again after this time.
+    /// Decide about the claim again after this time.
     Later(Duration),
-    /// Write.
+    /// Write to the API server.
     Act(Act),
 }
 
-/// Something is to be written if a live read confirms the evidence: that the claim is absent, and
-/// the pod to create it for; or which pods name a claim that awaits its pod.
+/// The decision needs a live read before anything is written: of the absent claim and the pod to
+/// create the claim for, or of the pods that name a claim which awaits its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
-/// What to do, by evidence that was read live.
+/// The write that live reads justify.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<'a> {
     /// Create the claim for this pod.
     Create(&'a User),
-    /// Publish that the claim is not created, because it is not known who created the pod.
+    /// Publish that the claim is not created, because the user who created the pod is not known.
     RefuseRequester(&'a User),
     /// Make this pod the owner of the claim, which was created for it.
     Give(&'a User),
     /// Remove the marker: the pod that the claim was created for does not exist, but another pod
     /// uses the claim.
     Keep,
-    /// Delete the claim: the pod that it was created for does not exist, and no other pod names
-    /// it.
+    /// Delete the claim: the pod that it was created for does not exist, and no other pod names the
+    /// claim.
     Collect,
 }
 
-/// Decides by the watches, which cannot prove that a claim is absent or unused.
+/// Decides about a claim by the watches, which cannot prove that a claim is absent or unused.
 pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed> {
     match decide_live(view, terms) {
         Decision::Leave(reason) => Decision::Leave(reason),
@@ -161,7 +165,7 @@ pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed>
     }
 }
 
-/// Decides by a view that was read live.
+/// Decides about a claim by a view that was read live.
 pub fn decide_live<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.claim {
         None => absent(view, terms),
@@ -201,8 +205,9 @@ fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     }
 }
 
-/// `writable`: no other controller is about to write the claim. A deletion does not wait for that:
-/// the pending writes of other controllers are not needed any more.
+/// Decides for a claim that awaits its pod. `writable` says that no other controller is about to
+/// write the claim. A deletion does not wait for those writes, because they are not needed any
+/// more.
 fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),
@@ -211,8 +216,8 @@ fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a
     }
 }
 
-/// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet;
-/// a pod that was seen was stored.
+/// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet,
+/// so it does not apply if a pod that requests the claim was seen.
 fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     let left = match view.wait.seen {
         Some(_) => Duration::ZERO,

@@ -1,16 +1,17 @@
-//! The keys of the reconciler's queue.
+//! The keys of the work queue of pvc-provisioner.
 
 use crate::objects::ObjectName;
 use std::fmt;
 
-/// A key of the reconciler. Claims are reconciled one by one, so that no claim of a pod delays
-/// another.
+/// A key of the work queue. Each claim has its own key, so that no claim of a pod delays another
+/// claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// The name of a claim that exists or is requested: to create it, to set its owner, to delete
-    /// it.
+    /// A claim that exists or is requested, by its name. The reconciler creates the claim, sets its
+    /// owner, or deletes it.
     Claim(ObjectName),
-    /// A pod with annotations: to publish errors in them.
+    /// A pod with claim annotations, by its name. The reconciler publishes the errors in the
+    /// annotations.
     Pod(ObjectName),
 }
 

@@ -1,4 +1,4 @@
-//! The claim that a pod's annotation describes: one YAML or JSON document.
+//! Parses the template of a claim in a pod's annotation: one YAML or JSON document.
 //!
 //! Everyone who may annotate pods can write this text, and it is parsed while a pod's creation
 //! waits. Therefore syntax that a claim does not need is refused (anchors, aliases, merge keys,
@@ -25,9 +25,9 @@ use serde_json::{Map, Value, json};
 /// pod together may have 256 KiB.
 pub const LIMIT: usize = 16 * 1024;
 
-/// Maximum nesting depth of maps and lists.
+/// Maximum nesting depth of maps and lists in a template.
 const DEPTH: usize = 16;
-/// Maximum number of keys, values, maps and lists. A claim has about thirty.
+/// Maximum number of keys, values, maps and lists in a template. A typical claim has about thirty.
 const NODES: usize = 300;
 
 /// Prefix of the annotations that only Volume Warden may set.
@@ -62,14 +62,14 @@ pub struct Birth<'a> {
     pub name: &'a str,
     /// The controller id of the installation that creates the claim.
     pub controller_id: &'a str,
-    /// The pod, if it is stored.
+    /// A reference to the pod that owns the claim; none if the pod is not stored yet.
     pub owner: Option<OwnerReference>,
     /// The time since which the claim awaits a pod that is not stored yet.
     pub awaiting_since: Option<&'a str>,
 }
 
 impl Template {
-    /// Parses the text.
+    /// Parses the text of a template.
     ///
     /// # Errors
     /// The first syntax error, exceeded limit, or deviation from the shape of a claim.
@@ -87,12 +87,12 @@ impl Template {
         })
     }
 
-    /// The fields that Volume Warden does not know, in the order of the text.
+    /// The fields of the template that Volume Warden does not know, in the order of the text.
     pub fn unknown_fields(&self) -> &[UnknownField] {
         &self.unknown_fields
     }
 
-    /// The claim to create.
+    /// The manifest of the claim to create from the template.
     pub fn manifest(&self, birth: &Birth<'_>) -> Value {
         let mut object = self.object.clone();
         let mut metadata = take(&mut object, "metadata");
@@ -132,7 +132,7 @@ fn annotations(mut annotations: Map<String, Value>, birth: &Birth<'_>) -> Map<St
     annotations
 }
 
-/// The template's finalizers, and the one that every claim gets.
+/// The template's finalizers, and the protection finalizer that every claim gets.
 fn finalizers(written: Option<Value>) -> Vec<Value> {
     let mut finalizers = match written {
         Some(Value::Array(finalizers)) => finalizers,
@@ -151,7 +151,8 @@ fn strip(object: &mut Map<String, Value>) {
     }
 }
 
-/// Removes and returns a map, empty if the field is absent or null. The shape has been checked.
+/// Removes a field and returns its map, which is empty if the field is absent or null. A field of
+/// another type is not possible, because the shape of the template has been checked.
 fn take(object: &mut Map<String, Value>, field: &str) -> Map<String, Value> {
     match object.remove(field) {
         Some(Value::Object(map)) => map,

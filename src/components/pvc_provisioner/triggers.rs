@@ -1,4 +1,4 @@
-//! Which changes of claims and pods add keys to the queue.
+//! Adds claims and pods to the work queue of pvc-provisioner when claims or pods change.
 
 use super::{caches::Caches, rule::awaits_pod, subject::Subject};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
 
-/// Adds the keys that a change concerns to the queue.
+/// Adds the claims and pods that a change concerns to the queue.
 pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQueue<Subject>>) {
     let (keys, claims) = (queue.clone(), caches.claims.clone());
     let id = controller_id.clone();
@@ -30,7 +30,7 @@ pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQue
     });
 }
 
-/// All keys that may need work.
+/// All claims and pods that may need work.
 pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject> {
     let awaiting = |claim: &Claim| awaits_pod(claim, controller_id);
     let claims = caches.claims.read().names_where(awaiting);
@@ -47,10 +47,10 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
     subjects
 }
 
-/// The keys that a change of a pod concerns. A pod is reconciled when its requests change, not
-/// with every change of its status: otherwise a claim that the API server refused would be
-/// requested again each time. A deleted pod may be the only user for which a claim without an
-/// owner was kept.
+/// The queue keys that a change of a pod concerns. A pod is reconciled when its claim requests
+/// change, not with every change of its status: otherwise a claim that the API server refused would
+/// be requested again each time. A deleted pod also triggers the claims without an owner that it
+/// used, because they may have been kept only for this pod.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
     if change.old.map(asked_by) == change.new.map(asked_by) {
         return Vec::new();
@@ -67,9 +67,9 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
     subjects
 }
 
-/// The keys that a change of a claim concerns: the claim, and the pods that request it. A claim
-/// that awaits its pod is reconciled after every change; another claim only if a pod requests it,
-/// when the claim is created or deleted or its owners change.
+/// The queue keys that a change of a claim concerns: the claim, and the pods that request it. A
+/// claim that awaits its pod is reconciled after every change. Any other claim is reconciled only
+/// if a pod requests it, and only when the claim is created or deleted or its owners change.
 fn claim_changed(
     change: &Change<'_, Claim>,
     caches: &Caches,
@@ -88,7 +88,7 @@ fn claim_changed(
     pods.chain([Subject::Claim(change.name.clone())]).collect()
 }
 
-/// The fields of a pod whose change matters.
+/// The fields of a pod whose change triggers a reconcile.
 fn asked_by(pod: &Arc<Pod>) -> (&str, Option<&ClaimRequests>) {
     (&pod.uid, pod.claim_requests.as_deref())
 }

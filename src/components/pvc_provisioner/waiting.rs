@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 type Memories = HashMap<ObjectName, Memory>;
 
-/// The claims that await their pods, in memory only.
+/// Remembers the claims that await their pods, in memory only.
 #[derive(Debug, Default)]
 pub struct Waiting {
     memories: Mutex<Memories>,
@@ -46,7 +46,7 @@ impl Memory {
 }
 
 impl Waiting {
-    /// What is remembered of the claim. The first call begins the record.
+    /// Returns what is remembered of the claim. The first call for a claim begins its record.
     pub fn look(&self, name: &ObjectName, claim: &Claim) -> Wait {
         let mut memories = self.lock();
         let memory = memories
@@ -66,8 +66,8 @@ impl Waiting {
         }
     }
 
-    /// Records that the pod with the uid `pod` requests the claim. Returns whether that is new;
-    /// false for a claim without a record.
+    /// Records that the pod with the uid `pod` requests the claim. Returns whether this pod was not
+    /// recorded before; false for a claim without a record.
     pub fn see(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
         let mut memories = self.lock();
         let memory = memories.get_mut(name).filter(|each| each.uid == claim.uid);
@@ -75,12 +75,12 @@ impl Waiting {
         before.is_some_and(|before| before.as_deref() != Some(pod))
     }
 
-    /// Removes the record of a claim that does not wait any more.
+    /// Removes the record of a claim that does not await its pod any more.
     pub fn forget(&self, name: &ObjectName) {
         self.lock().remove(name);
     }
 
-    /// Removes all other records.
+    /// Removes the records of all claims for which `waits` returns false.
     pub fn retain(&self, waits: impl Fn(&ObjectName) -> bool) {
         self.lock().retain(|name, _| waits(name));
     }

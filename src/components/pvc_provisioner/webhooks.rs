@@ -1,8 +1,9 @@
 //! The webhook that creates the claims of an annotated pod before the pod is stored.
 //!
-//! It is a validating webhook although it validates little: the API server calls those last. The
-//! pod is then as it will be stored, and a pod that API validation or Pod Security refuses never
-//! reaches the webhook. Only a quota refuses later; the claim is then collected.
+//! It is a validating webhook although it validates little, because the API server calls validating
+//! webhooks last. The pod is then as it will be stored, and a pod that API validation or Pod
+//! Security refuses never reaches the webhook. Only a quota can refuse the pod later; Volume Warden
+//! then deletes the claim as an orphan.
 
 use super::{
     Caches, ClaimRequest, NAME, Notice, Options, Requesters,
@@ -26,25 +27,24 @@ const WARNING_LIMIT: usize = 250;
 
 /// The webhook for annotated pods.
 pub struct PodWebhook {
-    /// The watches.
+    /// The watches that pvc-provisioner reads.
     pub caches: Caches,
     /// The only writer to the API server.
     pub apply: Arc<Apply>,
-    /// For the marker of a claim that awaits its pod.
+    /// The clock for the time in the marker of a claim that awaits its pod.
     pub clock: Clock,
-    /// Checks whether the user who creates the pod may create claims; none if that is not
-    /// required.
+    /// Checks whether the user who creates the pod may create claims; none if no check is required.
     pub requesters: Option<Requesters>,
-    /// The component's options.
+    /// The options of pvc-provisioner.
     pub options: Arc<Options>,
-    /// The only namespace to handle; none for all namespaces.
+    /// The only namespace whose pods are handled; none for all namespaces.
     pub namespace: Option<String>,
     /// Namespaces whose pods are not reviewed, as in the webhook configuration. The reconciler
-    /// creates their claims.
+    /// creates the claims of these pods.
     pub exempt: Vec<String>,
 }
 
-/// Registers the webhook for annotated pods.
+/// The webhook for annotated pods, ready to be served.
 pub fn hook(webhook: PodWebhook) -> Hook {
     let webhook = Arc::new(webhook);
     Hook {
@@ -57,7 +57,7 @@ pub fn hook(webhook: PodWebhook) -> Hook {
     }
 }
 
-/// The notices about a pod.
+/// The notices about a pod that the webhook reviews.
 #[derive(Default)]
 struct Findings {
     notices: Vec<Notice>,
@@ -132,9 +132,9 @@ impl PodWebhook {
         }
     }
 
-    /// Applies the rule to one claim. The pod itself is the only user that counts. The absence of
-    /// the claim needs no confirmation: the API server answers with a conflict if the claim
-    /// exists.
+    /// Applies the rule to one claim that the pod requests, with the pod as the only user of the
+    /// claim. The absence of the claim needs no confirmation, because the API server answers with a
+    /// conflict if the claim exists.
     async fn provide_one(
         &self,
         name: &ObjectName,
@@ -173,7 +173,7 @@ impl PodWebhook {
             }
             // The claim exists. If it was created for this pod, the reconciler sets the owner.
             Decision::Leave(_) | Decision::Await(_) | Decision::Act(Step::Give(_)) => {}
-            // Not for a claim that a pod requests.
+            // The rule does not return these decisions for a claim that a pod requests.
             Decision::Act(_) | Decision::Later(_) => {}
         }
     }

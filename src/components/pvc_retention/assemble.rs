@@ -1,4 +1,4 @@
-//! Assembly of the component.
+//! Builds the component pvc-retention from the shared parts.
 
 use super::{Caches, NAME, PvcRetentionReconciler, hook, strip_marker_hook};
 use crate::{

@@ -13,15 +13,15 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The watches that pvc-retention reads. To prevent a deadlock, they are always locked in this
-/// order.
+/// The watches that pvc-retention reads. To prevent a deadlock, they are always locked in the order
+/// of the fields.
 #[derive(Clone)]
 pub struct Caches {
-    /// All sets with claim templates.
+    /// The watch of all StatefulSets with claim templates.
     pub sets: Arc<Feed<StatefulSet>>,
-    /// All claims.
+    /// The watch of all claims.
     pub claims: Arc<Feed<Claim>>,
-    /// All pods with claims.
+    /// The watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
 }
 
@@ -35,21 +35,22 @@ impl From<&Feeds> for Caches {
     }
 }
 
-/// A claim of a set.
+/// A claim of a StatefulSet.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name.
+    /// Name of the claim.
     pub name: ObjectName,
-    /// The claim, by the watch.
+    /// The claim, as the watch delivered it.
     pub claim: Arc<Claim>,
     /// Ordinal of the pod that the claim is for.
     pub ordinal: u32,
-    /// Volume Warden has written the claim since, so this copy must not be the base of a write.
+    /// Whether Volume Warden has written the claim since the watch delivered it, so that this copy
+    /// must not be the base of a write.
     pub stale: bool,
 }
 
 impl Member {
-    /// The target of a write or an Event.
+    /// The claim as the target of a write or an Event.
     pub fn target(&self) -> Target<'_> {
         Target {
             kind: Kind::PersistentVolumeClaim,
@@ -62,7 +63,7 @@ impl Member {
 }
 
 impl Caches {
-    /// Every set.
+    /// Every StatefulSet with claim templates.
     pub fn all_sets(&self) -> Vec<(ObjectName, Arc<StatefulSet>)> {
         let sets = self.sets.read();
         let all = sets.objects();
@@ -79,7 +80,7 @@ impl Caches {
         possible.any(|pod| pods.get(&pod).is_some())
     }
 
-    /// Every claim with Volume Warden's marker, whether its set exists or not.
+    /// Every claim with Volume Warden's marker, whether its StatefulSet exists or not.
     pub fn marked(&self) -> Vec<Member> {
         let claims = self.claims.read();
         let marked = claims
@@ -94,7 +95,7 @@ impl Caches {
         marked.map(member).collect()
     }
 
-    /// The set's claims, of every ordinal.
+    /// The claims of the StatefulSet, of every ordinal.
     pub fn members(&self, set: &ObjectName) -> Vec<Member> {
         let (sets, claims, pods) = (self.sets.read(), self.claims.read(), self.pods.read());
         let Some(caches) = sets.get(set) else {
@@ -115,7 +116,7 @@ impl Caches {
     }
 }
 
-/// Every claim that is named as one of the set's.
+/// Every claim whose name is the name of a claim of this StatefulSet.
 pub(super) fn named_by<'a>(
     name: &'a ObjectName,
     set: &'a StatefulSet,
@@ -127,7 +128,8 @@ pub(super) fn named_by<'a>(
     })
 }
 
-/// The set that the claim is of, and its ordinal: one of those that `set` knows by name.
+/// The StatefulSet that the claim belongs to, and the claim's ordinal. `set` looks up a StatefulSet
+/// by its name.
 pub(super) fn owner(
     name: &ObjectName,
     claim: &Claim,
@@ -149,7 +151,7 @@ pub(super) fn owner(
     Some((in_namespace(found.reading.set), found.reading.ordinal))
 }
 
-/// Whether this is a pod of the set that mounts the claim.
+/// Whether the pod belongs to the StatefulSet and mounts the claim.
 pub(super) fn mounts(pod: &Pod, set: &StatefulSet, claim: &str) -> bool {
     is_of(pod, set) && pod.names(claim)
 }
@@ -158,12 +160,12 @@ fn is_of(pod: &Pod, set: &StatefulSet) -> bool {
     pod.stateful_set.as_deref() == Some(&*set.uid)
 }
 
-/// The name of a set's pod.
+/// The name of a StatefulSet's pod with this ordinal.
 pub fn pod_name(set: &str, ordinal: u32) -> String {
     format!("{set}-{ordinal}")
 }
 
-/// The fate of each claim, given these pods.
+/// The verdict on each claim of the StatefulSet, given these pods.
 pub fn judge(
     name: &ObjectName,
     set: &StatefulSet,

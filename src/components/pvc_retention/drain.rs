@@ -1,5 +1,5 @@
-//! The writes of this component that `drain` reverts. The result equals Retain in KEP-1847: no
-//! claim is deleted with its set or pod.
+//! Decides which writes of pvc-retention `volume-warden drain` reverts. The result equals the
+//! policy Retain of KEP-1847: no claim is deleted with its StatefulSet or pod.
 
 use super::{
     caches::{Caches, Member, judge},
@@ -8,8 +8,8 @@ use super::{
 use crate::objects::{ObjectName, StatefulSet, stateful_set::Retention};
 use std::collections::HashMap;
 
-/// The claims to change, and how. With `in_tree`, owner references of claims whose pod exists are
-/// left: Kubernetes' own controller manages only those.
+/// The claims to change, and the change of each. With `in_tree`, owner references of claims whose
+/// pod exists are left unchanged, because Kubernetes' own controller manages these claims.
 pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Update> {
     let sets = caches.all_sets();
     let living = sets.iter().filter(|(_, set)| !set.deleting);
@@ -18,7 +18,8 @@ pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Updat
         .filter_map(|(member, update)| needed(caches, in_tree, member, update))
         .collect();
     for member in caches.marked() {
-        // Claims of sets that are deleted or being deleted, and claims without a set.
+        // These are the claims of StatefulSets that are deleted or being deleted, and claims
+        // without a StatefulSet.
         updates.entry(member.name).or_insert_with(|| Update {
             owners: member.claim.owners.to_vec(),
             mark: Mark::Remove,
@@ -27,7 +28,8 @@ pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Updat
     updates
 }
 
-/// The set with the policy Retain for both cases.
+/// The updates that the claims of the StatefulSet would need if its policy was Retain for both
+/// `whenDeleted` and `whenScaled`.
 fn updates_of(caches: &Caches, name: &ObjectName, set: &StatefulSet) -> Vec<(Member, Update)> {
     let members = caches.members(name);
     let retained = Retention::default();

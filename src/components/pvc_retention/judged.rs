@@ -1,4 +1,4 @@
-//! A set as it was read, and the decisions about its claims.
+//! A StatefulSet as it was read, and the decisions about its claims.
 
 use super::{
     caches::{Member, judge},
@@ -12,15 +12,15 @@ use crate::{
 /// A claim and the change to write.
 pub type Work<'a> = (&'a Member, &'a Verdict);
 
-/// A set as it was read, and the fate of each of its claims.
+/// A StatefulSet as it was read, and the verdict on each of its claims.
 pub struct Judged {
     /// The set.
     pub set: StatefulSet,
-    /// Its claims.
+    /// The claims of the StatefulSet.
     pub members: Vec<Member>,
-    /// One for each claim, in their order.
+    /// The verdicts, one for each claim, in the order of the claims.
     pub verdicts: Vec<Verdict>,
-    /// Proof that the set was read live, if it was.
+    /// The proof that the StatefulSet was read live; none if it was read from the watch.
     pub proof: Option<Proof>,
 }
 
@@ -30,20 +30,20 @@ impl Judged {
         all.filter(|(member, verdict)| !member.stale && verdict.step != Step::Leave)
     }
 
-    /// The changes that keep claims.
+    /// The changes that keep claims which would be deleted otherwise.
     pub fn rescues(&self) -> impl Iterator<Item = Work<'_>> {
         let work = self.work();
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_some())
     }
 
-    /// All other changes.
+    /// The changes that are not needed to keep a claim.
     pub fn others(&self) -> impl Iterator<Item = Work<'_>> {
         let work = self.work();
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_none())
     }
 }
 
-/// A set with a policy, as it was read.
+/// A StatefulSet with a retention policy, as it was read.
 pub struct Read {
     /// The set.
     pub set: StatefulSet,
@@ -52,7 +52,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// The fate of each claim, given these pods.
+    /// The verdict on each claim of the StatefulSet, given these pods.
     pub fn judge(self, name: &ObjectName, members: Vec<Member>, pods: &Store<Pod>) -> Judged {
         Judged {
             verdicts: judge(name, &self.set, self.retention, &members, pods),
@@ -63,8 +63,8 @@ impl Read {
     }
 }
 
-/// The set, unless it is not managed: the garbage collector handles the claims of a set that is
-/// being deleted, and a set without a policy is not managed.
+/// The StatefulSet, or none if it is not managed: it is being deleted, so that the garbage
+/// collector handles its claims, or it has no retention policy.
 pub fn managed(set: StatefulSet, proof: Option<Proof>) -> Option<Read> {
     let retention = set.retention.filter(|_| !set.deleting)?;
     Some(Read {

@@ -1,8 +1,8 @@
-//! The webhook that removes Volume Warden's marker from new claims of users.
+//! The webhook that removes the marker of pvc-retention from claims that users create.
 //!
 //! A claim that a user creates from the manifest of another claim, or from a backup, has not been
-//! in range of a set, so it must not carry the marker: a claim created for later use would be
-//! deleted at once.
+//! in range of a StatefulSet, so it must not carry the marker: with the marker, a claim created for
+//! later use would be deleted immediately.
 
 use super::webhooks::{CREATE_CLAIM, is_made_for_a_set};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook for claims with the marker that users create.
+/// The webhook that removes the marker from claims that users create.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",

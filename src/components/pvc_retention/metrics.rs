@@ -1,4 +1,4 @@
-//! Metrics: StatefulSets by policy, and their claims by fate.
+//! The metrics of pvc-retention: StatefulSets by retention policy, and their claims by fate.
 
 use super::{
     caches::{Caches, judge},
@@ -23,7 +23,7 @@ struct RetentionMetrics {
     claims: Level<FateLabel>,
 }
 
-/// Registers the metrics, which are computed before each scrape.
+/// Registers the metrics of pvc-retention, which are computed before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches) {
     let own = metrics.register(|own| RetentionMetrics {
         sets: own.add(

@@ -60,8 +60,8 @@ pub use rule::{Fate, Mark, PodSlot, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
 pub use webhooks::hook;
 
-/// Timeout of the live read of one set.
+/// Timeout of the live read of one StatefulSet.
 const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Name of the component in flags, logs and metrics.
+/// Name of the component pvc-retention in flags, logs and metrics.
 pub const NAME: &str = "pvc-retention";

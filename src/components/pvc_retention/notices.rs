@@ -1,4 +1,4 @@
-//! Events on a set about its claims.
+//! The Events of pvc-retention on a StatefulSet about its claims.
 
 use super::{
     caches::{Member, pod_name},
@@ -10,10 +10,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Events already published for each set, by claim and reason.
+/// The Events already published on each StatefulSet, by claim and reason.
 pub type EventDeduplicator = cluster::EventDeduplicator<ObjectName, (Arc<str>, &'static str)>;
 
-/// The Event on the set about a claim with this fate, if the fate needs one.
+/// The Event on the StatefulSet about a claim with this fate; none if the fate needs no Event.
 pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Announcement> {
     let (claim, pod) = (&member.name.name, pod_name(&set.name, member.ordinal));
     let note = match fate {
@@ -26,8 +26,8 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
         ),
         Fate::ScaledDownUnmarked => format!(
             "claim \"{claim}\" is out of range after a scale-down and has no pod, but is kept: it \
-             has no marker that whenScaled was Delete while it was in range. Delete it \
-             manually if it is not needed"
+             has no marker which shows that whenScaled was Delete while the claim was in range. \
+             Delete the claim manually if it is not needed"
         ),
         Fate::Retained
         | Fate::DeletedWithSet

@@ -1,5 +1,5 @@
-//! The owner references that the policy requires, as a pure function of the claim, the set and the
-//! pod.
+//! Calculates the owner references that the retention policy requires, as a pure function of the
+//! claim, the StatefulSet and the pod.
 //!
 //! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes
 //! (`isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`,
@@ -14,18 +14,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 /// An object that may own a claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
-    /// `apps/v1` or `v1`.
+    /// The API version of the owner: `apps/v1` or `v1`.
     pub api_version: &'static str,
-    /// StatefulSet or Pod.
+    /// The kind of the owner: StatefulSet or Pod.
     pub kind: &'static str,
-    /// Its name, whether it exists or not.
+    /// The name of the owner, whether it exists or not.
     pub name: &'a str,
-    /// Empty if the object does not exist: then no reference matches.
+    /// The uid of the owner. It is empty if the object does not exist, so that no reference
+    /// matches.
     pub uid: &'a str,
 }
 
 impl<'a> Owner<'a> {
-    /// A set.
+    /// A StatefulSet as a possible owner.
     pub fn set(name: &'a str, uid: &'a str) -> Self {
         Self {
             api_version: "apps/v1",
@@ -35,7 +36,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// A pod.
+    /// A pod as a possible owner.
     pub fn pod(name: &'a str, uid: &'a str) -> Self {
         Self {
             api_version: "v1",
@@ -57,8 +58,8 @@ impl<'a> Owner<'a> {
         !self.uid.is_empty() && reference.uid == self.uid
     }
 
-    /// Returns whether the first reference by name has another uid: the garbage collector handles
-    /// the claim.
+    /// Returns whether the first reference with this object's name has another uid. Then the
+    /// garbage collector handles the claim.
     pub fn is_stale_in(self, references: &[OwnerReference]) -> bool {
         let named = references.iter().find(|each| self.is_named_by(each));
         named.is_some_and(|reference| !self.matches_uid(reference))
@@ -84,23 +85,23 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// The possible owners of a claim of a set.
+/// The possible owners of a claim of a StatefulSet.
 #[derive(Clone, Copy, Debug)]
 pub struct Owners<'a> {
-    /// The set.
+    /// The StatefulSet.
     pub set: Owner<'a>,
     /// The pod of the claim's ordinal.
     pub pod: Owner<'a>,
 }
 
 impl<'a> Owners<'a> {
-    /// Returns whether a reference by name has another uid than the set or the pod.
+    /// Returns whether a reference has the name of the StatefulSet or the pod, but another uid.
     pub fn are_stale_in(self, references: &[OwnerReference]) -> bool {
         self.set.is_stale_in(references) || self.pod.is_stale_in(references)
     }
 
-    /// Returns whether another controller controls the claim. Where everything is retained, that
-    /// does not matter.
+    /// Returns whether another controller controls the claim. With the policy Retain for both
+    /// cases, another controller does not matter, so the result is false.
     pub fn face_another_controller(
         self,
         retention: Retention,
@@ -112,8 +113,8 @@ impl<'a> Owners<'a> {
         retention != Retention::default() && references.iter().any(foreign)
     }
 
-    /// The references that the policy requires: foreign references first, in their order, then
-    /// those to the set or the pod.
+    /// The owner references that the policy requires: first those to other objects, in their order,
+    /// then those to the StatefulSet or the pod.
     pub fn desired_references(
         self,
         retention: Retention,
@@ -131,8 +132,8 @@ impl<'a> Owners<'a> {
         after
     }
 
-    /// The owner that the policy requires. A condemned claim whose pod is gone is owned by the set
-    /// if `whenDeleted` is Delete.
+    /// The owner that the policy requires, if any. A condemned claim whose pod is deleted is owned
+    /// by the StatefulSet if `whenDeleted` is Delete.
     fn wanted(self, retention: Retention, in_range: bool) -> Option<Owner<'a>> {
         let condemned = retention.when_scaled == Policy::Delete && !in_range;
         if condemned && !self.pod.uid.is_empty() {
@@ -141,7 +142,7 @@ impl<'a> Owners<'a> {
         (retention.when_deleted == Policy::Delete).then_some(self.set)
     }
 
-    /// Returns whether the reference is to this set or pod, by uid.
+    /// Returns whether the reference has the uid of this StatefulSet or pod.
     pub fn own(self, reference: &OwnerReference) -> bool {
         self.set.matches_uid(reference) || self.pod.matches_uid(reference)
     }

@@ -1,4 +1,4 @@
-//! The rule's changes of a claim, as JSON patch operations.
+//! Translates the decisions about a claim into JSON patch operations.
 
 use super::rule::{Mark, Update, Verdict};
 use crate::{
@@ -13,20 +13,21 @@ use crate::{
 use json_patch::PatchOperation;
 use serde_json::json;
 
-/// The update as an action.
+/// The action that writes the update of the claim.
 pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: Proof) -> Action {
     let basis = Basis::Proof(proof);
     let fresh = changes(claim, update);
     if verdict.rescue(claim).is_none() {
         return Action::own(fresh, basis);
     }
-    // If the decision is too old, the reference to the set is added later: the set may be gone,
-    // and the garbage collector deletes claims whose owner does not exist.
+    // If the decision is too old, the reference to the StatefulSet is not added now: the
+    // StatefulSet may be deleted, and the garbage collector deletes claims whose owner does not
+    // exist.
     let late = changes(claim, &update.removals(claim));
     Action::disown(fresh, late, basis)
 }
 
-/// The operations of the update, for the claim as it was read.
+/// The JSON patch operations that update the claim as it was read.
 pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
     let mut operations = owner_references::rewrite(&claim.owners, &update.owners);
     operations.extend(match &update.mark {
@@ -38,7 +39,8 @@ pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
     operations
 }
 
-/// The claim must have the marker.
+/// The JSON patch operation that removes the marker from a claim. It fails if the claim has no
+/// marker.
 pub fn without_mark() -> PatchOperation {
     remove(&["annotations", SCALED_WITH])
 }

@@ -1,4 +1,5 @@
-//! The reconciler: processes a set as a whole, so that all its claims share one live read.
+//! The reconciler of pvc-retention: processes a StatefulSet as a whole, so that all its claims
+//! share one live read.
 
 use super::{
     NAME, READ_LIMIT,
@@ -23,40 +24,41 @@ use crate::{
 use futures::future::join_all;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-/// Maximum age of the read of a set that a write of its claims rests on. The set may be scaled or
-/// deleted meanwhile.
+/// Maximum age of the live read of a StatefulSet on which a write of its claims may rest, because
+/// the StatefulSet may be scaled or deleted meanwhile.
 const MAX_AGE: Duration = Duration::from_secs(2);
 
 /// The reconciler of pvc-retention.
 pub struct PvcRetentionReconciler {
-    /// The watches, and views for the rule.
+    /// The watches that pvc-retention reads.
     pub caches: Caches,
-    /// Live reads of one set.
+    /// Live reads of single StatefulSets.
     pub live_sets: Arc<LiveGet<StatefulSet>>,
     /// Live LISTs of pods.
     pub live_pods: Arc<SharedList<Pod>>,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// Events already published.
+    /// The Events that were already published.
     pub events: Arc<EventDeduplicator>,
 }
 
 impl PvcRetentionReconciler {
-    /// Enqueues a set on every change that may affect the fate of its claims.
+    /// Enqueues a StatefulSet on every change that may affect the fate of its claims.
     pub fn listen(&self, queue: &Arc<WorkQueue<Subject>>) {
         triggers::listen(&self.caches, queue);
     }
 
-    /// Registers the metrics of this component.
+    /// Registers the metrics of pvc-retention.
     pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::register(metrics, self.caches.clone());
     }
 
-    /// The decisions by live reads of pods and sets. `cached` are the decisions by the watches.
+    /// Decides about the claims by live reads of pods and StatefulSets. `cached` are the decisions
+    /// by the watches.
     ///
-    /// The set is read last: a claim is deleted because of the set's policy, so no slow call may
-    /// lie between that read and the deletion. If a pod is created after the pods were read, the
-    /// set read afterwards has its ordinal in range.
+    /// The StatefulSet is read last: a claim is deleted because of its policy, so no slow call may
+    /// lie between that read and the deletion. If a pod is created after the pods were read, its
+    /// ordinal is in the range of the StatefulSet that is read afterwards.
     async fn confirm(
         &self,
         name: &ObjectName,
@@ -89,16 +91,17 @@ impl PvcRetentionReconciler {
         }
     }
 
-    /// Reads the set live. If the set is deleted, being deleted or recreated, the watch enqueues
-    /// it.
+    /// Reads the StatefulSet live. None if the StatefulSet is deleted, being deleted or recreated;
+    /// the watch then enqueues it.
     async fn live(
         &self,
         name: &ObjectName,
         cached: &Judged,
     ) -> Result<Option<Read>, ReconcileError> {
         let set = self.live_sets.read(name, READ_LIMIT).await;
-        let set = set
-            .map_err(|error| ReconcileError::new(format!("the set could not be read: {error}")))?;
+        let set = set.map_err(|error| {
+            ReconcileError::new(format!("the StatefulSet could not be read: {error}"))
+        })?;
         let proof = set.proof(MAX_AGE);
         let read = set.value.and_then(|set| managed(set, Some(proof)));
         Ok(read.filter(|read| read.set.uid == cached.set.uid))
@@ -111,7 +114,7 @@ impl PvcRetentionReconciler {
         Ok(live?.value)
     }
 
-    /// Performs the changes of these claims.
+    /// Writes the changes of these claims.
     async fn act<'a>(&self, judged: &Judged, work: impl Iterator<Item = Work<'a>>) -> Reconciled {
         let acts = work.map(|work| self.act_on(judged, work));
         let done: Result<Vec<Requeue>, _> = join_all(acts).await.into_iter().collect();
@@ -120,7 +123,7 @@ impl PvcRetentionReconciler {
 
     async fn act_on(&self, judged: &Judged, (member, verdict): Work<'_>) -> Reconciled {
         let (claim, name) = (&member.claim, &member.name);
-        // The watches alone justify no write.
+        // Nothing is written without a live read of the StatefulSet.
         let Some(proof) = judged.proof else {
             return Ok(Requeue::OnEvent);
         };
@@ -139,7 +142,7 @@ impl PvcRetentionReconciler {
         applied.settled()
     }
 
-    /// Publishes Events that have not been published.
+    /// Publishes the Events about the claims of the StatefulSet that have not been published yet.
     fn publish(&self, name: &ObjectName, judged: &Judged) {
         let verdicts = judged.members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
@@ -164,11 +167,13 @@ impl PvcRetentionReconciler {
     }
 }
 
-/// Reason of a deletion by Volume Warden: log field and metric label.
+/// The reason of a deletion by Volume Warden, as log field and metric label: the claim's pod was
+/// scaled down and deleted.
 const SCALED_AWAY: &str = "ScaledAway";
 
 impl PvcRetentionReconciler {
-    /// The set's claims and their fates by the watches. `None` if the set is not managed.
+    /// The claims of the StatefulSet and the verdicts on them by the watches. `None` if the
+    /// StatefulSet is not managed.
     fn look(&self, name: &ObjectName) -> Option<Judged> {
         let set = self.caches.sets.read().get(name)?;
         let cached = managed(StatefulSet::clone(&set), None)?;
@@ -176,7 +181,8 @@ impl PvcRetentionReconciler {
         Some(cached.judge(name, members, &self.caches.pods.read()))
     }
 
-    /// Pods are not read live: here neither cached pods nor their absence can lead to a deletion.
+    /// Writes the changes that keep claims of the StatefulSet. Pods are not read live, because in
+    /// these changes neither cached pods nor their absence can lead to a deletion.
     async fn rescue(&self, name: &ObjectName) -> Reconciled {
         let Some(cached) = self.look(name) else {
             return Ok(Requeue::OnEvent);

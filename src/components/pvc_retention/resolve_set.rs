@@ -1,5 +1,5 @@
-//! Resolves the set of a claim. The claim's name may have several readings; if the set is not
-//! certain, the claim belongs to none.
+//! Finds the StatefulSet that a claim belongs to. The claim's name may have several readings; if
+//! the StatefulSet is not certain, the claim belongs to none.
 //!
 //! **Source.** `getPersistentVolumeClaims` in `pkg/controller/statefulset/stateful_set_utils.go` of
 //! Kubernetes 1.34: every claim that the StatefulSet controller creates has all `matchLabels` of
@@ -11,35 +11,37 @@ use crate::objects::{
     stateful_set::{Label, Reading, readings},
 };
 
-/// Maximum number of readings of a claim's name: each costs a live read. A claim with more belongs
-/// to no set.
+/// Maximum number of readings of a claim's name, because each reading costs a live read. A claim
+/// whose name has more readings belongs to no StatefulSet.
 pub const READINGS: usize = 32;
 
-/// A set that exists and creates claims of this name.
+/// A StatefulSet that exists and creates claims of this name.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a, T> {
-    /// How the claim's name is read.
+    /// The reading of the claim's name: template, StatefulSet and ordinal.
     pub reading: Reading<'a>,
-    /// The set.
+    /// The StatefulSet.
     pub set: T,
 }
 
-/// Returns whether the name has several readings, so that it alone does not identify the set.
+/// Returns whether the name of the claim has several readings, so that the name alone does not
+/// identify the StatefulSet.
 pub fn is_ambiguous(claim: &str) -> bool {
     readings(claim).nth(1).is_some()
 }
 
-/// The one set that the claim of this name is of. `candidates` are the sets that exist; `mounts`
-/// says whether the pod of a candidate mounts the claim.
+/// The StatefulSet that the claim with this name belongs to; none if that is not certain.
+/// `candidates` are the StatefulSets that exist; `mounts` says whether the pod of a candidate
+/// mounts the claim.
 ///
-/// A name with one reading decides, as in Kubernetes. An ambiguous name needs evidence: a pod that
-/// mounts the claim; else labels of the claim that include all `matchLabels` of the set; else an
-/// owner reference to the set, or its mark. Labels are no evidence for a set without
-/// `matchLabels`. Two pods that mount the claim decide nothing; where the labels fit several sets,
-/// the owner decides.
+/// A name with one reading identifies the StatefulSet, as in Kubernetes. An ambiguous name needs
+/// evidence: a pod that mounts the claim; else labels of the claim that include all `matchLabels`
+/// of the StatefulSet; else an owner reference to the StatefulSet, or a marker with its uid. Labels
+/// are no evidence for a StatefulSet without `matchLabels`. If two pods mount the claim, the result
+/// is none; if the labels match several StatefulSets, the owner reference or the marker decides.
 ///
-/// The result is only as good as `candidates`: a set that a cache does not know yet, or that could
-/// not be read, may be the right one.
+/// The result is only as reliable as `candidates`: a StatefulSet that a cache does not know yet, or
+/// that could not be read, may be the right one.
 pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
     name: &str,
     claim: &Claim,
@@ -70,7 +72,7 @@ fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
     !wanted.is_empty() && wanted.iter().all(|label| labels.contains(label))
 }
 
-/// Returns whether Volume Warden or Kubernetes assigned the claim to the set before.
+/// Returns whether Volume Warden or Kubernetes assigned the claim to the StatefulSet before.
 fn owns(set: &StatefulSet, claim: &Claim) -> bool {
     let refers = claim.owners.iter().any(|owner| *owner.uid == *set.uid);
     refers || claim.scaled_with.as_ref() == Some(&set.uid)

@@ -1,5 +1,5 @@
-//! The other sets that may have a claim with an ambiguous name, read live: a watch that is late
-//! may not know them yet.
+//! Reads live the other StatefulSets that a claim with an ambiguous name may belong to: a late
+//! watch may not know them yet.
 
 use super::{
     READ_LIMIT,
@@ -16,16 +16,18 @@ use std::{
     sync::Arc,
 };
 
-/// The existing sets, other than the one being processed, that the names of its claims may mean.
+/// The existing StatefulSets, other than the one being processed, that its claims may belong to by
+/// their names.
 pub(super) struct Rivals(HashMap<ObjectName, Arc<StatefulSet>>);
 
 impl Rivals {
-    /// Reads every set that the name of one of `members` may mean, except `set`. All claims of one
-    /// template have the same readings but for the ordinal, so the number of reads does not grow
-    /// with the number of claims.
+    /// Reads every StatefulSet, except `set`, that one of `members` may belong to by its name. All
+    /// claims of one template have the same readings except for the ordinal, so the number of reads
+    /// does not grow with the number of claims.
     ///
     /// # Errors
-    /// When one of the sets could not be read: then nothing may be concluded about the claims.
+    /// When one of the StatefulSets could not be read. Then nothing may be concluded about the
+    /// claims.
     pub(super) async fn read(
         live: &LiveGet<StatefulSet>,
         set: &ObjectName,
@@ -43,7 +45,7 @@ impl Rivals {
         Ok(Self(read.into_iter().flatten().collect()))
     }
 
-    /// Returns whether one of these sets creates claims of this name too.
+    /// Returns whether one of the other StatefulSets creates claims with the name of `member`, too.
     pub(super) fn contest(&self, member: &Member) -> bool {
         readings(&member.name.name).any(|reading| {
             let set = ObjectName::new(member.name.namespace.clone(), reading.set);
@@ -52,7 +54,7 @@ impl Rivals {
         })
     }
 
-    /// The `members` that belong to `set` although these sets exist.
+    /// The `members` that belong to `set` even though the other StatefulSets exist.
     pub(super) fn leave(
         &self,
         name: &ObjectName,
@@ -73,7 +75,7 @@ impl Rivals {
     }
 }
 
-/// The names of all sets, except `set`, that the claims may be of.
+/// The names of all StatefulSets, except `set`, that the claims may belong to.
 fn possible(set: &ObjectName, members: &[Member]) -> HashSet<ObjectName> {
     let ambiguous = members.iter().filter(|each| is_ambiguous(&each.name.name));
     let named = ambiguous.flat_map(|each| {

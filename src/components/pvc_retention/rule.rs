@@ -1,4 +1,4 @@
-//! The rule: decides the fate of one claim of a StatefulSet.
+//! The rule of pvc-retention: decides the fate of one claim of a StatefulSet.
 
 use super::ownership::{Owner, Owners};
 use crate::objects::{
@@ -8,79 +8,79 @@ use crate::objects::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Input of the rule.
+/// The claim and everything else that the rule reads.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// Name of the set that creates claims of this name.
+    /// Name of the StatefulSet that creates claims of this name.
     pub set_name: &'a str,
-    /// That set.
+    /// The StatefulSet that creates claims of this name.
     pub set: &'a StatefulSet,
-    /// `<set>-<ordinal>`
+    /// The name of the claim's pod: `<set>-<ordinal>`.
     pub pod_name: &'a str,
-    /// The set's retention policy.
+    /// The retention policy of the StatefulSet.
     pub retention: Retention,
     /// The claim's ordinal.
     pub ordinal: u32,
-    /// Whether there is a pod of that name.
+    /// Whether the claim's pod exists, and whether the StatefulSet controls it.
     pub place: PodSlot<'a>,
 }
 
-/// The pod `<set>-<ordinal>`.
+/// Whether the pod `<set>-<ordinal>` exists, and whether the StatefulSet controls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodSlot<'a> {
-    /// No such pod exists.
+    /// The pod does not exist.
     Vacant,
-    /// The pod exists, but the set does not control it (yet).
+    /// The pod exists, but the StatefulSet does not control it, or does not control it yet.
     NotOwned,
-    /// The set controls the pod, whose uid is given.
+    /// The StatefulSet controls the pod, which has this uid.
     Owned(&'a str),
 }
 
-/// Fate of a claim. The names are Event reasons, log fields and metric labels.
+/// What happens to a claim, and why. The names are Event reasons, log fields and metric labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Fate {
-    /// The claim is kept when the set or the pod is deleted.
+    /// The claim is kept when the StatefulSet or the pod is deleted.
     Retained,
-    /// The garbage collector deletes the claim after the set.
+    /// The garbage collector deletes the claim after the StatefulSet.
     DeletedWithSet,
     /// The garbage collector deletes the claim after its condemned pod.
     DeletedWithPod,
-    /// The claim is owned by an earlier set or pod of that name. It is left to the garbage
-    /// collector.
+    /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to the
+    /// garbage collector.
     StaleOwner,
     /// Another controller controls the claim, so it is left unchanged.
     ConflictingController,
     /// The claim is out of range, without a pod and without the marker, so it is kept: it may have
     /// been created for later use, or while the policy was Retain.
     ScaledDownUnmarked,
-    /// The claim is being deleted, and no pod can be created before it is gone.
+    /// The claim is being deleted, and its pod cannot be created before the claim is deleted.
     PodBlockedByClaim,
-    /// The claim is being deleted.
+    /// The claim is being deleted, and no pod waits for it.
     Terminating,
 }
 
 impl Fate {
-    /// Name in Events, logs and metrics.
+    /// The name of the fate in Events, logs and metrics.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Decision of the rule.
+/// Decision about a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Fate of the claim once the step is done.
+    /// The fate of the claim once the step is done.
     pub fate: Fate,
-    /// The required step.
+    /// The step that the policy requires.
     pub step: Step,
 }
 
-/// Step on a claim.
+/// A write on a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// No action.
+    /// Leave the claim unchanged.
     Leave,
     /// Update the claim's metadata.
     Update(Update),
@@ -91,20 +91,20 @@ pub enum Step {
 /// Desired metadata of the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// All owner references.
+    /// All owner references that the claim should have.
     pub owners: Vec<OwnerReference>,
-    /// Volume Warden's marker.
+    /// The change of Volume Warden's marker on the claim.
     pub mark: Mark,
 }
 
 /// Change of the marker that permits the deletion of the claim once it is out of range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Unchanged.
+    /// The marker stays unchanged.
     Leave,
-    /// Present, with this uid of the set.
+    /// The marker is added, with this uid of the StatefulSet.
     Put(Box<str>),
-    /// Absent.
+    /// The marker is removed.
     Remove,
 }
 
@@ -153,7 +153,8 @@ fn leave(fate: Fate) -> Verdict {
 }
 
 impl Update {
-    /// The part of the update that only removes: it adds nothing that could delete the claim.
+    /// The part of the update that only removes owner references and the marker. It adds nothing
+    /// that could cause the deletion of the claim.
     pub fn removals(&self, claim: &Claim) -> Self {
         let stays = |owner: &&OwnerReference| self.owners.contains(owner);
         Self {
@@ -207,15 +208,16 @@ impl<'a> View<'a> {
             .face_another_controller(self.retention, &self.claim.owners)
     }
 
-    /// The claim's pod was scaled down with `whenScaled: Delete`, and is gone.
+    /// Whether the claim's pod was scaled down with `whenScaled: Delete` and is already deleted.
     fn is_left_behind(&self) -> bool {
         self.retention.when_scaled == Policy::Delete
             && !self.in_range()
             && self.place == PodSlot::Vacant
     }
 
-    /// Permitted by the marker, and because only the set owns the claim: the garbage collector too
-    /// keeps a claim that has another owner.
+    /// Whether Volume Warden may delete the claim: the claim has the marker, and no object but the
+    /// StatefulSet owns it. A claim with another owner is kept, as the garbage collector would keep
+    /// it.
     fn may_be_deleted(&self) -> bool {
         let owners = self.owners();
         self.is_marked()

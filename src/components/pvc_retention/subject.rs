@@ -1,29 +1,31 @@
-//! Keys of the work queue.
+//! The keys of the work queue of pvc-retention.
 
 use crate::{cluster::WorkQueue, objects::ObjectName};
 use std::fmt;
 
-/// A set has two parts, each with its own key in the queue.
+/// A key of the work queue: one part of the work on a StatefulSet. Each StatefulSet has two parts.
 ///
-/// The policy part may have to wait for a LIST of pods and for other writes. If the set is scaled
-/// up again meanwhile, its condemned claims must not wait for that.
+/// The policy part may have to wait for a LIST of pods and for other writes. If the StatefulSet is
+/// scaled up again meanwhile, the writes that keep its condemned claims must not wait for the
+/// policy part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Keeps claims of this set: removes references and markers. Requires one read of the set.
+    /// Keeps claims of this StatefulSet: removes owner references and markers. This part requires
+    /// one live read of the StatefulSet.
     Rescue(ObjectName),
-    /// All other changes that the policy of this set requires.
+    /// Writes all other changes that the policy of this StatefulSet requires.
     Policy(ObjectName),
 }
 
 impl Subject {
-    /// Both parts of this set.
+    /// The keys of both parts of this StatefulSet.
     pub fn both(set: &ObjectName) -> [Self; 2] {
         [Self::Rescue(set.clone()), Self::Policy(set.clone())]
     }
 }
 
 impl WorkQueue<Subject> {
-    /// Enqueues both parts of this set.
+    /// Enqueues both parts of this StatefulSet.
     pub fn add_set(&self, set: &ObjectName) {
         self.add_urgent(Subject::Rescue(set.clone()));
         self.add(Subject::Policy(set.clone()));

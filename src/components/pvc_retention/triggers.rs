@@ -1,4 +1,4 @@
-//! The changes that enqueue a set.
+//! Enqueues StatefulSets for the reconciler of pvc-retention when related objects change.
 
 use super::{
     caches::{Caches, named_by},
@@ -16,7 +16,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Enqueues a set when it, one of its pods or one of its claims changes.
+/// Enqueues a StatefulSet when the StatefulSet, one of its pods or one of its claims changes.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     let (line, others) = (queue.clone(), caches.clone());
     let said = AtomicBool::new(false);
@@ -46,8 +46,8 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
 }
 
 impl Caches {
-    /// Sets that create claims of the same names: a change of one set may change the owner of
-    /// claims.
+    /// The StatefulSets that create claims with the same names as `set`: if `set` is created or
+    /// deleted, their claims may get another owner.
     fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> Vec<ObjectName> {
         let claims = self.claims.read();
         let shared = named_by(name, set, &claims).flat_map(sets_named_by);
@@ -59,9 +59,9 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
     readings(&claim.name).map(|reading| ObjectName::new(claim.namespace.clone(), reading.set))
 }
 
-/// The set in a pod's name, when the pod was created, deleted or recreated, or its owner changed.
-/// Other changes of a pod do not matter. The set is returned even if it does not control the pod:
-/// as long as the pod exists, the claim of its ordinal is kept.
+/// The StatefulSet in a pod's name, if the pod was created, deleted or recreated, or its owner
+/// changed. Other changes of a pod do not affect claims. The StatefulSet is returned even if it
+/// does not control the pod: as long as the pod exists, the claim of its ordinal is kept.
 fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);
@@ -69,8 +69,9 @@ fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
     Some(ObjectName::new(change.name.namespace.clone(), set))
 }
 
-/// Writes of the binder, for example, do not. Volume Warden writes finalizers too, and leaves the
-/// claim unchanged until the watch shows that write. Therefore a change of finalizers counts.
+/// Returns whether the change of the claim may change the decision about it. Writes of the binder,
+/// for example, do not. A change of the finalizers does: Volume Warden writes finalizers too, and
+/// leaves the claim unchanged until the watch delivers that write.
 fn concerns_us(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
@@ -88,15 +89,15 @@ fn concerns_us(change: &Change<'_, Claim>) -> bool {
     looked_at(old) != looked_at(new)
 }
 
-/// Logs once that the API server does not know the policy: such a server silently drops the field
-/// from every set.
+/// Logs once that the API server does not know the retention policy of StatefulSets: such a server
+/// silently drops the field from every StatefulSet.
 fn say_once_if_dropped(change: &Change<'_, StatefulSet>, said: &AtomicBool) {
     let dropped = change.new.is_some_and(|set| set.retention.is_none());
     if dropped && !said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             set = %change.name,
             "the API server drops spec.persistentVolumeClaimRetentionPolicy, so \
-             pvc-retention does nothing for sets without it"
+             pvc-retention does nothing for StatefulSets without this field"
         );
     }
 }

@@ -1,8 +1,9 @@
-//! The webhook: sets the owner of a claim that the StatefulSet controller creates, and refuses a
-//! claim of a deleted set.
+//! The webhook of pvc-retention: sets the owner of a claim that the StatefulSet controller creates,
+//! and refuses a claim of a deleted StatefulSet.
 //!
-//! A set that is deleted before the reconciler processes it would leak a claim without an owner.
-//! The controller, working from a stale cache, creates claims even after their set is deleted.
+//! A StatefulSet that is deleted before the reconciler processes it would leak its claims, because
+//! they have no owner. The StatefulSet controller, working from a stale cache, creates claims even
+//! after their StatefulSet is deleted.
 
 mod ask;
 
@@ -23,20 +24,21 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Users that create the claims of sets: the controller's own service account, or that of all
-/// controllers where kube-controller-manager runs without one for each.
+/// Users that create the claims of StatefulSets: the service account of the StatefulSet controller,
+/// or the user of kube-controller-manager where its controllers have no service accounts of their
+/// own.
 const MAKERS: [&str; 2] = [
     "system:serviceaccount:kube-system:statefulset-controller",
     "system:kube-controller-manager",
 ];
-/// How long a deleted set is remembered: the StatefulSet controller may still create claims for it
-/// from a stale cache.
+/// How long a deleted StatefulSet is remembered: the StatefulSet controller may still create claims
+/// for it from a stale cache.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 pub(super) const CREATE_CLAIM: &[Rule] = &[Rule("CREATE", "persistentvolumeclaims")];
 
 /// Returns whether the request is from the StatefulSet controller, or from a controller with the
-/// identity of all controllers.
+/// identity that all controllers share.
 pub(super) fn is_made_for_a_set(request: &Request) -> bool {
     MAKERS.contains(&&*request.user_info.username)
 }
@@ -105,11 +107,13 @@ impl ClaimWebhook {
         let caches = self.cached_sets(&request.namespace, &readings);
         Ok(
             match resolve_set(&name, &claim, caches.clone(), |_| false) {
-                // Nothing can be leaked, so no live read is needed.
+                // The StatefulSet keeps its claims when it is deleted, so no claim can be leaked
+                // and no live read is needed.
                 Some(found) if readings.len() == 1 && !deletes_with_set(&found.set) => {
                     stamp(&found, &claim)
                 }
-                // Nothing is written, so it does not matter whether the claim is another set's.
+                // The policy requires no write, so it does not matter whether the claim belongs to
+                // another StatefulSet.
                 Some(found) if retains_all(&found.set) => Answer::Allow,
                 Some(found) if readings.len() == 1 => {
                     self.confirm(request, &name, &claim, found).await
@@ -124,7 +128,7 @@ impl ClaimWebhook {
         only.is_some_and(|only| *only != request.namespace)
     }
 
-    /// Answers by a live read of the set.
+    /// Answers the review of a claim by a live read of its StatefulSet.
     async fn confirm(
         &self,
         request: &Request,
@@ -140,26 +144,28 @@ impl ClaimWebhook {
             }
             Ok(_) if !made_by_it(request) => Answer::Allow,
             Ok(_) => Answer::deny(format!(
-                "statefulset \"{}\" is gone, so its claim \"{name}\" is not created: \
-                 nothing would delete it",
+                "statefulset \"{}\" does not exist, so its claim \"{name}\" is not created: \
+                 no controller would delete the claim",
                 found.reading.set
             )),
             Err(error) if self.sets.read().get(&set).is_some() => {
-                tracing::warn!(%set, %error, "not read live; the claim is stamped by the watch");
+                tracing::warn!(%set, %error, "the StatefulSet was not read live; the claim is stamped by the watch");
                 stamp(&found, claim)
             }
             Err(_) if !made_by_it(request) => Answer::Allow,
-            // The set is deleted by the watch: without a stamp the claim would be leaked, and with
-            // one a new set of that name would lose its claim. The controller retries.
+            // The watch says that the StatefulSet is deleted. Without the owner reference the claim
+            // would be leaked, and with it a new StatefulSet of that name would lose its claim. The
+            // StatefulSet controller retries.
             Err(error) => Answer::deny(format!(
-                "statefulset \"{}\" is gone by the watch, and could not be read: {error}. Its \
-                 claim \"{name}\" is not created until a read succeeds",
+                "statefulset \"{}\" is deleted according to the watch, and could not be read: \
+                 {error}. Its claim \"{name}\" is not created until a read succeeds",
                 found.reading.set
             )),
         }
     }
 
-    /// The sets that create claims of this name, by the watch or deleted less than a minute ago.
+    /// The StatefulSets that create claims of this name and that exist according to the watch, or
+    /// were deleted less than a minute ago.
     fn cached_sets<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
         let set = |name| {
             let caches = self.sets.read().get(&name);
@@ -183,18 +189,20 @@ fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<Found<'_>> {
         .then_some(Candidate { reading, set })
 }
 
-/// Returns whether the set would leak a claim without a stamp.
+/// Returns whether the policy deletes claims with the StatefulSet, so that a claim without an owner
+/// reference would be leaked.
 fn deletes_with_set(set: &StatefulSet) -> bool {
     let retention = set.retention.filter(|_| !set.orphaning);
     retention.is_some_and(|retention| retention.when_deleted == Policy::Delete)
 }
 
-/// Returns whether the policy requires no write on the set's claims.
+/// Returns whether the retention policy requires no write on the claims of the StatefulSet.
 fn retains_all(set: &StatefulSet) -> bool {
     set.orphaning || set.retention.unwrap_or_default() == Retention::default()
 }
 
-/// Writes at creation what the reconciler would write. The pod is created after its claims.
+/// Adds to the new claim the owner reference and the marker that the reconciler would write. The
+/// pod does not exist yet, because it is created after its claims.
 fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
     let (reading, set) = (found.reading, &found.set);
     let Some(retention) = set.retention.filter(|_| !set.orphaning) else {

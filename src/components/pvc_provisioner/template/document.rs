@@ -1,7 +1,7 @@
-//! A YAML or JSON document, with the position of every key and value.
+//! Parses a YAML or JSON document, with the position of every key and value.
 //!
-//! JSON is parsed as YAML. All limits are set here, because the parser's defaults are for trusted
-//! files.
+//! JSON is parsed as YAML. All limits of the parser are set here, because its defaults are for
+//! trusted files.
 
 use super::{
     DEPTH, NODES,
@@ -16,14 +16,14 @@ use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned, Tagged};
 use std::fmt;
 
-/// A value and its position.
+/// A key or value of a document, and its position.
 #[derive(Debug)]
 pub(super) struct Placed<T> {
     pub place: Place,
     pub it: T,
 }
 
-/// A value.
+/// A value of a document.
 #[derive(Debug)]
 pub(super) enum Node {
     /// Null, a boolean, a number or a string.
@@ -32,11 +32,11 @@ pub(super) enum Node {
     Map(Fields),
 }
 
-/// A map in the order of the text, with unique keys.
+/// A map of a document in the order of the text, with unique keys.
 #[derive(Debug)]
 pub(super) struct Fields(pub Vec<(Placed<Name>, Placed<Node>)>);
 
-/// A key.
+/// A key of a map.
 #[derive(Debug)]
 pub(super) struct Name(pub String);
 
@@ -59,7 +59,7 @@ fn options() -> Options {
         merge_keys: MergeKeyPolicy::Error,
         duplicate_keys: DuplicateKeyPolicy::Error,
         reject_unsupported_tags: true,
-        // `no` and `007` are strings.
+        // With these options, `no` and `007` are strings.
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
@@ -88,7 +88,7 @@ impl Fields {
         fields.collect()
     }
 
-    /// The field of this name, with the place of its name.
+    /// The field with this name: its key and its value, each with its position.
     pub fn get(&self, name: &str) -> Option<&(Placed<Name>, Placed<Node>)> {
         self.0.iter().find(|(each, _)| each.it.0 == name)
     }

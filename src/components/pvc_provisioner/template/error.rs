@@ -1,4 +1,4 @@
-//! Errors of templates, each one short sentence.
+//! Errors in claim templates, each as one short sentence.
 
 use super::{DEPTH, LIMIT, NODES, place::Place};
 use serde_saphyr::{
@@ -7,10 +7,11 @@ use serde_saphyr::{
 };
 use std::fmt;
 
-/// Maximum number of characters of a quoted text.
+/// Maximum number of characters that an error quotes from a template.
 const SHOWN: usize = 100;
 
-/// Why a text is not a template. Fits into an Event and an admission warning, whatever the text.
+/// Why a text is not a valid claim template. The message fits into an Event and an admission
+/// warning, whatever the text is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TemplateError {
     place: Option<Place>,
@@ -39,7 +40,7 @@ pub(super) enum Fault {
     Twice(String),
     #[error("a key must be a string")]
     Key,
-    /// The parser's message.
+    /// The message of the YAML parser.
     #[error("{0}")]
     Syntax(String),
     #[error("{0} must be {1}")]
@@ -51,18 +52,18 @@ pub(super) enum Fault {
 }
 
 impl TemplateError {
-    /// An error of the whole text.
+    /// An error about the whole text of the template, without a position.
     pub(super) fn whole(fault: Fault) -> Self {
         Self { place: None, fault }
     }
 
-    /// An error at this position.
+    /// An error at this position of the template.
     pub(super) fn at(place: Place, fault: Fault) -> Self {
         let place = Some(place);
         Self { place, fault }
     }
 
-    /// An error of the parser.
+    /// Converts an error of the YAML parser.
     pub(super) fn of(error: &Error) -> Self {
         let place = error.location().filter(|place| place.line() > 0);
         Self {
@@ -90,7 +91,7 @@ fn fault(error: &Error) -> Fault {
         Error::DuplicateMappingKey { key, .. } => {
             Fault::Twice(shown(key.as_deref().unwrap_or_default()))
         }
-        // Values may have any type; only a key must be a string.
+        // This error is about a key, because only keys must be strings; values may have any type.
         Error::SerdeInvalidType { .. } => Fault::Key,
         Error::ExternalMessage { source, .. } if is_too_deep(source) => Fault::TooDeep,
         _ => in_its_words(error),
@@ -107,7 +108,8 @@ fn breached(breach: &BudgetBreach, error: &Error) -> Fault {
     }
 }
 
-/// Whether the scanner reached its own limit, as with many opening brackets in a row.
+/// Whether the scanner of the YAML parser reached its own limit of nesting, as with many opening
+/// brackets in a row.
 fn is_too_deep(source: &ExternalMessageSource) -> bool {
     match source {
         ExternalMessageSource::Parser(error) => {
@@ -121,7 +123,7 @@ fn in_its_words(error: &Error) -> Fault {
     Fault::Syntax(shown(&UserMessageFormatter.format_message(error)))
 }
 
-/// A text of the user, truncated and escaped to one line.
+/// Truncates a text of the user, and escapes it to one line.
 pub(super) fn shown(text: &str) -> String {
     let mut printable = text.chars().flat_map(printable);
     let mut shown: String = printable.by_ref().take(SHOWN).collect();

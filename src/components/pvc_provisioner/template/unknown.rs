@@ -1,5 +1,5 @@
-//! The fields of a template that a claim does not have, by the API types that Volume Warden was
-//! built with.
+//! Finds the fields of a template that a claim does not have, according to the API types that
+//! Volume Warden was built with.
 
 use super::{
     document::{Node, Placed},
@@ -11,10 +11,11 @@ use serde_ignored::Path;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// A field that Volume Warden does not know: misspelt, or of a newer Kubernetes.
+/// A field of a template that Volume Warden does not know: it is misspelt, or belongs to a newer
+/// Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownField {
-    /// The path as the API server writes it, for instance `spec.storageclassName`.
+    /// The path of the field as the API server writes it, for instance `spec.storageclassName`.
     pub path: String,
     /// The line of the field's name, from 1.
     pub line: u64,
@@ -34,8 +35,8 @@ impl fmt::Display for UnknownField {
 }
 
 /// The unknown fields of `object`, with their positions in `written`. A value of a wrong type ends
-/// the search without an error: the API server accepts some, such as a number for a quantity, and
-/// refuses the others with its own message.
+/// the search without an error: the API server accepts some such values, for example a number for a
+/// quantity, and refuses the others with its own message.
 pub(super) fn fields(written: &Placed<Node>, object: &Map<String, Value>) -> Vec<UnknownField> {
     let mut found = Vec::new();
     let report = |path: Path<'_>| {
@@ -46,7 +47,7 @@ pub(super) fn fields(written: &Placed<Node>, object: &Map<String, Value>) -> Vec
     found
 }
 
-/// The field and the value at a path.
+/// A field of the template with its path and position, and its value.
 struct Step<'a> {
     field: UnknownField,
     value: &'a Node,

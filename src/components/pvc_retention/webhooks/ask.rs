@@ -1,5 +1,5 @@
-//! Claims whose set the watch alone cannot identify: every set that the name may mean is read
-//! live.
+//! Reviews claims whose StatefulSet the watch alone cannot identify: every StatefulSet that the
+//! claim may belong to by its name is read live.
 
 use super::{ClaimWebhook, Found, candidate, deletes_with_set, made_by_it, stamp};
 use crate::{
@@ -11,10 +11,11 @@ use futures::future::join_all;
 use std::sync::Arc;
 
 impl ClaimWebhook {
-    /// Answers by a live read of every set that the name may mean. Sets can exist that the watch
-    /// does not know yet: where the name is ambiguous, the claim may be of one of those, and not
-    /// of a set in `known`. If no set creates this claim, its set is deleted already: the
-    /// StatefulSet controller creates claims for sets only.
+    /// Answers the review of a claim by a live read of every StatefulSet that the claim may belong
+    /// to by its name. StatefulSets can exist that the watch does not know yet: if the name is
+    /// ambiguous, the claim may belong to one of those, and not to a StatefulSet in `caches`. If no
+    /// StatefulSet creates this claim, its StatefulSet is deleted already, because the StatefulSet
+    /// controller creates claims only for StatefulSets.
     pub(super) async fn ask(
         &self,
         request: &Request,
@@ -26,7 +27,7 @@ impl ClaimWebhook {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
             let live = self.live.get(&set, request.call_budget).await;
             if let Err(error) = &live {
-                tracing::warn!(%set, %error, "not read live; the claim is not stamped for it");
+                tracing::warn!(%set, %error, "the StatefulSet was not read live; the claim is not stamped for it");
             }
             live.map(|set| set.and_then(|set| candidate(reading, Arc::new(set))))
         });
@@ -35,15 +36,16 @@ impl ClaimWebhook {
             Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
             Err(_) if made_by_it(request) && self.are_gone(request, caches) => {
                 Answer::deny(format!(
-                    "the statefulset of the claim \"{name}\" is gone by the watch, and could \
-                     not be read. The claim is not created until a read succeeds"
+                    "the statefulset of the claim \"{name}\" is deleted according to the watch, \
+                     and could not be read. The claim is not created until a read succeeds"
                 ))
             }
             Err(_) => Answer::Allow,
         }
     }
 
-    /// Answers where `found` are all existing sets that create claims of this name.
+    /// Answers the review of a claim, given in `found` all existing StatefulSets that create claims
+    /// of this name.
     fn among<'a>(
         &self,
         request: &Request,
@@ -56,15 +58,16 @@ impl ClaimWebhook {
         let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
         if found.is_empty() && made_by_it(request) && !keeps {
             return Answer::deny(format!(
-                "no statefulset creates the claim \"{name}\", so it is not created: nothing would \
-                 delete it"
+                "no statefulset creates the claim \"{name}\", so it is not created: no controller \
+                 would delete the claim"
             ));
         }
         let found = resolve_set(name, claim, found, |_| false);
         found.map_or(Answer::Allow, |found| stamp(&found, claim))
     }
 
-    /// All `known` sets are deleted as far as the watch knows, and all had `whenDeleted: Delete`.
+    /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and had
+    /// `whenDeleted: Delete`.
     fn are_gone(&self, request: &Request, caches: &[Found<'_>]) -> bool {
         let gone = |each: &Found<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);
