@@ -1,4 +1,5 @@
-//! The rows of upstream's table test, and the phases missing there.
+//! Tests of the rule of pv-protection: the rows of the table test in Kubernetes, and the phases
+//! missing there.
 
 use super::{
     reasons::{BOUND, FINALIZER_MISSING, NOT_BOUND},

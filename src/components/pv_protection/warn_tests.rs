@@ -1,4 +1,4 @@
-//! Warnings on the deletion of a volume.
+//! Tests of the admission warnings on the deletion of a volume.
 
 use super::deletions_hook;
 use crate::{

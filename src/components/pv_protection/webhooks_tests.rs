@@ -1,4 +1,4 @@
-//! Answers of the webhooks to reviews as the API server sends them.
+//! Tests of the answers of the webhooks of pv-protection to reviews as the API server sends them.
 
 use super::hooks;
 use crate::{
@@ -18,7 +18,8 @@ fn read<T: DeserializeOwned>(wire: Value) -> T {
     serde_json::from_value(wire).expect("readable")
 }
 
-/// A claim that names the volume; `completed` as the binder marks it.
+/// A claim that names the volume. With `completed`, it has the annotation with which the binder
+/// marks a completed binding.
 fn claim(name: &str, volume: &str, completed: bool) -> Value {
     let annotations = if completed {
         json!({"pv.kubernetes.io/bind-completed": "yes"})
@@ -71,7 +72,7 @@ fn api(claims: Option<Vec<Value>>) -> Client {
     Client::new(service, "default")
 }
 
-/// `spec.claimRef`, with the claim's own uid.
+/// A `spec.claimRef` with the uid of the claim.
 fn to(claim: &str) -> Value {
     json!({"namespace": "ns", "name": claim, "uid": format!("{claim}-uid")})
 }
@@ -80,7 +81,7 @@ fn reserved_for(claim: &str) -> Value {
     json!({"namespace": "ns", "name": claim})
 }
 
-/// The volume that is asked about.
+/// The volume that the webhook reviews.
 fn volume(deleting: bool, claim_ref: &Value, phase: &str) -> Value {
     let deletion = deleting.then_some(DELETED);
     json!({
@@ -98,22 +99,22 @@ fn review(operation: &str, sub_resource: &str, object: Value, old_object: Value)
     }))
 }
 
-/// Answer of the hook that the webhook configuration calls, with a current watch.
+/// The answer of the webhook that the webhook configuration calls, with a current watch.
 fn asked(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
     asked_within(claims, None, request)
 }
 
-/// The same where only one namespace is watched.
+/// The answer of the webhook when only one namespace is watched.
 fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Request) -> Answer {
     asked_before(claims, Some(existing()), namespace, request)
 }
 
-/// The same, with the error if there is no answer.
+/// The result of the review: the answer, or the error if there is none.
 fn reviewed(claims: &Arc<Feed<Claim>>, request: &Request) -> Reviewed {
     reviewed_before(claims, Some(existing()), None, request)
 }
 
-/// The same with an API server that has these claims.
+/// The result of the review with an API server that has these claims.
 fn asked_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
@@ -137,7 +138,7 @@ async fn reviewed_before(
         .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
     let review = &responsible.next().expect("a hook").review;
     let answer = review.answer(Arc::new(request.clone())).await;
-    // The bind hook covers the status too, as in version 0.1.0.
+    // The webhook at the path `bind` reviews updates of the status, too, as in version 0.1.0.
     for other in responsible {
         let same = other.review.answer(Arc::new(request.clone())).await;
         assert_eq!(same, answer, "{}", other.path);
@@ -145,7 +146,7 @@ async fn reviewed_before(
     answer
 }
 
-/// The answer when `claimRef` goes from one to the other.
+/// The answer to an update that changes `claimRef` from the first value to the second.
 fn rebound(deleting: bool, before: &Value, after: &Value) -> Answer {
     let request = review(
         "UPDATE",
@@ -156,7 +157,7 @@ fn rebound(deleting: bool, before: &Value, after: &Value) -> Answer {
     asked(&claims(), &request)
 }
 
-/// The answer when the phase goes from one to the other.
+/// The answer to an update that changes the phase from the first value to the second.
 fn moved(deleting: bool, claim_ref: &Value, before: &str, after: &str) -> Answer {
     let request = review(
         "UPDATE",
@@ -276,7 +277,7 @@ fn an_unreadable_request_is_not_refused() {
     }
 }
 
-/// A claim in a namespace that is not watched may be bound, so nothing is refused for it.
+/// A claim in a namespace that is not watched may be bound, so no binding to that claim is refused.
 #[test]
 fn claims_of_other_namespaces_are_not_judged() {
     let (before, after) = (

@@ -1,4 +1,4 @@
-//! Answers of the webhook to reviews as the API server sends them.
+//! Tests of the answers of the webhook of pv-releaser to reviews as the API server sends them.
 
 use super::*;
 use crate::{

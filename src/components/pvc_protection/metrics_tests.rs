@@ -1,4 +1,4 @@
-//! Metrics of claims that are held while being deleted.
+//! Tests of the metrics of claims that are held while being deleted.
 
 use super::metrics::register;
 use crate::{

@@ -1,4 +1,4 @@
-//! Events on claims that are held while being deleted.
+//! Tests of the Events on claims that are held while being deleted.
 
 use super::HeldClaimReporter;
 use crate::{
@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// When all the claims were deleted: 2026-01-01T00:00:00Z.
+/// The time at which all claims were deleted: 2026-01-01T00:00:00Z.
 const DELETED: i64 = 1_767_225_600;
 const LATER: i64 = DELETED + 3600;
 
@@ -34,7 +34,7 @@ fn pod(claim: &str, phase: &str) -> PodWire {
     serde_json::from_value(pod).expect("a pod")
 }
 
-/// A reporter before an API server that takes Events.
+/// A reporter with a simulated API server that accepts Events.
 struct Scene {
     reporter: HeldClaimReporter,
     lead: watch::Sender<Option<Instant>>,
@@ -42,7 +42,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// It leads. No claim and no pod is known.
+    /// A reporter that leads, without claims and pods.
     fn new() -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
         let heard = events.clone();
@@ -193,7 +193,8 @@ async fn no_event_before_both_watches_are_complete() {
     assert_eq!(scene.look(LATER).await.len(), 1);
 }
 
-/// The Events follow later, and no claim is left out.
+/// If more claims are held than one evaluation may report, later evaluations report the remaining
+/// claims.
 #[tokio::test(start_paused = true)]
 async fn events_for_many_claims_are_spread() {
     let scene = Scene::new();

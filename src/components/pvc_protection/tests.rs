@@ -1,5 +1,5 @@
-//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases
-//! missing there.
+//! Tests of the rule of pvc-protection: the rows of the table tests in Kubernetes, numbered in
+//! their order there, and the cases missing there.
 
 use super::{reasons::IN_USE, reconcile::woken_by, *};
 use crate::{
@@ -63,7 +63,7 @@ fn owned_by(uid: &str, claim: Claim) -> Claim {
     }
 }
 
-/// A pod as the wire has it, on a node, with one volume; `changes` is merged over it.
+/// A pod on a node with one volume, as the API server sends it; `changes` is merged into it.
 fn pod(volume: Value, changes: Value) -> Pod {
     let mut pod = json!({
         "metadata": {"name": "pod", "namespace": "ns", "uid": "pod-uid"},
@@ -83,7 +83,7 @@ fn explicit(changes: Value) -> Pod {
     )
 }
 
-/// Its claim is `pod-data`.
+/// A pod with an ephemeral volume, whose claim is `pod-data`.
 fn ephemeral(changes: Value) -> Pod {
     pod(
         json!({"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}),
@@ -215,7 +215,7 @@ fn deleted_claims_and_the_pods_that_name_them() {
     }
 }
 
-/// PVC-12, 13: the cache is late, the live list has the pod.
+/// PVC-12, PVC-13: the cache is late, and the live LIST contains the pod.
 #[test]
 fn a_late_cache_only_leads_to_a_live_read() {
     assert_eq!(cached(&deleted(), &[]), Cached::Confirm);

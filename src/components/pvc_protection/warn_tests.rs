@@ -1,4 +1,4 @@
-//! Warnings on the deletion of a claim.
+//! Tests of the admission warnings on the deletion of a claim.
 
 use super::deletions_hook;
 use crate::causes::FinishedPods;
@@ -47,7 +47,7 @@ fn deleted(pods: &Arc<Feed<Pod>>, mode: FinishedPods, name: &str, finalizers: &[
     asked(pods, mode, &review(name, &claim)).expect("an answer")
 }
 
-/// The one sentence, without what it begins with for every claim.
+/// The sentence of the only warning, without the beginning that all warnings share.
 fn sentence(mode: FinishedPods, name: &str, finalizers: &[&str]) -> String {
     let Answer::Warn(sentences) = deleted(&pods(), mode, name, finalizers) else {
         panic!("no warning for {name}");
@@ -72,7 +72,8 @@ fn the_warning_names_the_holder_of_the_claim() {
     assert_eq!(popular, "The claim is kept because pod ns/b, a use it.");
 }
 
-/// Volume Warden removes its finalizer at once; the foreign finalizer remains.
+/// Volume Warden removes its own finalizer immediately, so the warning names the finalizer of
+/// another controller.
 #[test]
 fn the_warning_names_the_finalizer_of_others() {
     for finalizers in [&["other"][..], &[PVC_PROTECTION, "other"]] {

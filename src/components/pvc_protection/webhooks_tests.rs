@@ -1,4 +1,4 @@
-//! Answers of the webhooks to reviews as the API server sends them.
+//! Tests of the answers of the webhooks of pvc-protection to reviews as the API server sends them.
 
 use super::hooks;
 use crate::{
@@ -33,14 +33,14 @@ fn deleted() -> Value {
     json!({"metadata": {"deletionTimestamp": DELETED, "finalizers": [PVC_PROTECTION]}})
 }
 
-/// Deleted, and controlled by the pod of that uid.
+/// A claim that is being deleted, and is controlled by the pod with this uid.
 fn made_for(pod: &str) -> Value {
     let owner =
         json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod, "controller": true});
     merged(deleted(), json!({"metadata": {"ownerReferences": [owner]}}))
 }
 
-/// All claims.
+/// All claims of the cluster.
 fn existing() -> Vec<Value> {
     let mut claims = vec![
         claim("ns", "live", json!({})),
@@ -91,7 +91,7 @@ fn explicit(claim: &str) -> Value {
     json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}})
 }
 
-/// Its claim is `<pod>-scratch`.
+/// An ephemeral volume of a pod, whose claim is `<pod>-scratch`.
 fn ephemeral() -> Value {
     json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
 }
@@ -118,17 +118,17 @@ fn review(resource: &str, sub_resource: &str, namespace: &str, object: Value) ->
     }))
 }
 
-/// Answer of the hook that the webhook configuration calls, with current watches.
+/// The answer of the webhook that the webhook configuration calls, with current watches.
 fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
     reviewed(claims, pods, request).expect("an answer")
 }
 
-/// The same, with the error if there is no answer.
+/// The result of the review: the answer, or the error if there is none.
 fn reviewed(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Reviewed {
     reviewed_before(claims, Some(existing()), pods, request)
 }
 
-/// The same with an API server that has these claims.
+/// The result of the review with an API server that has these claims.
 fn asked_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
@@ -177,11 +177,12 @@ fn refused_for(claim: &str, answer: &Answer, row: &str) {
 
 fn created(namespace: &str, pod: Value) -> Answer {
     let request = review("pods", "", namespace, pod);
-    // A pod that is being created is in no watch yet.
+    // No watch contains the pod, because it is just being created.
     asked(&claims(), &Feed::filled(Vec::new()), &request)
 }
 
-/// The wait does not depend on the number of claims.
+/// The duration of a review does not depend on the number of claims, because they are read
+/// concurrently.
 #[tokio::test(start_paused = true)]
 async fn a_silent_api_server_costs_one_timeout() {
     let silent = tower::service_fn(|_: http::Request<Body>| {
@@ -286,7 +287,7 @@ fn known_pods() -> Arc<Feed<Pod>> {
             &[explicit("gone")],
             json!({"status": {"phase": "Failed"}}),
         ),
-        // Elsewhere, so that two pods can have the same name and uid.
+        // The second pod is in another namespace, so that two pods can have the same name and uid.
         merged(
             pod("pod", &[ephemeral()], shut_down),
             json!({"metadata": {"namespace": "down"}}),
@@ -319,7 +320,7 @@ fn bound(namespace: &str, pod: &str) -> Answer {
 fn a_pod_is_not_bound_while_its_claim_is_being_deleted() {
     refused_for("gone", &bound("ns", "explicit"), "names the claim");
     refused_for("pod-scratch", &bound("ns", "pod"), "owns the claim");
-    // The rule holds the claim for a finished pod too, once it has a node.
+    // The rule holds the claim for a finished pod, too, once the pod has a node.
     refused_for("gone", &bound("ns", "finished"), "finished");
 }
 

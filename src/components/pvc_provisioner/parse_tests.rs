@@ -1,4 +1,4 @@
-//! Parsing of annotations, and which pods request a claim.
+//! Tests of the parsing of annotations, and of which pods request a claim.
 
 use super::{
     caches::users,
@@ -39,7 +39,7 @@ fn parsed(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
     (claims, reasons)
 }
 
-/// DP-02 to DP-12 as far as annotations go.
+/// The parts of the test cases DP-02 to DP-12 that concern annotations.
 #[test]
 fn annotations_are_read() {
     let nothing: [&str; 0] = [];

@@ -1,4 +1,4 @@
-//! Parsing of templates, the errors, and the resulting manifests.
+//! Tests of the parsing of templates, of the errors, and of the resulting manifests.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn claim(rest: &str) -> Template {
     Template::parse(&format!("{HEAD}{rest}")).unwrap_or_else(|error| panic!("{error}: {rest}"))
 }
 
-/// The error for a text that is refused.
+/// The error for a template text that is refused.
 fn refusal(text: &str) -> String {
     let refusal = Template::parse(text).expect_err(text);
     refusal.to_string()
@@ -50,7 +50,7 @@ fn nasty_documents_are_refused() {
     }
 }
 
-/// DP-10, DP-11
+/// Test cases DP-10, DP-11 of the specification.
 #[test]
 fn errors_state_their_position() {
     let head = |rest: &str| format!("{HEAD}{rest}");
@@ -171,7 +171,7 @@ fn errors_are_short_and_on_one_line() {
     assert!(!answers[0].contains('\n'), "{answers:?}");
 }
 
-/// DP-15, DP-16
+/// Test cases DP-15, DP-16 of the specification.
 #[test]
 fn unknown_fields_are_reported_and_kept() {
     for (rest, fields) in [
@@ -209,12 +209,13 @@ fn unknown_fields_are_reported_and_kept() {
                 "line 4, column 12: unknown field \"metadata.label\"",
             ],
         ),
-        // Labels have any key, and these fields are dropped anyway.
+        // Labels may have any key, and Volume Warden drops the other fields, so none of these is
+        // reported as unknown.
         (
             "metadata: {labels: {zone: a}, uid: 5, managedFields: 1}\nstatus: {phase: [], zone: a}\n",
             vec![],
         ),
-        // No error: the API server accepts a number for a quantity.
+        // A number as a quantity is not an error, because the API server accepts it.
         ("spec: {resources: {requests: {storage: 1}}}\n", vec![]),
         (
             "spec: {accessmodes: [a], resources: {requests: {storage: 1}}}\n",
@@ -228,7 +229,7 @@ fn unknown_fields_are_reported_and_kept() {
     assert_eq!(kept["zone"], json!([{"a": null}]));
 }
 
-/// DP-02
+/// Test case DP-02 of the specification.
 #[test]
 fn json_is_read_like_yaml() {
     let yaml = claim(
@@ -276,7 +277,7 @@ fn values_mean_what_they_look_like() {
     }
 }
 
-/// DP-13
+/// Test case DP-13 of the specification.
 #[test]
 fn fields_that_a_template_may_not_set_are_replaced() {
     let template = claim(
@@ -303,7 +304,7 @@ fn fields_that_a_template_may_not_set_are_replaced() {
     assert_eq!(owned, expected);
 }
 
-/// DP-14
+/// Test case DP-14 of the specification.
 #[test]
 fn labels_annotations_and_finalizers_are_kept_and_extended() {
     let template = claim(

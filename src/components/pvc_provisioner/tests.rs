@@ -1,4 +1,4 @@
-//! The rule, case by case.
+//! Tests of the rule of pvc-provisioner, case by case.
 
 use super::rule::{Decision, Step, Terms, Unconfirmed, User, View, Wait, decide, decide_live};
 use crate::objects::{Claim, ControllerId, claim::ClaimWire, managed_by::PROVISIONER_LABEL};
@@ -54,7 +54,8 @@ fn step_in_words(step: Step<'_>) -> String {
     }
 }
 
-/// `waited` is for how long the claim has been waiting, in seconds.
+/// The decision of the rule as text. `waited` is for how long the claim has been waiting for its
+/// pod, in seconds.
 fn decided(claim: Option<&Claim>, users: &[User], confirmed: bool, waited: u64) -> String {
     decided_by(claim, users, confirmed, waited, false)
 }
@@ -86,7 +87,8 @@ fn judged(view: View<'_>, confirmed: bool, admission_only: bool) -> String {
     }
 }
 
-/// DP-01, DP-19, DP-20: only for a pod that waits, and only once the claim's absence is confirmed.
+/// DP-01, DP-19, DP-20: a claim is created only for a pod that waits, and only once the claim's
+/// absence is confirmed.
 #[test]
 fn a_claim_is_created_for_a_pod_that_waits() {
     let waits = [user("a", true, true)];
@@ -101,7 +103,8 @@ fn a_claim_is_created_for_a_pod_that_waits() {
     }
 }
 
-/// The requester is known only at admission.
+/// With `--authorize-requester`, only admission creates claims, because the user is known only
+/// there.
 #[test]
 fn with_authorize_requester_the_reconciler_creates_no_claim() {
     let waits = [user("a", true, true)];
@@ -112,7 +115,7 @@ fn with_authorize_requester_the_reconciler_creates_no_claim() {
     );
 }
 
-/// DP-17, DP-18.
+/// Test cases DP-17, DP-18 of the specification.
 #[test]
 fn an_existing_claim_is_used_and_a_terminating_one_awaited() {
     let waits = [user("a", true, true)];
@@ -159,7 +162,7 @@ fn a_marked_claim_is_given_to_the_first_created_pod() {
     }
 }
 
-/// An Event on that pod states that the claim was created for it.
+/// An Event on the pod states that the claim was created for it.
 #[test]
 fn a_marked_claim_stays_with_the_pod_that_was_seen_first() {
     let marked = claim(json!({}));
@@ -189,7 +192,8 @@ fn waited(unchanged: u64, seen: bool) -> Wait {
     }
 }
 
-/// The binder, the scheduler or a provisioner may be about to write the claim, and would fail.
+/// A pending claim is not written: the binder, the scheduler or a provisioner may be about to write
+/// it, and its write would fail.
 #[test]
 fn a_pending_claim_is_written_only_after_a_quiet_period() {
     let asker = [user("a", true, true)];
@@ -214,8 +218,8 @@ fn a_pending_claim_is_written_only_after_a_quiet_period() {
     }
 }
 
-/// The grace period is for a pod that is not stored yet. Nothing is deleted without a live LIST,
-/// and a claim that another pod uses is never deleted.
+/// The grace period is for a pod that is not stored yet. No claim is deleted without a live LIST of
+/// pods, and a claim that another pod uses is never deleted.
 #[test]
 fn a_claim_whose_pod_was_seen_is_collected_once_the_pod_is_deleted() {
     let another = [user("b", false, true)];

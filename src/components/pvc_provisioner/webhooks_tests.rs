@@ -1,4 +1,4 @@
-//! The webhook's requests to the API server, and its answers.
+//! Tests of the webhook of pvc-provisioner: its requests to the API server, and its answers.
 
 use super::*;
 use crate::{
@@ -75,7 +75,7 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// The answer as text, and the requests to the API server.
+    /// The answer of the webhook as text, and its requests to the API server.
     async fn review(self, annotations: Value, dry_run: bool) -> (String, Vec<String>) {
         let (client, calls) = api(self.code, self.reason, self.allowed);
         let metrics = Arc::new(Metrics::new());
@@ -207,7 +207,7 @@ async fn an_existing_claim_is_not_created_again() {
     assert_eq!(unknown.review(asks(TEMPLATE), false).await.0, "allowed");
 }
 
-/// For example when two requests update the same quota.
+/// The API server answers with a conflict, for example, when two requests update the same quota.
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_retried_while_the_review_waits() {
     let conflict = Scene {
@@ -253,7 +253,7 @@ async fn bad_templates_cause_warnings_or_refusals() {
         answer.starts_with("warned") && calls.len() == 1,
         "{answer} {calls:?}"
     );
-    // The API server's own message.
+    // The warning contains the message of the API server.
     for (code, refused) in [(400, true), (422, true), (403, false), (500, false)] {
         let (answer, _) = Scene { code, ..strict() }
             .review(asks(TEMPLATE), false)

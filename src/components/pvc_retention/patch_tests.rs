@@ -59,7 +59,7 @@ fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
 fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
     let (pod, set) = (&["Pod"][..], &["StatefulSet"][..]);
     for (before, after, mark, fate, expected) in [
-        // Scaled up again.
+        // The StatefulSet was scaled up again.
         (
             pod,
             &[][..],
@@ -74,7 +74,7 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
             Fate::DeletedWithSet,
             "disown: StatefulSet mark, late: mark",
         ),
-        // Retained.
+        // The policy became Retain.
         (
             set,
             &[][..],
@@ -96,7 +96,7 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
             Fate::DeletedWithSet,
             "disown: StatefulSet, late: StatefulSet",
         ),
-        // Scaled down, and new.
+        // The StatefulSet was scaled down, and the claim is new.
         (set, pod, Mark::Leave, Fate::DeletedWithPod, "own: Pod mark"),
         (
             &[][..],
@@ -112,7 +112,7 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
             Fate::DeletedWithSet,
             "own: StatefulSet mark",
         ),
-        // Marked again by another set of that name.
+        // A new StatefulSet of the same name marks the claim again.
         (
             &[][..],
             &[][..],

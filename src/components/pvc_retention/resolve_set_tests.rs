@@ -1,11 +1,11 @@
-//! Tests of how the set of a claim is resolved.
+//! Tests of how the StatefulSet of a claim is found.
 
 use super::*;
 use crate::objects::{claim::ClaimWire, stateful_set::StatefulSetWire};
 use serde_json::json;
 use std::sync::Arc;
 
-/// A set with that uid and these `matchLabels`, as `key=value`.
+/// A StatefulSet with this uid and these `matchLabels`, as `key=value`.
 fn set(uid: &str, match_labels: &str) -> Arc<StatefulSet> {
     let labels: serde_json::Map<_, _> = match_labels
         .split_whitespace()
@@ -17,7 +17,8 @@ fn set(uid: &str, match_labels: &str) -> Arc<StatefulSet> {
     Arc::new(wire.into())
 }
 
-/// `key=value` is a label, `owner:uid` an owner reference, `mark:uid` the mark.
+/// A claim with these properties: `key=value` is a label, `owner:uid` an owner reference,
+/// `mark:uid` the marker.
 fn claim(name: &str, has: &str) -> Claim {
     let mut metadata =
         json!({"name": name, "labels": {"other": "x"}, "annotations": {}, "ownerReferences": []});
@@ -36,8 +37,8 @@ fn claim(name: &str, has: &str) -> Claim {
     wire.into()
 }
 
-/// The uid of the set that is chosen. `sets` are `uid: matchLabels`; the pods of `mounting` mount
-/// the claim.
+/// The uid of the StatefulSet that the claim belongs to. `sets` are `uid: matchLabels`; the pods of
+/// the StatefulSets in `mounting` mount the claim.
 fn chosen(name: &str, sets: &[(&str, &str)], has: &str, mounting: &[&str]) -> Option<String> {
     let candidates = sets.iter().map(|(uid, labels)| Candidate {
         reading: readings(name).next().expect("a reading"),
@@ -48,8 +49,8 @@ fn chosen(name: &str, sets: &[(&str, &str)], has: &str, mounting: &[&str]) -> Op
     found.map(|each| each.set.uid.to_string())
 }
 
-/// In-tree decides by the name, whatever the labels: claims that were restored or created by hand
-/// are adopted.
+/// Kubernetes' own controller decides by the name, whatever the labels are: claims that were
+/// restored or created manually are adopted.
 #[test]
 fn a_name_with_one_reading_decides() {
     for (labels, has) in [
@@ -70,7 +71,7 @@ fn an_ambiguous_name_needs_evidence() {
     let (expressions, both) = (("e", ""), ("b", "app=x tier=db"));
     for (sets, has, mounting, expected) in [
         (vec![], "app=x", vec![], None),
-        // The labels of the only set.
+        // The labels match the only StatefulSet.
         (vec![x], "app=x", vec![], Some("x")),
         (vec![x], "", vec![], None),
         (vec![x], "app=other", vec![], None),
@@ -82,7 +83,7 @@ fn an_ambiguous_name_needs_evidence() {
         (vec![x], "app=other", vec!["x"], Some("x")),
         (vec![x, y], "app=y", vec!["x"], Some("x")),
         (vec![x, y], "app=y owner:y", vec!["x", "y"], None),
-        // Two sets.
+        // The labels match two StatefulSets.
         (vec![x, y], "", vec![], None),
         (vec![x, y], "app=y", vec![], Some("y")),
         (vec![x, y], "app=z", vec![], None),
@@ -92,7 +93,7 @@ fn an_ambiguous_name_needs_evidence() {
         (vec![expressions], "", vec![], None),
         (vec![expressions], "", vec!["e"], Some("e")),
         (vec![expressions, y], "app=y", vec![], Some("y")),
-        // An earlier decision remains, so that its writes can be reverted.
+        // An earlier assignment of the claim remains, so that its writes can be reverted.
         (vec![x], "owner:x", vec![], Some("x")),
         (vec![x], "mark:x", vec![], Some("x")),
         (vec![x, y], "owner:x", vec![], Some("x")),
@@ -109,7 +110,8 @@ fn an_ambiguous_name_needs_evidence() {
     }
 }
 
-/// Such a claim would cost too many reads.
+/// A claim whose name has too many readings belongs to no StatefulSet, because it would cost too
+/// many reads.
 #[test]
 fn a_name_with_too_many_readings_belongs_to_no_set() {
     let name = |readings: usize| format!("{}c-0", "a-".repeat(readings));

@@ -1,5 +1,5 @@
-//! The rows of upstream's table tests, by their number in Kubernetes' own order, and the cases
-//! missing there.
+//! Tests of the rule of pvc-retention: the rows of the table tests in Kubernetes, numbered in their
+//! order there, and the cases missing there.
 //!
 //! A reference is written as its owner, and how it differs from one that Volume Warden writes:
 //! `set` is the set, `pod` the pod, `cm` a ConfigMap, `peer` another set. `~` has no controller
@@ -34,7 +34,8 @@ const POD: Owner<'_> = Owner {
 };
 const OWNERS: Owners<'_> = Owners { set: SET, pod: POD };
 
-/// `whenScaled` and `whenDeleted`, as the rows have them: `r` is Retain, `d` Delete.
+/// A retention policy from two letters, as the table rows have them: first `whenScaled`, then
+/// `whenDeleted`; `r` is Retain, `d` is Delete.
 fn policy(letters: &str) -> Retention {
     let policy = |letter| match letter {
         Some('d') => Policy::Delete,
@@ -87,7 +88,7 @@ fn references(texts: &str) -> Vec<OwnerReference> {
     texts.split_whitespace().map(reference).collect()
 }
 
-/// The references after `before`, as texts.
+/// The owner references that the rule requires for a claim with the references `before`, as texts.
 fn right(letters: &str, in_range: bool, before: &str) -> Vec<OwnerReference> {
     OWNERS.desired_references(policy(letters), in_range, &references(before))
 }
@@ -137,8 +138,8 @@ impl Case {
 
 const MEMBER: PodSlot<'static> = PodSlot::Owned("pod-uid");
 
-/// The update of a claim with these owners while its pod exists, without the marker; nothing if
-/// the claim is up to date.
+/// The update of a claim with these owners and without the marker while its pod exists; none if the
+/// claim is up to date.
 fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<OwnerReference>> {
     let changes = if in_range {
         marked("set-uid")
@@ -170,7 +171,7 @@ fn leaves(letters: &'static str, in_range: bool, owners: &str) -> bool {
     written(letters, in_range, owners).is_none()
 }
 
-/// STS-15, 16, 17, 19, 28, 30.
+/// Test cases STS-15, 16, 17, 19, 28, 30 of the specification.
 #[test]
 fn a_claim_is_updated_to_its_policy() {
     assert!(leaves("rr", true, ""), "STS-15");
@@ -183,8 +184,8 @@ fn a_claim_is_updated_to_its_policy() {
     assert_eq!(written("rr", true, "set"), Some(references("")), "STS-28");
 }
 
-/// STS-20..27: a claim that in-tree calls stale is left to the garbage collector. A missing claim
-/// is not stale.
+/// STS-20..27: a claim that Kubernetes' own controller calls stale is left to the garbage
+/// collector. A missing claim is not stale.
 #[test]
 fn claims_of_another_pod_are_stale() {
     let unborn = Owner { uid: "", ..POD };
@@ -199,7 +200,7 @@ fn claims_of_another_pod_are_stale() {
     }
 }
 
-/// STS-57..60.
+/// Test cases STS-57..60 of the specification.
 #[test]
 fn an_object_is_named_by_kind_and_name() {
     assert!(
@@ -236,7 +237,7 @@ fn exactly_one_combination_is_up_to_date() {
     }
 }
 
-/// STS-67..74.
+/// Test cases STS-67..74 of the specification.
 #[test]
 fn unusual_references_are_recognized() {
     for (letters, in_range, owners, up_to_date, row) in [
@@ -253,7 +254,8 @@ fn unusual_references_are_recognized() {
     }
 }
 
-/// STS-72 and observation E4: a reference that in-tree writes forever is repaired once.
+/// STS-72 and observation E4: a reference that Kubernetes' own controller writes forever is
+/// repaired once.
 #[test]
 fn a_reference_with_another_api_version_is_repaired() {
     for owners in ["set@", "set@~", "set@ set"] {
@@ -263,8 +265,8 @@ fn a_reference_with_another_api_version_is_repaired() {
     assert_eq!(written("rr", true, "set@"), Some(references("")));
 }
 
-/// STS-75..80: from every combination to the one of the table, foreign references first, in their
-/// order.
+/// STS-75..80: every combination of references is changed to the one of the table, with references
+/// to other objects first, in their order.
 #[test]
 fn every_combination_is_repaired() {
     for (letters, in_range, own_after, row) in [
@@ -288,7 +290,7 @@ fn every_combination_is_repaired() {
     }
 }
 
-/// STS-81..87.
+/// Test cases STS-81..87 of the specification.
 #[test]
 fn foreign_references_are_kept_and_own_ones_repaired() {
     for (letters, in_range, before, after, row) in [
@@ -304,7 +306,7 @@ fn foreign_references_are_kept_and_own_ones_repaired() {
     }
 }
 
-/// STS-88.
+/// Test case STS-88 of the specification.
 #[test]
 fn a_uid_identifies_an_object() {
     for (owner, meant) in [
@@ -320,7 +322,7 @@ fn a_uid_identifies_an_object() {
     assert!(!absent.matches_uid(&reference("set!")));
 }
 
-/// STS-89..99.
+/// Test cases STS-89..99 of the specification.
 #[test]
 fn another_controller_is_distinguished_from_other_owners() {
     let rows = [
@@ -373,7 +375,7 @@ fn own_references_are_controllers() {
     }
 }
 
-/// STS-110..112.
+/// Test cases STS-110..112 of the specification.
 #[test]
 fn a_reference_to_an_earlier_incarnation_is_stale() {
     for (owners, stale) in [
@@ -386,7 +388,7 @@ fn a_reference_to_an_earlier_incarnation_is_stale() {
     }
 }
 
-/// STS-114: whether a pod is the set's and mounts the claim.
+/// STS-114: a pod decides about a claim only if it belongs to the StatefulSet and mounts the claim.
 #[test]
 fn a_pod_that_mounts_the_claim_is_known() {
     let pod = |owner: &str, volumes: Value| {
@@ -412,8 +414,8 @@ fn a_pod_that_mounts_the_claim_is_known() {
     }
 }
 
-/// The claims of ordinals without a pod follow `whenDeleted`, and those that refer to a deleted
-/// pod are left to the garbage collector.
+/// The claims of ordinals without a pod follow `whenDeleted`. Claims that refer to a deleted pod
+/// are left to the garbage collector.
 #[test]
 fn ordinals_without_a_pod_follow_the_policy_too() {
     for (letters, in_range, owners, fate, after) in [
@@ -508,8 +510,8 @@ fn the_marker_is_set_in_range_under_a_policy_that_deletes() {
     }
 }
 
-/// Volume Warden deletes a claim only if it was scaled down under a policy that deletes, with the
-/// pod gone, with this set's marker, with no other owner.
+/// Volume Warden deletes a claim only if its pod was scaled down with `whenScaled: Delete` and is
+/// deleted, and the claim has the marker of this StatefulSet and no other owner.
 #[test]
 fn only_a_marked_claim_without_pod_and_range_is_deleted() {
     let base = || ("dd", false, PodSlot::Vacant, "set", marked("set-uid"));

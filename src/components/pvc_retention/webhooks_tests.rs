@@ -1,4 +1,4 @@
-//! Answers of the webhook when a live read fails, by user.
+//! Tests of the answers of the webhook of pvc-retention when a live read fails, by user.
 
 use super::*;
 use crate::{objects::stateful_set::StatefulSetWire, telemetry::Metrics};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const CONTROLLER: &str = MAKERS[0];
 const ALL_CONTROLLERS: &str = MAKERS[1];
 
-/// A set that deletes its claims.
+/// A StatefulSet whose claims are deleted with it.
 fn set() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "ns", "name": "web", "uid": "set-uid"},
@@ -23,7 +23,7 @@ fn wire() -> StatefulSetWire {
     serde_json::from_value(set()).expect("a set")
 }
 
-/// A webhook before an API server that answers every GET with this.
+/// A webhook with a simulated API server that answers every GET with this response.
 fn webhook(cached: Vec<StatefulSetWire>, code: u16, answer: &Value) -> ClaimWebhook {
     let answer = answer.clone();
     door_before(cached, move |_| (code, answer.clone()))

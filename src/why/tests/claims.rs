@@ -41,7 +41,8 @@ async fn a_claim_whose_volume_is_free_again() {
     );
 }
 
-/// No scheduler will ever choose a node for it.
+/// A pod that names its node in `spec.nodeName` bypasses the scheduler, which then never selects a
+/// node for the pod's claim.
 #[tokio::test]
 async fn a_claim_whose_pod_names_its_node_itself() {
     let class = json!({

@@ -1,9 +1,9 @@
-//! That health is concluded only where it was examined.
+//! Tests that `why` concludes health only for objects whose health it has examined.
 
 use super::*;
 use crate::why::Conclusion;
 
-/// `Healthy`, `NothingFound`, or the codes of the chain.
+/// The conclusion of an answer as text: `Healthy`, `NothingFound`, or the codes of the chain.
 fn concluded(answer: &Answer) -> String {
     match &answer.conclusion {
         Conclusion::Healthy { .. } => "Healthy".to_owned(),
@@ -41,7 +41,7 @@ fn volume(changes: &Value) -> Value {
     merged(volume, changes)
 }
 
-/// The set that keeps the claim by its policy.
+/// The StatefulSet whose policy keeps the claim.
 fn set(changes: &Value) -> Value {
     let set = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "s", "generation": 2},

@@ -1,4 +1,4 @@
-//! Causes that no control plane comes to within a test, from objects that are made up.
+//! Tests of causes that a real control plane does not reach within a test, with simulated objects.
 
 mod claims;
 mod health;
@@ -14,26 +14,26 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::{convert::Infallible, sync::Arc};
 
-/// When all of it is asked.
+/// The time at which the tests call `why`.
 const NOW: &str = "2026-01-01T01:00:00Z";
 
-/// What the API server has.
+/// The objects of a simulated API server.
 #[derive(Default)]
 struct Cluster {
-    /// By the path of their collection.
+    /// The objects, each with the path of its collection.
     objects: Vec<(String, Value)>,
-    /// Resources that the asker may not read.
+    /// Resources that the user may not read.
     forbidden: Vec<&'static str>,
 }
 
 impl Cluster {
-    /// With one more object, which is in that collection: `/api/v1/namespaces/shop/pods`.
+    /// Adds an object to the collection with this path, for example `/api/v1/namespaces/shop/pods`.
     fn with(mut self, collection: &str, object: Value) -> Self {
         self.objects.push((collection.to_owned(), object));
         self
     }
 
-    /// Reads of that resource are forbidden.
+    /// Forbids reads of this resource.
     fn without(mut self, resource: &'static str) -> Self {
         self.forbidden.push(resource);
         self
@@ -55,13 +55,13 @@ impl Cluster {
         self.with("/apis/coordination.k8s.io/v1/leases", lease)
     }
 
-    /// In every state that asking takes.
+    /// Explains the object by the objects of this cluster.
     async fn explain(self, object: &Object) -> Explanation {
         let now: Timestamp = NOW.parse().expect("a time");
         ask(self.client(), object, now).await
     }
 
-    /// With everything read.
+    /// The answer about the object, which must exist and be readable.
     async fn explained(self, object: &Object) -> Answer {
         match self.explain(object).await {
             Explanation::Explained(answer) => answer,
@@ -119,7 +119,7 @@ fn codes(answer: &Answer) -> Vec<Code> {
     answer.chain.iter().map(|cause| cause.code).collect()
 }
 
-/// What the root asks to be run.
+/// The command in the next step of the root cause.
 fn command(answer: &Answer) -> &str {
     match answer.root().map(|root| &root.next) {
         Some(Next::Run { command, .. }) => command,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A claim that is being deleted, and its pod.
+/// A cluster with a claim that is being deleted, and a pod that uses the claim.
 fn used(metadata: Value, phase: &str) -> Cluster {
     let claim = json!({
         "metadata": {
@@ -56,7 +56,7 @@ async fn a_user_that_is_being_deleted_on_a_lost_node() {
     );
 }
 
-/// The same as of the pod itself.
+/// `why` for a claim ends with the same root as `why` for the pod that uses the claim.
 #[tokio::test]
 async fn a_user_that_is_being_deleted() {
     let deleted = |at: &str, finalizers: Value| {

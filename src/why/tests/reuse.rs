@@ -1,8 +1,8 @@
-//! Whether a volume whose claim is gone may be given to the next claim.
+//! Tests whether a volume whose claim is deleted may be released for the next claim.
 
 use super::*;
 
-/// The disk of a claim that was deleted at 00:30, with these changes.
+/// The volume `disk` of a claim that was deleted at 00:30, with these changes.
 fn disk(changes: &Value) -> Value {
     let mut disk = json!({
         "metadata": {"name": "disk", "resourceVersion": "7", "managedFields": [{
@@ -20,7 +20,7 @@ fn disk(changes: &Value) -> Value {
     disk
 }
 
-/// The new claim of that name.
+/// The new claim with the name of the deleted claim.
 fn data(volume_name: &str) -> Value {
     json!({
         "metadata": {"name": "data", "namespace": "shop", "uid": "new"},
@@ -53,7 +53,7 @@ const RETAIN: &str = concat!(
 );
 const DESCRIBE: &str = "kubectl describe pv disk";
 
-/// What is to be run for the claim, by both of its ways to the volume.
+/// The commands in the next steps for the claim: when it names the volume, and when it does not.
 async fn next_of_claim(changes: &Value) -> [String; 2] {
     let next = async |volume_name| {
         let cluster = Cluster::default()
@@ -89,7 +89,8 @@ async fn a_claim_is_not_bound_to_dying_storage() {
             json!({"metadata": {"deletionTimestamp": "2026-01-01T00:40:00Z"}}),
             "volume-warden why pv disk",
         ),
-        // Retain since after the release: the driver may have begun to delete before.
+        // The policy became Retain after the volume was Released: the driver may have begun to
+        // delete its data before.
         (
             json!({"status": {"lastPhaseTransitionTime": "2026-01-01T00:05:00Z"}}),
             DESCRIBE,
@@ -99,7 +100,7 @@ async fn a_claim_is_not_bound_to_dying_storage() {
     }
 }
 
-/// The same from the side of the volume.
+/// `why` for the volume prints the same commands as `why` for the claim.
 #[tokio::test]
 async fn a_volume_is_not_freed_while_it_is_dying_or_attached() {
     let object = Object::volume("disk");
@@ -141,7 +142,8 @@ async fn a_volume_is_not_freed_while_it_is_dying_or_attached() {
     }
 }
 
-/// Freed for a claim that it does not suffice, it stays reserved, and the claim gets an empty volume.
+/// A volume that is released for a claim which it does not satisfy stays reserved, and the claim
+/// gets an empty volume.
 #[tokio::test]
 async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
     let small = json!({"spec": {"capacity": {"storage": "1Mi"}}});
@@ -156,7 +158,7 @@ async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
     let cluster = Cluster::default().volume(disk(&small)).claim(data("disk"));
     let answer = cluster.explained(&Object::claim("shop", "data")).await;
     assert_eq!(codes(&answer), [Code::NoMatchingVolume]);
-    // Another class does not matter to a reservation.
+    // A different StorageClass does not prevent the binding of a reserved volume.
     let class = json!({"spec": {"storageClassName": "other"}});
     let cluster = Cluster::default().volume(disk(&class)).claim(data(""));
     let answer = cluster.explained(&Object::volume("disk")).await;

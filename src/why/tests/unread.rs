@@ -1,7 +1,8 @@
 use super::*;
 use k8s_openapi::api::core::v1::Node;
 
-/// What exceeds the limit is reported, and does not keep the rest from being read.
+/// Objects that exceed the limit of calls are reported as unread, and do not prevent the reads of
+/// the other objects.
 #[tokio::test]
 async fn no_answer_takes_more_than_six_calls() {
     let now = NOW.parse().expect("a time");
@@ -24,7 +25,7 @@ async fn no_answer_takes_more_than_six_calls() {
     );
 }
 
-/// Nothing is concluded from what could not be read, which is reported.
+/// Nothing is concluded from objects that could not be read. These objects are reported.
 #[tokio::test]
 async fn what_may_not_be_read_is_told() {
     let claim = json!({"metadata": {
@@ -51,7 +52,7 @@ async fn what_may_not_be_read_is_told() {
     assert_eq!(cluster().explain(&other).await, Explanation::NotFound);
 }
 
-/// Every kind that can be asked about.
+/// Every kind that `why` can explain.
 #[tokio::test]
 async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
     for (object, resource) in [

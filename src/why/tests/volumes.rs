@@ -11,7 +11,8 @@ fn claim(uid: &str) -> Value {
     json!({"metadata": {"name": "data", "namespace": "shop", "uid": uid}, "status": {"phase": "Bound"}})
 }
 
-/// The claim of that name is a new one: deleting it would not help, and lose what is its own.
+/// The claim with the name in `claimRef` is a new claim: deleting it would not release the volume,
+/// and would lose the data of the new claim.
 #[tokio::test]
 async fn a_volume_whose_claim_is_gone_and_was_made_anew() {
     let bound = || Cluster::default().volume(disk("kubernetes.io/pv-protection", "old"));
@@ -26,7 +27,7 @@ async fn a_volume_whose_claim_is_gone_and_was_made_anew() {
     assert_eq!(command(&answer), "kubectl delete pvc data -n shop");
 }
 
-/// What may not be read is not taken for detached.
+/// If VolumeAttachments may not be read, the volume does not count as detached.
 #[tokio::test]
 async fn a_volume_whose_attachments_are_not_known() {
     let attacher = disk("external-attacher/csi-example-com", "old");

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A claim that nothing uses was deleted then.
+/// A claim that no pod uses and that was deleted at this time.
 fn deleted(at: &str) -> Cluster {
     let claim = json!({
         "metadata": {"name": "data", "namespace": "shop", "deletionTimestamp": at, "finalizers": ["kubernetes.io/pvc-protection"]},
@@ -17,7 +17,7 @@ fn lease(renewed: &str) -> Value {
     })
 }
 
-/// A running controller has a minute.
+/// A running controller counts as late only a minute after the deletion.
 #[tokio::test]
 async fn a_volume_warden_that_holds_its_lease_and_is_late() {
     let data = Object::claim("shop", "data");

@@ -7,7 +7,8 @@ use super::{
 use std::time::SystemTime;
 use tokio::time::sleep;
 
-/// For example after the API server lost its data, or another one has the same address.
+/// A new LIST may lack namespaces, for example, after the API server lost its data, or when another
+/// API server has the same address.
 #[tokio::test(start_paused = true)]
 async fn namespaces_absent_from_a_new_list_are_left_to_a_collection_and_its_cap() {
     let options = Options {
@@ -48,7 +49,7 @@ async fn an_empty_new_list_deletes_nothing() {
     }
 }
 
-/// Another replica may have removed it meanwhile, and a user may have recreated it.
+/// Another replica may have removed the namespace meanwhile, and a user may have recreated it.
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_leads_again_has_forgotten_waiting_namespaces() {
     let scene = Scene::new(by_events()).await;
@@ -81,7 +82,8 @@ async fn a_namespace_that_is_new_at_the_next_attempt_is_kept() {
     assert!(scene.storage.has("shop") && scene.storage.deletions() == 1);
 }
 
-/// The evidence for the deletion expires.
+/// A deletion in the backend is aborted after a time limit, because the live read that justifies it
+/// expires.
 #[tokio::test(start_paused = true)]
 async fn a_slow_deletion_times_out_and_is_retried() {
     let scene = Scene::new(by_events()).await;

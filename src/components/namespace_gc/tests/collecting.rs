@@ -1,4 +1,4 @@
-//! Periodic collections.
+//! Tests of periodic collections.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
@@ -41,7 +41,7 @@ async fn ns_16_without_an_interval_there_is_no_collection() {
     assert!(scene.storage.has("orphan") && !scene.storage.has("shop"));
 }
 
-/// NS-17 and NS-18
+/// Test cases NS-17 and NS-18 of the specification.
 #[tokio::test(start_paused = true)]
 async fn collections_run_every_interval_and_keep_what_kubernetes_has() {
     let scene = Scene::new(Options::default()).await;
@@ -112,7 +112,7 @@ async fn a_collection_with_failures_is_incomplete() {
     assert!(!scene.storage.has("a"), "it was retried");
 }
 
-/// It is retried on its own schedule, which collections do not change.
+/// A namespace that is not empty is retried on its own schedule, which collections do not change.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_is_never_empty_does_not_affect_collections() {
     let scene = Scene::new(with(|options| options.max_deletions = 1)).await;
@@ -186,7 +186,7 @@ async fn a_namespace_recreated_in_the_backend_is_not_deleted_as_the_old_one() {
     assert_eq!(scene.storage.deletions(), 1);
 }
 
-/// NS-25
+/// Test case NS-25 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_only_reports_orphans() {
     let scene = Scene::new(with(|options| options.dry_run = true)).await;

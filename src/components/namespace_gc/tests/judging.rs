@@ -1,4 +1,4 @@
-//! The rule, as a table.
+//! Tests of the rule of namespace-gc, as a table.
 
 use super::*;
 use crate::backend::Listed;

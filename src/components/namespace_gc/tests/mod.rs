@@ -1,4 +1,4 @@
-//! Tests of the component; NS-… are cases of the specification.
+//! Tests of namespace-gc; NS-… are test cases of the specification.
 
 mod changed;
 mod collecting;

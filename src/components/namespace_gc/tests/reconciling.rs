@@ -1,4 +1,4 @@
-//! Reconciliation after the watch reports the deletion of a namespace.
+//! Tests of the reconciler after the watch reports the deletion of a namespace.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene, by_events},
@@ -46,7 +46,7 @@ async fn ns_02_and_03_an_absent_namespace_is_done() {
     assert_eq!((scene.storage.lists(), scene.storage.deletions()), (2, 1));
     assert_eq!(scene.server.reasons(), [""; 0]);
     scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);
-    // NS-35: that is no error.
+    // NS-35: a deletion of a namespace that the backend does not have any more is not an error.
     scene.shows(r#"backend_requests_total{operation="delete",outcome="NotFound"} 1"#);
 }
 
@@ -119,7 +119,7 @@ async fn ns_06_a_changed_namespace_is_listed_again_at_once() {
     assert!(!scene.storage.has("other"));
 }
 
-/// NS-09 to NS-12
+/// Test cases NS-09 to NS-12 of the specification.
 #[tokio::test(start_paused = true)]
 async fn failures_are_retried_with_growing_delays() {
     for (failure, reason) in [
@@ -217,7 +217,7 @@ async fn ns_14_only_a_deletion_triggers_a_removal() {
     );
 }
 
-/// NS-25
+/// Test case NS-25 of the specification.
 #[tokio::test(start_paused = true)]
 async fn protected_names_are_never_deleted() {
     let scene = Scene::new(by_events()).await;
@@ -260,7 +260,8 @@ async fn a_dry_run_deletes_nothing() {
     scene.shows(r#"actions_total{component="namespace-gc",action="DeleteFromBackend",reason="RecentlyDeleted",outcome="Withheld"} 1"#);
 }
 
-/// Lists are shared, deletions are bounded.
+/// Concurrent removals share lists of the backend, and the number of concurrent deletions is
+/// limited.
 #[tokio::test(start_paused = true)]
 async fn many_deletions_at_once_cost_a_few_lists() {
     let scene = Scene::new(by_events()).await;

@@ -1,4 +1,4 @@
-//! The record of the names that this cluster once had.
+//! Tests of the record of the namespace names that this cluster once had.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
@@ -90,7 +90,7 @@ async fn an_unreadable_record_deletes_nothing() {
     assert!(!scene.storage.has("own"));
 }
 
-/// The ConfigMap was copied from another cluster, with a backup or by a repository.
+/// A ConfigMap that was copied from another cluster, with a backup or by a repository, is not used.
 #[tokio::test(start_paused = true)]
 async fn another_clusters_record_deletes_nothing_and_is_not_written() {
     let scene = Scene::new(seen()).await;
@@ -116,8 +116,8 @@ async fn another_clusters_record_deletes_nothing_and_is_not_written() {
     );
 }
 
-/// Neither Kubernetes nor the backend has it: if the name reappears in the backend, it belongs to
-/// another user of the storage.
+/// A name that neither Kubernetes nor the backend has is removed from the record: if the name
+/// reappears in the backend, it belongs to another user of the storage.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_exists_nowhere_is_forgotten() {
     let scene = Scene::new(seen()).await;
@@ -135,7 +135,7 @@ async fn a_name_that_exists_nowhere_is_forgotten() {
     assert!(scene.storage.has("lost"));
 }
 
-/// The watch has it, although the LIST was too early.
+/// A name is kept in the record if the watch has the namespace, although the LIST was too early.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_exists_again_is_not_forgotten() {
     let scene = Scene::new(seen()).await;

@@ -1,4 +1,4 @@
-//! Collections that must not delete, and how they recover.
+//! Tests of collections that must not delete, and of how they recover.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
@@ -7,8 +7,8 @@ use super::{
 use crate::{backend::Failure, objects::ObjectName};
 use tokio::time::sleep;
 
-/// Waits until just before the first collection. It lists the backend for 0.1 s, and waits 10 s
-/// between its LISTs of Kubernetes.
+/// Waits until shortly before the first collection. The collection lists the backend for 0.1 s, and
+/// waits 10 s between its two LISTs of Kubernetes.
 async fn until_it_begins() {
     sleep(SECOND * 19).await;
 }
@@ -35,7 +35,7 @@ async fn ns_20_a_namespace_created_in_both_meanwhile_is_kept() {
     }
 }
 
-/// The namespace appears between the second LIST and the deletion.
+/// A namespace that appears in Kubernetes between the second LIST and the deletion is kept.
 #[tokio::test(start_paused = true)]
 async fn ns_20_the_last_live_read_immediately_precedes_the_deletion() {
     let options = Options {
@@ -57,7 +57,7 @@ async fn ns_20_the_last_live_read_immediately_precedes_the_deletion() {
     assert_eq!(scene.storage.deletions(), 2);
 }
 
-/// The collection has not seen it as an orphan twice, so its deletion is left to the watch.
+/// A namespace that the collection has not found to be an orphan twice is left to the watch.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_between_the_lists_is_not_collected() {
     let scene = Scene::new(Options::default()).await;
@@ -75,7 +75,7 @@ async fn a_namespace_deleted_between_the_lists_is_not_collected() {
 
 #[tokio::test(start_paused = true)]
 async fn ns_21_a_list_of_kubernetes_that_failed_deletes_nothing() {
-    // The first LIST, the second LIST, and both.
+    // The first LIST, the second LIST, and both LISTs fail.
     for fails in [&[500][..], &[0, 500], &[500, 0, 503]] {
         let scene = Scene::new(Options::default()).await;
         scene.storage.create("orphan");
@@ -160,7 +160,7 @@ async fn ns_23_only_the_leader_collects() {
     );
 }
 
-/// The Lease expires without a notification: it is checked immediately before the deletion.
+/// The Lease can expire without a notification, so it is checked immediately before the deletion.
 #[tokio::test(start_paused = true)]
 async fn ns_23_the_leadership_is_checked_before_each_deletion() {
     let options = Options {
@@ -179,7 +179,8 @@ async fn ns_23_the_leadership_is_checked_before_each_deletion() {
     scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);
 }
 
-/// A process that was paused notices at this check, before its other tasks do.
+/// A process that was paused notices at the check of the Lease before a deletion that it has lost
+/// the lead, before its other tasks notice.
 #[tokio::test(start_paused = true)]
 async fn ns_23_a_replica_that_does_not_lead_never_deletes() {
     let scene = Scene::following(Options::default());

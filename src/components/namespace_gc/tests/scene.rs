@@ -1,4 +1,4 @@
-//! The whole component with a fake backend and a fake API server, in virtual time.
+//! A fixture: all of namespace-gc with a fake backend and a fake API server, in virtual time.
 
 use super::{
     super::assemble::assemble,
@@ -45,7 +45,7 @@ pub(super) fn by_events() -> Options {
 }
 
 impl Scene {
-    /// A component that leads, in a cluster with two namespaces.
+    /// A namespace-gc that leads, in a cluster with two namespaces.
     pub(super) async fn new(options: Options) -> Self {
         let scene = Self::following(options);
         scene.gain_lead();

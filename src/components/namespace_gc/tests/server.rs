@@ -13,8 +13,8 @@ use std::{
 pub(super) struct State {
     pub(super) namespaces: BTreeSet<String>,
     pub(super) config_map: Option<Value>,
-    /// Status codes for the next calls of a kind, such as `LIST namespaces`; 200 if none is left
-    /// or the code is 0.
+    /// Status codes for the next calls of a kind, such as `LIST namespaces`. The status is 200 if
+    /// no code is left or the code is 0.
     pub(super) fails: VecDeque<(&'static str, u16)>,
     pub(super) calls: Vec<String>,
     pub(super) events: Vec<Value>,

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 pub(super) struct State {
     pub(super) namespaces: Vec<Listed>,
     pub(super) full: HashSet<String>,
-    /// Failures of the next lists; without one a list succeeds.
+    /// Failures of the next lists; a list without a failure succeeds.
     pub(super) lists_fail: VecDeque<Failure>,
     /// Answers to the next deletions.
     pub(super) answers: VecDeque<Result<Deletion, Failure>>,
@@ -102,7 +102,7 @@ impl Backend for Storage {
         "made-up"
     }
 
-    /// Returns the state at the time of the call, after a delay.
+    /// Returns the namespaces at the time of the call, after a delay.
     fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>> {
         Box::pin(async {
             let answer = {

@@ -1,4 +1,4 @@
-//! Which volumes are labelled as managed.
+//! Tests of which volumes are labelled as managed.
 
 use super::{
     Decision::{Associate, Leave, Release},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::objects::managed_by::{LEGACY_LABEL, PROVISIONER_LABEL};
 
-/// The labels of a claim: the provisioner's and the releaser's.
+/// The managed-by labels of a claim: the label of pvc-provisioner, and that of pv-releaser.
 fn both(provisioner: &str, releaser: &str) -> Value {
     json!({PROVISIONER_LABEL: provisioner, RELEASER_LABEL: releaser})
 }
@@ -35,7 +35,7 @@ fn volumes_are_associated_by_their_claims() {
     }
 }
 
-/// PR-06
+/// Test case PR-06 of the specification.
 #[test]
 fn volumes_labelled_for_other_installations_are_left_unchanged() {
     for changes in [json!({}), phase("Bound"), phase("Available")] {
@@ -89,7 +89,7 @@ fn a_reservation_is_no_claim() {
     }
 }
 
-/// PR-08 and PR-10
+/// Test cases PR-08 and PR-10 of the specification.
 #[test]
 fn without_automatic_association_no_volume_is_labelled() {
     let by_hand = Options {
@@ -103,7 +103,7 @@ fn without_automatic_association_no_volume_is_labelled() {
     }
 }
 
-/// PR-25
+/// Test case PR-25 of the specification.
 #[test]
 fn the_legacy_label_counts_where_it_is_to() {
     let ignoring = Options {
@@ -125,7 +125,7 @@ fn the_legacy_label_counts_where_it_is_to() {
     }
 }
 
-/// PR-26
+/// Test case PR-26 of the specification.
 #[test]
 fn each_installation_serves_its_own() {
     let other = Options {

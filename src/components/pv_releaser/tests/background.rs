@@ -1,11 +1,11 @@
-//! Writes of the reconciler, and their results.
+//! Tests of the writes of the pv-releaser reconciler, and of their results.
 
 use super::{
     scene::{Scene, attachment, claim, claimed, labelled},
     *,
 };
 
-/// PR-09 and PR-11
+/// Test cases PR-09 and PR-11 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_released_once() {
     let scene = Scene::new(Options::default());
@@ -75,7 +75,7 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
 }
 
-/// PR-24
+/// Test case PR-24 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_is_reported_and_retried() {
     let scene = Scene::new(Options::default());
@@ -94,7 +94,8 @@ async fn a_failed_write_is_reported_and_retried() {
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
 }
 
-/// Until then the binder writes the volume, and its write would fail.
+/// A volume is labelled only once it is Bound: until then the binder writes the volume, and its
+/// write would fail with a conflict.
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_labelled_once_it_is_bound() {
     let scene = Scene::new(Options::default());

@@ -1,4 +1,4 @@
-//! The cases of the specification, by their numbers.
+//! Tests of pv-releaser; PR-… are test cases of the specification.
 
 mod association;
 mod background;
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 static US: LazyLock<String> = LazyLock::new(|| Options::default().id.to_string());
 
-/// A labelled volume whose claim is gone, with changes; `null` removes.
+/// A labelled volume whose claim is deleted, with these changes; `null` removes a field.
 fn wire(changes: Value) -> Value {
     let wire = json!({
         "metadata": {"name": "pv", "uid": "pv-uid", "resourceVersion": "5", "labels": {RELEASER_LABEL: *US, "app": "x"},
@@ -43,7 +43,7 @@ fn volume(changes: Value) -> Volume {
     read(wire(changes))
 }
 
-/// The same without the label.
+/// A volume without a label whose claim is deleted, with these changes.
 fn unlabelled(changes: Value) -> Volume {
     let unlabelled = wire(json!({"metadata": {"labels": {RELEASER_LABEL: null}}}));
     read(changed(unlabelled, changes))
@@ -72,7 +72,7 @@ fn claim(uid: &str, labels: Value) -> Claim {
     wire.into()
 }
 
-/// Known objects other than the volume.
+/// The objects other than the volume that the rule reads.
 #[derive(Clone)]
 struct Else {
     claim: Option<Claim>,
@@ -123,7 +123,7 @@ fn attached() -> Else {
     }
 }
 
-/// Claims of its namespace are not watched.
+/// The claims of the namespace in `claimRef` are not watched.
 fn unwatched() -> Else {
     Else {
         watched: false,
@@ -143,7 +143,7 @@ fn decided(volume: &Volume, other: &Else, options: &Options) -> Decision<()> {
     decide(&view, options)
 }
 
-/// Decisions on a volume and its surroundings, row by row.
+/// Checks the decision about a volume and the other objects, row by row.
 macro_rules! table {
     ($options:expr; $($row:literal: $volume:expr, $other:expr => $expected:expr;)+) => {
         $(assert_eq!(decided(&$volume, &$other, &$options), $expected, $row);)+

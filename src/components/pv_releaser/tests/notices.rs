@@ -1,4 +1,4 @@
-//! Events, and how often they are published.
+//! Tests of the Events of pv-releaser, and of how often they are published.
 
 use super::{
     scene::{Scene, claim, claimed, labelled},
@@ -7,7 +7,7 @@ use super::{
 use crate::{cluster::Reconcile, objects::ObjectName};
 use std::time::Duration;
 
-/// PR-13
+/// Test case PR-13 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_cannot_be_released_is_reported_once() {
     let scene = Scene::new(Options::default());
@@ -30,7 +30,7 @@ async fn a_volume_that_cannot_be_released_is_reported_once() {
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
 }
 
-/// PR-19
+/// Test case PR-19 of the specification.
 #[tokio::test(start_paused = true)]
 async fn an_orphan_is_reported_once_and_counted() {
     let scene = Scene::new(Options::default());
@@ -56,7 +56,8 @@ async fn an_orphan_is_reported_once_and_counted() {
     assert!(counted(0), "{}", scene.metrics.text());
 }
 
-/// PR-27: nothing is known of claims of other namespaces, but volumes have none.
+/// PR-27: with `--namespace`, claims of other namespaces are not known, but volumes have no
+/// namespace.
 #[tokio::test(start_paused = true)]
 async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
     let scene = Scene::within(Some("other"), Options::default());
@@ -72,7 +73,8 @@ async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
     assert_eq!(scene.server.reasons(), ["Orphaned"]);
 }
 
-/// The watch of claims may lag behind that of volumes.
+/// An orphan is reported after a delay, because the watch of claims may lag behind the watch of
+/// volumes.
 #[tokio::test(start_paused = true)]
 async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     let scene = Scene::new(Options::default());
@@ -102,7 +104,7 @@ async fn a_label_added_at_admission_is_reported_once() {
     );
 }
 
-/// A user may create a volume with the label. No Event is published then.
+/// If a user creates a volume with the label, no Event is published.
 #[tokio::test(start_paused = true)]
 async fn a_manual_label_is_not_reported() {
     let scene = Scene::new(Options::default());
@@ -111,7 +113,8 @@ async fn a_manual_label_is_not_reported() {
     assert_eq!(scene.server.events(), []);
 }
 
-/// Published causes of a deleted volume are forgotten.
+/// The published causes of a deleted volume are forgotten, so that a new volume of the same name is
+/// reported again.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_gone_is_forgotten() {
     let scene = Scene::new(Options::default());

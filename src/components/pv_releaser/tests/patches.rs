@@ -1,4 +1,4 @@
-//! Volumes after the patches.
+//! Tests of how the patches of pv-releaser change a volume.
 
 use super::{
     patch::{association, release},
@@ -19,7 +19,7 @@ fn freed(changes: Value, options: &Options) -> Value {
     patched(wire(changes), &operations)
 }
 
-/// PR-07 and PR-23
+/// Test cases PR-07 and PR-23 of the specification.
 #[test]
 fn association_adds_one_label_and_nothing_else() {
     for labels in [json!(null), json!({}), json!({"app": "x"})] {
@@ -32,7 +32,7 @@ fn association_adds_one_label_and_nothing_else() {
     }
 }
 
-/// PR-09, PR-22 and PR-23
+/// Test cases PR-09, PR-22 and PR-23 of the specification.
 #[test]
 fn a_release_removes_only_what_binds_the_volume() {
     let binder = "pv.kubernetes.io/bound-by-controller";
@@ -44,7 +44,7 @@ fn a_release_removes_only_what_binds_the_volume() {
     }
 }
 
-/// PR-19: there is no label to remove.
+/// PR-19: a volume without a label is released without removing a label.
 #[test]
 fn a_volume_managed_by_its_class_keeps_its_labels() {
     let unlabelled = json!({"metadata": {"labels": {RELEASER_LABEL: null}}});
@@ -57,7 +57,7 @@ fn a_volume_managed_by_its_class_keeps_its_labels() {
     assert_eq!(after["spec"]["claimRef"], json!(null));
 }
 
-/// PR-25
+/// Test case PR-25 of the specification.
 #[test]
 fn the_legacy_label_is_removed_where_it_counts() {
     let legacy = label(LEGACY_LABEL, &US);
@@ -71,7 +71,7 @@ fn the_legacy_label_is_removed_where_it_counts() {
     assert_eq!(freed(legacy, &ignoring)["metadata"]["labels"], kept);
 }
 
-/// PR-10
+/// Test case PR-10 of the specification.
 #[test]
 fn manual_labels_are_kept() {
     let by_hand = Options {
@@ -84,7 +84,7 @@ fn manual_labels_are_kept() {
     assert_eq!(after["spec"]["claimRef"], json!(null));
 }
 
-/// PR-30
+/// Test case PR-30 of the specification.
 #[test]
 fn a_soft_release_keeps_the_name_of_the_claim() {
     let soft = Options {

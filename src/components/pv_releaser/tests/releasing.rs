@@ -1,4 +1,4 @@
-//! Which volumes are released, and which are orphans.
+//! Tests of which volumes are released, and which are orphans.
 
 use super::{
     Decision::{Associate, Leave, Release},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::objects::managed_by::PROVISIONER_LABEL;
 
-/// `spec.claimRef` with this in it.
+/// Changes of a volume that set `spec.claimRef` to these fields.
 fn claim_ref(changes: Value) -> Value {
     json!({"spec": {"claimRef": changes}})
 }
@@ -29,7 +29,7 @@ fn managed_volumes_are_released_once_they_are_free() {
     }
 }
 
-/// PR-12
+/// Test case PR-12 of the specification.
 #[test]
 fn volumes_that_are_not_released_are_in_use() {
     for each in ["Bound", "Available", "Pending", "Failed", "Unheard-of"] {
@@ -38,7 +38,7 @@ fn volumes_that_are_not_released_are_in_use() {
     }
 }
 
-/// PR-19
+/// Test case PR-19 of the specification.
 #[test]
 fn orphans_are_distinguished_from_volumes_in_use() {
     table! { Options::default();

@@ -1,4 +1,4 @@
-//! A releaser with a simulated API server.
+//! A fixture: pv-releaser with a simulated API server.
 
 use super::super::*;
 use crate::{
@@ -19,14 +19,14 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// Method, resource and body of a call.
+/// The method, the resource and the body of a call to the API server.
 type Call = (String, Value);
 
 /// State and recorded calls of the API server.
 #[derive(Default)]
 pub(super) struct Server {
     calls: Mutex<Vec<Call>>,
-    /// Codes for the next patches of volumes; then 200.
+    /// Status codes for the next patches of volumes; all later patches get 200.
     pub(super) answers: Mutex<VecDeque<(u16, &'static str)>>,
     /// Names of volumes that are attached.
     pub(super) attached: Mutex<Vec<&'static str>>,
@@ -126,7 +126,7 @@ pub(super) fn claimed() -> Value {
     json!({PROVISIONER_LABEL: Options::default().id.as_str()})
 }
 
-/// A releaser that leads, before such a server.
+/// A pv-releaser that leads, with a simulated API server.
 pub(super) struct Scene {
     pub(super) server: Arc<Server>,
     pub(super) releaser: PvReleaserReconciler,
@@ -199,8 +199,8 @@ impl Scene {
         woken
     }
 
-    /// Reconciles the volume and waits for its Events, less than a minute: then the written volume
-    /// would be evaluated again. Returns whether the volume is settled.
+    /// Reconciles the volume and waits for its Events, for less than a minute, because after a
+    /// minute the written volume would be evaluated again. Returns whether the volume is settled.
     pub(super) async fn look(&self) -> bool {
         let outcome = self.releaser.reconcile(&ObjectName::new("", "pv")).await;
         tokio::time::sleep(Duration::from_secs(30)).await;

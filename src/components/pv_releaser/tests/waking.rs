@@ -1,11 +1,11 @@
-//! The changes that enqueue a volume.
+//! Tests of the changes that enqueue a volume.
 
 use super::{
     scene::{Scene, claim, claimed, labelled},
     *,
 };
 
-/// PR-05 and PR-20
+/// Test cases PR-05 and PR-20 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     let scene = Scene::new(Options::default());
@@ -38,7 +38,8 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     assert_eq!(scene.server.reasons(), ["Associated", "Released"]);
 }
 
-/// The watch shows only the recreated claim of the same name, not the deletion.
+/// A volume is enqueued even if the watch delivers only the recreated claim of the same name, and
+/// not the deletion.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_replaced_is_remembered_too() {
     let scene = Scene::new(Options::default());
@@ -50,7 +51,8 @@ async fn a_claim_that_was_replaced_is_remembered_too() {
     assert_eq!(scene.server.reasons(), ["Associated"]);
 }
 
-/// PR-31, and classes whose annotation is removed.
+/// PR-31: a volume is enqueued when its StorageClass changes, also when the annotation of the class
+/// is removed.
 #[tokio::test(start_paused = true)]
 async fn a_class_enqueues_its_released_volumes() {
     let scene = Scene::new(Options {
