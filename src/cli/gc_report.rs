@@ -140,7 +140,7 @@ mod tests {
     fn the_table_omits_namespaces_in_kubernetes() {
         let expected = "\
 NAMESPACE  VERDICT    OUTCOME   WHY
-default    Protected  Kept      its name is protected by --gc-protect
+default    Protected  Kept      the name is protected by --gc-protect
 full       Orphan     NotEmpty  2 volumes
 gone       Orphan     Deleted   Kubernetes has no namespace of that name
 4 namespaces, 1 of them in Kubernetes; 1 deleted, 1 not empty, 0 failed; 0 over the cap; 1 entries that are not namespaces";
