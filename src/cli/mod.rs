@@ -89,8 +89,8 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
         .mut_subcommands(|command| command.mut_args(completed))
 }
 
-/// Adds to a flag its environment variable, its old name, the name of its value by type, and makes
-/// the value of a boolean flag optional.
+/// Adds the environment variable and the old name of a flag, and the name of its value by type.
+/// Makes the value of a boolean flag optional.
 fn completed(argument: Arg) -> Arg {
     let Some(flag) = argument.get_long().map(str::to_owned) else {
         return argument;
@@ -106,7 +106,7 @@ fn completed(argument: Arg) -> Arg {
         TypeId::of::<u32>(),
         TypeId::of::<usize>(),
     ];
-    // Without a name of its own, clap's derive gives a value the name of its field.
+    // Without an explicit name, clap's derive names a value after its field.
     let implied = argument.get_id().as_str().to_uppercase();
     let named = argument
         .get_value_names()

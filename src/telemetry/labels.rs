@@ -28,7 +28,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// What the labels of a metric have in common.
+/// The traits that the labels of a metric need.
 pub trait LabelSet: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static {}
 
 impl<L: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static> LabelSet for L {}

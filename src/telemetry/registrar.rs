@@ -16,14 +16,14 @@ impl<'a> Registrar<'a> {
         Self(registry.sub_registry_with_prefix("volume_warden"))
     }
 
-    /// A new metric, at zero.
+    /// Creates and registers a metric that is zero.
     pub fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
         let metric = M::default();
         self.0.register(name, help, metric.clone());
         metric
     }
 
-    /// A new metric in seconds, at zero. Its name gets the suffix `_seconds`.
+    /// Creates and registers a metric in seconds that is zero. Its name gets the suffix `_seconds`.
     pub fn add_seconds<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
         let metric = M::default();
         self.0
@@ -31,7 +31,7 @@ impl<'a> Registrar<'a> {
         metric
     }
 
-    /// A new histogram of durations. Its name gets the suffix `_seconds`.
+    /// Creates and registers a histogram of durations. Its name gets the suffix `_seconds`.
     pub(crate) fn add_durations<L: LabelSet>(&mut self, name: &str, help: &str) -> Durations<L> {
         let metric = Family::new_with_constructor(Buckets);
         self.0

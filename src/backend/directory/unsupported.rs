@@ -3,7 +3,7 @@
 use crate::backend::{Deletion, Failure, Listed, Listing};
 use std::{convert::Infallible, path::Path};
 
-/// Cannot be opened.
+/// A root directory, which cannot be opened on this system.
 pub(super) struct Root(Infallible);
 
 impl Root {

@@ -127,14 +127,14 @@ impl<T: Tracked> SharedList<T> {
         Ok(listed)
     }
 
-    /// Keeps the answer until it is too old.
+    /// Keeps the result of a LIST for later callers until it is too old.
     fn keep(self: &Arc<Self>, namespace: &Arc<str>, listed: &Listed<T>) {
         self.kept().insert(namespace.clone(), listed.clone());
         let (lists, namespace, began) = (self.clone(), namespace.clone(), listed.began());
         tokio::spawn(async move {
             tokio::time::sleep_until(began + KEPT).await;
             let mut kept = lists.kept();
-            // A later answer has a task of its own.
+            // If a later LIST has replaced the result, its own task removes it.
             if kept
                 .get(&namespace)
                 .is_some_and(|kept| kept.began() == began)
