@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Time limit of the request for one page of a LIST.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
-/// Maximum age at which the result of a LIST is given to later callers. It leaves time for the writes
-/// that rely on the result.
+/// Maximum age at which the result of a LIST is given to later callers. It leaves time for the
+/// writes that rely on the result.
 const KEPT: Duration = Duration::from_secs(10);
 /// Maximum number of concurrent LISTs in all namespaces together: they are the most expensive calls
 /// for the API server, and they use memory in this process.
