@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use volume_warden_controlplane::Cluster;
 
-/// Kinds that the API server does not have by itself.
+/// Kinds that the API server knows only by a CustomResourceDefinition.
 const FOREIGN: [(&str, &str); 4] = [
     ("certificates.cert-manager.io", "Certificate"),
     ("issuers.cert-manager.io", "Issuer"),
