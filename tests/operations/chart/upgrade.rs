@@ -34,7 +34,9 @@ async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
     let warden = warden.serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
     warden.stop().await?;
-    release.run(&["rollback", "volume-warden", "1"]).await?;
+    // The published paths belong to Volume Warden, so the rollback has to take them over.
+    let rollback = ["rollback", "volume-warden", "1", "--force-conflicts"];
+    release.run(&rollback).await?;
     cluster.stop().await;
     Ok(())
 }
