@@ -7,11 +7,11 @@ use k8s_openapi::ByteString;
 use kube::Client;
 use serde_json::json;
 
-/// Writes `bundle` (PEM) into the caBundle of every webhook that was found, unless its
-/// configuration has changed since it was read.
+/// Writes `bundle` (PEM) into the caBundle of every webhook that was found, unless another writer
+/// has replaced the webhook or its caBundle since it was read.
 ///
 /// # Errors
-/// When a configuration cannot be written or has changed since it was read. The other
+/// When a configuration cannot be written, or such a webhook was replaced. The other
 /// configurations are still written.
 pub(super) async fn publish(
     client: &Client,
@@ -38,28 +38,31 @@ pub(super) fn is_published(found: &Found, bundle: &str) -> bool {
     found.webhooks().all(|webhook| webhook.bundle() == bundle)
 }
 
-/// Returns a `test` that the configuration is unchanged, followed by one operation for each webhook
-/// with another caBundle.
+/// Returns the JSON patch that publishes `bundle` in each webhook with another caBundle. Each change
+/// follows `test` operations which ensure that the webhook still has the same index, name and
+/// caBundle. Other changes of the configuration do not matter: at the first start, the path of the
+/// webhooks is published at the same time.
 fn operations(found: &Found, bundle: &str) -> Vec<PatchOperation> {
     let wanted = json!(ByteString(bundle.as_bytes().to_vec()));
-    let differing = found
-        .webhooks()
-        .filter(|webhook| webhook.client_config["caBundle"] != wanted);
-    let mut operations: Vec<_> = differing
-        .map(|webhook| {
-            let index = webhook.index.to_string();
-            PatchOperation::Add(AddOperation {
-                path: PointerBuf::from_tokens(["webhooks", &index, "clientConfig", "caBundle"]),
-                value: wanted.clone(),
-            })
-        })
-        .collect();
-    if !operations.is_empty() {
-        let test = PatchOperation::Test(TestOperation {
-            path: PointerBuf::from_tokens(["metadata", "resourceVersion"]),
-            value: json!(found.object.metadata.resource_version),
-        });
-        operations.insert(0, test);
+    let mut operations = Vec::new();
+    for webhook in found.webhooks() {
+        let present = &webhook.client_config["caBundle"];
+        if *present == wanted {
+            continue;
+        }
+        let index = webhook.index.to_string();
+        let at = |tokens: &[&str]| {
+            let webhook = ["webhooks", &index].into_iter();
+            PointerBuf::from_tokens(webhook.chain(tokens.iter().copied()))
+        };
+        let test = |path, value| PatchOperation::Test(TestOperation { path, value });
+        let path = at(&["clientConfig", "caBundle"]);
+        operations.push(test(at(&["name"]), json!(webhook.name)));
+        if !present.is_null() {
+            operations.push(test(path.clone(), present.clone()));
+        }
+        let value = wanted.clone();
+        operations.push(PatchOperation::Add(AddOperation { path, value }));
     }
     operations
 }
