@@ -37,6 +37,16 @@ type Answer<T> = Result<Listed<T>, Arc<kube::Error>>;
 type Asker<T> = oneshot::Sender<Answer<T>>;
 type Listed<T> = Evidence<Arc<Store<T>>>;
 
+/// The callers that wait for a namespace.
+struct Asking<T> {
+    /// When the present LIST began, if one is under way.
+    began: Option<Instant>,
+    /// The callers that the present LIST serves.
+    present: Vec<Asker<T>>,
+    /// The callers that know something that the present LIST may not show.
+    next: Vec<Asker<T>>,
+}
+
 /// Lists one namespace live and consistently, once for all callers that asked before the LIST
 /// began.
 ///
@@ -48,9 +58,8 @@ type Listed<T> = Evidence<Arc<Store<T>>>;
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
     client: Client,
-    /// Namespaces that are being read, with the callers that wait for the next LIST. Callers that
-    /// share the present LIST are not included.
-    asking: Mutex<HashMap<Arc<str>, Vec<Asker<T>>>>,
+    /// Namespaces that are being read.
+    asking: Mutex<HashMap<Arc<str>, Asking<T>>>,
     /// The last result for each namespace, as long as later callers may use it.
     kept: Mutex<HashMap<Arc<str>, Listed<T>>>,
     in_flight: Semaphore,
@@ -92,7 +101,7 @@ impl<T: Tracked> SharedList<T> {
             return Ok(kept);
         }
         let (asker, answer) = oneshot::channel();
-        self.ask(namespace, asker);
+        self.ask(namespace, since, asker);
         let gone = |_| {
             Err(Arc::new(kube::Error::Service(
                 "the shared LIST was aborted".into(),
@@ -101,13 +110,21 @@ impl<T: Tracked> SharedList<T> {
         answer.await.unwrap_or_else(gone)
     }
 
-    fn ask(self: &Arc<Self>, namespace: &Arc<str>, asker: Asker<T>) {
+    fn ask(self: &Arc<Self>, namespace: &Arc<str>, since: Instant, asker: Asker<T>) {
         let mut asking = self.lock();
-        if let Some(askers) = asking.get_mut(namespace) {
-            askers.push(asker);
+        if let Some(asked) = asking.get_mut(namespace) {
+            match asked.began {
+                Some(began) if began > since => asked.present.push(asker),
+                _ => asked.next.push(asker),
+            }
             return;
         }
-        asking.insert(namespace.clone(), vec![asker]);
+        let asked = Asking {
+            began: None,
+            present: Vec::new(),
+            next: vec![asker],
+        };
+        asking.insert(namespace.clone(), asked);
         let mut reader = Reader {
             lists: self.clone(),
             namespace: namespace.clone(),
@@ -118,9 +135,8 @@ impl<T: Tracked> SharedList<T> {
         tokio::spawn(async move { reader.run().await });
     }
 
-    async fn read(self: &Arc<Self>, namespace: &Arc<str>) -> Answer<T> {
+    async fn read(self: &Arc<Self>, namespace: &Arc<str>, began: Instant) -> Answer<T> {
         self.metrics.feeds.live_listed(T::KIND);
-        let began = Instant::now();
         let store = read_all(&(self.api)(self.client.clone(), namespace)).await?;
         let listed = Evidence::new(Arc::new(store), began);
         self.keep(namespace, &listed);
@@ -148,7 +164,7 @@ impl<T: Tracked> SharedList<T> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Asker<T>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Asking<T>>> {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,11 +207,9 @@ impl<T: Tracked> Reader<T> {
             self.gather().await;
             // The semaphore is never closed, so acquiring a permit cannot fail.
             let _permit = lists.in_flight.acquire().await;
-            // The LIST begins now. A later caller may know of newer changes, so it waits for the
-            // next LIST.
-            let Some(askers) = self.take() else { return };
-            let answer = lists.read(&self.namespace).await;
-            for asker in askers {
+            let Some(began) = self.begin() else { return };
+            let answer = lists.read(&self.namespace, began).await;
+            for asker in self.end() {
                 // A caller that no longer waits needs no result.
                 let _ = asker.send(answer.clone());
             }
@@ -204,7 +218,7 @@ impl<T: Tracked> Reader<T> {
 
     /// Waits until no new callers arrive, or for at most [`PATIENCE`].
     async fn gather(&self) {
-        let asking = || self.lists.lock().get(&self.namespace).map(Vec::len);
+        let asking = || Some(self.lists.lock().get(&self.namespace)?.next.len());
         let (began, mut before) = (Instant::now(), Some(0));
         while before != asking() && began.elapsed() < PATIENCE {
             before = asking();
@@ -212,18 +226,30 @@ impl<T: Tracked> Reader<T> {
         }
     }
 
-    /// Returns the waiting callers. If there are none, this reader gives up the namespace, and the
-    /// next caller starts a new reader.
-    fn take(&mut self) -> Option<Vec<Asker<T>>> {
+    /// Begins a LIST for the waiting callers. If there are none, this reader gives up the namespace,
+    /// and the next caller starts a new reader.
+    fn begin(&mut self) -> Option<Instant> {
         let mut asking = self.lists.lock();
-        let mut askers = std::mem::take(asking.get_mut(&self.namespace)?);
-        askers.retain(|asker| !asker.is_closed());
-        if askers.is_empty() {
+        let asked = asking.get_mut(&self.namespace)?;
+        asked.present = std::mem::take(&mut asked.next);
+        asked.present.retain(|asker| !asker.is_closed());
+        if asked.present.is_empty() {
             asking.remove(&self.namespace);
             self.ended = true;
             return None;
         }
-        Some(askers)
+        asked.began = Some(Instant::now());
+        asked.began
+    }
+
+    /// Returns the callers that the LIST serves.
+    fn end(&self) -> Vec<Asker<T>> {
+        let mut asking = self.lists.lock();
+        let Some(asked) = asking.get_mut(&self.namespace) else {
+            return Vec::new();
+        };
+        asked.began = None;
+        std::mem::take(&mut asked.present)
     }
 }
 
@@ -310,6 +336,21 @@ mod tests {
         tokio::time::sleep(KEPT).await;
         assert!(lists.kept().is_empty(), "it is too old");
         assert_eq!(size(before).await, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_under_way_serves_callers_that_know_nothing_newer() {
+        let (lists, count) = lists();
+        let ns: Arc<str> = "ns".into();
+        let before = Instant::now();
+        let late = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            lists.list_since(&ns, before).await
+        };
+        let (first, late) = tokio::join!(lists.list(&ns), late);
+        assert_eq!(first.expect("lists").value.len(), 1);
+        assert_eq!(late.expect("lists").value.len(), 1);
+        assert_eq!(count.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test(start_paused = true)]
