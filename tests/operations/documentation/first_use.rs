@@ -1,9 +1,37 @@
 //! The examples do what README says of them.
 
 use crate::support::{BINARY, installed, repository, webhooks_answer};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use std::fs;
-use volume_warden_controlplane::{Cluster, Warden, eventually};
+use tokio::process::Command;
+use volume_warden_controlplane::{Cluster, Component, Warden, eventually};
+
+/// A claim, and a pod that uses it on a node.
+const STUCK: &str = r#"
+{"apiVersion": "v1", "kind": "List", "items": [
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n7"}},
+    {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "absent",
+            "resources": {"requests": {"storage": "1Gi"}}
+        }
+    },
+    {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "import"},
+        "spec": {
+            "nodeName": "n7", "containers": [{"name": "main", "image": "main"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        }
+    }
+]}
+"#;
+const LOST: &str = r#"
+{"status": {"conditions": [{
+    "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+    "lastTransitionTime": "2026-01-01T00:00:00Z"
+}]}}
+"#;
 
 #[tokio::test]
 async fn the_examples_do_what_the_readme_says() -> Result<()> {
@@ -20,6 +48,7 @@ async fn the_examples_do_what_the_readme_says() -> Result<()> {
     claims_exist_when_the_pod_is_created(&cluster).await?;
     the_deletion_of_a_bound_volume_warns(&cluster).await?;
     a_deleted_claim_leaves_its_volume_available(&cluster).await?;
+    why_prints_the_transcript_of_the_readme(&cluster).await?;
     drop(warden);
     cluster.stop().await;
     Ok(())
@@ -69,6 +98,52 @@ async fn a_deleted_claim_leaves_its_volume_available(cluster: &Cluster) -> Resul
     phase("Bound").await?;
     cluster.kubectl(&["delete", "pvc", "cache"]).await?;
     phase("Available").await
+}
+
+/// Apart from the ages.
+async fn why_prints_the_transcript_of_the_readme(cluster: &Cluster) -> Result<()> {
+    let readme = fs::read_to_string(repository().join("README.md"))?;
+    let transcript = readme.split("```text\n").nth(1).context("no transcript")?;
+    let transcript = transcript.split("```").next().unwrap_or_default();
+    let (command, expected) = transcript.split_once('\n').context("no answer")?;
+    let arguments = command
+        .strip_prefix("$ volume-warden ")
+        .context(command.to_owned())?;
+
+    cluster.kubectl(&["create", "namespace", "shop"]).await?;
+    eventually("the pod is created", async || {
+        let apply = ["apply", "-n", "shop", "-f", "-"];
+        cluster.kubectl_with_stdin(&apply, STUCK).await.map(drop)
+    })
+    .await?;
+    let delete = ["delete", "pvc", "data", "-n", "shop", "--wait=false"];
+    cluster.kubectl(&delete).await?;
+    // KWOK would report the node as ready.
+    cluster.kill(Component::Kwok)?;
+    let status = ["--subresource=status", "--type=merge", "-p", LOST];
+    let patch = [&["patch", "node", "n7"], &status[..]].concat();
+    cluster.kubectl(&patch).await?;
+    eventually("why prints the transcript", async || {
+        let output = Command::new(BINARY)
+            .args(arguments.split_whitespace())
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .output()
+            .await?;
+        let printed = String::from_utf8(output.stdout)?;
+        ensure!(
+            without_ages(&printed) == without_ages(expected),
+            "{printed}"
+        );
+        Ok(())
+    })
+    .await
+}
+
+fn without_ages(text: &str) -> String {
+    let lines = text
+        .lines()
+        .map(|line| line.split(" since ").next().unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 async fn is_gone(cluster: &Cluster, object: &str) -> Result<()> {
