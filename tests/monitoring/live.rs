@@ -99,7 +99,13 @@ impl Scene {
         })
         .await?;
         self.knows(r#"volume_warden_namespaces_waiting{reason="NotEmpty"} 1"#)
-            .await
+            .await?;
+        eventually("a collection has completed", async || {
+            let text = self.warden.metrics().await?;
+            ensure!(text.contains("\nvolume_warden_gc_runs_total{"), "{text}");
+            Ok(())
+        })
+        .await
     }
 
     async fn knows(&self, line: &str) -> Result<()> {

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub struct Asked {
     pub selectors: Vec<Selector>,
-    /// The labels of `by (…)`.
-    pub grouped: BTreeSet<String>,
+    /// The labels that each aggregation keeps: those of its `by (…)`, which precedes the operand.
+    pub aggregations: Vec<BTreeSet<String>>,
+    /// The labels of `on (…)`.
+    pub matched: BTreeSet<String>,
 }
 
 /// A metric, with the labels that are matched.
@@ -19,6 +21,9 @@ pub struct Selector {
 }
 
 const KEYWORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
+const AGGREGATIONS: [&str; 10] = [
+    "avg", "bottomk", "count", "group", "max", "min", "quantile", "stddev", "sum", "topk",
+];
 
 impl Asked {
     pub fn by(expression: &str) -> Self {
@@ -28,14 +33,18 @@ impl Asked {
         while let [first, after @ ..] = rest {
             let next = after.first().map_or("", String::as_str);
             rest = after;
-            if first == "by" {
-                let (grouped, after) = enclosed(after, ")");
-                asked.grouped.extend(grouped);
+            if AGGREGATIONS.contains(&&**first) {
+                let (labels, after) = match next {
+                    "by" => enclosed(&after[1..], ")"),
+                    _ => (vec![], after),
+                };
+                asked.aggregations.push(labels.into_iter().collect());
                 rest = after;
-            } else if is_name(first)
-                && !["(", "by"].contains(&next)
-                && !KEYWORDS.contains(&&**first)
-            {
+            } else if first == "on" {
+                let (labels, after) = enclosed(after, ")");
+                asked.matched.extend(labels);
+                rest = after;
+            } else if is_name(first) && next != "(" && !KEYWORDS.contains(&&**first) {
                 let (labels, after) = match next {
                     "{" => enclosed(after, "}"),
                     _ => (vec![], after),
@@ -88,7 +97,7 @@ fn tokens(expression: &str) -> Vec<String> {
 #[test]
 fn metrics_and_labels_are_found() {
     let asked = Asked::by(
-        "histogram_quantile(0.9, sum by (le, path) (rate(a_bucket{x=~\"b|c{d}\", y!=\"z\"}[5m]))) > 0.1 or b - b offset 1d",
+        "histogram_quantile(0.9, sum by (le, path) (rate(a_bucket{x=~\"b|c{d}\", y!=\"z\"}[5m]))) > 0.1 or b - b offset 1d and on (pod) max(c)",
     );
     let found = asked.selectors.iter();
     let found: Vec<_> = found
@@ -97,7 +106,14 @@ fn metrics_and_labels_are_found() {
     let none = String::new;
     assert_eq!(
         found,
-        [("a_bucket", "x,y".into()), ("b", none()), ("b", none())]
+        [
+            ("a_bucket", "x,y".into()),
+            ("b", none()),
+            ("b", none()),
+            ("c", none())
+        ]
     );
-    assert_eq!(asked.grouped, ["le", "path"].map(String::from).into());
+    let kept = BTreeSet::from(["le", "path"].map(String::from));
+    assert_eq!(asked.aggregations, [kept, BTreeSet::new()]);
+    assert_eq!(asked.matched, BTreeSet::from(["pod".to_owned()]));
 }

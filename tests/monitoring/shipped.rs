@@ -7,6 +7,8 @@ pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 pub struct Alert {
     pub name: String,
     pub expression: String,
+    pub severity: String,
+    pub summary: String,
     pub description: String,
     pub runbook: String,
 }
@@ -29,6 +31,8 @@ pub fn alerts() -> Vec<Alert> {
     let alert = |rule: &Value| Alert {
         name: text(&rule["alert"]),
         expression: text(&rule["expr"]),
+        severity: text(&rule["labels"]["severity"]),
+        summary: text(&rule["annotations"]["summary"]),
         description: text(&rule["annotations"]["description"]),
         runbook: text(&rule["annotations"]["runbook_url"]),
     };
@@ -41,19 +45,26 @@ pub fn dashboard() -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Every expression of the alerts and the dashboard, as Grafana would send it.
-pub fn queries() -> Vec<String> {
+/// Every expression of the dashboard, with its variables.
+pub fn shown() -> Vec<String> {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().expect("panels");
-    let targets = panels
-        .iter()
-        .filter_map(|panel| panel["targets"].as_array());
-    let targets = targets.flatten().map(|target| {
-        let expression = target["expr"].as_str().expect("an expression");
-        let expression = expression.replace("$__rate_interval", "1m");
-        let expression = expression.replace("$namespace", ".*");
-        expression.replace("$cluster", ".*")
-    });
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array());
+    let expression = |target: &Value| target["expr"].as_str().expect("an expression").to_owned();
+    targets.flatten().map(expression).collect()
+}
+
+/// The expression as Grafana sends it if each variable is "All".
+pub fn substituted(expression: &str) -> String {
+    let expression = expression.replace("$__rate_interval", "1m");
+    let expression = expression.replace("$cluster", ".*");
+    expression.replace("$namespace", ".*")
+}
+
+/// Every expression of the alerts and the dashboard, as Grafana would send it.
+pub fn queries() -> Vec<String> {
+    let shown = shown().into_iter();
+    let shown = shown.map(|expression| substituted(&expression));
     let alerts = alerts().into_iter().map(|alert| alert.expression);
-    targets.chain(alerts).collect()
+    shown.chain(alerts).collect()
 }
