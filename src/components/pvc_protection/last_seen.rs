@@ -7,9 +7,9 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// For each claim that is being deleted: when its deletion, or the last change of a pod that may
-/// release it, was seen. A LIST of pods that began later may decide about the claim,
-/// even if it was read for another claim. An earlier one may not.
+/// For each claim that is being deleted: when its deletion, the last change of a pod that may
+/// release it, or the last failed attempt to release it was seen. A LIST of pods that began later
+/// may decide about the claim, even if it was read for another claim. An earlier one may not.
 #[derive(Default)]
 pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Instant)>>);
 
@@ -26,8 +26,9 @@ impl LastSeen {
         }
     }
 
-    /// The watch has shown a change of a pod that may release the claim.
-    pub fn pod_of(&self, name: &ObjectName) {
+    /// The watch has shown a change of a pod that may release the claim, or an attempt to release
+    /// the claim has failed.
+    pub fn touch(&self, name: &ObjectName) {
         if let Some((_, seen)) = self.lock().get_mut(name) {
             *seen = Instant::now();
         }
@@ -85,7 +86,7 @@ mod tests {
             Instant::now(),
             "another claim of that name"
         );
-        last_seen.pod_of(&name);
+        last_seen.touch(&name);
         let pod = Instant::now();
         second().await;
         assert_eq!(since(&deleted), pod, "the pod was deleted");

@@ -56,7 +56,7 @@ impl PvcProtectionReconciler {
         let (line, seen) = (queue.clone(), self.last_seen.clone());
         self.pods.listen(move |change| {
             for claim in woken_by(change) {
-                seen.pod_of(&claim);
+                seen.touch(&claim);
                 line.add(claim);
             }
         });
@@ -158,7 +158,14 @@ impl Reconcile for PvcProtectionReconciler {
         };
         let cached = self.judge(name, &claim, &self.pods.read(), decide);
         match cached {
-            Cached::Confirm => self.confirm(name, &claim).await,
+            Cached::Confirm => {
+                let confirmed = self.confirm(name, &claim).await;
+                if confirmed.is_err() {
+                    // The next attempt reads the pods anew.
+                    self.last_seen.touch(name);
+                }
+                confirmed
+            }
             Cached::Do(Step::Protect) => self.protect(name, &claim).await,
             Cached::Do(step) => {
                 tracing::debug!(component = NAME, object = %name, ?step, "no action");
