@@ -151,8 +151,7 @@ impl Births {
         let claim = claim(name, json!({}))?;
         eventually(&format!("{name} is refused"), async || {
             let message = refusal(self.dry_run(CONTROLLER, &claim).await)?;
-            let says_so = message.contains("so it is not created") || message.contains("is gone");
-            ensure!(says_so, "{message}");
+            ensure!(message.contains("is not created"), "{message}");
             Ok(())
         })
         .await
