@@ -161,7 +161,7 @@ impl Reconcile for PvcProtectionReconciler {
             Cached::Confirm => {
                 let confirmed = self.confirm(name, &claim).await;
                 if confirmed.is_err() {
-                    // The next attempt reads the pods anew.
+                    // The next attempt reads the pods again.
                     self.last_seen.touch(name);
                 }
                 confirmed
