@@ -62,8 +62,9 @@ pub(super) struct Chosen<'a> {
 }
 
 impl LeaseOptions {
-    /// Returns the Lease of these components. Installations with different components or controller
-    /// ids must not compete for one Lease, and a dry run must not acquire the Lease of a real run.
+    /// Returns the name and namespace of the Lease of these components. Installations with
+    /// different components or controller ids must not compete for one Lease, and a dry run must
+    /// not acquire the Lease of a real run.
     ///
     /// # Errors
     /// When the controller id cannot be part of the name of the Lease.

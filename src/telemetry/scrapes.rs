@@ -13,7 +13,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Maximum number of waiting scrapes; the server allows no more connections.
+/// Maximum number of scrapes that wait for a rendering. More cannot come at once, because the metrics
+/// server allows no more connections.
 const WAITING: usize = 64;
 /// Pause after each rendering, as a multiple of the time that the rendering took.
 const PAUSE: u32 = 9;

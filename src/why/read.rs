@@ -1,9 +1,10 @@
 //! Objects as `why` reads them: the API object for its messages and conditions, and the part of it
 //! that the rules of the components read, so that `why` applies the same rules.
 
-use crate::objects::{Claim, StatefulSet as RuledSet, Volume};
-use crate::objects::{Pod as RuledPod, claim::ClaimWire, pod::PodWire};
-use crate::objects::{stateful_set::StatefulSetWire, volume::VolumeWire};
+use crate::objects::{
+    self, Claim, Volume, claim::ClaimWire, pod::PodWire, stateful_set::StatefulSetWire,
+    volume::VolumeWire,
+};
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as core};
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
@@ -25,7 +26,7 @@ pub trait Ruled: Resource<DynamicType = ()> + DeserializeOwned {
 
 impl Ruled for core::Pod {
     type Wire = PodWire;
-    type Rules = RuledPod;
+    type Rules = objects::Pod;
 }
 
 impl Ruled for core::PersistentVolumeClaim {
@@ -40,7 +41,7 @@ impl Ruled for core::PersistentVolume {
 
 impl Ruled for apps::StatefulSet {
     type Wire = StatefulSetWire;
-    type Rules = RuledSet;
+    type Rules = objects::StatefulSet;
 }
 
 /// An object from the API server, which is the target of `Deref`.

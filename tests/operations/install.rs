@@ -10,12 +10,17 @@ use serde_json::json;
 use std::{collections::BTreeSet, path::Path};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// Applies a kustomization that installs Volume Warden in that namespace, and runs it as its
-/// Deployment would: with its arguments and the rights of its service account, behind its Service.
+/// Applies a kustomization that installs Volume Warden in that namespace, and runs it as deployed.
 async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -> Result<Warden> {
     cluster
         .apply_kustomization(repository().join(kustomization))
         .await?;
+    as_deployed(cluster, namespace).await
+}
+
+/// Runs Volume Warden as the Deployment in that namespace would: with its arguments and the rights
+/// of its service account, behind its Service.
+pub async fn as_deployed(cluster: &Cluster, namespace: &str) -> Result<Warden> {
     let warden = Warden::builder(cluster, BINARY)
         .name(namespace)
         .namespace(namespace);

@@ -96,8 +96,12 @@ impl<T: Tracked> SharedList<T> {
     /// # Errors
     /// When a page could not be read. The caller must not conclude that an object does not exist.
     pub async fn list_since(self: &Arc<Self>, namespace: &Arc<str>, since: Instant) -> Answer<T> {
-        let kept = self.kept().get(namespace).cloned();
-        if let Some(kept) = kept.filter(|kept| kept.began() > since) {
+        let kept = self
+            .kept()
+            .get(namespace)
+            .filter(|kept| kept.began() > since)
+            .cloned();
+        if let Some(kept) = kept {
             return Ok(kept);
         }
         let (asker, answer) = oneshot::channel();

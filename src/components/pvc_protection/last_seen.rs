@@ -16,13 +16,14 @@ pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Instant)>>);
 impl LastSeen {
     /// The watch has shown this state of the claim.
     pub fn claim(&self, name: &ObjectName, claim: Option<&Arc<Claim>>) {
-        let state = claim.map(|claim| (claim, claim.finalizer_state()));
-        match state {
-            Some((claim, FinalizerState::DeletionCandidate)) => {
+        let candidate =
+            |claim: &&Arc<Claim>| claim.finalizer_state() == FinalizerState::DeletionCandidate;
+        match claim.filter(candidate) {
+            Some(claim) => {
                 let seen = (claim.uid.clone(), Instant::now());
                 self.lock().insert(name.clone(), seen);
             }
-            _ => drop(self.lock().remove(name)),
+            None => drop(self.lock().remove(name)),
         }
     }
 

@@ -57,8 +57,8 @@ fn deleted(volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// The required step if the policy of the volume is not Retain: its data is deleted, or is about to
-/// be.
+/// What the user must do before the volume can be reused, if its policy is not Retain: set the
+/// policy, because the storage driver deletes the data, or already has.
 fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     let policy = policy(volume);
     if policy == "Retain" {

@@ -3,11 +3,8 @@
 
 use super::{Values, chart, template_with};
 use crate::{
-    install::{applying_again_changes_nothing, replicas_are_available},
-    support::{
-        BINARY, define_kind, deployment::arguments, kustomization::NAMESPACE, repository,
-        webhooks_answer,
-    },
+    install::{applying_again_changes_nothing, as_deployed, replicas_are_available},
+    support::{BINARY, define_kind, kustomization::NAMESPACE, repository, webhooks_answer},
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -159,12 +156,7 @@ async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
     let release = Release::new(&cluster, &json!({})).await?;
     release.put("install", &[]).await?;
     replicas_are_available(&cluster).await?;
-    let warden = Warden::builder(&cluster, BINARY);
-    let arguments = arguments(&cluster, NAMESPACE).await?;
-    let warden = arguments
-        .into_iter()
-        .fold(warden, |warden, argument| warden.arg(argument));
-    let warden = warden.serving().start().await?;
+    let warden = as_deployed(&cluster, NAMESPACE).await?;
     webhooks_answer(&cluster.client()).await?;
 
     publication_is_recorded(&cluster).await?;

@@ -1,12 +1,13 @@
 //! The upgrade from the chart of version 0.1.0, which is `volume-warden-0.1.0.tgz` here.
 
 use super::cluster::Release;
-use crate::support::{
-    BINARY, deployment::arguments, kustomization::NAMESPACE, repository, webhooks_answer,
+use crate::{
+    install::as_deployed,
+    support::{kustomization::NAMESPACE, repository, webhooks_answer},
 };
 use anyhow::{Result, ensure};
 use serde_json::json;
-use volume_warden_controlplane::{Cluster, Warden};
+use volume_warden_controlplane::Cluster;
 
 #[tokio::test]
 async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
@@ -26,12 +27,7 @@ async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
     );
 
     release.put("upgrade", &[]).await?;
-    let warden = Warden::builder(&cluster, BINARY);
-    let arguments = arguments(&cluster, NAMESPACE).await?;
-    let warden = arguments
-        .into_iter()
-        .fold(warden, |warden, argument| warden.arg(argument));
-    let warden = warden.serving().start().await?;
+    let warden = as_deployed(&cluster, NAMESPACE).await?;
     webhooks_answer(&cluster.client()).await?;
     warden.stop().await?;
     // The published paths belong to Volume Warden, so the rollback has to take them over.
