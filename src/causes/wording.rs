@@ -79,7 +79,7 @@ fn unused(object: &Object) -> Cause {
 fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
     let named = claim.map_or_else(String::new, |claim| format!(" {claim}"));
     let sentence = format!(
-        "The volume is kept because the claim{named} is bound to it; the volume is deleted after its claim."
+        "The volume is kept because the claim{named} is bound to it; it can be deleted once the claim is deleted."
     );
     let evidence = Evidence::new(object.to_string(), "status.phase");
     let cause = Cause::new(Code::Bound, sentence, evidence);

@@ -39,7 +39,7 @@ impl FeedMetrics {
             ),
             access_reviews: own.add(
                 "access_reviews",
-                "SubjectAccessReviews for users who create annotated pods",
+                "SubjectAccessReviews that ask whether the creator of an annotated pod may create claims",
             ),
         }
     }

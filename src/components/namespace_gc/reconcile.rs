@@ -45,7 +45,7 @@ impl NamespaceGcReconciler {
                 tracing::info!(
                     component = NAME,
                     namespace,
-                    "the watch missed the deletion of the namespace; a collection handles it"
+                    "the watch missed the deletion of the namespace; the next collection removes it from the storage backend"
                 );
                 soon.send_replace(());
             } else {

@@ -38,7 +38,7 @@ fn the_warning_names_the_holder_of_the_volume() {
         (
             "Bound",
             &[PV_PROTECTION, "other"][..],
-            "The volume is kept because the claim ns/data is bound to it; the volume is deleted after its claim.",
+            "The volume is kept because the claim ns/data is bound to it; it can be deleted once the claim is deleted.",
         ),
         (
             "Bound",

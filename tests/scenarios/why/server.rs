@@ -106,7 +106,7 @@ async fn whoever_deletes_a_volume_is_reported_who_holds_it() -> Result<()> {
     .await?;
     let wanted = format!(
         "persistentvolume \"{name}\" stays Terminating for now. The volume is kept because the claim {name}/its is \
-         bound to it; the volume is deleted after its claim."
+         bound to it; it can be deleted once the claim is deleted."
     );
     is_warned(&space, &["pv", &name], &wanted).await
 }

@@ -58,7 +58,7 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
         Look::Found(_) => vec![bound],
         // The claim could not be read, so it is not known whether it exists: no message suggests
         // deleting it.
-        Look::Unread => vec![bound.wait("the volume is deleted after its claim")],
+        Look::Unread => vec![bound.wait("the volume can be deleted once the claim is deleted")],
     }
 }
 
