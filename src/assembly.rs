@@ -2,10 +2,79 @@
 
 use crate::{
     admission::Hook,
+    clock::Clock,
+    cluster::{Apply, Elector, Feeds, LeaseName, SharedList},
     component::{ComponentRef, Parts, Pending, Shared},
-    objects::Kind,
+    objects::{ControllerId, Kind},
+    telemetry::Metrics,
 };
+use clap::ArgMatches;
 use futures::future::BoxFuture;
+use kube::{Api, Client};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The options and outside connections of one process.
+pub struct Settings {
+    /// The parsed command line of `volume-warden run`, from which components read their options.
+    pub flags: ArgMatches,
+    /// The API client.
+    pub client: Client,
+    /// The only namespace whose objects are handled, if any.
+    pub namespace: Option<String>,
+    /// The namespace in which Volume Warden itself runs.
+    pub system_namespace: String,
+    /// The name of this installation in managed-by labels.
+    pub controller_id: ControllerId,
+    /// Whether nothing may be changed.
+    pub dry_run: bool,
+    /// Maximum number of concurrent bulk writes.
+    pub max_in_flight: usize,
+    /// The Lease for which this process competes.
+    pub lease: LeaseName,
+    /// The wall clock.
+    pub clock: Clock,
+    /// The metrics of the process.
+    pub metrics: Arc<Metrics>,
+    /// Cancelled when the process shuts down.
+    pub stop: CancellationToken,
+}
+
+impl Settings {
+    /// Creates what the components share, and the leader election that it depends on. Nothing runs
+    /// yet.
+    pub fn share(self) -> (Shared, Elector) {
+        let (client, metrics, clock) = (self.client, self.metrics, self.clock);
+        let leases = Api::namespaced(client.clone(), &self.lease.namespace);
+        let (elector, leadership) =
+            Elector::new(leases, self.lease.clone(), metrics.clone(), clock.clone());
+        let apply = Apply::new(
+            client.clone(),
+            leadership.clone(),
+            self.max_in_flight,
+            self.dry_run,
+            metrics.clone(),
+        );
+        let shared = Shared {
+            flags: self.flags,
+            namespace: self.namespace,
+            exempt: vec!["kube-system".into(), self.system_namespace.clone()],
+            system_namespace: self.system_namespace,
+            controller_id: self.controller_id,
+            dry_run: self.dry_run,
+            lease: self.lease,
+            feeds: Feeds::new(&metrics),
+            live_pods: SharedList::new(metrics.clone(), &client),
+            apply: Arc::new(apply),
+            client,
+            leadership,
+            metrics,
+            clock,
+            stop: self.stop,
+        };
+        (shared, elector)
+    }
+}
 
 /// The enabled components, ready to run.
 pub struct Assembly {

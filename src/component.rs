@@ -191,7 +191,7 @@ impl Parts {
                     feeds.synced(kind).await;
                 }
             };
-            tokio::select! { () = stop.cancelled() => return, () = synced => {} }
+            tokio::select! { biased; () = stop.cancelled() => return, () = synced => {} }
             reconciler.run(stop).await;
         }));
     }

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     admission::{self, Limits},
-    assembly::Assembly,
+    assembly::{self, Assembly},
     clock::Clock,
-    cluster::{Apply, Configuration, Elector, Feeds, LeaseName, SharedList, Tokens},
+    cluster::{Configuration, Elector, LeaseName, Tokens},
     component::{ComponentRef, Shared},
     listener,
     telemetry::{
@@ -23,7 +23,7 @@ use crate::{
     version,
 };
 use anyhow::Context as _;
-use kube::{Api, Client};
+use kube::Client;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
@@ -138,35 +138,21 @@ impl Process {
     }
 
     fn shared(&self, client: &Client) -> (Shared, Elector) {
-        let (options, metrics) = (&self.options, &self.metrics);
-        let leases = Api::namespaced(client.clone(), &self.lease.namespace);
-        let (elector, leadership) =
-            Elector::new(leases, self.lease.clone(), metrics.clone(), Clock::system());
-        let apply = Apply::new(
-            client.clone(),
-            leadership.clone(),
-            options.cluster.max_in_flight.into(),
-            options.dry_run,
-            metrics.clone(),
-        );
-        let shared = Shared {
+        let options = &self.options;
+        let settings = assembly::Settings {
             flags: options.component_flags.0.clone(),
             client: client.clone(),
             namespace: options.cluster.namespace(),
             system_namespace: self.system_namespace.clone(),
-            exempt: vec!["kube-system".into(), self.system_namespace.clone()],
             controller_id: options.controller.controller_id.clone(),
             dry_run: options.dry_run,
+            max_in_flight: options.cluster.max_in_flight.into(),
             lease: self.lease.clone(),
-            feeds: Feeds::new(metrics),
-            live_pods: SharedList::new(metrics.clone(), client),
-            apply: Arc::new(apply),
-            leadership,
-            metrics: metrics.clone(),
             clock: Clock::system(),
+            metrics: self.metrics.clone(),
             stop: self.tasks.stop.clone(),
         };
-        (shared, elector)
+        settings.share()
     }
 
     fn listen(&self) -> anyhow::Result<Sockets> {

@@ -82,6 +82,7 @@ impl Session {
             let due = changes.borrow_and_update().as_ref().map(|token| token.due);
             if let Some(due) = due {
                 tokio::select! {
+                    biased;
                     () = sleep_until(due) => {}
                     _ = changes.changed() => continue,
                 }
@@ -97,7 +98,7 @@ impl Session {
                         tracing::warn!(%failure, "cannot renew the token of StorageOS; retrying");
                     }
                     failing = true;
-                    tokio::select! { () = sleep(self.login_interval) => {}, _ = changes.changed() => {} }
+                    tokio::select! { biased; () = sleep(self.login_interval) => {}, _ = changes.changed() => {} }
                 }
             }
         }

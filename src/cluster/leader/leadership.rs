@@ -43,6 +43,7 @@ impl Leadership {
                 return;
             };
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(until) => return,
                 changed = receiver.changed() => if changed.is_err() { return },
             }

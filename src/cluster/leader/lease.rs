@@ -117,7 +117,7 @@ impl Elector {
                 true => RENEW_PERIOD,
                 false => FOLLOW_PERIOD,
             };
-            tokio::select! { () = stop.cancelled() => {}, () = tokio::time::sleep(pause) => {} }
+            tokio::select! { biased; () = stop.cancelled() => {}, () = tokio::time::sleep(pause) => {} }
         }
         self.release().await;
     }

@@ -119,6 +119,7 @@ impl<R: Reconcile> Reconciler<R> {
         loop {
             self.queue.close();
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
@@ -126,6 +127,7 @@ impl<R: Reconcile> Reconciler<R> {
             // earlier events.
             self.queue.open();
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = self.leadership.lost() => {}
                 () = self.work() => {}
@@ -140,9 +142,12 @@ impl<R: Reconcile> Reconciler<R> {
         let mut pass = tokio::time::interval(FULL_PASS);
         pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let running = tasks.len();
             tokio::select! {
+                biased;
                 _ = pass.tick() => self.reconcile.candidates().into_iter().for_each(|key| self.queue.add(key)),
-                key = self.next(tasks.len()) => {
+                Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
+                key = self.next(running) => {
                     let reconcile = self.reconcile.clone();
                     let started = Instant::now();
                     let span = tracing::debug_span!("reconcile", component = R::COMPONENT, object = %key);
@@ -151,7 +156,6 @@ impl<R: Reconcile> Reconciler<R> {
                         (key, started, outcome.unwrap_or_else(|_| Err(ReconcileError::new("the reconcile panicked; this is a bug"))))
                     }.instrument(span));
                 }
-                Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
             }
             self.metrics
                 .work

@@ -102,7 +102,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
             };
             match due {
                 Some(at) => {
-                    tokio::select! { () = tokio::time::sleep_until(at) => {}, () = self.notify.notified() => {} }
+                    tokio::select! { biased; () = tokio::time::sleep_until(at) => {}, () = self.notify.notified() => {} }
                 }
                 None => self.notify.notified().await,
             }

@@ -56,11 +56,16 @@ async fn build(shared: &Shared) -> anyhow::Result<Parts> {
         ));
     }
     let once = flags.collection.options(&flags.backend, shared.dry_run);
+    Ok(parts(shared, backend, flags.period.repeated(once)))
+}
+
+/// Builds the parts of the component for this storage backend.
+pub fn parts(shared: &Shared, backend: Arc<dyn Backend>, options: Options) -> Parts {
     let GcTasks {
         reconcile,
         queue,
         background,
-    } = assemble(shared, &backend, Arc::new(flags.period.repeated(once)));
+    } = assemble(shared, &backend, Arc::new(options));
     let mut parts = Parts::watching(&[Kind::Namespace]);
     parts.pending = Some(Arc::new(move || {
         let ready = backend.is_ready();
@@ -68,7 +73,7 @@ async fn build(shared: &Shared) -> anyhow::Result<Parts> {
     }));
     parts.tasks = background;
     parts.reconcile(shared, reconcile, queue);
-    Ok(parts)
+    parts
 }
 
 fn inactive(reason: &str) -> Parts {

@@ -51,7 +51,7 @@ mod seen;
 mod tests;
 mod waiting;
 
-pub use assemble::NamespaceGc;
+pub use assemble::{NamespaceGc, parts};
 pub use backend_options::BackendOptions;
 pub use collection::{Abort, Collection};
 pub use collection_options::CollectionOptions;

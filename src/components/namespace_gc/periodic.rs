@@ -46,10 +46,12 @@ impl Collector {
     pub async fn run(self, stop: CancellationToken) {
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = self.leadership.lost() => {}
                 () = self.collect_periodically() => {}
@@ -74,6 +76,7 @@ impl Collector {
                 sleep_until(next.min(Instant::now() + pause)).await;
             }
             tokio::select! {
+                biased;
                 () = sleep_until(next) => {}
                 _ = wanted.changed() => sleep(GATHER).await,
             }

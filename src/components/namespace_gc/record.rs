@@ -66,10 +66,12 @@ impl Recorder {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = self.leadership.lost() => {}
                 () = self.work() => {}

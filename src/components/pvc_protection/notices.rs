@@ -43,6 +43,7 @@ impl HeldClaimReporter {
     pub async fn run(self, stop: CancellationToken) {
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(PERIOD) => self.look(self.clock.timestamp().as_second()),
             }
