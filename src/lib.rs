@@ -18,6 +18,7 @@
 
 pub mod admission;
 pub mod assembly;
+mod awaited;
 pub mod backend;
 pub mod causes;
 pub mod cli;
@@ -27,6 +28,7 @@ pub mod component;
 pub mod components;
 pub mod drain;
 mod go_duration;
+pub mod hashing;
 pub mod listener;
 pub mod objects;
 pub mod telemetry;

@@ -14,7 +14,14 @@ use std::{
 /// The layers, from the bottom up. An entry may use the rows above it in this table, and not the
 /// other entries of its row.
 const LAYERS: &[&[&str]] = &[
-    &["clock", "go_duration", "listener", "version"],
+    &[
+        "awaited",
+        "clock",
+        "go_duration",
+        "hashing",
+        "listener",
+        "version",
+    ],
     &["objects"],
     &["causes"],
     &["telemetry"],

@@ -9,6 +9,7 @@
 //! preconditions.
 
 use super::leadership::Leadership;
+use crate::awaited::Awaited;
 use crate::clock::Clock;
 use crate::cluster::api::existing;
 use crate::cluster::api::is_absent;
@@ -23,7 +24,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Lease duration: other replicas wait this long after the last renewal before they acquire the
@@ -57,7 +58,7 @@ pub struct LeaseName {
 pub struct Elector {
     api: Api<Lease>,
     lease: LeaseName,
-    until: watch::Sender<Option<Instant>>,
+    until: Arc<Awaited<Option<Instant>>>,
     metrics: Arc<Metrics>,
     /// The clock for the times in the Lease. They only inform: a Lease expires by the local time
     /// since this replica saw it change.
@@ -77,7 +78,8 @@ impl Elector {
         metrics: Arc<Metrics>,
         clock: Clock,
     ) -> (Self, Leadership) {
-        let (until, receiver) = watch::channel(None);
+        let until = Arc::new(Awaited::new(None));
+        let leadership = Leadership::until(until.clone());
         (
             Self {
                 api,
@@ -88,15 +90,15 @@ impl Elector {
                 seen: None,
                 stale: true,
             },
-            Leadership::until(receiver),
+            leadership,
         )
     }
 
     /// Creates a leadership that a test grants and revokes.
     #[cfg(test)]
-    pub(crate) fn by_hand() -> (watch::Sender<Option<Instant>>, Leadership) {
-        let (sender, until) = watch::channel(None);
-        (sender, Leadership::until(until))
+    pub(crate) fn by_hand() -> (Arc<Awaited<Option<Instant>>>, Leadership) {
+        let until = Arc::new(Awaited::new(None));
+        (until.clone(), Leadership::until(until))
     }
 
     /// Competes for the Lease until `stop`, then releases the Lease, so that another replica does
@@ -113,7 +115,7 @@ impl Elector {
                 }
             }
             self.step_down_if_late();
-            let pause = match self.until.borrow().is_some() {
+            let pause = match self.until.get().is_some() {
                 true => RENEW_PERIOD,
                 false => FOLLOW_PERIOD,
             };
@@ -123,7 +125,7 @@ impl Elector {
     }
 
     fn lead(&self, until: Instant) {
-        if self.until.send_replace(Some(until)).is_none() {
+        if self.until.replace(Some(until)).is_none() {
             tracing::info!(
                 lease = self.lease.name,
                 identity = self.lease.identity,
@@ -134,7 +136,7 @@ impl Elector {
     }
 
     fn follow(&self, why: &str) {
-        if self.until.send_if_modified(|until| until.take().is_some()) {
+        if self.until.replace(None).is_some() {
             tracing::warn!(lease = self.lease.name, why, "this replica no longer leads");
         }
         self.metrics.work.leading(false);
@@ -143,7 +145,7 @@ impl Elector {
     fn step_down_if_late(&self) {
         let late = self
             .until
-            .borrow()
+            .get()
             .is_some_and(|until| Instant::now() >= until);
         if late {
             self.follow("the Lease could not be renewed in time");
@@ -311,15 +313,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_late_renewal_is_a_loss() {
         let (lead, leadership) = Elector::by_hand();
-        lead.send_replace(Some(Instant::now() + seconds(10)));
+        lead.replace(Some(Instant::now() + seconds(10)));
         let watched = leadership.clone();
         let lost = tokio::spawn(async move { watched.lost().await });
         tokio::time::sleep(seconds(8)).await;
-        lead.send_replace(Some(Instant::now() + seconds(10)));
+        lead.replace(Some(Instant::now() + seconds(10)));
         tokio::time::sleep(seconds(9)).await;
         assert!(leadership.holds() && !lost.is_finished(), "renewed in time");
         tokio::time::sleep(seconds(2)).await;
-        lead.send_replace(Some(Instant::now() + seconds(10)));
+        lead.replace(Some(Instant::now() + seconds(10)));
         assert!(leadership.holds());
         lost.await.expect("reports even a short loss");
     }

@@ -3,13 +3,13 @@
 use super::evidence::Evidence;
 use crate::cluster::api::{ApiOf, Scope, within};
 use crate::cluster::watch::Store;
+use crate::hashing::HashMap;
 use crate::{
     objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
 use kube::{Api, Client, Resource, api::ListParams};
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };

@@ -270,7 +270,7 @@ mod tests {
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(reconciler.run(stop.clone()));
-        lead.send_replace(Some(Instant::now() + Duration::from_secs(60)));
+        lead.replace(Some(Instant::now() + Duration::from_secs(60)));
         let started = async |expected| {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(reconcile.started.load(Ordering::SeqCst), expected);
@@ -306,14 +306,14 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(seen(), "", "nothing is reconciled without the lease");
 
-        lead.send_replace(Some(Instant::now() + Duration::from_secs(10)));
+        lead.replace(Some(Instant::now() + Duration::from_secs(10)));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(seen(), "candidate");
         queue.add(ObjectName::new("ns", "panics"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(seen(), "candidate panics panics");
 
-        lead.send_replace(None);
+        lead.replace(None);
         tokio::time::sleep(Duration::from_secs(1)).await;
         queue.add(ObjectName::new("ns", "after"));
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -6,8 +6,9 @@
 //! are those of client-go's workqueue.
 
 use crate::cluster::api::doubling;
+use crate::hashing::HashMap;
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, VecDeque},
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -51,11 +52,11 @@ impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
         let state = State {
             urgent: VecDeque::new(),
             ready: VecDeque::new(),
-            queued: HashMap::new(),
-            processing: HashMap::new(),
+            queued: HashMap::default(),
+            processing: HashMap::default(),
             later: BTreeSet::new(),
-            due: HashMap::new(),
-            failures: HashMap::new(),
+            due: HashMap::default(),
+            failures: HashMap::default(),
             closed: false,
         };
         Self {

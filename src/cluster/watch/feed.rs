@@ -5,6 +5,7 @@
 //! lost wake-up stops them permanently.
 
 use super::store::Store;
+use crate::awaited::Awaited;
 use crate::cluster::api::doubling;
 use crate::{
     objects::{ObjectName, Tracked},
@@ -20,7 +21,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 /// Duration of one watch request. Some load balancers close a connection that was idle for four
 /// minutes.
@@ -59,7 +60,7 @@ type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 pub struct Feed<T: Tracked> {
     store: RwLock<Store<T>>,
     listeners: RwLock<Vec<Listener<T>>>,
-    synced: watch::Sender<bool>,
+    synced: Awaited<bool>,
     metrics: Arc<Metrics>,
 }
 
@@ -69,7 +70,7 @@ impl<T: Tracked> Feed<T> {
         Arc::new(Self {
             store: RwLock::default(),
             listeners: RwLock::default(),
-            synced: watch::Sender::new(false),
+            synced: Awaited::new(false),
             metrics,
         })
     }
@@ -79,7 +80,7 @@ impl<T: Tracked> Feed<T> {
         Arc::new(Self {
             store: RwLock::new(store),
             listeners: RwLock::default(),
-            synced: watch::Sender::new(true),
+            synced: Awaited::new(true),
             metrics,
         })
     }
@@ -100,13 +101,12 @@ impl<T: Tracked> Feed<T> {
 
     /// Returns whether the first list is complete.
     pub fn is_synced(&self) -> bool {
-        *self.synced.borrow()
+        self.synced.get()
     }
 
     /// Waits until the first list is complete.
     pub async fn synced(&self) {
-        // The sender lives as long as `self`, so waiting cannot fail.
-        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+        self.synced.wait_for(|synced| synced).await;
     }
 
     /// Marks an object as stale after a write of Volume Warden, so that no reconciler acts on the
@@ -191,7 +191,7 @@ impl<T: Tracked> Feed<T> {
                 tombstone: true,
             });
         }
-        self.synced.send_replace(true);
+        self.synced.replace(true);
         self.metrics.feeds.synced(T::KIND);
     }
 

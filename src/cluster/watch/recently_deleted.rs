@@ -1,7 +1,8 @@
 //! Recently deleted objects, kept briefly because other controllers may still act on stale caches.
 
+use crate::hashing::HashMap;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -26,7 +27,7 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
     /// Creates a memory that keeps each deleted object for the duration `remembered`.
     pub fn new(remembered: Duration) -> Self {
         let memory = Memory {
-            last: HashMap::new(),
+            last: HashMap::default(),
             order: VecDeque::new(),
         };
         Self {

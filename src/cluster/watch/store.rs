@@ -1,12 +1,9 @@
 //! Stores the tracked objects of one kind, which are found by name or by the objects that they
 //! refer to.
 
+use crate::hashing::{HashMap, HashSet};
 use crate::objects::{ObjectName, Tracked};
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How long [`Store::get_fresh`] hides an object after a write of Volume Warden. A working watch
@@ -36,10 +33,10 @@ struct Entry<T> {
 impl<T> Default for Store<T> {
     fn default() -> Self {
         Self {
-            objects: HashMap::new(),
-            stale: HashMap::new(),
-            referrers: HashMap::new(),
-            namespaces: HashSet::new(),
+            objects: HashMap::default(),
+            stale: HashMap::default(),
+            referrers: HashMap::default(),
+            namespaces: HashSet::default(),
             round: 0,
         }
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    awaited::Awaited,
     cluster::{Basis, Elector, OnRefusal, Proof},
     objects::{Kind, ObjectName, patch::remove},
 };
@@ -7,10 +8,7 @@ use futures::future::join_all;
 use kube::client::Body;
 use serde_json::json;
 use std::sync::Mutex;
-use tokio::{
-    sync::watch,
-    time::{advance, sleep},
-};
+use tokio::time::{advance, sleep};
 
 const CALL: Duration = Duration::from_millis(100);
 
@@ -18,7 +16,7 @@ const CALL: Duration = Duration::from_millis(100);
 struct Server {
     apply: Apply,
     sent: Arc<Mutex<Vec<String>>>,
-    _lead: watch::Sender<Option<Instant>>,
+    _lead: Arc<Awaited<Option<Instant>>>,
 }
 
 impl Server {
@@ -41,7 +39,7 @@ impl Server {
             }
         });
         let (lead, leadership) = Elector::by_hand();
-        lead.send_replace(Some(Instant::now() + Duration::from_secs(600)));
+        lead.replace(Some(Instant::now() + Duration::from_secs(600)));
         let client = Client::new(service, "default");
         let metrics = Arc::new(Metrics::new());
         Self {

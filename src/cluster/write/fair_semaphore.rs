@@ -3,8 +3,9 @@
 //! tokio's semaphore serves its waiters in the order of their calls, so one namespace with
 //! thousands of waiting writes would delay every other namespace until all of them are done.
 
+use crate::hashing::HashMap;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::oneshot;
@@ -38,7 +39,7 @@ impl FairSemaphore {
         let state = State {
             free: permits,
             turns: VecDeque::new(),
-            waiting: HashMap::new(),
+            waiting: HashMap::default(),
         };
         Arc::new(Self {
             state: Mutex::new(state),

@@ -2,6 +2,7 @@
 
 use super::HeldClaimReporter;
 use crate::{
+    awaited::Awaited,
     causes::{Code, FinishedPods},
     clock::Clock,
     cluster::{Apply, Elector, Feed},
@@ -15,7 +16,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 /// The time at which all claims were deleted: 2026-01-01T00:00:00Z.
 const DELETED: i64 = 1_767_225_600;
@@ -37,7 +38,7 @@ fn pod(claim: &str, phase: &str) -> PodWire {
 /// A reporter with a simulated API server that accepts Events.
 struct Scene {
     reporter: HeldClaimReporter,
-    lead: watch::Sender<Option<Instant>>,
+    lead: Arc<Awaited<Option<Instant>>>,
     events: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -79,7 +80,7 @@ impl Scene {
 
     fn leads(&self, leads: bool) {
         let until = Instant::now() + Duration::from_secs(86_400);
-        self.lead.send_replace(leads.then_some(until));
+        self.lead.replace(leads.then_some(until));
     }
 
     fn hear(&self, claim: ClaimWire) {

@@ -7,11 +7,9 @@
 //! by then.
 
 use super::rule::Wait;
+use crate::hashing::HashMap;
 use crate::objects::{Claim, ObjectName};
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 type Memories = HashMap<ObjectName, Memory>;

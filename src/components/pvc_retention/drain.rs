@@ -5,8 +5,8 @@ use super::{
     caches::{Caches, Member, judge},
     rule::{Mark, Step, Update},
 };
+use crate::hashing::HashMap;
 use crate::objects::{ObjectName, StatefulSet, stateful_set::Retention};
-use std::collections::HashMap;
 
 /// The claims to change, and the change of each. With `in_tree`, owner references of claims whose
 /// pod exists are left unchanged, because Kubernetes' own controller manages these claims.

@@ -13,6 +13,7 @@ use super::{
     subject::Subject,
     triggers,
 };
+use crate::hashing::HashMap;
 use crate::{
     cluster::{
         Action, Apply, LiveGet, Reconcile, ReconcileError, Reconciled, Regarding, Requeue,
@@ -22,7 +23,7 @@ use crate::{
     telemetry::Metrics,
 };
 use futures::future::join_all;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Maximum age of the live read of a StatefulSet on which a write of its claims may rest, because
 /// the StatefulSet may be scaled or deleted meanwhile.

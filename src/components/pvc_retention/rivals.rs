@@ -6,15 +6,13 @@ use super::{
     caches::{Member, owner},
     resolve_set::{READINGS, is_ambiguous},
 };
+use crate::hashing::{HashMap, HashSet};
 use crate::{
     cluster::{LiveGet, ReconcileError, Store},
     objects::{ObjectName, Pod, StatefulSet, stateful_set::readings},
 };
 use futures::future::try_join_all;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 /// The existing StatefulSets, other than the one being processed, that its claims may belong to by
 /// their names.

@@ -7,6 +7,7 @@ use super::{
     *,
 };
 use crate::{
+    awaited::Awaited,
     backend::Backend,
     clock::Clock,
     cluster::{Apply, Elector, Feed, Feeds, LeaseName, Reconciler, SharedList},
@@ -16,10 +17,7 @@ use crate::{
 };
 use kube::Client;
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -32,7 +30,7 @@ pub(super) struct Scene {
     pub(super) metrics: Arc<Metrics>,
     pub(super) remover: Arc<Remover>,
     feed: Arc<Feed<Namespace>>,
-    lead: watch::Sender<Option<Instant>>,
+    lead: Arc<Awaited<Option<Instant>>>,
     stop: CancellationToken,
 }
 
@@ -127,11 +125,11 @@ impl Scene {
 
     pub(super) fn gain_lead(&self) {
         let long = Instant::now() + HOUR * 1000;
-        self.lead.send_replace(Some(long));
+        self.lead.replace(Some(long));
     }
 
     pub(super) fn lose_lead(&self) {
-        self.lead.send_replace(None);
+        self.lead.replace(None);
     }
 
     /// Creates a namespace in Kubernetes; the watch reports it.

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use crate::{
+    awaited::Awaited,
     cluster::{Apply, Elector, EventDeduplicator, Feed, Feeds, Reconcile, SharedList, WorkQueue},
     objects::{
         ObjectName, Tracked,
@@ -17,7 +18,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 /// The method, the resource and the body of a call to the API server.
 type Call = (String, Value);
@@ -132,7 +133,7 @@ pub(super) struct Scene {
     pub(super) releaser: PvReleaserReconciler,
     queue: Arc<WorkQueue<ObjectName>>,
     pub(super) metrics: Arc<Metrics>,
-    _lead: watch::Sender<Option<Instant>>,
+    _lead: Arc<Awaited<Option<Instant>>>,
 }
 
 impl Scene {
@@ -149,7 +150,7 @@ impl Scene {
         });
         let client = Client::new(service, "default");
         let (lead, leadership) = Elector::by_hand();
-        lead.send_replace(Some(Instant::now() + Duration::from_secs(86_400)));
+        lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
         let feeds = Feeds {
             volumes: Feed::filled(vec![]),
             ..Feeds::new(&metrics)

@@ -1,0 +1,92 @@
+//! A value that one task publishes and others wait for.
+//!
+//! Unlike the receivers of tokio's watch channel, which are woken in a random order, those who wait
+//! are woken in the order in which they began to wait, so that a simulation can be repeated.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, futures::Notified};
+
+/// The value, and those who wait for its changes.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited<T> {
+    value: Mutex<T>,
+    changed: Notify,
+}
+
+impl<T: Copy> Awaited<T> {
+    /// Publishes the first value.
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value: Mutex::new(value),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Returns the value.
+    pub(crate) fn get(&self) -> T {
+        *self.lock()
+    }
+
+    /// Publishes a value and returns the one before.
+    pub(crate) fn replace(&self, value: T) -> T {
+        let last = std::mem::replace(&mut *self.lock(), value);
+        self.changed.notify_waiters();
+        last
+    }
+
+    /// Waits until a value is published after this call. The future does not have to be polled for
+    /// that: create it, read the value, then wait.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Waits until the value satisfies the condition.
+    pub(crate) async fn wait_for(&self, condition: impl Fn(T) -> bool) {
+        loop {
+            let changed = self.changed();
+            if condition(self.get()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn waiting_tasks_are_woken_in_their_order() {
+        let awaited = Arc::new(Awaited::new(0));
+        let (sender, mut woken) = tokio::sync::mpsc::unbounded_channel();
+        for number in 0..20 {
+            let (awaited, sender) = (awaited.clone(), sender.clone());
+            tokio::spawn(async move {
+                awaited.wait_for(|value| value == 2).await;
+                sender.send(number).expect("received");
+            });
+        }
+        for value in 0..3 {
+            tokio::task::yield_now().await;
+            assert!(woken.is_empty());
+            awaited.replace(value);
+        }
+        for number in 0..20 {
+            assert_eq!(woken.recv().await, Some(number));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_value_published_before_the_first_poll_is_not_missed() {
+        let awaited = Awaited::new(0);
+        let changed = awaited.changed();
+        awaited.replace(1);
+        changed.await;
+    }
+}

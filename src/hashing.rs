@@ -1,0 +1,43 @@
+//! Hash maps with one secret key for the whole process.
+//!
+//! The key is random, so that names that collide cannot be chosen. A simulation sets it, because the
+//! order of a map decides in which order objects are handled.
+
+use std::{
+    collections,
+    hash::{BuildHasher, DefaultHasher, Hasher, RandomState},
+    sync::OnceLock,
+};
+
+/// A hash map whose order follows from the key of the process.
+pub type HashMap<K, V> = collections::HashMap<K, V, Keyed>;
+/// A hash set whose order follows from the key of the process.
+pub type HashSet<T> = collections::HashSet<T, Keyed>;
+
+static KEY: OnceLock<u64> = OnceLock::new();
+
+/// Sets the key of this process. It has no effect after the first map was created.
+pub fn set_key(key: u64) {
+    let _ = KEY.set(key);
+}
+
+/// Creates hashers with the key of the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyed(u64);
+
+impl Default for Keyed {
+    fn default() -> Self {
+        Self(*KEY.get_or_init(|| RandomState::new().hash_one(0)))
+    }
+}
+
+impl BuildHasher for Keyed {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        // The keys of a new `DefaultHasher` are public, so the secret is the beginning of the text.
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.0);
+        hasher
+    }
+}
