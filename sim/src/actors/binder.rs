@@ -1,0 +1,156 @@
+//! The PV controller with a provisioner: binds claims and volumes, and reclaims volumes.
+
+use super::{Call, Controller};
+use crate::{
+    cluster::Cluster,
+    json::{is_deleting, name, namespace, text, uid},
+    view::View,
+};
+use serde_json::{Value, json};
+
+/// The PV controller.
+pub struct Binder;
+
+impl Controller for Binder {
+    const NAME: &'static str = "pv-controller";
+    const USER: &'static str = "system:serviceaccount:kube-system:persistent-volume-binder";
+
+    fn act(&mut self, view: &View, live: &Cluster, _: u64) -> Vec<Call> {
+        let volumes = view
+            .all("persistentvolumes")
+            .filter_map(|volume| of_volume(view, live, volume));
+        let mut calls: Vec<Call> = volumes.collect();
+        let mut taken = Vec::new();
+        for claim in view.all("persistentvolumeclaims") {
+            calls.extend(of_claim(view, claim, &mut taken));
+        }
+        calls
+    }
+}
+
+/// The next step of a volume.
+fn of_volume(view: &View, live: &Cluster, volume: &Value) -> Option<Call> {
+    let path = path(volume);
+    let phase = text(volume, "/status/phase");
+    let (namespace, claim) = (
+        text(volume, "/spec/claimRef/namespace"),
+        text(volume, "/spec/claimRef/name"),
+    );
+    let wanted = text(volume, "/spec/claimRef/uid");
+    if claim.is_empty() || wanted.is_empty() {
+        return (phase != "Available").then(|| set_phase(&path, volume, "Available"));
+    }
+    let is_there = |claim: &Value| uid(claim) == wanted;
+    if let Some(claim) = view
+        .get("persistentvolumeclaims", namespace, claim)
+        .filter(|claim| is_there(claim))
+    {
+        let bound = text(claim, "/spec/volumeName") == name(volume);
+        return (bound && phase != "Bound").then(|| set_phase(&path, volume, "Bound"));
+    }
+    // Source: `syncVolume` of `pkg/controller/volume/persistentvolume`: it reads the claim live
+    // before it releases the volume.
+    let found = live.server.get("persistentvolumeclaims", namespace, claim);
+    if found.is_some_and(|claim| is_there(&claim)) {
+        return None;
+    }
+    if phase != "Released" {
+        return Some(set_phase(&path, volume, "Released"));
+    }
+    let deletes = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete";
+    (deletes && !is_deleting(volume)).then(|| Call::delete(path, uid(volume)))
+}
+
+/// The next step of a claim.
+fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call> {
+    if is_deleting(claim) && text(claim, "/spec/volumeName").is_empty() {
+        return None;
+    }
+    let bound_to = text(claim, "/spec/volumeName");
+    if !bound_to.is_empty() {
+        let volume = view.get("persistentvolumes", "", bound_to)?;
+        let bound = text(volume, "/spec/claimRef/uid") == uid(claim)
+            && text(claim, "/status/phase") != "Bound";
+        let path = format!("{}/status", claim_path(claim));
+        return bound.then(|| {
+            Call::merge(
+                path,
+                json!({"metadata": {"uid": uid(claim)}, "status": {"phase": "Bound"}}),
+            )
+        });
+    }
+    let mine = |volume: &&std::sync::Arc<Value>| text(volume, "/spec/claimRef/uid") == uid(claim);
+    if let Some(volume) = view.all("persistentvolumes").find(mine) {
+        let mut bound = claim.clone();
+        bound["spec"]["volumeName"] = name(volume).into();
+        bound["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into();
+        return Some(Call::replace(claim_path(claim), bound));
+    }
+    if let Some(volume) = view
+        .all("persistentvolumes")
+        .find(|volume| fits(volume, claim, taken))
+    {
+        taken.push(name(volume).to_owned());
+        let mut reserved = (**volume).clone();
+        reserved["spec"]["claimRef"] = reference(claim);
+        reserved["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] = "yes".into();
+        return Some(Call::replace(path(volume), reserved));
+    }
+    Some(Call::create(
+        "/api/v1/persistentvolumes",
+        provisioned(claim),
+    ))
+}
+
+fn fits(volume: &Value, claim: &Value, taken: &[String]) -> bool {
+    text(volume, "/spec/storageClassName") == text(claim, "/spec/storageClassName")
+        && text(volume, "/status/phase") == "Available"
+        && volume.pointer("/spec/claimRef/name").is_none()
+        && !is_deleting(volume)
+        && !taken.iter().any(|taken| taken == name(volume))
+}
+
+fn provisioned(claim: &Value) -> Value {
+    let class = text(claim, "/spec/storageClassName");
+    // The classes of the simulation are named like their policy.
+    let policy = if class == "retain" {
+        "Retain"
+    } else {
+        "Delete"
+    };
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": format!("pvc-{}", uid(claim)), "annotations": {"pv.kubernetes.io/provisioned-by": "sim"}},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "persistentVolumeReclaimPolicy": policy, "claimRef": reference(claim),
+            "csi": {"driver": "sim", "volumeHandle": uid(claim)},
+        },
+    })
+}
+
+fn reference(claim: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace(claim), "name": name(claim),
+        "uid": uid(claim), "resourceVersion": text(claim, "/metadata/resourceVersion"),
+    })
+}
+
+fn set_phase(path: &str, volume: &Value, phase: &str) -> Call {
+    let patch = json!({
+        "metadata": {"resourceVersion": text(volume, "/metadata/resourceVersion")}, "status": {"phase": phase},
+    });
+    Call::merge(format!("{path}/status"), patch)
+}
+
+fn path(volume: &Value) -> String {
+    format!("/api/v1/persistentvolumes/{}", name(volume))
+}
+
+fn claim_path(claim: &Value) -> String {
+    format!(
+        "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
+        namespace(claim),
+        name(claim)
+    )
+}

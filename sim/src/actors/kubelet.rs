@@ -1,0 +1,87 @@
+//! The kubelet of the one node: starts pods, lets some of them finish, and ends deleted ones.
+
+use super::{Call, Controller};
+use crate::{
+    cluster::Cluster,
+    json::{claims_of, is_deleting, is_finished, name, namespace, text, uid},
+    view::View,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Milliseconds that the containers of a deleted pod take to end.
+const ENDING: u64 = 800;
+/// Milliseconds that a pod with the label `finishes` runs.
+const RUNNING: u64 = 1_500;
+
+/// The kubelet.
+#[derive(Default)]
+pub struct Kubelet {
+    /// When it saw each pod (by uid) being deleted, and when it saw it run.
+    seen: BTreeMap<(String, bool), u64>,
+    /// Whether containers of a pod are still about to end.
+    waits: bool,
+}
+
+impl Controller for Kubelet {
+    const NAME: &'static str = "kubelet";
+    const USER: &'static str = "system:node:node";
+
+    fn act(&mut self, view: &View, _: &Cluster, now: u64) -> Vec<Call> {
+        self.waits = false;
+        let pods = view
+            .all("pods")
+            .filter(|pod| !text(pod, "/spec/nodeName").is_empty());
+        pods.filter_map(|pod| self.tend(view, pod, now)).collect()
+    }
+
+    fn waits(&self) -> bool {
+        self.waits
+    }
+}
+
+impl Kubelet {
+    fn tend(&mut self, view: &View, pod: &Value, now: u64) -> Option<Call> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}", namespace(pod), name(pod));
+        if is_deleting(pod) {
+            if !self.is_over(pod, true, now, ENDING) {
+                return None;
+            }
+            let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid(pod)}});
+            return Some(Call::delete_with(path, options));
+        }
+        if is_finished(pod) {
+            return None;
+        }
+        if text(pod, "/status/phase") != "Running" {
+            let mountable = claims_of(pod).all(|claim| is_mountable(view, pod, claim));
+            return mountable.then(|| phase(&path, pod, "Running"));
+        }
+        pod.pointer("/metadata/labels/finishes")?;
+        self.is_over(pod, false, now, RUNNING)
+            .then(|| phase(&path, pod, "Succeeded"))
+    }
+
+    /// Returns whether the pod has been in this state for so many milliseconds.
+    fn is_over(&mut self, pod: &Value, deleted: bool, now: u64, milliseconds: u64) -> bool {
+        let since = *self
+            .seen
+            .entry((uid(pod).to_owned(), deleted))
+            .or_insert(now);
+        let over = now >= since + milliseconds;
+        self.waits |= !over;
+        over
+    }
+}
+
+/// Source: `pkg/kubelet/volumemanager/populator` of Kubernetes, which refuses claims that are being
+/// deleted.
+fn is_mountable(view: &View, pod: &Value, claim: &str) -> bool {
+    let claim = view.get("persistentvolumeclaims", namespace(pod), claim);
+    claim.is_some_and(|claim| text(claim, "/status/phase") == "Bound" && !is_deleting(claim))
+}
+
+fn phase(path: &str, pod: &Value, phase: &str) -> Call {
+    let patch = json!({"metadata": {"uid": uid(pod)}, "status": {"phase": phase}});
+    Call::merge(format!("{path}/status"), patch)
+}

@@ -1,0 +1,177 @@
+//! The other controllers of the cluster, each with a cache that may be stale.
+
+mod attacher;
+mod binder;
+mod garbage_collector;
+mod kubelet;
+mod namespaces;
+mod scheduler;
+mod stateful_sets;
+
+use crate::{
+    cluster::Cluster,
+    network::{Connection, Wire},
+    random::generator,
+    view::{Log, View},
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use volume_warden_apiserver_model::User;
+
+/// One request of a controller.
+#[derive(Clone, Debug)]
+pub struct Call {
+    method: &'static str,
+    path: String,
+    body: Value,
+}
+
+impl Call {
+    /// Creates an object in the collection at this path.
+    pub fn create(collection: impl Into<String>, object: Value) -> Self {
+        Self {
+            method: "POST",
+            path: collection.into(),
+            body: object,
+        }
+    }
+
+    /// Replaces an object; its resourceVersion must be the present one.
+    pub fn replace(path: impl Into<String>, object: Value) -> Self {
+        Self {
+            method: "PUT",
+            path: path.into(),
+            body: object,
+        }
+    }
+
+    /// Changes the fields of the merge patch.
+    pub fn merge(path: impl Into<String>, patch: Value) -> Self {
+        Self {
+            method: "PATCH",
+            path: path.into(),
+            body: patch,
+        }
+    }
+
+    /// Deletes the object if it has this uid.
+    pub fn delete(path: impl Into<String>, uid: &str) -> Self {
+        Self::delete_with(path, json!({"preconditions": {"uid": uid}}))
+    }
+
+    /// Deletes the object with these options.
+    pub fn delete_with(path: impl Into<String>, options: Value) -> Self {
+        Self {
+            method: "DELETE",
+            path: path.into(),
+            body: options,
+        }
+    }
+
+    fn request(self) -> Option<Request<Bytes>> {
+        let kind = match self.method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder().method(self.method).uri(self.path);
+        request
+            .header("content-type", kind)
+            .body(self.body.to_string().into())
+            .ok()
+    }
+}
+
+/// The decisions of a controller.
+pub trait Controller: Send + 'static {
+    /// The name of the controller in the story.
+    const NAME: &'static str;
+    /// The user as which the API server sees it.
+    const USER: &'static str;
+
+    /// Returns what to do about the objects as the controller knows them, at this virtual
+    /// millisecond. `live` are the objects as they are: for controllers that read before they act.
+    fn act(&mut self, view: &View, live: &Cluster, now: u64) -> Vec<Call>;
+
+    /// Returns whether the controller wants to look again soon even if nothing changes.
+    fn waits(&self) -> bool {
+        false
+    }
+}
+
+/// Starts all controllers.
+pub fn start(cluster: &Arc<Cluster>, log: &Arc<Log>) {
+    run(scheduler::Scheduler, cluster, log);
+    run(kubelet::Kubelet::default(), cluster, log);
+    run(binder::Binder, cluster, log);
+    run(stateful_sets::StatefulSets, cluster, log);
+    run(garbage_collector::GarbageCollector, cluster, log);
+    run(attacher::Attacher, cluster, log);
+    run(namespaces::Namespaces, cluster, log);
+}
+
+/// Sends one request as this user and returns the status and the answer.
+pub async fn send(wire: &Wire, call: Call) -> Option<(u16, Value)> {
+    let response: Response<_> = wire.send(call.request()?).await.ok()?;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.ok()?.to_bytes();
+    Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+}
+
+/// The way of a client that is not Volume Warden to the API server.
+pub fn wire(cluster: &Arc<Cluster>, client: &str, user: &str) -> Wire {
+    let service_account = user.starts_with("system:serviceaccount:kube-system:");
+    let groups: &[&str] = match service_account {
+        true => &[
+            "system:serviceaccounts",
+            "system:serviceaccounts:kube-system",
+        ],
+        false => &["system:authenticated"],
+    };
+    Wire {
+        cluster: cluster.clone(),
+        user: Arc::new(User {
+            name: user.into(),
+            groups: groups.iter().map(|&group| group.into()).collect(),
+        }),
+        client: client.into(),
+        connection: Arc::new(Connection::default()),
+    }
+}
+
+/// Pause before a controller looks again at work that it could not finish.
+const RETRY: u64 = 1_000;
+
+fn run<C: Controller>(mut controller: C, cluster: &Arc<Cluster>, log: &Arc<Log>) {
+    let (cluster, log) = (cluster.clone(), log.clone());
+    tokio::spawn(async move {
+        let wire = wire(&cluster, C::NAME, C::USER);
+        let (mut view, mut changes) = (View::default(), log.length());
+        for round in 0_u64.. {
+            let mut random = generator(cluster.seed, (C::NAME, round));
+            let fresh = cluster.schedule.now() >= cluster.faults.end || random.u32(0..4) > 0;
+            let lag = if fresh { 0 } else { random.u64(1..2_000) };
+            cluster
+                .schedule
+                .turn(random.u64(1..60), random.u64(..))
+                .await;
+            changes.mark_unchanged();
+            let now = cluster.schedule.now();
+            let behind = view.advance(&log, now.saturating_sub(lag));
+            let calls = controller.act(&view, &cluster, now);
+            let busy = behind || !calls.is_empty() || controller.waits();
+            for call in calls {
+                // A call that failed is repeated in a later round.
+                let _ = send(&wire, call).await;
+            }
+            let change = changes.changed();
+            match busy {
+                true => drop(tokio::time::timeout(Duration::from_millis(RETRY), change).await),
+                // The log lives as long as the history.
+                false => drop(change.await),
+            }
+        }
+    });
+}

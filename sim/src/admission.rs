@@ -1,0 +1,166 @@
+//! Delivers admission reviews to a replica that is ready, as the Service of Volume Warden does.
+
+use crate::{
+    cluster::Cluster, conditions, faults::Fate, manifests, network::Connection, random::digest,
+};
+use axum::Router;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::Request;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use tower::ServiceExt;
+use volume_warden_apiserver_model::{Admission, WebhookCall};
+
+/// A replica that may answer reviews.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// Its webhooks.
+    pub router: Router,
+    /// Returns why it is not ready.
+    pub missing: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// Its connections.
+    pub connection: Arc<Connection>,
+}
+
+/// The way of the reviews from the API server to the replicas.
+#[derive(Default)]
+pub struct Reviews {
+    cluster: OnceLock<Weak<Cluster>>,
+    endpoints: Mutex<Vec<Endpoint>>,
+    count: Mutex<u64>,
+}
+
+impl Reviews {
+    /// Connects the reviews to the cluster, which is created later.
+    pub fn connect(&self, cluster: &Arc<Cluster>) {
+        // A second cluster would be a mistake of the simulation; the first one stays.
+        let _ = self.cluster.set(Arc::downgrade(cluster));
+    }
+
+    /// Adds a replica.
+    pub fn add(&self, endpoint: Endpoint) {
+        self.endpoints().push(endpoint);
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, Vec<Endpoint>> {
+        self.endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Chooses a replica that is ready.
+    fn choose(&self, chance: u64) -> Option<Endpoint> {
+        let endpoints = self.endpoints();
+        let ready = |each: &&Endpoint| !each.connection.is_cut() && (each.missing)().is_empty();
+        let ready: Vec<&Endpoint> = endpoints.iter().filter(ready).collect();
+        let chosen = usize::try_from(chance)
+            .unwrap_or_default()
+            .checked_rem(ready.len())?;
+        ready.get(chosen).map(|chosen| (*chosen).clone())
+    }
+
+    fn number(&self) -> u64 {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count += 1;
+        *count
+    }
+
+    async fn deliver(&self, cluster: &Cluster, call: &WebhookCall<'_>) -> Result<Value, String> {
+        let key = ("review", call.webhook, self.number());
+        let now = cluster.schedule.now();
+        let passage = cluster.faults.passage(cluster.seed, now, key);
+        let endpoint = self
+            .choose(digest((cluster.seed, key)))
+            .ok_or("connection refused")?;
+        cluster.schedule.turn(passage.request, passage.order).await;
+        if passage.fate != Fate::Delivered {
+            return Err("the connection broke".into());
+        }
+        let uri = format!(
+            "{}?timeout={}s",
+            manifests::path(call.webhook),
+            call.timeout.as_secs()
+        );
+        let body = Bytes::from(call.review.to_string());
+        let answer = ask(&endpoint.router, &uri, body).await?;
+        cluster.schedule.turn(passage.answer, passage.order).await;
+        if endpoint.connection.is_cut() {
+            return Err("the connection broke".into());
+        }
+        cluster
+            .checks
+            .reviewed(cluster.schedule.now(), call, &answer);
+        Ok(answer)
+    }
+}
+
+/// Sends one review to a router.
+///
+/// # Errors
+/// When the answer is not an AdmissionReview.
+pub async fn ask(router: &Router, uri: &str, body: Bytes) -> Result<Value, String> {
+    let request = Request::post(uri).header("content-type", "application/json");
+    let request = request
+        .body(axum::body::Body::from(body))
+        .map_err(|error| error.to_string())?;
+    let response = match router.clone().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    let status = response.status();
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .map_err(|error| error.to_string())?;
+    if !status.is_success() {
+        return Err(format!(
+            "{status}: {}",
+            String::from_utf8_lossy(&body.to_bytes())
+        ));
+    }
+    serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())
+}
+
+impl Admission for Reviews {
+    fn review<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else {
+                return Err("no cluster".into());
+            };
+            let delivered = tokio::time::timeout(call.timeout, self.deliver(&cluster, &call)).await;
+            let answer = delivered.unwrap_or_else(|_| Err("context deadline exceeded".into()));
+            let said = match &answer {
+                Ok(answer) => match answer.pointer("/response/allowed") {
+                    Some(Value::Bool(true)) if answer.pointer("/response/patch").is_some() => {
+                        "patched"
+                    }
+                    Some(Value::Bool(true)) => "allowed",
+                    _ => "denied",
+                },
+                Err(_) => "failed",
+            };
+            let name = call
+                .review
+                .pointer("/request/name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            cluster
+                .trace
+                .record(cluster.schedule.now(), (call.webhook, said), || {
+                    let why = answer
+                        .as_ref()
+                        .err()
+                        .map_or_else(String::new, |error| format!(": {error}"));
+                    format!("    review {} of {name} {said}{why}", call.webhook)
+                });
+            answer
+        })
+    }
+
+    fn condition(&self, expression: &str, request: &Value) -> Option<bool> {
+        conditions::holds(expression, request)
+    }
+}

@@ -1,0 +1,115 @@
+//! The invariants: what holds at each request and at each state of the store.
+//!
+//! The numbers are those of the documentation page about the simulation.
+
+mod claims;
+mod ledger;
+mod owners;
+mod quiet;
+mod requests;
+mod reviews;
+mod volumes;
+
+use crate::plan::Plan;
+use bytes::Bytes;
+use http::Request;
+use ledger::Ledger;
+use serde_json::Value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use volume_warden_apiserver_model::{Change, WebhookCall};
+
+pub use quiet::at_rest;
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The number of the invariant, such as `S1`.
+    pub invariant: &'static str,
+    /// The virtual millisecond.
+    pub at: u64,
+    /// What was seen.
+    pub message: String,
+}
+
+/// The invariants of one history, and what they have seen so far.
+pub struct Checks {
+    state: Mutex<State>,
+}
+
+struct State {
+    ledger: Ledger,
+    violations: Vec<Violation>,
+}
+
+impl Checks {
+    /// Creates the invariants for a history of this plan.
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            state: Mutex::new(State {
+                ledger: Ledger::new(plan),
+                violations: Vec::new(),
+            }),
+        }
+    }
+
+    /// Looks at a request that a client sends now.
+    pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) {
+        let mut state = self.lock();
+        let found = requests::check(&state.ledger, client, now, request);
+        state.report(now, found);
+        state.ledger.sent(client, now, request);
+    }
+
+    /// Looks at a change of the store, made now.
+    pub fn changed(&self, now: u64, change: &Change) {
+        let mut state = self.lock();
+        state.ledger.apply(now, change);
+        let ledger = &state.ledger;
+        let found = claims::check(ledger, now, change)
+            .or_else(|| volumes::check(ledger, now, change))
+            .or_else(|| owners::check(ledger, now, change))
+            .or_else(|| requests::check_write(ledger, change));
+        state.report(now, found);
+    }
+
+    /// Looks at the answer to a review.
+    pub fn reviewed(&self, now: u64, call: &WebhookCall<'_>, answer: &Value) {
+        let mut state = self.lock();
+        let found = reviews::check(&state.ledger, now, call, answer);
+        state.report(now, found);
+    }
+
+    /// Adds a violation that was found otherwise.
+    pub fn add(&self, invariant: &'static str, now: u64, message: String) {
+        self.lock().report(now, Some((invariant, message)));
+    }
+
+    /// Returns the violations so far.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.lock().violations.clone()
+    }
+
+    /// Returns what the invariants remember, for the check at the end.
+    pub fn with_ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
+        look(&self.lock().ledger)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn report(&mut self, at: u64, found: Found) {
+        if let Some((invariant, message)) = found {
+            self.violations.push(Violation {
+                invariant,
+                at,
+                message,
+            });
+        }
+    }
+}
+
+/// The number of an invariant that does not hold, and what was seen.
+type Found = Option<(&'static str, String)>;

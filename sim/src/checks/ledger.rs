@@ -1,0 +1,184 @@
+//! What the invariants remember of a history.
+
+use crate::{
+    json::{is_deleting, text, uid},
+    network::is_watch,
+    plan::Plan,
+    replica::SERVICE_ACCOUNT,
+};
+use bytes::Bytes;
+use http::Request;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+use volume_warden_apiserver_model::Change;
+
+/// The kind, namespace and name of an object.
+pub type Key = (&'static str, String, String);
+
+/// The objects, and when what happened to them.
+pub struct Ledger {
+    /// How the replicas were started.
+    pub plan: Plan,
+    objects: BTreeMap<Key, Arc<Value>>,
+    /// When each uid was created.
+    born: BTreeMap<String, u64>,
+    /// When each uid was removed, with the object as it was last.
+    gone: BTreeMap<String, (u64, Arc<Value>)>,
+    /// When the deletion of each uid began.
+    deleted: BTreeMap<String, u64>,
+    /// When each pod (by uid) was scheduled.
+    scheduled: BTreeMap<String, u64>,
+    /// The specs of each StatefulSet (by uid), with when each began.
+    specs: BTreeMap<String, Vec<(u64, Arc<Value>)>>,
+    /// When each client last sent a write of the Lease that succeeded.
+    renewed: BTreeMap<String, u64>,
+    renewing: BTreeMap<String, u64>,
+    /// Number of writes of Volume Warden to each uid.
+    writes: BTreeMap<String, u32>,
+    /// When Volume Warden last wrote anything but a Lease or an Event.
+    pub last_write: u64,
+}
+
+impl Ledger {
+    /// Creates an empty ledger.
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            plan: plan.clone(),
+            objects: BTreeMap::new(),
+            born: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            scheduled: BTreeMap::new(),
+            specs: BTreeMap::new(),
+            renewed: BTreeMap::new(),
+            renewing: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            last_write: 0,
+        }
+    }
+
+    /// Learns a change.
+    pub fn apply(&mut self, now: u64, change: &Change) {
+        let key = (change.plural, change.namespace.clone(), change.name.clone());
+        if change.plural == "leases" {
+            self.lease(change);
+            return;
+        }
+        if change.user == SERVICE_ACCOUNT && change.plural != "events" {
+            self.last_write = now;
+            let object = change.after.as_ref().or(change.before.as_ref());
+            let uid = object
+                .map(|object| uid(object).to_owned())
+                .unwrap_or_default();
+            *self.writes.entry(uid).or_default() += 1;
+        }
+        match (&change.before, &change.after) {
+            (_, Some(after)) => self.put(now, key, after),
+            (Some(before), None) => {
+                self.objects.remove(&key);
+                self.deleted.entry(uid(before).to_owned()).or_insert(now);
+                self.gone
+                    .insert(uid(before).to_owned(), (now, before.clone()));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn put(&mut self, now: u64, key: Key, after: &Arc<Value>) {
+        let id = uid(after).to_owned();
+        self.born.entry(id.clone()).or_insert(now);
+        if is_deleting(after) {
+            self.deleted.entry(id.clone()).or_insert(now);
+        }
+        if key.0 == "pods" && !text(after, "/spec/nodeName").is_empty() {
+            self.scheduled.entry(id.clone()).or_insert(now);
+        }
+        if key.0 == "statefulsets" {
+            let specs = self.specs.entry(id).or_default();
+            if specs
+                .last()
+                .is_none_or(|(_, last)| last["spec"] != after["spec"])
+            {
+                specs.push((now, after.clone()));
+            }
+        }
+        self.objects.insert(key, after.clone());
+    }
+
+    /// Learns that a client sends a request.
+    pub fn sent(&mut self, client: &str, now: u64, request: &Request<Bytes>) {
+        let renews = request.uri().path().contains("/leases") && !request.method().is_safe();
+        if renews && !is_watch(request) {
+            self.renewing.insert(client.to_owned(), now);
+        }
+    }
+
+    /// A write of the Lease took effect: its holder leads since it sent it.
+    fn lease(&mut self, change: &Change) {
+        let Some(after) = &change.after else { return };
+        let holder = text(after, "/spec/holderIdentity").to_owned();
+        if let Some(sent) = self.renewing.get(&holder) {
+            self.renewed.insert(holder, *sent);
+        }
+    }
+
+    /// When the client last renewed the Lease.
+    pub fn renewed(&self, client: &str) -> Option<u64> {
+        self.renewed.get(client).copied()
+    }
+
+    /// All present objects of a kind.
+    pub fn all(&self, plural: &'static str) -> impl Iterator<Item = &Arc<Value>> {
+        let first = (plural, String::new(), String::new());
+        let of_kind = move |entry: &(&Key, _)| entry.0.0 == plural;
+        self.objects
+            .range(first..)
+            .take_while(of_kind)
+            .map(|(_, object)| object)
+    }
+
+    /// When the deletion of this uid began.
+    pub fn deleted(&self, uid: &str) -> Option<u64> {
+        self.deleted.get(uid).copied()
+    }
+
+    /// When the object with this uid was created.
+    pub fn born(&self, uid: &str) -> Option<u64> {
+        self.born.get(uid).copied()
+    }
+
+    /// When the object with this uid was removed, and how it was last.
+    pub fn gone(&self, uid: &str) -> Option<(u64, &Arc<Value>)> {
+        self.gone.get(uid).map(|(at, object)| (*at, object))
+    }
+
+    /// The objects that were removed since this time, as they were last.
+    pub fn gone_since(&self, since: u64) -> impl Iterator<Item = &Arc<Value>> {
+        let since = move |(at, _): &&(u64, Arc<Value>)| *at >= since;
+        self.gone.values().filter(since).map(|(_, object)| object)
+    }
+
+    /// When the pod with this uid was scheduled.
+    pub fn scheduled(&self, uid: &str) -> Option<u64> {
+        self.scheduled.get(uid).copied()
+    }
+
+    /// The specs that a StatefulSet had since this time, the one of that time included.
+    pub fn specs_since(&self, uid: &str, since: u64) -> impl Iterator<Item = &Arc<Value>> {
+        let specs = self.specs.get(uid).map_or(&[][..], Vec::as_slice);
+        let first = specs.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);
+        specs.iter().skip(first).map(|(_, set)| set)
+    }
+
+    /// Number of writes of Volume Warden to the object with this uid.
+    pub fn writes(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.writes
+            .iter()
+            .map(|(uid, count)| (uid.as_str(), *count))
+    }
+
+    /// Whether finished pods hold their claims.
+    pub fn finished_hold(&self) -> bool {
+        !self.plan.start.flags.contains(&"--finished-pods=release")
+    }
+}

@@ -1,0 +1,74 @@
+//! S8, S9: what every write of Volume Warden carries, and when and where it may be sent.
+
+use super::{Found, ledger::Ledger};
+use crate::replica::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use bytes::Bytes;
+use http::{Method, Request};
+use serde_json::Value;
+use volume_warden_apiserver_model::Change;
+
+/// How long a leader may write after the beginning of its last renewal, in milliseconds: the renew
+/// deadline in `src/cluster/leader/lease.rs`.
+const RENEW_DEADLINE: u64 = 10_000;
+
+/// Looks at a request that a client sends now.
+pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) -> Found {
+    let path = request.uri().path();
+    let protected = path.contains("/persistentvolume");
+    if !client.starts_with("replica") || !protected || request.method().is_safe() {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+    let said = |what: &str| {
+        Some((
+            "S8",
+            format!("{client} sent {} {path} {what}", request.method()),
+        ))
+    };
+    let guarded = match *request.method() {
+        Method::DELETE => {
+            let given = |what| body["preconditions"][what].is_string();
+            given("uid") && given("resourceVersion")
+        }
+        Method::PATCH => {
+            let tests = body.as_array().map_or(&[][..], Vec::as_slice).iter();
+            let tested = |path| {
+                tests
+                    .clone()
+                    .any(|each| each["op"] == "test" && each["path"] == path)
+            };
+            tested("/metadata/uid") || tested("/metadata/resourceVersion")
+        }
+        // A creation destroys nothing, and a review of a follower may need it.
+        _ => return None,
+    };
+    if !guarded {
+        return said("without a precondition");
+    }
+    let leads = ledger
+        .renewed(client)
+        .is_some_and(|renewed| now <= renewed + RENEW_DEADLINE);
+    if leads {
+        None
+    } else {
+        said("without the Lease")
+    }
+}
+
+/// S9: a dry run writes nothing, and `--namespace` nothing outside of the namespace.
+pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
+    if change.user != SERVICE_ACCOUNT || change.plural == "leases" {
+        return None;
+    }
+    let start = &ledger.plan.start;
+    let what = format!(
+        "{} {}/{} was written",
+        change.plural, change.namespace, change.name
+    );
+    if start.dry_run {
+        return Some(("S9", format!("{what} in a dry run")));
+    }
+    let namespace = start.namespace?;
+    let inside = [namespace, SYSTEM_NAMESPACE, ""].contains(&&*change.namespace);
+    (!inside).then(|| ("S9", format!("{what} with --namespace={namespace}")))
+}

@@ -1,0 +1,164 @@
+//! The match conditions of the shipped webhooks. They are written in CEL; these are the same in
+//! Rust. A history does not begin if a webhook has another condition.
+
+use serde_json::Value;
+use volume_warden::objects::finalizers::{PV_PROTECTION, PVC_PROTECTION};
+
+const VOLUME_WARDEN: &str = "system:serviceaccount:volume-warden:volume-warden";
+const STATEFUL_SETS: [&str; 2] = [
+    "system:serviceaccount:kube-system:statefulset-controller",
+    "system:kube-controller-manager",
+];
+
+type Condition = fn(&Value) -> bool;
+
+/// Each condition: its expression, with single spaces, and what it says about an AdmissionRequest.
+const CONDITIONS: &[(&str, Condition)] = &[
+    (
+        r#"!("kubernetes.io/pvc-protection" in object.metadata.?finalizers.orValue([]))"#,
+        |request| !has(request, "/object/metadata/finalizers", PVC_PROTECTION),
+    ),
+    (
+        r#"!("kubernetes.io/pv-protection" in object.metadata.?finalizers.orValue([]))"#,
+        |request| !has(request, "/object/metadata/finalizers", PV_PROTECTION),
+    ),
+    ("has(object.metadata.deletionTimestamp)", |request| {
+        request
+            .pointer("/object/metadata/deletionTimestamp")
+            .is_some()
+    }),
+    ("!has(oldObject.metadata.deletionTimestamp)", |request| {
+        request
+            .pointer("/oldObject/metadata/deletionTimestamp")
+            .is_none()
+    }),
+    (
+        r#"object.spec.?claimRef.?uid.orValue("") != "" && object.spec.?claimRef.?uid.orValue("") != oldObject.spec.?claimRef.?uid.orValue("")"#,
+        |request| {
+            let uid = |of| text(request, &format!("/{of}/spec/claimRef/uid"));
+            !uid("object").is_empty() && uid("object") != uid("oldObject")
+        },
+    ),
+    (
+        r#"object.?status.?phase.orValue("") == "Bound" && oldObject.?status.?phase.orValue("") != "Bound""#,
+        |request| {
+            text(request, "/object/status/phase") == "Bound"
+                && text(request, "/oldObject/status/phase") != "Bound"
+        },
+    ),
+    (r#"request.name != """#, |request| {
+        !text(request, "/name").is_empty()
+    }),
+    (
+        r#"request.userInfo.username != "system:kube-controller-manager" && !("system:serviceaccounts:kube-system" in request.userInfo.?groups.orValue([]))"#,
+        |request| {
+            text(request, "/userInfo/username") != STATEFUL_SETS[1]
+                && !has(
+                    request,
+                    "/userInfo/groups",
+                    "system:serviceaccounts:kube-system",
+                )
+        },
+    ),
+    (
+        r#"request.userInfo.username != "system:serviceaccount:volume-warden:volume-warden""#,
+        |request| text(request, "/userInfo/username") != VOLUME_WARDEN,
+    ),
+    (
+        r#"object.spec.?claimRef.?uid.orValue("") != """#,
+        |request| !text(request, "/object/spec/claimRef/uid").is_empty(),
+    ),
+    (
+        r#"object.spec.?persistentVolumeReclaimPolicy.orValue("") == "Retain""#,
+        |request| text(request, "/object/spec/persistentVolumeReclaimPolicy") == "Retain",
+    ),
+    (r#"object.spec.?nodeName.orValue("") != """#, |request| {
+        !text(request, "/object/spec/nodeName").is_empty()
+    }),
+    (
+        r#"!("kubernetes.io/config.mirror" in object.metadata.?annotations.orValue({}))"#,
+        |request| {
+            request
+                .pointer("/object/metadata/annotations/kubernetes.io~1config.mirror")
+                .is_none()
+        },
+    ),
+    (
+        "object.spec.?volumes.orValue([]).exists(volume, has(volume.persistentVolumeClaim))",
+        |request| {
+            let volumes = request
+                .pointer("/object/spec/volumes")
+                .and_then(Value::as_array);
+            volumes.is_some_and(|all| {
+                all.iter()
+                    .any(|each| each.get("persistentVolumeClaim").is_some())
+            })
+        },
+    ),
+    (
+        r#"object.metadata.?annotations.orValue({}).exists(key, key.startsWith("dynamic-pvc-provisioner.kubernetes.io/"))"#,
+        |request| {
+            let annotations = request
+                .pointer("/object/metadata/annotations")
+                .and_then(Value::as_object);
+            let prefix = "dynamic-pvc-provisioner.kubernetes.io/";
+            annotations.is_some_and(|all| all.keys().any(|key| key.starts_with(prefix)))
+        },
+    ),
+    (
+        r#""volume-warden.dev/awaiting-pod" in object.metadata.?annotations.orValue({})"#,
+        |request| {
+            request
+                .pointer("/object/metadata/annotations/volume-warden.dev~1awaiting-pod")
+                .is_some()
+        },
+    ),
+    (
+        r#""volume-warden.dev/scaled-with" in object.metadata.?annotations.orValue({})"#,
+        |request| {
+            request
+                .pointer("/object/metadata/annotations/volume-warden.dev~1scaled-with")
+                .is_some()
+        },
+    ),
+    (
+        r#"!(request.userInfo.username in [ "system:serviceaccount:kube-system:statefulset-controller", "system:kube-controller-manager"])"#,
+        |request| !is_stateful_sets(request),
+    ),
+    (
+        r#"request.userInfo.username in [ "system:serviceaccount:kube-system:statefulset-controller", "system:kube-controller-manager"]"#,
+        is_stateful_sets,
+    ),
+    (
+        r#"object.metadata.?name.orValue("").matches("-[0-9]+$")"#,
+        |request| {
+            let name = text(request, "/object/metadata/name");
+            name.rsplit_once('-').is_some_and(|(_, ordinal)| {
+                !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit())
+            })
+        },
+    ),
+];
+
+/// Returns what the expression says about the AdmissionRequest; `None` if it is unknown.
+pub fn holds(expression: &str, request: &Value) -> Option<bool> {
+    let mut known = CONDITIONS.iter();
+    let (_, condition) = known.find(|(known, _)| *known == expression)?;
+    Some(condition(request))
+}
+
+fn is_stateful_sets(request: &Value) -> bool {
+    STATEFUL_SETS.contains(&text(request, "/userInfo/username"))
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn has(value: &Value, pointer: &str, entry: &str) -> bool {
+    let entries = value.pointer(pointer).and_then(Value::as_array);
+    entries.is_some_and(|entries| entries.iter().any(|each| each == entry))
+}

@@ -1,0 +1,71 @@
+//! Short ways to read objects of the API.
+
+use serde_json::Value;
+
+/// Returns the text at this JSON pointer, or nothing (`""`).
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Returns the list at this JSON pointer, or an empty one.
+pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// Returns the name of the object.
+pub fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// Returns the namespace of the object; empty for cluster-scoped objects.
+pub fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace")
+}
+
+/// Returns the uid of the object.
+pub fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+/// Returns whether the object is being deleted.
+pub fn is_deleting(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Returns whether the object has this finalizer.
+pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    list(object, "/metadata/finalizers")
+        .iter()
+        .any(|each| each == finalizer)
+}
+
+/// Returns the owner references of the object.
+pub fn owners(object: &Value) -> &[Value] {
+    list(object, "/metadata/ownerReferences")
+}
+
+/// Returns the names of the claims that the pod uses.
+pub fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
+    let volumes = list(pod, "/spec/volumes").iter();
+    volumes
+        .map(|volume| text(volume, "/persistentVolumeClaim/claimName"))
+        .filter(|name| !name.is_empty())
+}
+
+/// Returns whether the pod has Succeeded or Failed.
+pub fn is_finished(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+/// Returns the numbers of a StatefulSet's ordinals that have a pod by its spec.
+pub fn ordinals(set: &Value) -> std::ops::Range<u64> {
+    let number = |pointer| set.pointer(pointer).and_then(Value::as_u64);
+    let start = number("/spec/ordinals/start").unwrap_or(0);
+    start..start + number("/spec/replicas").unwrap_or(1)
+}

@@ -1,0 +1,22 @@
+//! Runs Volume Warden against a model of a cluster, in one process, from a seed.
+
+mod actors;
+mod admission;
+mod checks;
+mod cluster;
+mod conditions;
+pub mod explore;
+mod faults;
+mod json;
+mod manifests;
+mod network;
+pub mod plan;
+mod random;
+mod replica;
+mod schedule;
+pub mod shrink;
+mod steps;
+pub mod trace;
+mod view;
+mod watches;
+pub mod world;

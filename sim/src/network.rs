@@ -1,0 +1,295 @@
+//! The network between a client and the API server: each message waits for its turn, and may be
+//! delayed, refused or lost.
+
+use crate::{
+    cluster::Cluster,
+    faults::{Fate, Passage},
+    random::digest,
+    watches,
+};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use kube::client::Body;
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+};
+use tokio::sync::oneshot;
+use volume_warden_apiserver_model::User;
+
+/// The body of an answer.
+pub type Reply = UnsyncBoxBody<Bytes, io::Error>;
+
+/// The connections of one process. A crash cuts them: what is under way to the API server may still
+/// arrive, and nothing comes back.
+#[derive(Default)]
+pub struct Connection {
+    cut: AtomicBool,
+    /// The virtual millisecond until which all messages are held.
+    held_until: AtomicU64,
+    sent: AtomicU64,
+    /// The number of the request at which the process crashes, the leader election not counted, and
+    /// whether that one takes effect.
+    crash: Mutex<Option<(u64, bool)>>,
+    counts: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Connection {
+    /// Cuts the connection for ever.
+    pub fn cut(&self) {
+        self.cut.store(true, Relaxed);
+    }
+
+    /// Returns whether the connection is cut.
+    pub fn is_cut(&self) -> bool {
+        self.cut.load(Relaxed)
+    }
+
+    /// Holds all messages until this virtual millisecond.
+    pub fn hold(&self, until: u64) {
+        self.held_until.fetch_max(until, Relaxed);
+    }
+
+    /// Lets the process crash at its request with this number, before or after its effect.
+    pub fn crash_at(&self, request: u64, after_effect: bool) {
+        *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = Some((request, after_effect));
+    }
+
+    /// Returns the additional delay of a message that is sent now.
+    fn delay(&self, now: u64) -> u64 {
+        self.held_until.load(Relaxed).saturating_sub(now)
+    }
+
+    /// Counts a request. Returns its number among those that look the same, and whether the process
+    /// crashes at it: before (`Some(false)`) or after (`Some(true)`) its effect.
+    fn count(&self, identity: u64, counts: bool) -> (u64, Option<bool>) {
+        let number = match counts {
+            true => self.sent.fetch_add(1, Relaxed),
+            false => u64::MAX,
+        };
+        let crash = *self.crash.lock().unwrap_or_else(PoisonError::into_inner);
+        let crash = crash
+            .filter(|(at, _)| *at == number)
+            .map(|(_, after)| after);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(identity).or_default();
+        *count += 1;
+        (*count, crash)
+    }
+}
+
+/// The way of one client to the API server.
+#[derive(Clone)]
+pub struct Wire {
+    /// The cluster.
+    pub cluster: Arc<Cluster>,
+    /// Who the API server sees.
+    pub user: Arc<User>,
+    /// The name of the client in the story.
+    pub client: Arc<str>,
+    /// The connections of its process.
+    pub connection: Arc<Connection>,
+}
+
+impl Wire {
+    /// Sends a request and waits for the answer, which may never come.
+    pub async fn send(&self, request: Request<Bytes>) -> io::Result<Response<Reply>> {
+        let (sender, answer) = oneshot::channel();
+        let (wire, request) = (self.clone(), request);
+        // A request that was sent takes effect even if its client no longer waits for it.
+        tokio::spawn(async move {
+            let counts = !is_watch(&request) && !is_election(&request);
+            let activity = &wire.cluster.activity;
+            counts.then(|| activity.begin());
+            let answered = wire.deliver(request).await;
+            counts.then(|| activity.end(wire.cluster.schedule.now()));
+            if let Some(answered) = answered
+                && !wire.connection.is_cut()
+            {
+                // A client that no longer waits needs no answer.
+                let _ = sender.send(answered);
+            } else {
+                // The answer never comes: the client has to give up.
+                std::future::pending::<()>().await;
+            }
+        });
+        answer.await.unwrap_or_else(|_| Err(broken()))
+    }
+
+    async fn deliver(&self, request: Request<Bytes>) -> Option<io::Result<Response<Reply>>> {
+        if self.connection.is_cut() {
+            return None;
+        }
+        let cluster = &self.cluster;
+        let (identity, summary) = (identity(&request), summary(&request));
+        let (number, crash) = self.connection.count(identity, !is_election(&request));
+        let now = cluster.schedule.now();
+        let key = (&*self.client, identity, number);
+        let passage = cluster.faults.passage(cluster.seed, now, key);
+        cluster.checks.sent(&self.client, now, &request);
+        if crash == Some(false) {
+            self.crash(&summary);
+            return None;
+        }
+        self.turn(passage.request, passage).await;
+        let answered = self.effect(request, passage, &summary).await;
+        if crash == Some(true) {
+            self.crash(&summary);
+            return None;
+        }
+        self.turn(passage.answer, passage).await;
+        match passage.fate {
+            Fate::Lost | Fate::Unanswered => Some(Err(broken())),
+            Fate::Delivered | Fate::Refused(_) => Some(Ok(answered)),
+        }
+    }
+
+    async fn turn(&self, delay: u64, passage: Passage) {
+        let schedule = &self.cluster.schedule;
+        schedule.turn(delay, passage.order).await;
+        let held = self.connection.delay(schedule.now());
+        if held > 0 {
+            schedule.turn(held, passage.order).await;
+        }
+    }
+
+    fn crash(&self, summary: &str) {
+        self.connection.cut();
+        let (schedule, trace) = (&self.cluster.schedule, &self.cluster.trace);
+        trace.record(schedule.now(), (&*self.client, "crash"), || {
+            format!("{} CRASHES at {summary}", self.client)
+        });
+    }
+
+    async fn effect(
+        &self,
+        request: Request<Bytes>,
+        passage: Passage,
+        summary: &str,
+    ) -> Response<Reply> {
+        let cluster = &self.cluster;
+        let watch = is_watch(&request);
+        let response = match passage.fate {
+            Fate::Lost => Response::new(whole(Bytes::new())),
+            Fate::Refused(code) => refusal(code),
+            Fate::Delivered | Fate::Unanswered => {
+                let identity = identity(&request);
+                let response = cluster.server.handle(&self.user, request).await;
+                response.map(|body| match watch {
+                    true => watches::delayed(self.clone(), identity, body),
+                    false => body.map_err(|never| match never {}).boxed_unsync(),
+                })
+            }
+        };
+        let (status, fate) = (response.status().as_u16(), passage.fate);
+        cluster.trace.record(
+            cluster.schedule.now(),
+            (&*self.client, summary, status, fate),
+            || match fate {
+                Fate::Delivered => format!("{} {summary} → {status}", self.client),
+                fate => format!("{} {summary} → {status} ({fate:?})", self.client),
+            },
+        );
+        response
+    }
+}
+
+impl tower::Service<Request<Body>> for Wire {
+    type Response = Response<Reply>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Response<Reply>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let wire = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(io::Error::other)?;
+            wire.send(Request::from_parts(parts, body.to_bytes())).await
+        })
+    }
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "the connection broke")
+}
+
+fn whole(bytes: Bytes) -> Reply {
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// Returns whether the request opens a watch.
+pub fn is_watch(request: &Request<Bytes>) -> bool {
+    request
+        .uri()
+        .query()
+        .is_some_and(|query| query.contains("watch=true"))
+}
+
+/// Returns whether the request belongs to the leader election.
+fn is_election(request: &Request<Bytes>) -> bool {
+    request.uri().path().contains("/leases")
+}
+
+/// Identifies requests that look the same. The name of an Event contains the time of a real clock,
+/// so what the Event says identifies it.
+fn identity(request: &Request<Bytes>) -> u64 {
+    let (path, watch) = (request.uri().path(), is_watch(request));
+    let Some(end) = path.find("/events") else {
+        return digest((request.method().as_str(), path, watch));
+    };
+    let event: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
+    let said =
+        [&event["reason"], &event["regarding"]["uid"], &event["note"]].map(ToString::to_string);
+    digest((request.method().as_str(), &path[..end], said))
+}
+
+/// The method and the path of a request, for the story.
+fn summary(request: &Request<Bytes>) -> String {
+    let path = request.uri().path();
+    let path = path
+        .find("/events")
+        .map_or(path, |at| &path[..at + "/events".len()]);
+    let path = path
+        .trim_start_matches("/api/v1/")
+        .trim_start_matches("/apis/");
+    match is_watch(request) {
+        true => format!("WATCH {path}"),
+        false => format!("{} {path}", request.method()),
+    }
+}
+
+/// The answer of an API server that refuses a request, or of a proxy that does not find it.
+fn refusal(code: u16) -> Response<Reply> {
+    let reason = match code {
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    let body = match code {
+        404 => "404 page not found\n".into(),
+        _ => serde_json::json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "refused by the simulation", "reason": reason, "code": code,
+        })
+        .to_string(),
+    };
+    let mut response = Response::new(whole(body.into()));
+    // Every code in `REFUSALS` is valid.
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    response
+}

@@ -1,0 +1,169 @@
+//! What happens in a history: the steps of users, the faults, and the disruptions. A plan follows
+//! from the seed, and a failing one is shrunk by leaving parts out.
+
+use crate::{
+    faults::Faults,
+    random::{generator, happens},
+    replica::Start,
+    steps::{self, Step},
+};
+
+/// A disruption of a replica or of the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disruption {
+    /// The replica crashes at its request with this number and is started again.
+    CrashAt {
+        /// The index of the replica.
+        replica: usize,
+        /// The number of the request, from its start.
+        request: u64,
+        /// Whether the request takes effect.
+        after_effect: bool,
+    },
+    /// The messages of the replica are held, so its requests arrive late.
+    Hold {
+        /// The index of the replica.
+        replica: usize,
+        /// For so many milliseconds.
+        milliseconds: u64,
+    },
+    /// The replica is stopped in order and started again.
+    Restart {
+        /// The index of the replica.
+        replica: usize,
+    },
+    /// All watches end, as at a restart of the API server.
+    EndWatches,
+    /// The API server forgets its history, so that watches have to begin again with a LIST.
+    Compact,
+}
+
+/// The plan of one history.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed of all decisions.
+    pub(crate) seed: u64,
+    /// How the replicas are started.
+    pub(crate) start: Start,
+    /// Number of replicas.
+    pub(crate) replicas: usize,
+    /// By how many seconds the wall clock of each further replica is ahead of the one before.
+    pub(crate) clock_skew: i64,
+    /// Steps of users, each with its virtual millisecond.
+    pub(crate) steps: Vec<(u64, Step)>,
+    /// Faults of the network.
+    pub(crate) faults: Faults,
+    /// Disruptions, each with its virtual millisecond.
+    pub(crate) disruptions: Vec<(u64, Disruption)>,
+    /// Whether the end of the history is followed for twenty minutes, to see that nothing is
+    /// written any more.
+    pub(crate) long: bool,
+}
+
+/// Users act, and things go wrong, during this time in milliseconds.
+const BUSY: u64 = 12_000;
+/// The first seconds are for the first LISTs and the leader election.
+const SETTLING: u64 = 3_000;
+
+impl Plan {
+    /// Returns the plan of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = generator(seed, "plan");
+        let long = random.u32(0..64) == 0;
+        let replicas = if random.u32(0..3) == 0 { 2 } else { 1 };
+        let length = random.usize(3..=10);
+        let mut times: Vec<u64> = (0..length).map(|_| random.u64(SETTLING..BUSY)).collect();
+        times.sort_unstable();
+        // Nearly simultaneous steps are where races are.
+        for index in 1..times.len() {
+            if random.bool() {
+                times[index] = times[index - 1] + random.u64(0..200);
+            }
+        }
+        times.sort_unstable();
+        let steps = steps::choose(&mut random, length);
+        let count = [0, 0, 1, 1, 2][random.usize(..5)];
+        let disruptions = (0..count)
+            .map(|_| disruption(&mut random, replicas))
+            .collect();
+        Self {
+            seed,
+            start: start(&mut random),
+            replicas,
+            clock_skew: if random.u32(0..4) == 0 {
+                random.i64(-4_000..4_000)
+            } else {
+                0
+            },
+            steps: times.into_iter().zip(steps).collect(),
+            faults: Faults {
+                silent_for_ever: long,
+                ..faults(&mut random)
+            },
+            disruptions,
+            long,
+        }
+    }
+}
+
+fn start(random: &mut fastrand::Rng) -> Start {
+    let flags: &[&'static str] = match random.u32(0..8) {
+        0 => &["--finished-pods=release"],
+        1 => &["--release-mode=soft"],
+        _ => &[],
+    };
+    Start {
+        flags: flags.to_vec(),
+        namespace: (random.u32(0..16) == 0).then_some("other"),
+        dry_run: random.u32(0..16) == 0,
+    }
+}
+
+fn faults(random: &mut fastrand::Rng) -> Faults {
+    let latency = [2, 10, 40, 300][random.usize(..4)];
+    let watch_lag = [2, 20, 300, 3_000][random.usize(..4)];
+    let quiet = Faults {
+        latency,
+        watch_lag,
+        end: BUSY,
+        ..Faults::default()
+    };
+    let mut rate = |most: u32| {
+        if random.bool() {
+            random.u32(0..most)
+        } else {
+            0
+        }
+    };
+    match happens(&mut generator(u64::from(rate(1000)), "quiet"), 300) {
+        true => quiet,
+        false => Faults {
+            refused: rate(120),
+            lost: rate(80),
+            unanswered: rate(80),
+            held: rate(60),
+            watch_ends: rate(60),
+            watch_silent: rate(20),
+            ..quiet
+        },
+    }
+}
+
+fn disruption(random: &mut fastrand::Rng, replicas: usize) -> (u64, Disruption) {
+    let replica = random.usize(..replicas);
+    let disruption = match random.u32(0..8) {
+        0..=3 => Disruption::CrashAt {
+            replica,
+            request: random.u64(8..40),
+            after_effect: random.bool(),
+        },
+        4 => Disruption::Hold {
+            replica,
+            milliseconds: random.u64(500..18_000),
+        },
+        5 => Disruption::Restart { replica },
+        6 => Disruption::EndWatches,
+        _ => Disruption::Compact,
+    };
+    (random.u64(0..BUSY), disruption)
+}

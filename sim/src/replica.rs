@@ -1,0 +1,188 @@
+//! One replica of Volume Warden: the whole program except its sockets, certificates and CLI.
+
+use crate::{
+    admission::{Endpoint, Reviews},
+    cluster::{Cluster, wall_clock},
+    network::{Connection, Wire},
+};
+use anyhow::Context as _;
+use clap::{ArgMatches, Command};
+use kube::Client;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use volume_warden::{
+    admission,
+    assembly::{Assembly, Settings},
+    cluster::LeaseName,
+    component::ComponentRef,
+    components,
+    objects::ControllerId,
+    telemetry::Metrics,
+};
+use volume_warden_apiserver_model::User;
+
+/// The namespace in which Volume Warden runs.
+pub const SYSTEM_NAMESPACE: &str = "volume-warden";
+/// The user of Volume Warden.
+pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
+/// The name of the Lease.
+pub const LEASE: &str = "volume-warden";
+
+/// How the replicas of a history are started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Start {
+    /// Flags of components.
+    pub flags: Vec<&'static str>,
+    /// The only namespace to handle, if any.
+    pub namespace: Option<&'static str>,
+    /// Whether nothing may be changed.
+    pub dry_run: bool,
+}
+
+/// A running replica.
+pub struct Replica {
+    name: Arc<str>,
+    connection: Arc<Connection>,
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+impl Replica {
+    /// Starts a replica and adds it to the endpoints of the webhooks. `offset` is by how many
+    /// seconds its wall clock is ahead.
+    ///
+    /// # Errors
+    /// When a flag is wrong.
+    pub async fn start(
+        cluster: &Arc<Cluster>,
+        reviews: &Reviews,
+        name: String,
+        start: &Start,
+        offset: i64,
+    ) -> anyhow::Result<Self> {
+        let (name, connection): (Arc<str>, _) = (name.into(), Arc::new(Connection::default()));
+        let wire = Wire {
+            cluster: cluster.clone(),
+            user: service_account(),
+            client: name.clone(),
+            connection: connection.clone(),
+        };
+        let (metrics, stop) = (Arc::new(Metrics::new()), CancellationToken::new());
+        let settings = Settings {
+            flags: flags(&start.flags)?,
+            client: Client::new(wire, "default"),
+            namespace: start.namespace.map(str::to_owned),
+            system_namespace: SYSTEM_NAMESPACE.into(),
+            controller_id: ControllerId::default(),
+            dry_run: start.dry_run,
+            max_in_flight: 32,
+            lease: LeaseName {
+                namespace: SYSTEM_NAMESPACE.into(),
+                name: LEASE.into(),
+                identity: name.to_string(),
+                labels: BTreeMap::new(),
+            },
+            clock: wall_clock(&cluster.schedule, offset),
+            metrics: metrics.clone(),
+            stop: stop.clone(),
+        };
+        let (shared, elector) = settings.share();
+        let mut assembly = Assembly::new(&enabled(), shared)
+            .await
+            .context("cannot assemble")?;
+        let options = admission::Options {
+            dry_run: start.dry_run,
+            longest_timeout: None,
+            metrics,
+        };
+        let router = admission::router(std::mem::take(&mut assembly.webhooks), &options);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(elector.run(stop.clone()));
+        for (_, watch) in assembly.watches() {
+            tasks.spawn(watch);
+        }
+        for task in assembly.tasks() {
+            tasks.spawn(task);
+        }
+        reviews.add(Endpoint {
+            router,
+            missing: Arc::new(assembly.missing()),
+            connection: connection.clone(),
+        });
+        Ok(Self {
+            name,
+            connection,
+            tasks,
+            stop,
+        })
+    }
+
+    /// The name of the replica.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The connections of the replica.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Ends the replica at once, as SIGKILL does.
+    pub fn kill(mut self) {
+        self.connection.cut();
+        self.tasks.abort_all();
+    }
+
+    /// Ends the replica in order: it releases the Lease.
+    pub async fn terminate(mut self) {
+        self.stop.cancel();
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        // Watches never end.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(6), all).await;
+        self.kill();
+    }
+
+    /// Returns whether a task of the replica panicked.
+    pub fn has_panicked(&mut self) -> bool {
+        let panicked =
+            |ended: Result<(), tokio::task::JoinError>| ended.is_err_and(|error| error.is_panic());
+        std::iter::from_fn(|| self.tasks.try_join_next()).any(panicked)
+    }
+}
+
+/// The user as which the API server sees Volume Warden.
+pub fn service_account() -> Arc<User> {
+    Arc::new(User {
+        name: SERVICE_ACCOUNT.into(),
+        groups: vec![
+            "system:serviceaccounts".into(),
+            "system:serviceaccounts:volume-warden".into(),
+            "system:authenticated".into(),
+        ],
+    })
+}
+
+/// All components. `namespace-gc` is inactive without a storage backend.
+fn enabled() -> Vec<ComponentRef> {
+    components::ALL.to_vec()
+}
+
+/// Parses the flags of the components, once for all histories.
+fn flags(arguments: &[&'static str]) -> anyhow::Result<ArgMatches> {
+    static PARSED: Mutex<BTreeMap<Vec<&'static str>, ArgMatches>> = Mutex::new(BTreeMap::new());
+    let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(matches) = parsed.get(arguments) {
+        return Ok(matches.clone());
+    }
+    let all = components::ALL.iter();
+    let command = all.fold(Command::new("run").no_binary_name(true), |command, each| {
+        each.flags(command)
+    });
+    let matches = command.try_get_matches_from(arguments)?;
+    parsed.insert(arguments.to_vec(), matches.clone());
+    Ok(matches)
+}

@@ -1,0 +1,93 @@
+//! The order of everything that happens in a history.
+//!
+//! Messages wait for their turn in virtual milliseconds. Within one millisecond, a seeded number
+//! decides their order, not the order in which they began to wait: the wake-ups of a channel with
+//! several receivers have a random order in tokio.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+
+/// When a message has its turn: the millisecond, the seeded order, and the order of arrival.
+type Turn = (u64, u64, u64);
+
+/// Delivers the messages of a history one after another.
+pub struct Schedule {
+    start: Instant,
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    turns: BTreeMap<Turn, oneshot::Sender<()>>,
+    arrivals: u64,
+}
+
+impl Schedule {
+    /// Creates a schedule that begins now. [`Schedule::run`] has to run beside its users.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            start: Instant::now(),
+            waiting: Mutex::default(),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Returns the virtual milliseconds since the beginning.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Waits for `delay` virtual milliseconds and then for its turn among the messages of the same
+    /// millisecond, which `order` decides.
+    pub async fn turn(&self, delay: u64, order: u64) {
+        let (sender, turn) = oneshot::channel();
+        {
+            let at = self.now() + delay.max(1);
+            let mut waiting = self.lock();
+            waiting.arrivals += 1;
+            let arrival = waiting.arrivals;
+            waiting.turns.insert((at, order, arrival), sender);
+        }
+        self.changed.notify_one();
+        // The sender is only dropped with the whole history.
+        let _ = turn.await;
+    }
+
+    /// Gives each message its turn, for ever.
+    pub async fn run(self: Arc<Self>) {
+        loop {
+            let first = self.lock().turns.first_key_value().map(|(turn, _)| turn.0);
+            match first {
+                None => self.changed.notified().await,
+                Some(at) if at > self.now() => {
+                    let due = self.start + Duration::from_millis(at);
+                    tokio::select! {
+                        biased;
+                        () = self.changed.notified() => {}
+                        () = tokio::time::sleep_until(due) => {}
+                    }
+                }
+                Some(_) => {
+                    let next = self.lock().turns.pop_first();
+                    if let Some((_, sender)) = next {
+                        // A message whose sender has ended needs no turn.
+                        let _ = sender.send(());
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,80 @@
+//! What happened in a history: a hash that differs between histories, and a story for people.
+
+use crate::random::digest;
+use std::{
+    fmt::Display,
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// The record of one history.
+#[derive(Default)]
+pub struct Trace {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    hash: u64,
+    entries: u64,
+    /// The lines of the story, if it is wanted.
+    lines: Option<Vec<String>>,
+}
+
+impl Trace {
+    /// Creates an empty record. The story costs time, so it is only kept if `story` is set.
+    pub fn new(story: bool) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                lines: story.then(Vec::new),
+                ..Inner::default()
+            }),
+        }
+    }
+
+    /// Records an event at this virtual millisecond. `identity` identifies it for the hash, which
+    /// does not include the time.
+    pub fn record(&self, at: u64, identity: impl Hash, line: impl FnOnce() -> String) {
+        let mut inner = self.lock();
+        inner.hash = digest((inner.hash, identity));
+        inner.entries += 1;
+        inner.add_line(at, line);
+    }
+
+    /// Adds a line to the story only.
+    pub fn add_line(&self, at: u64, line: impl FnOnce() -> String) {
+        self.lock().add_line(at, line);
+    }
+
+    /// Returns the hash of all recorded events in their order.
+    pub fn hash(&self) -> u64 {
+        self.lock().hash
+    }
+
+    /// Returns the number of recorded events.
+    pub fn entries(&self) -> u64 {
+        self.lock().entries
+    }
+
+    /// Takes the lines of the story.
+    pub fn story(&self) -> Vec<String> {
+        self.lock().lines.take().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn add_line(&mut self, at: u64, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.lines {
+            lines.push(timed(at, line()));
+        }
+    }
+}
+
+/// A line of the story with its time in seconds.
+pub fn timed(at: u64, line: impl Display) -> String {
+    format!("{:>4}.{:03} {line}", at / 1000, at % 1000)
+}

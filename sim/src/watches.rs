@@ -1,0 +1,36 @@
+//! Watches of a client: each event is delayed, and a watch may end or fall silent.
+
+use crate::{
+    faults::WatchFate,
+    network::{Reply, Wire},
+};
+use futures::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use volume_warden_apiserver_model::Body;
+
+/// Returns the body of a watch as its client receives it. `identity` identifies the request.
+pub fn delayed(wire: Wire, identity: u64, body: Body) -> Reply {
+    let began = wire.cluster.schedule.now();
+    let state = (wire, body, 0_u64);
+    let frames = stream::unfold(state, move |(wire, mut body, number)| async move {
+        let frame = body.frame().await?;
+        let Ok(bytes) = frame.ok()?.into_data() else {
+            return None;
+        };
+        let cluster = &wire.cluster;
+        let event = (&*wire.client, "watch", identity, began, number);
+        let now = cluster.schedule.now();
+        let (fate, lag, order) = cluster.faults.watch_event(cluster.seed, now, event);
+        cluster.schedule.turn(lag, order).await;
+        if wire.connection.is_cut() || fate == WatchFate::Silent && cluster.faults.silent_for_ever {
+            std::future::pending::<()>().await;
+        }
+        if fate == WatchFate::Silent {
+            let end = cluster.faults.end.saturating_sub(cluster.schedule.now());
+            cluster.schedule.turn(end, order).await;
+        }
+        (fate == WatchFate::Delivered).then(|| (Ok(Frame::data(bytes)), (wire, body, number + 1)))
+    });
+    StreamBody::new(frames).boxed_unsync()
+}

@@ -1,0 +1,190 @@
+//! POST.
+
+use crate::{
+    admission::Write,
+    route::Route,
+    server::{ApiServer, User},
+    status::{Answer, Failure},
+    store::Store,
+    strategy::{defaults, protect, tidy, validate},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What is created, where, and by whom.
+pub(crate) struct Creation<'a> {
+    pub(crate) user: &'a User,
+    pub(crate) route: &'a Route,
+    pub(crate) warnings: &'a mut Vec<String>,
+}
+
+impl ApiServer {
+    pub(crate) async fn create(&self, creation: Creation<'_>, object: Value) -> Answer<Arc<Value>> {
+        let Creation {
+            user,
+            route,
+            warnings,
+        } = creation;
+        match route.subresource.as_str() {
+            "" => {}
+            "binding" => return self.bind(user, route, object, warnings).await,
+            _ => return Err(Failure::method_not_allowed()),
+        }
+        let resource = route.resource;
+        let mut object = self.completed(route, object)?;
+        if self.parts.settings.in_tree_protection {
+            protect(resource, &mut object);
+        }
+        let write = Write {
+            user,
+            route,
+            operation: "CREATE",
+            old: None,
+        };
+        let mut object = self.mutated(&write, object, warnings).await?;
+        tidy(&mut object["metadata"]);
+        validate(resource, &object)?;
+        self.validated(&write, Some(&object), warnings).await?;
+        let name = object["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let mut store = self.store();
+        if store.get(resource, &route.namespace, &name).is_some() {
+            return Err(Failure::already_exists(resource, &name));
+        }
+        check_namespace(&store, route, &name)?;
+        if route.parameter("dryRun") == "All" {
+            return Ok(Arc::new(object));
+        }
+        Ok(store.commit(resource, &user.name, None, object, false))
+    }
+
+    /// The new object with what the API server sets before admission.
+    fn completed(&self, route: &Route, mut object: Value) -> Answer<Value> {
+        let resource = route.resource;
+        if !object["metadata"].is_object() {
+            object["metadata"] = json!({});
+        }
+        let text = |object: &Value, field: &str| {
+            object["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let namespace = text(&object, "namespace");
+        if !namespace.is_empty() && namespace != route.namespace {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        let mut store = self.store();
+        let (mut name, prefix) = (text(&object, "name"), text(&object, "generateName"));
+        if name.is_empty() && !prefix.is_empty() {
+            name = format!("{prefix}{}", store.suffix());
+        }
+        if name.is_empty() {
+            let detail = "Required value: name or generateName is required";
+            return Err(Failure::invalid(resource, "", "metadata.name", detail));
+        }
+        check_namespace(&store, route, &name)?;
+        let uid = store.uid();
+        drop(store);
+        let metadata = &mut object["metadata"];
+        for field in [
+            "resourceVersion",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "managedFields",
+            "generation",
+        ] {
+            metadata[field] = Value::Null;
+        }
+        metadata["name"] = name.into();
+        metadata["uid"] = uid.into();
+        metadata["creationTimestamp"] = self.now().into();
+        if resource.namespaced {
+            metadata["namespace"] = route.namespace.as_str().into();
+        }
+        if resource.has_generation() {
+            metadata["generation"] = 1.into();
+        }
+        object["kind"] = resource.kind.into();
+        object["apiVersion"] = resource.api_version().into();
+        defaults(resource, &mut object);
+        tidy(&mut object["metadata"]);
+        Ok(object)
+    }
+
+    /// Binds a pod to a node.
+    ///
+    /// Source: `pkg/registry/core/pod/storage/storage.go` (`BindingREST`).
+    async fn bind(
+        &self,
+        user: &User,
+        route: &Route,
+        mut binding: Value,
+        warnings: &mut Vec<String>,
+    ) -> Answer<Arc<Value>> {
+        let resource = route.resource;
+        binding["metadata"]["name"] = route.name.as_str().into();
+        binding["metadata"]["namespace"] = route.namespace.as_str().into();
+        let write = Write {
+            user,
+            route,
+            operation: "CREATE",
+            old: None,
+        };
+        let binding = self.mutated(&write, binding, warnings).await?;
+        self.validated(&write, Some(&binding), warnings).await?;
+        let mut store = self.store();
+        let found = store.get(resource, &route.namespace, &route.name).cloned();
+        let pod = found.ok_or_else(|| Failure::not_found(resource, &route.name))?;
+        let conflict = |why: &str| {
+            Err(Failure::conflict(
+                resource,
+                &format!("{}/binding", route.name),
+                why,
+            ))
+        };
+        let uid = binding["metadata"]["uid"].as_str().unwrap_or_default();
+        if !uid.is_empty() && pod["metadata"]["uid"] != uid {
+            return conflict("the UID in the precondition does not match the UID in record");
+        }
+        if !pod["metadata"]["deletionTimestamp"].is_null() {
+            return conflict(&format!(
+                "pod {} is being deleted, cannot be assigned to a host",
+                route.name
+            ));
+        }
+        if let Some(node) = pod["spec"]["nodeName"].as_str() {
+            return conflict(&format!(
+                "pod {} is already assigned to node {node:?}",
+                route.name
+            ));
+        }
+        let mut bound = (*pod).clone();
+        bound["spec"]["nodeName"] = binding["target"]["name"].clone();
+        store.commit(resource, &user.name, Some(pod), bound, false);
+        Ok(Arc::new(
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+        ))
+    }
+}
+
+/// The namespace of a new object has to exist, and must not be about to be deleted.
+fn check_namespace(store: &Store, route: &Route, name: &str) -> Answer<()> {
+    let (Some(namespaces), true) = (
+        crate::store::resource("namespaces"),
+        route.resource.namespaced,
+    ) else {
+        return Ok(());
+    };
+    let Some(namespace) = store.get(namespaces, "", &route.namespace) else {
+        return Err(Failure::not_found(namespaces, &route.namespace));
+    };
+    match namespace["metadata"]["deletionTimestamp"].is_null() {
+        true => Ok(()),
+        false => Err(Failure::terminating(route.resource, name, &route.namespace)),
+    }
+}

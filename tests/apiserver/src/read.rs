@@ -1,0 +1,143 @@
+//! GET and LIST.
+
+use crate::{
+    route::Route,
+    selectors::Selectors,
+    server::{ApiServer, metadata_of, parse},
+    status::{Answer, Failure},
+    store::Objects,
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::{ops::Bound, sync::Arc};
+
+/// Where a LIST continues: its revision, and the last namespace and name.
+struct Continue {
+    revision: u64,
+    after: (String, String),
+}
+
+impl ApiServer {
+    pub(crate) fn read(&self, route: &Route) -> Answer<Arc<Value>> {
+        let found = self
+            .store()
+            .get(route.resource, &route.namespace, &route.name)
+            .cloned();
+        found.ok_or_else(|| Failure::not_found(route.resource, &route.name))
+    }
+
+    /// Returns one page of a LIST as JSON.
+    pub(crate) fn list_page(&self, route: &Route, metadata_only: bool) -> Answer<Bytes> {
+        let selectors = Selectors::parse(
+            route.parameter("labelSelector"),
+            route.parameter("fieldSelector"),
+        )?;
+        let limit = route.parameter("limit").parse::<usize>().unwrap_or(0);
+        let token = Continue::parse(route.parameter("continue"))?;
+        let mut store = self.store();
+        let wanted = route
+            .parameter("resourceVersion")
+            .parse::<u64>()
+            .unwrap_or(0);
+        if wanted > store.revision {
+            return Err(Failure::gone(format!(
+                "Too large resource version: {wanted}, current: {}",
+                store.revision
+            )));
+        }
+        let revision = token
+            .as_ref()
+            .map_or(store.revision, |token| token.revision);
+        if revision < store.compacted
+            || (wanted > 0
+                && wanted < store.compacted
+                && route.parameter("resourceVersionMatch") == "Exact")
+        {
+            return Err(Failure::gone(
+                "The provided continue parameter is too old to display a consistent list result.",
+            ));
+        }
+        let plural = route.resource.plural;
+        let empty = Objects::new();
+        let objects = match store.snapshots.get(&(revision, plural)) {
+            Some(snapshot) if token.is_some() => snapshot,
+            _ => store.kind(route.resource).unwrap_or(&empty),
+        };
+        let first = token.map_or(Bound::Unbounded, |token| Bound::Excluded(token.after));
+        let mut matching = objects
+            .range((first, Bound::Unbounded))
+            .filter(|((namespace, _), _)| route.scope().is_none_or(|scope| scope == namespace))
+            .filter(|(_, object)| selectors.match_object(object));
+        let mut page: Vec<_> = matching
+            .by_ref()
+            .take(if limit == 0 { usize::MAX } else { limit })
+            .collect();
+        let left = matching.count();
+        let items: Vec<Value> = page
+            .iter()
+            .map(|(_, object)| item(object, metadata_only))
+            .collect();
+        let last = page.pop().map(|(name, _)| name.clone());
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if let Some(after) = last.filter(|_| left > 0) {
+            metadata["continue"] = Continue { revision, after }.text().into();
+            if selectors.is_empty() {
+                metadata["remainingItemCount"] = left.into();
+            }
+            let snapshot = objects.clone();
+            store
+                .snapshots
+                .entry((revision, plural))
+                .or_insert(snapshot);
+        }
+        let (kind, version) = match metadata_only {
+            true => (
+                "PartialObjectMetadataList".to_owned(),
+                "meta.k8s.io/v1".to_owned(),
+            ),
+            false => (
+                format!("{}List", route.resource.kind),
+                route.resource.api_version(),
+            ),
+        };
+        let list =
+            json!({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items});
+        Ok(list.to_string().into())
+    }
+}
+
+/// An object in a list has no kind of its own, except if only its metadata is listed.
+fn item(object: &Value, metadata_only: bool) -> Value {
+    if metadata_only {
+        return metadata_of(object);
+    }
+    let mut item = object.clone();
+    if let Some(fields) = item.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    item
+}
+
+impl Continue {
+    fn parse(text: &str) -> Answer<Option<Self>> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let wrong = || Failure::bad_request("continue key is not valid");
+        let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
+        let token = parse(&json)?;
+        let field = |name: &str| token[name].as_str().unwrap_or_default().to_owned();
+        let revision = token["rv"].as_u64().ok_or_else(wrong)?;
+        Ok(Some(Self {
+            revision,
+            after: (field("namespace"), field("name")),
+        }))
+    }
+
+    fn text(&self) -> String {
+        let token = json!({"rv": self.revision, "namespace": self.after.0, "name": self.after.1});
+        URL_SAFE_NO_PAD.encode(token.to_string())
+    }
+}

@@ -1,0 +1,186 @@
+//! The objects, their revisions and their history.
+
+use crate::{
+    admission::{Hook, hooks},
+    resources::{RESOURCES, Resource},
+    watch::Watcher,
+};
+use bytes::Bytes;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, OnceLock},
+};
+
+/// One committed write.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The revision of the write.
+    pub revision: u64,
+    /// The plural of the kind.
+    pub plural: &'static str,
+    /// The namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The object before; `None` if it was created.
+    pub before: Option<Arc<Value>>,
+    /// The object after; `None` if it was removed.
+    pub after: Option<Arc<Value>>,
+    /// The user who wrote it.
+    pub user: String,
+}
+
+/// Namespace and name.
+pub(crate) type Name = (String, String);
+/// The objects of one kind.
+pub(crate) type Objects = BTreeMap<Name, Arc<Value>>;
+
+/// An entry of the history: for a removed object, its last state with the revision of the removal.
+pub(crate) struct Entry {
+    pub(crate) revision: u64,
+    pub(crate) resource: &'static Resource,
+    pub(crate) before: Option<Arc<Value>>,
+    pub(crate) object: Arc<Value>,
+    pub(crate) removed: bool,
+    /// The object as JSON, shared by all watches.
+    json: OnceLock<Bytes>,
+}
+
+impl Entry {
+    /// The object as JSON.
+    pub(crate) fn json(&self) -> &Bytes {
+        self.json.get_or_init(|| self.object.to_string().into())
+    }
+}
+
+type Observer = Box<dyn Fn(&Change) + Send + Sync>;
+
+/// The state of the API server.
+pub(crate) struct Store {
+    pub(crate) revision: u64,
+    objects: HashMap<(&'static str, &'static str), Objects>,
+    pub(crate) history: Vec<Arc<Entry>>,
+    /// Watches and pages from before this revision are refused.
+    pub(crate) compacted: u64,
+    /// What a LIST in pages reads from, by revision and plural.
+    pub(crate) snapshots: BTreeMap<(u64, &'static str), Objects>,
+    pub(crate) watchers: Vec<Watcher>,
+    pub(crate) observers: Vec<Observer>,
+    pub(crate) hooks: Arc<Vec<Hook>>,
+    pub(crate) random: fastrand::Rng,
+}
+
+impl Store {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            // A real API server never answers with a small revision either.
+            revision: 100,
+            objects: HashMap::new(),
+            history: Vec::new(),
+            compacted: 0,
+            snapshots: BTreeMap::new(),
+            watchers: Vec::new(),
+            observers: Vec::new(),
+            hooks: Arc::default(),
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    pub(crate) fn kind(&self, resource: &Resource) -> Option<&Objects> {
+        self.objects.get(&(resource.group, resource.plural))
+    }
+
+    pub(crate) fn get(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&Arc<Value>> {
+        self.kind(resource)?
+            .get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// Stores `object`, or removes it, as one write. The object gets the new revision.
+    pub(crate) fn commit(
+        &mut self,
+        resource: &'static Resource,
+        user: &str,
+        before: Option<Arc<Value>>,
+        mut object: Value,
+        removed: bool,
+    ) -> Arc<Value> {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        let object = Arc::new(object);
+        let text = |field: &str| {
+            object["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let name = (text("namespace"), text("name"));
+        let objects = self
+            .objects
+            .entry((resource.group, resource.plural))
+            .or_default();
+        match removed {
+            true => drop(objects.remove(&name)),
+            false => drop(objects.insert(name.clone(), object.clone())),
+        }
+        let entry = Arc::new(Entry {
+            revision: self.revision,
+            resource,
+            before: before.clone(),
+            object: object.clone(),
+            removed,
+            json: OnceLock::new(),
+        });
+        self.history.push(entry.clone());
+        // A watch whose client has ended is dropped.
+        self.watchers.retain(|watcher| watcher.notify(&entry));
+        if resource.plural.ends_with("webhookconfigurations") {
+            self.hooks = Arc::new(hooks(self));
+        }
+        let change = Change {
+            revision: self.revision,
+            plural: resource.plural,
+            namespace: name.0,
+            name: name.1,
+            before,
+            after: (!removed).then(|| object.clone()),
+            user: user.to_owned(),
+        };
+        for observer in &self.observers {
+            observer(&change);
+        }
+        object
+    }
+
+    /// A new uid.
+    pub(crate) fn uid(&mut self) -> String {
+        let number = self.random.u128(..);
+        let hex = format!("{number:032x}");
+        format!(
+            "{}-{}-4{}-a{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[13..16],
+            &hex[17..20],
+            &hex[20..]
+        )
+    }
+
+    /// Five characters for a generated name.
+    pub(crate) fn suffix(&mut self) -> String {
+        const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5)
+            .map(|_| CHARACTERS[self.random.usize(..CHARACTERS.len())] as char)
+            .collect()
+    }
+}
+
+/// The resource with this plural.
+pub(crate) fn resource(plural: &str) -> Option<&'static Resource> {
+    RESOURCES.iter().find(|each| each.plural == plural)
+}

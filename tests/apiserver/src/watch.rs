@@ -1,0 +1,149 @@
+//! Watches.
+
+use crate::{
+    body::Body,
+    resources::Resource,
+    route::Route,
+    selectors::Selectors,
+    server::{ApiServer, metadata_of},
+    status::{Answer, Failure},
+    store::Entry,
+};
+use bytes::Bytes;
+use http::Response;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// An open watch.
+pub(crate) struct Watcher {
+    resource: &'static Resource,
+    namespace: Option<String>,
+    selectors: Selectors,
+    metadata_only: bool,
+    sender: UnboundedSender<Bytes>,
+}
+
+impl Watcher {
+    /// Sends the event of a write, if it concerns this watch. Returns whether the client still
+    /// listens.
+    pub(crate) fn notify(&self, entry: &Entry) -> bool {
+        if self.sender.is_closed() {
+            return false;
+        }
+        if let Some(kind) = self.kind_of(entry) {
+            self.send(kind, entry);
+        }
+        true
+    }
+
+    /// The type of the event; `None` if the write does not concern this watch. An object that no
+    /// longer matches the selectors is reported as deleted.
+    fn kind_of(&self, entry: &Entry) -> Option<&'static str> {
+        if !std::ptr::eq(entry.resource, self.resource) {
+            return None;
+        }
+        let namespace = entry.object["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or_default();
+        if self.namespace.as_ref().is_some_and(|own| own != namespace) {
+            return None;
+        }
+        let before = entry
+            .before
+            .as_ref()
+            .is_some_and(|before| self.selectors.match_object(before));
+        let after = !entry.removed && self.selectors.match_object(&entry.object);
+        match (before, after) {
+            (false, false) => None,
+            (false, true) => Some("ADDED"),
+            (true, true) => Some("MODIFIED"),
+            (true, false) => Some("DELETED"),
+        }
+    }
+
+    fn send(&self, kind: &str, entry: &Entry) {
+        if self.metadata_only {
+            self.event(kind, &metadata_of(&entry.object));
+            return;
+        }
+        let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+        line.extend_from_slice(entry.json());
+        line.extend_from_slice(b"}\n");
+        // A client that no longer listens is dropped at the next write.
+        let _ = self.sender.send(line.into());
+    }
+
+    fn event(&self, kind: &str, object: &Value) {
+        let line = format!("{}\n", json!({"type": kind, "object": object}));
+        // As in `send`.
+        let _ = self.sender.send(line.into());
+    }
+
+    fn object(&self, kind: &str, object: &Value) {
+        match self.metadata_only {
+            true => self.event(kind, &metadata_of(object)),
+            false => self.event(kind, object),
+        }
+    }
+}
+
+impl ApiServer {
+    pub(crate) fn watch(&self, route: &Route, metadata_only: bool) -> Answer<Response<Body>> {
+        let selectors = Selectors::parse(
+            route.parameter("labelSelector"),
+            route.parameter("fieldSelector"),
+        )?;
+        let (sender, events) = unbounded_channel();
+        let watcher = Watcher {
+            resource: route.resource,
+            namespace: route.scope().map(str::to_owned),
+            selectors,
+            metadata_only,
+            sender,
+        };
+        let mut store = self.store();
+        let since = route
+            .parameter("resourceVersion")
+            .parse::<u64>()
+            .unwrap_or(0);
+        if since > 0 && since < store.compacted {
+            let message = format!("too old resource version: {since} ({})", store.compacted);
+            watcher.event("ERROR", &Failure::gone(message).status());
+        } else {
+            if since == 0 || route.is_set("sendInitialEvents") {
+                let objects = store.kind(route.resource).into_iter().flatten();
+                let within = |namespace: &str| route.scope().is_none_or(|scope| scope == namespace);
+                let objects = objects.filter(|(name, object)| {
+                    within(&name.0) && watcher.selectors.match_object(object)
+                });
+                objects.for_each(|(_, object)| watcher.object("ADDED", object));
+            } else {
+                let first = store
+                    .history
+                    .partition_point(|entry| entry.revision <= since);
+                for entry in &store.history[first..] {
+                    watcher.notify(entry);
+                }
+            }
+            if route.is_set("sendInitialEvents") {
+                watcher.event("BOOKMARK", &bookmark(route.resource, store.revision));
+            }
+            store.watchers.push(watcher);
+        }
+        let mut response = Response::new(Body::Watch(events));
+        let json = http::HeaderValue::from_static("application/json");
+        response.headers_mut().insert("content-type", json);
+        Ok(response)
+    }
+}
+
+/// The end of the initial events.
+fn bookmark(resource: &Resource, revision: u64) -> Value {
+    json!({
+        "kind": resource.kind, "apiVersion": resource.api_version(),
+        "metadata": {
+            "resourceVersion": revision.to_string(), "creationTimestamp": null,
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        },
+    })
+}
