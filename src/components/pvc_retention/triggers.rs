@@ -30,9 +30,10 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     });
     let (line, sets) = (queue.clone(), caches.sets.clone());
     caches.pods.listen(move |change| {
-        let set = set_named_by_pod(change);
-        let existing = set.filter(|set| sets.read().get(set).is_some());
-        existing.into_iter().for_each(|set| line.add_set(&set));
+        let possible = sets_named_by_pod(change);
+        let sets = sets.read();
+        let existing = possible.iter().filter(|set| sets.get(set).is_some());
+        existing.for_each(|set| line.add_set(set));
     });
     let (line, sets) = (queue.clone(), caches.sets.clone());
     caches.claims.listen(move |change| {
@@ -59,14 +60,25 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
     readings(&claim.name).map(|reading| ObjectName::new(claim.namespace.clone(), reading.set))
 }
 
-/// The StatefulSet in a pod's name, if the pod was created, deleted or recreated, or its owner
-/// changed. Other changes of a pod do not affect claims. The StatefulSet is returned even if it
-/// does not control the pod: as long as the pod exists, the claim of its ordinal is kept.
-fn set_named_by_pod(change: &Change<'_, Pod>) -> Option<ObjectName> {
+/// The StatefulSet in a pod's name and those in the names of the pod's claims, if the pod was
+/// created, deleted or recreated, or its owner changed. Other changes of a pod do not affect
+/// claims. The StatefulSet is returned even if it does not control the pod: as long as the pod
+/// exists, the claim of its ordinal is kept. A claim whose name has several readings may belong to
+/// another StatefulSet as soon as the pod no longer mounts it.
+fn sets_named_by_pod(change: &Change<'_, Pod>) -> Vec<ObjectName> {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);
-    let (set, _) = ordinal(&change.name.name).filter(|_| became)?;
-    Some(ObjectName::new(change.name.namespace.clone(), set))
+    if !became {
+        return Vec::new();
+    }
+    let in_namespace = |name: &str| ObjectName::new(change.name.namespace.clone(), name);
+    let own = ordinal(&change.name.name).map(|(set, _)| in_namespace(set));
+    let pods = [change.old, change.new].into_iter().flatten();
+    let claims = pods
+        .flat_map(|pod| pod.claims())
+        .map(|claim| in_namespace(claim));
+    let by_claims = claims.flat_map(|claim| sets_named_by(&claim).collect::<Vec<_>>());
+    own.into_iter().chain(by_claims).collect()
 }
 
 /// Returns whether the change of the claim may change the decision about it. Writes of the binder,
@@ -107,6 +119,7 @@ mod tests {
     use super::*;
     use crate::objects::{claim::ClaimWire, pod::PodWire};
     use serde_json::{Value, json};
+    use std::collections::BTreeSet;
 
     fn pod(uid: &str, set: Option<&str>, phase: &str) -> Arc<Pod> {
         let owner = |uid| json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": uid, "controller": true}]);
@@ -141,9 +154,27 @@ mod tests {
                 new: new.as_ref(),
                 tombstone: false,
             };
-            let expected = wakes.then(|| ObjectName::new("ns", "web"));
-            assert_eq!(set_named_by_pod(&change), expected, "{old:?} {new:?}");
+            let expected = Vec::from_iter(wakes.then(|| ObjectName::new("ns", "web")));
+            assert_eq!(sets_named_by_pod(&change), expected, "{old:?} {new:?}");
         }
+    }
+
+    #[test]
+    fn a_pod_wakes_the_other_sets_whose_claims_have_the_name_of_its_own() {
+        let wire = json!({"metadata": {"name": "c-0", "uid": "1"}, "spec": {"volumes": [
+            {"name": "a-b", "persistentVolumeClaim": {"claimName": "a-b-c-0"}},
+        ]}});
+        let wire: PodWire = serde_json::from_value(wire).expect("a pod");
+        let (name, pod) = (ObjectName::new("ns", "c-0"), Arc::new(wire.into()));
+        let change = Change {
+            name: &name,
+            old: Some(&pod),
+            new: None,
+            tombstone: false,
+        };
+        let woken: BTreeSet<_> = sets_named_by_pod(&change).into_iter().collect();
+        let expected = ["c", "b-c"].map(|set| ObjectName::new("ns", set));
+        assert_eq!(woken, expected.into());
     }
 
     #[test]
