@@ -50,8 +50,9 @@ impl ApiServer {
             .unwrap_or_default()
             .to_owned();
         let mut store = self.store();
-        if store.get(resource, &route.namespace, &name).is_some() {
-            return Err(Failure::already_exists(resource, &name));
+        if let Some(present) = store.get(resource, &route.namespace, &name) {
+            let deleting = !present["metadata"]["deletionTimestamp"].is_null();
+            return Err(Failure::already_exists(resource, &name, deleting));
         }
         check_namespace(&store, route, &name)?;
         if route.parameter("dryRun") == "All" {
@@ -72,6 +73,9 @@ impl ApiServer {
                 .unwrap_or_default()
                 .to_owned()
         };
+        if !resource.namespaced {
+            object["metadata"]["namespace"] = Value::Null;
+        }
         let namespace = text(&object, "namespace");
         if !namespace.is_empty() && namespace != route.namespace {
             return Err(Failure::bad_request(
@@ -88,11 +92,14 @@ impl ApiServer {
             return Err(Failure::invalid(resource, "", "metadata.name", detail));
         }
         check_namespace(&store, route, &name)?;
+        let dry = route.parameter("dryRun") == "All";
+        if !dry && !text(&object, "resourceVersion").is_empty() {
+            return Err(Failure::version_of_a_new_object());
+        }
         let uid = store.uid();
         drop(store);
         let metadata = &mut object["metadata"];
         for field in [
-            "resourceVersion",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
             "managedFields",
@@ -111,7 +118,7 @@ impl ApiServer {
         }
         object["kind"] = resource.kind.into();
         object["apiVersion"] = resource.api_version().into();
-        defaults(resource, &mut object);
+        defaults(resource, &mut object, &self.now());
         tidy(&mut object["metadata"]);
         Ok(object)
     }
@@ -140,13 +147,7 @@ impl ApiServer {
         let mut store = self.store();
         let found = store.get(resource, &route.namespace, &route.name).cloned();
         let pod = found.ok_or_else(|| Failure::not_found(resource, &route.name))?;
-        let conflict = |why: &str| {
-            Err(Failure::conflict(
-                resource,
-                &format!("{}/binding", route.name),
-                why,
-            ))
-        };
+        let conflict = |why: &str| Err(Failure::binding(&route.name, why));
         let uid = binding["metadata"]["uid"].as_str().unwrap_or_default();
         if !uid.is_empty() && pod["metadata"]["uid"] != uid {
             return conflict("the UID in the precondition does not match the UID in record");

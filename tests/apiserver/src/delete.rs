@@ -70,7 +70,7 @@ fn preconditions(route: &Route, object: &Value, options: &Value) -> Answer<()> {
             let why = format!(
                 "the {name} in the precondition ({wanted}) does not match the {name} in record ({found}). The object might have been {what}"
             );
-            return Err(Failure::conflict(route.resource, &route.name, &why));
+            return Err(Failure::precondition(route.resource, &route.name, &why));
         }
     }
     Ok(())
@@ -84,37 +84,55 @@ fn delete(
     dry: bool,
 ) -> Arc<Value> {
     let mut new = (*old).clone();
-    propagate(&mut new, options);
     let grace = grace(resource, &old, options);
     let metadata = &mut new["metadata"];
     let deleting = !metadata["deletionTimestamp"].is_null();
     let shorter = metadata["deletionGracePeriodSeconds"]
         .as_u64()
         .is_none_or(|before| grace < before);
+    let pending = metadata["deletionGracePeriodSeconds"].as_u64() > Some(0);
+    if deleting && pending && !shorter {
+        return old;
+    }
     if !deleting {
         metadata["deletionTimestamp"] = now.into();
     }
-    if !deleting || shorter {
+    if (!deleting || shorter) && resource.kind != "Namespace" {
         metadata["deletionGracePeriodSeconds"] = grace.into();
-        if resource.has_generation()
+        if !deleting
+            && resource.has_generation()
             && let Some(generation) = metadata["generation"].as_u64()
         {
             metadata["generation"] = (generation + 1).into();
         }
     }
+    propagate(&mut new, options);
     if resource.kind == "Namespace" {
         new["status"]["phase"] = "Terminating".into();
     }
     let removed = is_over(resource.kind, &new);
-    if dry || (new == *old && !removed) {
+    if !removed && (dry || new == *old) {
         return Arc::new(new);
     }
     if !removed {
         return store.commit(resource, user, Some(old), new, false);
     }
-    // The last state of the object is the one before the deletion, as nothing had to be waited for.
-    let last = if deleting { new } else { (*old).clone() };
-    let removed = store.commit(resource, user, Some(old), last, true);
+    // A pod gets its grace period, even if that is zero, before it is removed. The last state of
+    // another object is the one before the deletion, as nothing had to be waited for.
+    let graceful = resource.kind == "Pod";
+    let mut last = match deleting || graceful {
+        true => Arc::new(new),
+        false => old.clone(),
+    };
+    if !dry {
+        let mut before = old;
+        if graceful && *last != *before {
+            last = store.commit(resource, user, Some(before), (*last).clone(), false);
+            before = last.clone();
+        }
+        last = store.commit(resource, user, Some(before), (*last).clone(), true);
+    }
+    let removed = last;
     let returned = matches!(
         resource.kind,
         "Pod"
@@ -128,9 +146,19 @@ fn delete(
         true => removed,
         false => Arc::new(json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-            "details": {"name": removed["metadata"]["name"], "kind": resource.plural, "uid": removed["metadata"]["uid"]},
+            "details": details(resource, &removed),
         })),
     }
+}
+
+fn details(resource: &Resource, object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    let mut details =
+        json!({"name": metadata["name"], "kind": resource.plural, "uid": metadata["uid"]});
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.into();
+    }
+    details
 }
 
 /// Adds or removes the finalizers of foreground deletion and of orphaning.

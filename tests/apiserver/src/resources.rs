@@ -34,7 +34,7 @@ impl Resource {
         matches!(
             self.group,
             "apps" | "batch" | "admissionregistration.k8s.io"
-        )
+        ) || self.kind == "Pod"
     }
 }
 

@@ -38,6 +38,9 @@ impl Route {
             each.group == group && each.version == version && each.plural == plural
         };
         let resource = RESOURCES.iter().find(of)?;
+        if rest.get(2) == Some(&"status") && !resource.status {
+            return None;
+        }
         Some(Self {
             resource,
             namespace: namespace.to_owned(),
@@ -45,6 +48,13 @@ impl Route {
             subresource: rest.get(2).unwrap_or(&"").to_string(),
             query: query(uri.query().unwrap_or_default()),
         })
+    }
+
+    /// The key of the object in etcd, which some answers quote.
+    pub(crate) fn key(&self) -> String {
+        let parts = [self.resource.plural, &self.namespace, &self.name];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        parts.fold("/registry".to_owned(), |key, part| key + "/" + part)
     }
 
     /// A parameter of the query, or nothing (`""`).

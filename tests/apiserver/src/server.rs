@@ -193,6 +193,17 @@ impl ApiServer {
                 };
                 (201, self.create(creation, parse(request.body())?).await?)
             }
+            // Source: `AllowCreateOnUpdate` of `pkg/registry/coordination/lease/strategy.go`.
+            Method::PUT if route.resource.kind == "Lease" && self.read(&route).is_err() => {
+                let creation = Creation {
+                    user,
+                    route: &route,
+                    warnings: &mut warnings,
+                };
+                let mut object = parse(request.body())?;
+                object["metadata"]["resourceVersion"] = Value::Null;
+                (201, self.create(creation, object).await?)
+            }
             Method::PUT => (
                 200,
                 self.replace(user, &route, parse(request.body())?, &mut warnings)

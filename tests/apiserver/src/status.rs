@@ -39,15 +39,22 @@ impl Failure {
 
     /// There is no such resource.
     pub(crate) fn unknown() -> Self {
-        Self::new(
+        let mut failure = Self::new(
             404,
             "NotFound",
             "the server could not find the requested resource",
-        )
+        );
+        failure.details = json!({});
+        failure
     }
 
-    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", resource.qualified());
+    pub(crate) fn already_exists(resource: &Resource, name: &str, deleting: bool) -> Self {
+        let prefix = if deleting {
+            "object is being deleted: "
+        } else {
+            ""
+        };
+        let message = format!("{prefix}{} {name:?} already exists", resource.qualified());
         Self::new(409, "AlreadyExists", message).about(resource, name)
     }
 
@@ -57,6 +64,25 @@ impl Failure {
             resource.qualified()
         );
         Self::new(409, "Conflict", message).about(resource, name)
+    }
+
+    /// A pod cannot be bound to a node.
+    pub(crate) fn binding(pod: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on pods/binding {pod:?}: {why}");
+        let mut failure = Self::new(409, "Conflict", message);
+        failure.details = json!({"name": pod, "group": "", "kind": "pods/binding"});
+        failure
+    }
+
+    /// A precondition of a deletion does not hold.
+    pub(crate) fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            kind(resource)
+        );
+        let mut failure = Self::new(409, "Conflict", message).about(resource, name);
+        failure.details["kind"] = resource.kind.into();
+        failure
     }
 
     /// The object was changed since the client read it.
@@ -78,15 +104,26 @@ impl Failure {
         failure
     }
 
+    /// A kind whose updates have to name the resourceVersion.
+    pub(crate) fn unconditional(resource: &Resource, name: &str) -> Self {
+        let detail = "Invalid value: 0: must be specified for an update";
+        let mut failure = Self::invalid(resource, name, "metadata.resourceVersion", detail);
+        failure.message = format!(
+            "{} {name:?} is invalid: metadata.resourceVersion: {detail}",
+            resource.qualified()
+        );
+        failure.details["kind"] = resource.plural.into();
+        failure
+    }
+
     /// A patch whose `test` fails, or that cannot be applied.
-    pub(crate) fn unprocessable(detail: &str) -> Self {
+    pub(crate) fn unprocessable() -> Self {
         let mut failure = Self::new(
             422,
             "Invalid",
             "the server rejected our request due to an error in our request",
         );
-        failure.details =
-            json!({"causes": [{"reason": "UnexpectedServerResponse", "message": detail}]});
+        failure.details = json!({});
         failure
     }
 
@@ -116,6 +153,15 @@ impl Failure {
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "InternalError", message)
+    }
+
+    /// A new object has a resourceVersion. The real answer has no reason.
+    pub(crate) fn version_of_a_new_object() -> Self {
+        Self::new(
+            500,
+            "",
+            "resourceVersion should not be set on objects to be created",
+        )
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -159,6 +205,11 @@ impl Failure {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
+        if self.reason.is_empty()
+            && let Some(map) = status.as_object_mut()
+        {
+            map.remove("reason");
+        }
         if !self.details.is_null() {
             let mut details = self.details.clone();
             if details["group"] == ""

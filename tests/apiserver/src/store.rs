@@ -3,12 +3,13 @@
 use crate::{
     admission::{Hook, hooks},
     resources::{RESOURCES, Resource},
+    route::Route,
     watch::Watcher,
 };
 use bytes::Bytes;
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, OnceLock},
 };
 
@@ -66,6 +67,8 @@ pub(crate) struct Store {
     /// What a LIST in pages reads from, by revision and plural.
     pub(crate) snapshots: BTreeMap<(u64, &'static str), Objects>,
     pub(crate) watchers: Vec<Watcher>,
+    /// The claims that were not written since their creation, by namespace and name.
+    as_created: BTreeSet<(String, String)>,
     pub(crate) observers: Vec<Observer>,
     pub(crate) hooks: Arc<Vec<Hook>>,
     pub(crate) random: fastrand::Rng,
@@ -81,6 +84,7 @@ impl Store {
             compacted: 0,
             snapshots: BTreeMap::new(),
             watchers: Vec::new(),
+            as_created: BTreeSet::new(),
             observers: Vec::new(),
             hooks: Arc::default(),
             random: fastrand::Rng::with_seed(seed),
@@ -128,6 +132,12 @@ impl Store {
             true => drop(objects.remove(&name)),
             false => drop(objects.insert(name.clone(), object.clone())),
         }
+        if resource.kind == "PersistentVolumeClaim" {
+            match before.is_none() {
+                true => self.as_created.insert(name.clone()),
+                false => self.as_created.remove(&name),
+            };
+        }
         let entry = Arc::new(Entry {
             revision: self.revision,
             resource,
@@ -155,6 +165,15 @@ impl Store {
             observer(&change);
         }
         object
+    }
+
+    /// Whether the object is a claim that was not written since its creation. It is stored without
+    /// the default of its phase, so the first update is a write even if it changes nothing.
+    ///
+    /// Source: `SetDefaults_PersistentVolumeClaim` in `pkg/apis/core/v1/defaults.go`.
+    pub(crate) fn is_as_created(&self, route: &Route) -> bool {
+        let name = (route.namespace.clone(), route.name.clone());
+        route.resource.kind == "PersistentVolumeClaim" && self.as_created.contains(&name)
     }
 
     /// A new uid.

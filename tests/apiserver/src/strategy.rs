@@ -7,7 +7,7 @@ use crate::{
 use serde_json::{Value, json};
 
 /// Sets the defaults of a new object.
-pub(crate) fn defaults(resource: &Resource, object: &mut Value) {
+pub(crate) fn defaults(resource: &Resource, object: &mut Value, now: &str) {
     if resource.status
         && let Some(fields) = object.as_object_mut()
     {
@@ -24,7 +24,7 @@ pub(crate) fn defaults(resource: &Resource, object: &mut Value) {
             default(object, "/spec/volumeMode", "Filesystem".into());
         }
         "PersistentVolume" => {
-            object["status"] = phase("Pending");
+            object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
             default(object, "/spec/volumeMode", "Filesystem".into());
             default(
                 object,
@@ -84,13 +84,10 @@ pub(crate) fn protect(resource: &Resource, object: &mut Value) {
 /// Refuses what no object may have.
 pub(crate) fn validate(resource: &Resource, object: &Value) -> Answer<()> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    for (index, owner) in array(object, "/metadata/ownerReferences")
-        .iter()
-        .enumerate()
-    {
+    for owner in array(object, "/metadata/ownerReferences") {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().is_none_or(str::is_empty) {
-                let field = format!("metadata.ownerReferences[{index}].{field}");
+                let field = format!("metadata.ownerReferences.{field}");
                 return Err(Failure::invalid(
                     resource,
                     name,
@@ -121,13 +118,17 @@ pub(crate) fn update(
     subresource: &str,
     old: &Value,
     new: &mut Value,
+    now: &str,
 ) -> Answer<()> {
     let name = old["metadata"]["name"].as_str().unwrap_or_default();
     match subresource {
         "status" => {
-            let status = new["status"].take();
-            *new = old.clone();
-            new["status"] = status;
+            keep(old, new, "spec");
+            if resource.kind == "PersistentVolume"
+                && old["status"]["phase"] != new["status"]["phase"]
+            {
+                new["status"]["lastPhaseTransitionTime"] = now.into();
+            }
         }
         "finalize" => {
             let finalizers = new["spec"]["finalizers"].take();

@@ -7,7 +7,7 @@ use crate::{
     status::{Answer, Failure},
     strategy::{array, tidy, update},
 };
-use json_patch::PatchErrorKind;
+use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -24,13 +24,7 @@ impl ApiServer {
         object: Value,
         warnings: &mut Vec<String>,
     ) -> Answer<Arc<Value>> {
-        if object["metadata"]["name"] != route.name.as_str() {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({}) does not match the name on the URL ({})",
-                object["metadata"]["name"].as_str().unwrap_or_default(),
-                route.name,
-            )));
-        }
+        check_name(route, &object)?;
         for _ in 0..=PATCH_ATTEMPTS {
             let old = self.read(route)?;
             let mut new = object.clone();
@@ -41,10 +35,14 @@ impl ApiServer {
             let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
             if !uid.is_empty() && old["metadata"]["uid"] != uid {
                 let why = format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    route.key(),
                     old["metadata"]["uid"].as_str().unwrap_or_default(),
                 );
                 return Err(Failure::conflict(route.resource, &route.name, &why));
+            }
+            if version.is_empty() && route.resource.kind == "Lease" {
+                return Err(Failure::unconditional(route.resource, &route.name));
             }
             if version.is_empty() {
                 new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
@@ -72,18 +70,23 @@ impl ApiServer {
         for _ in 0..PATCH_ATTEMPTS {
             let old = self.read(route)?;
             let new = patched(kind, &old, patch)?;
+            check_name(route, &new)?;
             if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]
                 && new["metadata"]["resourceVersion"].is_string()
             {
                 return Err(Failure::modified(route.resource, &route.name));
             }
             if new["metadata"]["uid"] != old["metadata"]["uid"] {
-                let why = format!(
-                    "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                    new["metadata"]["uid"].as_str().unwrap_or_default(),
-                    old["metadata"]["uid"].as_str().unwrap_or_default(),
+                let detail = format!(
+                    "Invalid value: {}: field is immutable",
+                    new["metadata"]["uid"]
                 );
-                return Err(Failure::conflict(route.resource, &route.name, &why));
+                return Err(Failure::invalid(
+                    route.resource,
+                    &route.name,
+                    "metadata.uid",
+                    &detail,
+                ));
             }
             if let Some(done) = self.attempt(user, route, (&old, new), warnings).await? {
                 return Ok(done);
@@ -100,10 +103,10 @@ impl ApiServer {
         (old, mut new): (&Arc<Value>, Value),
         warnings: &mut Vec<String>,
     ) -> Answer<Option<Arc<Value>>> {
-        let resource = route.resource;
+        let (resource, now) = (route.resource, self.now());
         new["kind"] = old["kind"].clone();
         new["apiVersion"] = old["apiVersion"].clone();
-        update(resource, &route.subresource, old, &mut new)?;
+        update(resource, &route.subresource, old, &mut new, &now)?;
         let write = Write {
             user,
             route,
@@ -113,7 +116,7 @@ impl ApiServer {
         let before_admission = new.clone();
         let mut new = self.mutated(&write, new, warnings).await?;
         if new != before_admission {
-            update(resource, &route.subresource, old, &mut new)?;
+            update(resource, &route.subresource, old, &mut new, &now)?;
         }
         tidy(&mut new["metadata"]);
         self.validated(&write, Some(&new), warnings).await?;
@@ -126,17 +129,18 @@ impl ApiServer {
             return Ok(None);
         }
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-        if new == **old || route.parameter("dryRun") == "All" {
+        let same = new == **old && !store.is_as_created(route);
+        if same || route.parameter("dryRun") == "All" {
             return Ok(Some(Arc::new(new)));
         }
-        let removed = is_over(resource.kind, &new);
-        Ok(Some(store.commit(
-            resource,
-            &user.name,
-            Some(old.clone()),
-            new,
-            removed,
-        )))
+        let before = Some(old.clone());
+        if is_over(resource.kind, &new) {
+            // Watches show the object as it was stored, and the answer has the resourceVersion from
+            // before.
+            store.commit(resource, &user.name, before, (**old).clone(), true);
+            return Ok(Some(Arc::new(new)));
+        }
+        Ok(Some(store.commit(resource, &user.name, before, new, false)))
     }
 }
 
@@ -150,19 +154,33 @@ pub(crate) fn is_over(kind: &str, object: &Value) -> bool {
         && !waits
 }
 
+fn check_name(route: &Route, object: &Value) -> Answer<()> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    match name == route.name {
+        true => Ok(()),
+        false => Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            route.name,
+        ))),
+    }
+}
+
 fn patched(kind: &str, old: &Value, patch: &[u8]) -> Answer<Value> {
     let mut new = old.clone();
     match kind {
         "application/json-patch+json" => {
             let operations: json_patch::Patch = serde_json::from_value(parse(patch)?)
                 .map_err(|error| Failure::bad_request(error.to_string()))?;
-            json_patch::patch(&mut new, &operations).map_err(|error| {
-                let path = error.path.to_string();
-                Failure::unprocessable(&match error.kind {
-                    PatchErrorKind::TestFailed => format!("testing value {path} failed"),
-                    _ => format!("the patch cannot be applied at {path}: {}", error.kind),
-                })
-            })?;
+            // The library of the real one adds what a `replace` does not find in a map.
+            for operation in operations.0 {
+                let operation = match operation {
+                    PatchOperation::Replace(ReplaceOperation { path, value }) => {
+                        PatchOperation::Add(AddOperation { path, value })
+                    }
+                    other => other,
+                };
+                json_patch::patch(&mut new, &[operation]).map_err(|_| Failure::unprocessable())?;
+            }
         }
         "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
             json_patch::merge(&mut new, &parse(patch)?);
