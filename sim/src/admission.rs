@@ -91,7 +91,7 @@ impl Reviews {
         }
         cluster
             .checks
-            .reviewed(cluster.schedule.now(), call, &answer);
+            .reviewed(now, cluster.schedule.now(), call, &answer);
         Ok(answer)
     }
 }

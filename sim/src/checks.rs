@@ -72,10 +72,10 @@ impl Checks {
         state.report(now, found);
     }
 
-    /// Looks at the answer to a review.
-    pub fn reviewed(&self, now: u64, call: &WebhookCall<'_>, answer: &Value) {
+    /// Looks at the answer to a review that began at that virtual millisecond.
+    pub fn reviewed(&self, began: u64, now: u64, call: &WebhookCall<'_>, answer: &Value) {
         let mut state = self.lock();
-        let found = reviews::check(&state.ledger, now, call, answer);
+        let found = reviews::check(&state.ledger, began, call, answer);
         state.report(now, found);
     }
 

@@ -9,6 +9,7 @@ pub mod explore;
 mod faults;
 mod json;
 mod manifests;
+pub mod mutants;
 mod network;
 pub mod plan;
 mod random;

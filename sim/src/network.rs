@@ -34,6 +34,8 @@ pub struct Connection {
     cut: AtomicBool,
     /// The virtual millisecond until which all messages are held.
     held_until: AtomicU64,
+    /// The virtual millisecond until which the tasks of the process do not run.
+    paused_until: AtomicU64,
     sent: AtomicU64,
     /// The number of the request at which the process crashes, the leader election not counted, and
     /// whether that one takes effect.
@@ -55,6 +57,16 @@ impl Connection {
     /// Holds all messages until this virtual millisecond.
     pub fn hold(&self, until: u64) {
         self.held_until.fetch_max(until, Relaxed);
+    }
+
+    /// Lets the tasks of the process wait until this virtual millisecond.
+    pub fn pause(&self, until: u64) {
+        self.paused_until.fetch_max(until, Relaxed);
+    }
+
+    /// Returns for how many milliseconds the tasks of the process do not run.
+    pub fn pause_left(&self, now: u64) -> u64 {
+        self.paused_until.load(Relaxed).saturating_sub(now)
     }
 
     /// Lets the process crash at its request with this number, before or after its effect.

@@ -27,6 +27,14 @@ pub enum Disruption {
         /// For so many milliseconds.
         milliseconds: u64,
     },
+    /// The tasks of the replica do not run, as in a process that gets no CPU time. What they spawned
+    /// goes on.
+    Pause {
+        /// The index of the replica.
+        replica: usize,
+        /// For so many milliseconds.
+        milliseconds: u64,
+    },
     /// The replica is stopped in order and started again.
     Restart {
         /// The index of the replica.
@@ -65,7 +73,39 @@ const BUSY: u64 = 12_000;
 /// The first seconds are for the first LISTs and the leader election.
 const SETTLING: u64 = 3_000;
 
+/// How late a write may be in a cluster without faults, besides what the network takes: the pauses in
+/// which several reads are gathered.
+const PROMPT: u64 = 500;
+/// How late a write may be after a fault: the time limits of the read and of the write, and the time
+/// that a request may be held.
+const LATE: u64 = 45_000;
+
 impl Plan {
+    /// For how many milliseconds a state may have ended when something is written that rests on what
+    /// a watch delivered.
+    pub(crate) fn late(&self) -> u64 {
+        self.late_live() + self.faults.watch_lag + 2 * self.faults.latency
+    }
+
+    /// For how many milliseconds a state may have ended when something is written that rests on a
+    /// live read.
+    pub(crate) fn late_live(&self) -> u64 {
+        let Faults {
+            refused,
+            lost,
+            unanswered,
+            held,
+            watch_ends,
+            watch_silent,
+            ..
+        } = self.faults;
+        let faults = refused + lost + unanswered + held + watch_ends + watch_silent;
+        match faults == 0 && self.disruptions.is_empty() {
+            true => PROMPT + 6 * self.faults.latency,
+            false => LATE,
+        }
+    }
+
     /// Returns the plan of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = generator(seed, "plan");
@@ -116,6 +156,7 @@ fn start(random: &mut fastrand::Rng) -> Start {
         flags: flags.to_vec(),
         namespace: (random.u32(0..16) == 0).then_some("other"),
         dry_run: random.u32(0..16) == 0,
+        max_in_flight: if random.bool() { 1 } else { 32 },
     }
 }
 
@@ -151,7 +192,7 @@ fn faults(random: &mut fastrand::Rng) -> Faults {
 
 fn disruption(random: &mut fastrand::Rng, replicas: usize) -> (u64, Disruption) {
     let replica = random.usize(..replicas);
-    let disruption = match random.u32(0..8) {
+    let disruption = match random.u32(0..10) {
         0..=3 => Disruption::CrashAt {
             replica,
             request: random.u64(8..40),
@@ -163,6 +204,10 @@ fn disruption(random: &mut fastrand::Rng, replicas: usize) -> (u64, Disruption) 
         },
         5 => Disruption::Restart { replica },
         6 => Disruption::EndWatches,
+        7 | 8 => Disruption::Pause {
+            replica,
+            milliseconds: random.u64(500..18_000),
+        },
         _ => Disruption::Compact,
     };
     (random.u64(0..BUSY), disruption)

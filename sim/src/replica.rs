@@ -7,12 +7,16 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::{ArgMatches, Command};
+use futures::{FutureExt, future::BoxFuture};
 use kube::Client;
 use std::{
     collections::BTreeMap,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Sleep};
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission,
@@ -41,6 +45,8 @@ pub struct Start {
     pub namespace: Option<&'static str>,
     /// Whether nothing may be changed.
     pub dry_run: bool,
+    /// Maximum number of concurrent bulk writes.
+    pub max_in_flight: usize,
 }
 
 /// A running replica.
@@ -79,7 +85,7 @@ impl Replica {
             system_namespace: SYSTEM_NAMESPACE.into(),
             controller_id: ControllerId::default(),
             dry_run: start.dry_run,
-            max_in_flight: 32,
+            max_in_flight: start.max_in_flight,
             lease: LeaseName {
                 namespace: SYSTEM_NAMESPACE.into(),
                 name: LEASE.into(),
@@ -101,12 +107,18 @@ impl Replica {
         };
         let router = admission::router(std::mem::take(&mut assembly.webhooks), &options);
         let mut tasks = JoinSet::new();
-        tasks.spawn(elector.run(stop.clone()));
+        let pausable = |task| Pausable {
+            task,
+            cluster: cluster.clone(),
+            connection: connection.clone(),
+            pause: None,
+        };
+        tasks.spawn(pausable(elector.run(stop.clone()).boxed()));
         for (_, watch) in assembly.watches() {
-            tasks.spawn(watch);
+            tasks.spawn(pausable(watch.boxed()));
         }
         for task in assembly.tasks() {
-            tasks.spawn(task);
+            tasks.spawn(pausable(task.boxed()));
         }
         reviews.add(Endpoint {
             router,
@@ -142,7 +154,7 @@ impl Replica {
         self.stop.cancel();
         let all = async { while self.tasks.join_next().await.is_some() {} };
         // Watches never end.
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(6), all).await;
+        let _ = tokio::time::timeout(Duration::from_secs(6), all).await;
         self.kill();
     }
 
@@ -151,6 +163,33 @@ impl Replica {
         let panicked =
             |ended: Result<(), tokio::task::JoinError>| ended.is_err_and(|error| error.is_panic());
         std::iter::from_fn(|| self.tasks.try_join_next()).any(panicked)
+    }
+}
+
+/// A task of a replica, which does not run while the process is paused.
+struct Pausable {
+    task: BoxFuture<'static, ()>,
+    cluster: Arc<Cluster>,
+    connection: Arc<Connection>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Future for Pausable {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(context));
+                self.pause = None;
+            }
+            let left = self.connection.pause_left(self.cluster.schedule.now());
+            if left == 0 {
+                return self.task.as_mut().poll(context);
+            }
+            let pause = tokio::time::sleep(Duration::from_millis(left));
+            self.pause = Some(Box::pin(pause));
+        }
     }
 }
 

@@ -271,6 +271,14 @@ async fn disrupt(
                 slot.replica.connection().hold(now + milliseconds);
             }
         }
+        Disruption::Pause {
+            replica,
+            milliseconds,
+        } => {
+            if let Some(slot) = replicas.get(replica) {
+                slot.replica.connection().pause(now + milliseconds);
+            }
+        }
         Disruption::Restart { replica } => {
             if let Some(slot) = replicas.get_mut(replica) {
                 slot.restart(cluster, reviews, plan, true).await?;

@@ -4,13 +4,23 @@ use super::{Call, Controller};
 use crate::{
     cluster::Cluster,
     json::{claims_of, is_finished, name, namespace, text, uid},
+    random::digest,
     view::View,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The attach-detach controller.
-pub struct Attacher;
+#[derive(Default)]
+pub struct Attacher {
+    /// When it began to detach each attachment (by uid).
+    detaching: BTreeMap<String, u64>,
+    /// Whether a volume is still being detached.
+    waits: bool,
+}
+
+/// Maximum time that a driver takes to detach a volume, in milliseconds.
+const DETACHING: u64 = 6_000;
 
 const COLLECTION: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
@@ -18,7 +28,7 @@ impl Controller for Attacher {
     const NAME: &'static str = "attach-detach-controller";
     const USER: &'static str = "system:serviceaccount:kube-system:attachdetach-controller";
 
-    fn act(&mut self, view: &View, _: &Cluster, _: u64) -> Vec<Call> {
+    fn act(&mut self, view: &View, live: &Cluster, now: u64) -> Vec<Call> {
         let scheduled = view
             .all("pods")
             .filter(|pod| !text(pod, "/spec/nodeName").is_empty() && !is_finished(pod));
@@ -38,9 +48,24 @@ impl Controller for Attacher {
         let unused = view
             .all("volumeattachments")
             .filter(|each| !used.contains(text(each, "/spec/source/persistentVolumeName")));
-        let detach =
-            unused.map(|each| Call::delete(format!("{COLLECTION}/{}", name(each)), uid(each)));
-        attach.chain(detach).collect()
+        self.waits = false;
+        let mut calls: Vec<Call> = attach.collect();
+        for each in unused {
+            let began = *self.detaching.entry(uid(each).to_owned()).or_insert(now);
+            if now >= began + digest((live.seed, uid(each))) % DETACHING {
+                calls.push(Call::delete(
+                    format!("{COLLECTION}/{}", name(each)),
+                    uid(each),
+                ));
+            } else {
+                self.waits = true;
+            }
+        }
+        calls
+    }
+
+    fn waits(&self) -> bool {
+        self.waits
     }
 }
 

@@ -4,13 +4,14 @@ use super::{Call, Controller};
 use crate::{
     cluster::Cluster,
     json::{claims_of, is_deleting, is_finished, name, namespace, text, uid},
+    random::digest,
     view::View,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Milliseconds that the containers of a deleted pod take to end.
-const ENDING: u64 = 800;
+/// Milliseconds that the containers of a deleted pod take to end: a short or a long time.
+const ENDING: [u64; 2] = [800, 4_500];
 /// Milliseconds that a pod with the label `finishes` runs.
 const RUNNING: u64 = 1_500;
 
@@ -27,12 +28,13 @@ impl Controller for Kubelet {
     const NAME: &'static str = "kubelet";
     const USER: &'static str = "system:node:node";
 
-    fn act(&mut self, view: &View, _: &Cluster, now: u64) -> Vec<Call> {
+    fn act(&mut self, view: &View, live: &Cluster, now: u64) -> Vec<Call> {
         self.waits = false;
         let pods = view
             .all("pods")
             .filter(|pod| !text(pod, "/spec/nodeName").is_empty());
-        pods.filter_map(|pod| self.tend(view, pod, now)).collect()
+        pods.filter_map(|pod| self.tend(view, live, pod, now))
+            .collect()
     }
 
     fn waits(&self) -> bool {
@@ -41,10 +43,11 @@ impl Controller for Kubelet {
 }
 
 impl Kubelet {
-    fn tend(&mut self, view: &View, pod: &Value, now: u64) -> Option<Call> {
+    fn tend(&mut self, view: &View, live: &Cluster, pod: &Value, now: u64) -> Option<Call> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", namespace(pod), name(pod));
         if is_deleting(pod) {
-            if !self.is_over(pod, true, now, ENDING) {
+            let long = digest((live.seed, uid(pod))).is_multiple_of(2);
+            if !self.is_over(pod, true, now, ENDING[usize::from(long)]) {
                 return None;
             }
             let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid(pod)}});

@@ -108,7 +108,7 @@ pub fn start(cluster: &Arc<Cluster>, log: &Arc<Log>) {
     run(binder::Binder, cluster, log);
     run(stateful_sets::StatefulSets, cluster, log);
     run(garbage_collector::GarbageCollector, cluster, log);
-    run(attacher::Attacher, cluster, log);
+    run(attacher::Attacher::default(), cluster, log);
     run(namespaces::Namespaces, cluster, log);
 }
 

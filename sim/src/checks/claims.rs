@@ -12,10 +12,6 @@ use serde_json::Value;
 use volume_warden::objects::{claim::AWAITING_POD, finalizers::PVC_PROTECTION};
 use volume_warden_apiserver_model::Change;
 
-/// How long an object may have been known to be otherwise before a write that rests on a live read:
-/// the time limits of the read and of the write, and the time that a request may be held.
-pub const LATE: u64 = 45_000;
-
 /// Looks at a change of a claim.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     if change.plural != "persistentvolumeclaims" {
@@ -26,6 +22,12 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     let after = change.after.as_ref();
     let released = has_finalizer(before, PVC_PROTECTION)
         && after.is_none_or(|after| !has_finalizer(after, PVC_PROTECTION));
+    if own && let Some(foreign) = foreign_finalizer(before, after.map(|after| &**after)) {
+        return Some((
+            "S1",
+            format!("the finalizer {foreign} of {} was removed", name(before)),
+        ));
+    }
     if own && released {
         return still_used(ledger, before);
     }
@@ -37,6 +39,15 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
         }
         _ => None,
     }
+}
+
+/// The finalizer of another controller that a change removed.
+fn foreign_finalizer<'a>(before: &'a Value, after: Option<&Value>) -> Option<&'a Value> {
+    let finalizers = |object: &'a Value| list(object, "/metadata/finalizers").iter();
+    let stays = |each: &Value| {
+        after.is_some_and(|after| list(after, "/metadata/finalizers").contains(each))
+    };
+    finalizers(before).find(|each| *each != PVC_PROTECTION && !stays(each))
 }
 
 /// S1: the finalizer of a claim is removed only when no pod that was scheduled before the deletion
@@ -79,7 +90,9 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
         let named = |pod: &&std::sync::Arc<Value>| {
             namespace(pod) == namespace(claim)
                 && claims_of(pod).any(|used| used == name(claim))
-                && ledger.born(uid(pod)).is_some_and(|born| born + LATE < now)
+                && ledger
+                    .born(uid(pod))
+                    .is_some_and(|born| born + ledger.plan.late_live() < now)
         };
         if !owners(claim).is_empty() {
             return Some((
@@ -104,7 +117,18 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
             format!("the claim {} was deleted without a mark", name(claim)),
         ));
     };
-    match permits(ledger, now, claim, set) {
+    let pod = pod_of(ledger, now, claim, set);
+    if let Some(pod) = pod {
+        return Some((
+            "S3",
+            format!(
+                "the claim {} was deleted, and the pod {} exists",
+                name(claim),
+                name(pod)
+            ),
+        ));
+    }
+    match permits(ledger, now, claim, set, ledger.plan.late_live()) {
         true => None,
         false => Some((
             "S3",
@@ -116,15 +140,29 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
     }
 }
 
+/// A pod of the set that uses the claim and has existed for longer than a write may be late.
+fn pod_of<'a>(ledger: &'a Ledger, now: u64, claim: &Value, set: &str) -> Option<&'a Value> {
+    let mut pods = ledger.all("pods");
+    let pod = pods.find(|pod| {
+        claims_of(pod).any(|used| used == name(claim))
+            && owners(pod).iter().any(|owner| text(owner, "/uid") == set)
+            && ledger
+                .born(uid(pod))
+                .is_some_and(|born| born + ledger.plan.late_live() < now)
+    });
+    pod.map(|pod| &**pod)
+}
+
 /// S3: a claim is collected only as the retention policy of its set says.
 fn collected(ledger: &Ledger, now: u64, claim: &Value) -> Found {
+    let late = ledger.plan.late();
     // A claim whose owners users wrote is not of concern.
     let permitted = owners(claim)
         .iter()
         .any(|owner| match text(owner, "/kind") {
-            "StatefulSet" => permits(ledger, now, claim, text(owner, "/uid")),
+            "StatefulSet" => permits(ledger, now, claim, text(owner, "/uid"), late),
             "Pod" => set_of(ledger, text(owner, "/uid"))
-                .is_none_or(|set| permits(ledger, now, claim, &set)),
+                .is_none_or(|set| permits(ledger, now, claim, &set, late)),
             _ => true,
         });
     match permitted {
@@ -149,8 +187,8 @@ fn set_of(ledger: &Ledger, pod: &str) -> Option<String> {
     Some(text(set, "/uid").to_owned())
 }
 
-/// Whether a spec that the set had in the last [`LATE`] milliseconds permits to delete the claim.
-fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str) -> bool {
+/// Whether a spec that the set had in the last `late` milliseconds permits to delete the claim.
+fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bool {
     let policy = |spec: &Value, when: &str| {
         text(
             spec,
@@ -162,7 +200,7 @@ fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str) -> bool {
         .and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
     let Some(ordinal) = ordinal else { return false };
     let deleted = ledger.deleted(set);
-    let since = deleted.unwrap_or(now).min(now).saturating_sub(LATE);
+    let since = deleted.unwrap_or(now).min(now).saturating_sub(late);
     ledger.specs_since(set, since).any(|spec| {
         let listed = list(spec, "/spec/volumeClaimTemplates")
             .iter()

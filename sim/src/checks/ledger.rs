@@ -1,7 +1,7 @@
 //! What the invariants remember of a history.
 
 use crate::{
-    json::{is_deleting, text, uid},
+    json::{claims_of, is_deleting, owners, text, uid},
     network::is_watch,
     plan::Plan,
     replica::SERVICE_ACCOUNT,
@@ -161,6 +161,16 @@ impl Ledger {
     /// When the pod with this uid was scheduled.
     pub fn scheduled(&self, uid: &str) -> Option<u64> {
         self.scheduled.get(uid).copied()
+    }
+
+    /// Whether a pod of the StatefulSet with this uid uses a claim of this name, or did.
+    pub fn has_mounted(&self, set: &str, claim: &str) -> bool {
+        let gone = self.gone.values().map(|(_, object)| object);
+        let mut pods = self.all("pods").chain(gone);
+        pods.any(|pod| {
+            claims_of(pod).any(|used| used == claim)
+                && owners(pod).iter().any(|owner| text(owner, "/uid") == set)
+        })
     }
 
     /// The specs that a StatefulSet had since this time, the one of that time included.

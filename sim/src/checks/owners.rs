@@ -1,13 +1,15 @@
 //! S4: which owners Volume Warden gives to claims.
 
-use super::{Found, claims::LATE, ledger::Ledger};
+use super::{Found, ledger::Ledger};
 use crate::{
     json::{name, owners, text, uid},
     replica::SERVICE_ACCOUNT,
 };
+use serde_json::Value;
 use volume_warden_apiserver_model::Change;
 
-/// S4: an owner that Volume Warden adds exists, or existed when the write began.
+/// S4: an owner that Volume Warden adds exists, or existed when the write began, and created or
+/// used the claim if it is a StatefulSet.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     if change.plural != "persistentvolumeclaims" || change.user != SERVICE_ACCOUNT {
         return None;
@@ -18,18 +20,46 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
         .as_ref()
         .map_or(&[][..], |before| owners(before));
     let added = owners(after).iter().filter(|owner| !before.contains(owner));
-    let unknown = added.map(|owner| text(owner, "/uid")).find(|owner| {
+    let added: Vec<&str> = added.map(|owner| text(owner, "/uid")).collect();
+    not_there(ledger, now, after, &added).or_else(|| anothers(ledger, after, &added))
+}
+
+/// An owner that was not there when the write began.
+fn not_there(ledger: &Ledger, now: u64, claim: &Value, added: &[&str]) -> Found {
+    let unknown = added.iter().find(|owner| {
         let lives = ledger
             .all("pods")
             .chain(ledger.all("statefulsets"))
-            .any(|each| uid(each) == *owner);
-        !lives && ledger.gone(owner).is_none_or(|(gone, _)| gone + LATE < now)
+            .any(|each| uid(each) == **owner);
+        !lives
+            && ledger
+                .gone(owner)
+                .is_none_or(|(gone, _)| gone + ledger.plan.late_live() < now)
     })?;
     Some((
         "S4",
         format!(
             "the claim {} got the owner {unknown}, which does not exist",
-            name(after)
+            name(claim)
+        ),
+    ))
+}
+
+/// A StatefulSet for which the claim was not created and whose pods never used it. The controller
+/// gives its own `matchLabels` to each claim that it creates.
+fn anothers(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
+    let labels = claim.pointer("/metadata/labels")?;
+    let other = ledger.all("statefulsets").find(|set| {
+        added.contains(&uid(set))
+            && set.pointer("/spec/selector/matchLabels") != Some(labels)
+            && !ledger.has_mounted(uid(set), name(claim))
+    })?;
+    Some((
+        "S4",
+        format!(
+            "the claim {} got {} as owner, which did not create it",
+            name(claim),
+            name(other)
         ),
     ))
 }

@@ -3,11 +3,17 @@
 use super::{Violation, ledger::Ledger};
 use crate::{
     cluster::Cluster,
-    json::{claims_of, has_finalizer, is_deleting, is_finished, name, namespace, text},
+    json::{claims_of, has_finalizer, is_deleting, is_finished, name, namespace, text, uid},
 };
 use serde_json::Value;
 use std::sync::Arc;
-use volume_warden::objects::finalizers::{PV_PROTECTION, PVC_PROTECTION};
+use volume_warden::objects::{
+    claim::AWAITING_POD,
+    finalizers::{PV_PROTECTION, PVC_PROTECTION},
+};
+
+/// The label of volumes that are released for reuse, and of their claims.
+const MANAGED_BY: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 
 /// Maximum number of writes to one object in a history: a higher number is a loop.
 const MOST_WRITES: u32 = 30;
@@ -29,6 +35,9 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
                     .all("persistentvolumes")
                     .filter_map(|volume| of_volume(volume)),
             );
+            let volumes = ledger.all("persistentvolumes");
+            found.extend(volumes.filter_map(|volume| of_reuse(ledger, volume)));
+            found.extend(ledger.all("pods").filter_map(|pod| of_request(ledger, pod)));
         }
         let many = ledger.writes().filter(|(_, count)| *count > MOST_WRITES);
         let at = cluster.schedule.now();
@@ -52,6 +61,19 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
 
 fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     let protected = has_finalizer(claim, PVC_PROTECTION);
+    let annotations = claim.pointer("/metadata/annotations");
+    // The mark of a replica whose clock is off by more than ten minutes is taken for a copied one.
+    let in_time = ledger.plan.clock_skew.abs() < 600;
+    let awaiting = in_time && annotations.is_some_and(|all| all.get(AWAITING_POD).is_some());
+    let named = |pod: &Arc<Value>| {
+        namespace(pod) == namespace(claim) && claims_of(pod).any(|used| used == name(claim))
+    };
+    if awaiting && !is_deleting(claim) && !ledger.all("pods").any(named) {
+        return Some(format!(
+            "the claim {} waits for a pod for ever",
+            name(claim)
+        ));
+    }
     if !is_deleting(claim) {
         return (!protected)
             .then(|| format!("the claim {} has no protection finalizer", name(claim)));
@@ -65,6 +87,49 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     let used = ledger.all("pods").any(|pod| uses(&pod));
     (protected && !used)
         .then(|| format!("the claim {} is unused and was not released", name(claim)))
+}
+
+/// The volume of a labelled claim is labelled, and released when the claim is gone.
+fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
+    let kept = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain";
+    if !kept || is_deleting(volume) {
+        return None;
+    }
+    let label = |object: &Value| object.pointer("/metadata/labels")?.get(MANAGED_BY).cloned();
+    let attached = ledger
+        .all("volumeattachments")
+        .any(|each| text(each, "/spec/source/persistentVolumeName") == name(volume));
+    match text(volume, "/status/phase") {
+        "Released" if label(volume).is_some() && !attached => Some(format!(
+            "the volume {} was not released for reuse",
+            name(volume)
+        )),
+        "Bound" if label(volume).is_none() => {
+            let claim = text(volume, "/spec/claimRef/uid");
+            let mut claims = ledger.all("persistentvolumeclaims");
+            claims
+                .any(|each| uid(each) == claim && label(each).is_some())
+                .then(|| format!("the volume {} was not labelled", name(volume)))
+        }
+        _ => None,
+    }
+}
+
+/// A claim that a waiting pod requests exists.
+fn of_request(ledger: &Ledger, pod: &Value) -> Option<String> {
+    let annotations = pod.pointer("/metadata/annotations")?.as_object()?;
+    let requests = annotations.keys().any(|key| key.ends_with(".pvc"));
+    if !requests || is_deleting(pod) || !text(pod, "/spec/nodeName").is_empty() {
+        return None;
+    }
+    let missing = claims_of(pod).find(|claim| {
+        let mut claims = ledger.all("persistentvolumeclaims");
+        !claims.any(|each| name(each) == *claim && namespace(each) == namespace(pod))
+    })?;
+    Some(format!(
+        "the claim {missing}, which {} requests, was not created",
+        name(pod)
+    ))
 }
 
 fn of_volume(volume: &Value) -> Option<String> {

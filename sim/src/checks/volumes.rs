@@ -1,6 +1,6 @@
 //! S2, S6: what may happen to volumes.
 
-use super::{Found, claims::LATE, ledger::Ledger};
+use super::{Found, ledger::Ledger};
 use crate::{
     json::{has_finalizer, is_deleting, name, text, uid},
     replica::SERVICE_ACCOUNT,
@@ -68,7 +68,9 @@ fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value) -> Found {
     }
     let attached = ledger.all("volumeattachments").any(|each| {
         text(each, "/spec/source/persistentVolumeName") == name(volume)
-            && ledger.born(uid(each)).is_some_and(|born| born + LATE < now)
+            && ledger
+                .born(uid(each))
+                .is_some_and(|born| born + ledger.plan.late_live() < now)
     });
     if attached {
         said("it is attached")

@@ -1,0 +1,178 @@
+//! Seeded bugs: proof that the simulation finds what it is there to find.
+//!
+//! Each replaces a text in the product's source. One changed copy of the workspace contains all of
+//! them, each behind a switch that its environment decides, so it is built once.
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Names the mutant to be active in the changed copy.
+pub const VARIABLE: &str = "VOLUME_WARDEN_MUTANT";
+/// Stands for the switch in a replacement.
+const SWITCH: &str = "BUG";
+/// The name of the program in the changed copy. Both are built into the same folder.
+const PROGRAM: &str = "volume-warden-mutated-sim";
+
+/// A seeded bug.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mutant {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// The file that it changes.
+    file: String,
+    /// The text to replace, which occurs once in the file.
+    find: String,
+    /// What replaces the text.
+    replace: String,
+    /// Whether `.ci/run` looks for it.
+    #[serde(default)]
+    pub ci: bool,
+}
+
+/// Returns all seeded bugs.
+///
+/// # Errors
+/// When their list cannot be read.
+pub fn all() -> anyhow::Result<Vec<Mutant>> {
+    Ok(serde_saphyr::from_str(include_str!("../mutants.yaml"))?)
+}
+
+/// Creates the changed copy of the workspace with all mutants, builds it, and returns its program.
+///
+/// # Errors
+/// When a text is not there exactly once, or the copy does not compile.
+pub fn build(mutants: &[Mutant]) -> anyhow::Result<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or(workspace.join("target"), PathBuf::from);
+    let copy = target.join("mutants");
+    let mut changed = changed(&workspace, mutants)?;
+    changed.insert("src/mutants.rs".into(), module(mutants));
+    for file in files(&workspace)? {
+        let content = match changed.remove(&file) {
+            Some(content) => content.into_bytes(),
+            None => fs::read(workspace.join(&file)).with_context(|| file.clone())?,
+        };
+        write(&copy.join(&file), &content)?;
+    }
+    for (file, content) in changed {
+        write(&copy.join(&file), content.as_bytes())?;
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "build",
+        "--release",
+        "--offline",
+        "--package",
+        "volume-warden-sim",
+        "--bin",
+        PROGRAM,
+    ]);
+    let built = cargo
+        .current_dir(&copy)
+        .env("CARGO_TARGET_DIR", &target)
+        .status()?;
+    anyhow::ensure!(
+        built.success(),
+        "the changed copy in {} does not compile",
+        copy.display()
+    );
+    Ok(target.join("release").join(PROGRAM))
+}
+
+/// The files of the workspace that git knows or would add.
+fn files(workspace: &Path) -> anyhow::Result<Vec<String>> {
+    let mut git = Command::new("git");
+    git.args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
+    let listed = git.current_dir(workspace).output()?;
+    anyhow::ensure!(listed.status.success(), "git ls-files failed");
+    let names = String::from_utf8(listed.stdout)?;
+    let exists = |name: &&str| workspace.join(name).is_file();
+    Ok(names
+        .split('\0')
+        .filter(exists)
+        .map(str::to_owned)
+        .collect())
+}
+
+/// The files that differ in the copy, with their contents.
+fn changed(workspace: &Path, mutants: &[Mutant]) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut changed = BTreeMap::new();
+    let mut edit = |file: &str, find: &str, replace: &str| -> anyhow::Result<()> {
+        let content = match changed.remove(file) {
+            Some(content) => content,
+            None => fs::read_to_string(workspace.join(file)).with_context(|| file.to_owned())?,
+        };
+        let count = content.matches(find).count();
+        anyhow::ensure!(count == 1, "{file} has {count} times: {find}");
+        changed.insert(file.to_owned(), content.replace(find, replace));
+        Ok(())
+    };
+    for mutant in mutants {
+        let switch = format!("crate::mutants::is_active({:?})", mutant.name);
+        edit(
+            &mutant.file,
+            &mutant.find,
+            &mutant.replace.replace(SWITCH, &switch),
+        )
+        .with_context(|| mutant.name.clone())?;
+    }
+    edit(
+        "src/lib.rs",
+        "pub mod listener;",
+        "pub mod listener;\nmod mutants;",
+    )?;
+    edit(
+        "sim/Cargo.toml",
+        "name = \"volume-warden-sim\"\npath",
+        &format!("name = \"{PROGRAM}\"\npath"),
+    )?;
+    edit(
+        "sim/Cargo.toml",
+        "default-run = \"volume-warden-sim\"\n",
+        "",
+    )?;
+    Ok(changed)
+}
+
+/// The module with the switch.
+fn module(mutants: &[Mutant]) -> String {
+    let names: Vec<_> = mutants.iter().map(|mutant| &*mutant.name).collect();
+    format!(
+        "//! The switch of the seeded bugs.\n\
+         use std::sync::LazyLock;\n\
+         static ACTIVE: LazyLock<String> = LazyLock::new(|| {{\n\
+         let name = std::env::var(\"{VARIABLE}\").unwrap_or_default();\n\
+         assert!(name.is_empty() || {names:?}.contains(&&*name), \"unknown mutant\");\n\
+         name\n\
+         }});\n\
+         pub(crate) fn is_active(name: &str) -> bool {{ *ACTIVE == name }}\n"
+    )
+}
+
+/// Writes a file, if it differs, so that cargo builds only what has changed.
+fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == content) {
+        return Ok(());
+    }
+    let folder = path.parent().context("a file has a folder")?;
+    fs::create_dir_all(folder)?;
+    Ok(fs::write(path, content)?)
+}
