@@ -33,6 +33,12 @@ ci:
 soak:
     VOLUME_WARDEN_SOAK=1 cargo test --locked --no-fail-fast
     VOLUME_WARDEN_SOAK=1 fuzz/run
+    cargo run --release --locked -p volume-warden-sim --bin mutants
+    cargo run --release --locked -p volume-warden-sim -- --histories 1000000
+
+# Run histories in a simulated cluster, or replay one: just sim --seed 4711
+sim *arguments:
+    cargo run --release --locked -p volume-warden-sim -- {{ arguments }}
 
 # Render manifests/install.yaml
 render:

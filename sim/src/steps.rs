@@ -88,7 +88,7 @@ pub fn choose(random: &mut fastrand::Rng, count: usize) -> Vec<Step> {
             deleted: random.bool(),
             scaled: true,
         });
-        steps.extend([Step::DeleteMany, scale(1), scale(2)]);
+        steps.extend([scale(1), Step::DeleteMany, scale(2)]);
         steps.truncate(count);
     }
 
