@@ -36,6 +36,9 @@ pub struct Mutant {
     /// Whether `.ci/run` looks for it.
     #[serde(default)]
     pub ci: bool,
+    /// Whether the simulation has not found it yet. It is looked for by name only.
+    #[serde(default)]
+    pub missed: bool,
 }
 
 /// Returns all seeded bugs.
@@ -69,7 +72,8 @@ pub fn build(mutants: &[Mutant]) -> anyhow::Result<PathBuf> {
     for (file, content) in changed {
         write(&copy.join(&file), content.as_bytes())?;
     }
-    let mut cargo = Command::new(env!("CARGO"));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut cargo = Command::new(cargo);
     cargo.args([
         "build",
         "--release",

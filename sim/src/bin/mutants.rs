@@ -29,7 +29,7 @@ struct Options {
 impl Options {
     fn wants(&self, mutant: &Mutant) -> bool {
         match self.names.is_empty() {
-            true => mutant.ci || !self.ci,
+            true => !mutant.missed && (mutant.ci || !self.ci),
             false => self.names.contains(&mutant.name),
         }
     }
