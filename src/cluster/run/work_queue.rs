@@ -80,6 +80,17 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.notify.notify_one();
     }
 
+    /// Queues a key that failed, without waiting for its backoff, because the reason of the failure
+    /// may have ended. Other keys are not queued. A key that is being processed may still fail, so
+    /// it is queued again when it is done.
+    pub fn retry(&self, key: &K) {
+        let mut state = self.lock();
+        if state.failures.contains_key(key) || state.processing.contains_key(key) {
+            state.add(key.clone(), Priority::Normal);
+            self.notify.notify_one();
+        }
+    }
+
     /// Waits for the next key and takes it. The caller returns the key with [`WorkQueue::done`],
     /// [`WorkQueue::failed`] or [`WorkQueue::later`].
     pub async fn take(&self) -> K {
@@ -331,6 +342,24 @@ mod tests {
         }
         queue.add("a");
         assert!(!nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_key_that_failed_or_is_being_processed_is_retried() {
+        let queue = WorkQueue::default();
+        queue.retry(&"a");
+        assert!(nothing_to_take(&queue).await, "it was never processed");
+        queue.add("a");
+        let key = queue.take().await;
+        queue.failed(&key, Duration::from_secs(60));
+        queue.retry(&key);
+        assert!(!nothing_to_take(&queue).await, "it failed");
+        queue.retry(&key);
+        queue.failed(&key, Duration::from_secs(60));
+        assert_eq!(queue.take().await, "a", "it was being processed");
+        queue.done(&"a");
+        queue.retry(&"a");
+        assert!(nothing_to_take(&queue).await, "it succeeded");
     }
 
     #[tokio::test(start_paused = true)]

@@ -30,6 +30,11 @@ impl WorkQueue<Subject> {
         self.add_urgent(Subject::Rescue(set.clone()));
         self.add(Subject::Policy(set.clone()));
     }
+
+    /// Enqueues the parts of this StatefulSet that failed.
+    pub fn retry_set(&self, set: &ObjectName) {
+        Subject::both(set).iter().for_each(|part| self.retry(part));
+    }
 }
 
 impl fmt::Display for Subject {

@@ -16,7 +16,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Enqueues a StatefulSet when the StatefulSet, one of its pods or one of its claims changes.
+/// Enqueues a StatefulSet when the StatefulSet, one of its pods or one of its claims changes. Any
+/// change of a claim makes a write of the claim possible that the API server refused because the
+/// claim had changed before.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     let (line, others) = (queue.clone(), caches.clone());
     let said = AtomicBool::new(false);
@@ -37,12 +39,12 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     });
     let (line, sets) = (queue.clone(), caches.sets.clone());
     caches.claims.listen(move |change| {
-        if concerns_us(change) {
-            let possible = sets_named_by(change.name);
-            let sets = sets.read();
-            let existing = possible.filter(|set| sets.get(set).is_some());
-            existing.for_each(|set| line.add_set(&set));
-        }
+        let sets = sets.read();
+        let existing = sets_named_by(change.name).filter(|set| sets.get(set).is_some());
+        existing.for_each(|set| match concerns_us(change) {
+            true => line.add_set(&set),
+            false => line.retry_set(&set),
+        });
     });
 }
 
