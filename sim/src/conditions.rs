@@ -1,6 +1,7 @@
 //! The match conditions of the shipped webhooks. They are written in CEL; these are the same in
 //! Rust. A history does not begin if a webhook has another condition.
 
+use crate::json::{list, text};
 use serde_json::Value;
 use volume_warden::objects::finalizers::{PV_PROTECTION, PVC_PROTECTION};
 
@@ -151,14 +152,6 @@ fn is_stateful_sets(request: &Value) -> bool {
     STATEFUL_SETS.contains(&text(request, "/userInfo/username"))
 }
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-fn has(value: &Value, pointer: &str, entry: &str) -> bool {
-    let entries = value.pointer(pointer).and_then(Value::as_array);
-    entries.is_some_and(|entries| entries.iter().any(|each| each == entry))
+fn has(value: &Value, path: &str, entry: &str) -> bool {
+    list(value, path).iter().any(|each| each == entry)
 }

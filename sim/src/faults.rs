@@ -20,7 +20,7 @@ pub struct Faults {
     pub watch_silent: u32,
     /// Whether a silent watch never ends. Otherwise it ends when the faults end.
     pub silent_for_ever: bool,
-    /// Maximum delay of a watch event in milliseconds.
+    /// Maximum delay of a watch in milliseconds.
     pub watch_lag: u64,
     /// Maximum time that a request, or its answer, is under way, in milliseconds.
     pub latency: u64,

@@ -2,18 +2,22 @@
 
 use serde_json::Value;
 
-/// Returns the text at this JSON pointer, or nothing (`""`).
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+/// Returns the value at this path of keys, each after a `/`. Unlike [`Value::pointer`], it neither
+/// knows escapes nor allocates: the simulation spent a tenth of its time there.
+pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('/')
+        .skip(1)
+        .try_fold(object, |value, key| value.get(key))
 }
 
-/// Returns the list at this JSON pointer, or an empty one.
-pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object
-        .pointer(pointer)
+/// Returns the text at this path, or nothing (`""`).
+pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the list at this path, or an empty one.
+pub fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    at(object, path)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
@@ -35,7 +39,7 @@ pub fn uid(object: &Value) -> &str {
 
 /// Returns whether the object is being deleted.
 pub fn is_deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
+    at(object, "/metadata/deletionTimestamp").is_some()
 }
 
 /// Returns whether the object has this finalizer.
@@ -65,7 +69,7 @@ pub fn is_finished(pod: &Value) -> bool {
 
 /// Returns the numbers of a StatefulSet's ordinals that have a pod by its spec.
 pub fn ordinals(set: &Value) -> std::ops::Range<u64> {
-    let number = |pointer| set.pointer(pointer).and_then(Value::as_u64);
+    let number = |path| at(set, path).and_then(Value::as_u64);
     let start = number("/spec/ordinals/start").unwrap_or(0);
     start..start + number("/spec/replicas").unwrap_or(1)
 }

@@ -10,6 +10,10 @@ use volume_warden_sim::{
     world::{self, Outcome},
 };
 
+/// A history allocates a great many small values.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Runs Volume Warden against a model of a cluster, in many different histories.
 #[derive(Parser)]
 struct Options {

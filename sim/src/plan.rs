@@ -79,17 +79,25 @@ const PROMPT: u64 = 500;
 /// How late a write may be after a fault: the time limits of the read and of the write, and the time
 /// that a request may be held.
 const LATE: u64 = 45_000;
+/// The number of writes that [`Step::DeleteMany`] causes: those of its claims and of their volumes.
+const WRITES_OF_MANY: u64 = 90;
 
 impl Plan {
     /// For how many milliseconds a state may have ended when something is written that rests on what
-    /// a watch delivered.
+    /// a watch delivered, and does not wait for other writes.
     pub(crate) fn late(&self) -> u64 {
-        self.late_live() + self.faults.watch_lag + 2 * self.faults.latency
+        self.prompt() + self.faults.watch_lag + 2 * self.faults.latency
     }
 
     /// For how many milliseconds a state may have ended when something is written that rests on a
-    /// live read.
+    /// live read. It may wait for the writes that are due before it.
     pub(crate) fn late_live(&self) -> u64 {
+        let crowd = self.steps.iter().any(|(_, step)| *step == Step::DeleteMany);
+        let waiting = if crowd { WRITES_OF_MANY } else { 0 };
+        self.prompt() + waiting * 2 * self.faults.latency
+    }
+
+    fn prompt(&self) -> u64 {
         let Faults {
             refused,
             lost,

@@ -1,10 +1,10 @@
-//! Watches of a client: each event is delayed, and a watch may end or fall silent.
+//! Watches of a client: events are late, and a watch may end or fall silent.
 
 use crate::{
     faults::WatchFate,
     network::{Reply, Wire},
 };
-use futures::stream;
+use futures::{FutureExt, stream};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use volume_warden_apiserver_model::Body;
@@ -14,7 +14,11 @@ pub fn delayed(wire: Wire, identity: u64, body: Body) -> Reply {
     let began = wire.cluster.schedule.now();
     let state = (wire, body, 0_u64);
     let frames = stream::unfold(state, move |(wire, mut body, number)| async move {
-        let frame = body.frame().await?;
+        // What was sent while the watch was late arrives together.
+        let (frame, behind) = match body.frame().now_or_never() {
+            Some(frame) => (frame?, true),
+            None => (body.frame().await?, false),
+        };
         let Ok(bytes) = frame.ok()?.into_data() else {
             return None;
         };
@@ -22,7 +26,10 @@ pub fn delayed(wire: Wire, identity: u64, body: Body) -> Reply {
         let event = (&*wire.client, "watch", identity, began, number);
         let now = cluster.schedule.now();
         let (fate, lag, order) = cluster.faults.watch_event(cluster.seed, now, event);
-        cluster.schedule.turn(lag, order).await;
+        cluster
+            .schedule
+            .turn(if behind { 1 } else { lag }, order)
+            .await;
         if wire.connection.is_cut() || fate == WatchFate::Silent && cluster.faults.silent_for_ever {
             std::future::pending::<()>().await;
         }

@@ -260,10 +260,10 @@ fn immutable(resource: &Resource, name: &str, old: &Value, new: &Value) -> Answe
     Ok(())
 }
 
-/// The list at this JSON pointer, or an empty one.
-pub(crate) fn array<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object
-        .pointer(pointer)
+/// The list at this path of keys, each after a `/`, or an empty one.
+pub(crate) fn array<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    let mut keys = path.split('/').skip(1);
+    keys.try_fold(object, |value, key| value.get(key))
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
