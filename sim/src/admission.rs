@@ -1,7 +1,7 @@
 //! Delivers admission reviews to a replica that is ready, as the Service of Volume Warden does.
 
 use crate::{
-    cluster::Cluster, conditions, faults::Fate, manifests, network::Connection, random::digest,
+    cluster::Cluster, conditions, connection::Connection, faults::Fate, manifests, random::digest,
 };
 use axum::Router;
 use bytes::Bytes;

@@ -7,8 +7,13 @@ use std::{
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        mpsc::{Receiver, RecvTimeoutError, channel},
     },
+    time::{Duration, Instant},
 };
+
+/// Real time after which a history counts as endless. One takes some milliseconds.
+const ENDLESS: Duration = Duration::from_secs(120);
 
 /// What many histories showed.
 #[derive(Debug, Default)]
@@ -35,13 +40,15 @@ pub fn seed_of(seed: u64, number: u64) -> u64 {
 pub fn explore(seed: u64, histories: u64, most_failed: usize) -> anyhow::Result<Summary> {
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let summary = Mutex::new((Summary::default(), HashSet::new()));
-    let work = || -> anyhow::Result<()> {
+    let under_way = UnderWay::default();
+    let work = |worker: usize| -> anyhow::Result<()> {
         while !stop.load(Relaxed) {
             let number = next.fetch_add(1, Relaxed);
             if number >= histories {
                 break;
             }
             let seed = seed_of(seed, number);
+            under_way.begin(worker, seed);
             let outcome = world::run(&Plan::new(seed), false)?;
             let mut guard = summary.lock().unwrap_or_else(PoisonError::into_inner);
             let (summary, traces) = &mut *guard;
@@ -53,19 +60,55 @@ pub fn explore(seed: u64, histories: u64, most_failed: usize) -> anyhow::Result<
                 stop.store(summary.failed.len() >= most_failed, Relaxed);
             }
         }
+        under_way.end(worker);
         Ok(())
     };
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let (finished, waiting) = channel::<()>();
+        scope.spawn(|| under_way.guard(waiting));
+        let work = &work;
+        let workers: Vec<_> = (0..cores)
+            .map(|worker| scope.spawn(move || work(worker)))
+            .collect();
         for worker in workers {
             worker
                 .join()
                 .map_err(|_| anyhow::anyhow!("the simulation panicked"))??;
         }
+        drop(finished);
         Ok(())
     })?;
     let (mut summary, traces) = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.distinct = traces.len();
     Ok(summary)
+}
+
+/// The seed of the history that each worker runs, and since when.
+#[derive(Default)]
+struct UnderWay(Mutex<Vec<(usize, u64, Instant)>>);
+
+impl UnderWay {
+    fn begin(&self, worker: usize, seed: u64) {
+        self.end(worker);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((worker, seed, Instant::now()));
+    }
+
+    fn end(&self, worker: usize) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(each, _, _)| *each != worker);
+    }
+
+    /// Ends the process with the seed of a history in which a task never waits. Virtual time stands
+    /// still then, so the history would not end.
+    fn guard(&self, finished: Receiver<()>) {
+        while finished.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, seed, _)) = all.iter().find(|(_, _, since)| since.elapsed() > ENDLESS) {
+                println!("0 histories\n  --seed {seed}\n    endless: a task never waits");
+                std::process::exit(1);
+            }
+        }
+    }
 }

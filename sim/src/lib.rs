@@ -5,6 +5,7 @@ mod admission;
 mod checks;
 mod cluster;
 mod conditions;
+mod connection;
 pub mod explore;
 mod faults;
 mod json;

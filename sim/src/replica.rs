@@ -3,7 +3,8 @@
 use crate::{
     admission::{Endpoint, Reviews},
     cluster::{Cluster, wall_clock},
-    network::{Connection, Wire},
+    connection::Connection,
+    network::Wire,
 };
 use anyhow::Context as _;
 use clap::{ArgMatches, Command};

@@ -1,22 +1,24 @@
 //! Runs one history: the API server, the controllers of a cluster, and replicas of Volume Warden.
 
+mod furnish;
+mod replicas;
+
 use crate::{
     actors,
     admission::Reviews,
     checks::{self, Checks, Violation},
-    cluster::{Activity, Cluster, wall_clock},
-    manifests,
-    plan::{Disruption, Plan},
-    replica::{Replica, Start},
+    cluster::{Activity, Cluster},
+    plan::Plan,
     schedule::Schedule,
+    steps::Step,
     trace::Trace,
     view::Log,
 };
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use furnish::{furnish, observe, server};
+use replicas::Replicas;
 use std::{sync::Arc, time::Duration};
 use volume_warden::hashing;
-use volume_warden_apiserver_model::{ApiServer, Settings, User, Version};
 
 /// How a history ended.
 #[derive(Clone, Debug)]
@@ -39,8 +41,6 @@ const BOUND: u64 = 300_000;
 const STILL: u64 = 6_000;
 /// How long a long history is followed after that.
 const QUIET: Duration = Duration::from_secs(20 * 60);
-/// Time until a crashed replica is started again.
-const RESTART: Duration = Duration::from_millis(900);
 
 /// Runs the history of a plan.
 ///
@@ -78,16 +78,11 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
     cluster.server.set_admission(reviews.clone());
     observe(&cluster, &log);
     actors::start(&cluster, &log);
-    let mut replicas = Vec::new();
-    for index in 0..plan.replicas {
-        replicas.push(Slot::start(&cluster, &reviews, plan, index).await?);
-    }
+    let mut replicas = Replicas::start(&cluster, &reviews, plan).await?;
     let user = tokio::spawn(act(cluster.clone(), plan.steps.clone()));
-    for at in disrupted(plan) {
-        disrupt(&cluster, &reviews, plan, &mut replicas, at).await?;
-    }
+    replicas.disrupt().await?;
     user.await.context("the user panicked")?;
-    rest(&cluster, &reviews, plan, &mut replicas).await?;
+    rest(&cluster, plan, &mut replicas).await?;
     conclude(&cluster, plan, &mut replicas).await;
     Ok(Outcome {
         violations: cluster.checks.violations(),
@@ -97,222 +92,8 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
     })
 }
 
-fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
-    let clock = wall_clock(schedule, 0);
-    ApiServer::new(Settings {
-        version: Version::V1_34,
-        seed,
-        clock: Arc::new(move || clock.now()),
-        in_tree_protection: false,
-    })
-}
-
-/// Creates what a cluster with Volume Warden has.
-async fn furnish(server: &ApiServer) -> anyhow::Result<()> {
-    let namespace =
-        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    for name in ["ns", "other", "volume-warden", "kube-system"] {
-        create(server, "/api/v1/namespaces", &namespace(name)).await?;
-    }
-    for name in ["delete", "retain"] {
-        let policy = if name == "retain" { "Retain" } else { "Delete" };
-        let class = json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
-            "provisioner": "sim", "reclaimPolicy": policy, "volumeBindingMode": "Immediate",
-        });
-        create(server, "/apis/storage.k8s.io/v1/storageclasses", &class).await?;
-    }
-    for configuration in manifests::webhook_configurations()? {
-        let kind = configuration["kind"]
-            .as_str()
-            .unwrap_or_default()
-            .to_lowercase();
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}s");
-        create(server, &path, configuration).await?;
-    }
-    Ok(())
-}
-
-async fn create(server: &ApiServer, path: &str, object: &Value) -> anyhow::Result<()> {
-    let administrator = User {
-        name: "admin".into(),
-        groups: vec!["system:masters".into()],
-    };
-    let request = http::Request::post(path).header("content-type", "application/json");
-    let response = server
-        .handle(&administrator, request.body(object.to_string().into())?)
-        .await;
-    anyhow::ensure!(
-        response.status().is_success(),
-        "{} for {object}",
-        response.status()
-    );
-    Ok(())
-}
-
-fn observe(cluster: &Arc<Cluster>, log: &Arc<Log>) {
-    let (schedule, checks, log) = (
-        cluster.schedule.clone(),
-        cluster.checks.clone(),
-        log.clone(),
-    );
-    cluster.server.observe(Box::new(move |change| {
-        let now = schedule.now();
-        log.add(now, change);
-        checks.changed(now, change);
-    }));
-}
-
-/// A replica, or the time until it is started again.
-struct Slot {
-    index: usize,
-    incarnation: u32,
-    replica: Replica,
-}
-
-impl Slot {
-    async fn start(
-        cluster: &Arc<Cluster>,
-        reviews: &Reviews,
-        plan: &Plan,
-        index: usize,
-    ) -> anyhow::Result<Self> {
-        let replica = launch(cluster, reviews, plan, index, 0).await?;
-        let crashes = plan
-            .disruptions
-            .iter()
-            .filter_map(|(_, disruption)| match disruption {
-                Disruption::CrashAt {
-                    replica,
-                    request,
-                    after_effect,
-                } if *replica == index => Some((*request, *after_effect)),
-                _ => None,
-            });
-        for (request, after_effect) in crashes {
-            replica.connection().crash_at(request, after_effect);
-        }
-        Ok(Self {
-            index,
-            incarnation: 0,
-            replica,
-        })
-    }
-
-    /// Starts the replica again if it has crashed, or always.
-    async fn restart(
-        &mut self,
-        cluster: &Arc<Cluster>,
-        reviews: &Reviews,
-        plan: &Plan,
-        in_order: bool,
-    ) -> anyhow::Result<()> {
-        let crashed = self.replica.connection().is_cut();
-        if !crashed && !in_order {
-            return Ok(());
-        }
-        self.incarnation += 1;
-        let next = launch(cluster, reviews, plan, self.index, self.incarnation).await?;
-        let last = std::mem::replace(&mut self.replica, next);
-        match crashed {
-            true => last.kill(),
-            false => last.terminate().await,
-        }
-        let now = cluster.schedule.now();
-        cluster
-            .trace
-            .record(now, ("start", self.replica.name()), || {
-                format!("{} STARTS", self.replica.name())
-            });
-        Ok(())
-    }
-}
-
-async fn launch(
-    cluster: &Arc<Cluster>,
-    reviews: &Reviews,
-    plan: &Plan,
-    index: usize,
-    incarnation: u32,
-) -> anyhow::Result<Replica> {
-    let name = format!("replica-{index}.{incarnation}");
-    let offset = plan.clock_skew * i64::try_from(index).unwrap_or_default();
-    let start: &Start = &plan.start;
-    Replica::start(cluster, reviews, name, start, offset).await
-}
-
-/// The disruptions in the order of their times.
-fn disrupted(plan: &Plan) -> Vec<(u64, Disruption)> {
-    let mut all = plan.disruptions.clone();
-    all.sort_by_key(|(at, _)| *at);
-    all
-}
-
-async fn disrupt(
-    cluster: &Arc<Cluster>,
-    reviews: &Reviews,
-    plan: &Plan,
-    replicas: &mut [Slot],
-    (at, disruption): (u64, Disruption),
-) -> anyhow::Result<()> {
-    wait_until(cluster, reviews, plan, replicas, at).await?;
-    let now = cluster.schedule.now();
-    cluster.trace.record(now, format!("{disruption:?}"), || {
-        format!("{disruption:?}").to_uppercase()
-    });
-    match disruption {
-        // Arranged when the replica was started.
-        Disruption::CrashAt { .. } => {}
-        Disruption::Hold {
-            replica,
-            milliseconds,
-        } => {
-            if let Some(slot) = replicas.get(replica) {
-                slot.replica.connection().hold(now + milliseconds);
-            }
-        }
-        Disruption::Pause {
-            replica,
-            milliseconds,
-        } => {
-            if let Some(slot) = replicas.get(replica) {
-                slot.replica.connection().pause(now + milliseconds);
-            }
-        }
-        Disruption::Restart { replica } => {
-            if let Some(slot) = replicas.get_mut(replica) {
-                slot.restart(cluster, reviews, plan, true).await?;
-            }
-        }
-        Disruption::EndWatches => cluster.server.end_watches(),
-        Disruption::Compact => {
-            cluster.server.compact();
-            cluster.server.end_watches();
-        }
-    }
-    Ok(())
-}
-
-/// Waits until this virtual millisecond, and starts crashed replicas again.
-async fn wait_until(
-    cluster: &Arc<Cluster>,
-    reviews: &Reviews,
-    plan: &Plan,
-    replicas: &mut [Slot],
-    at: u64,
-) -> anyhow::Result<()> {
-    while cluster.schedule.now() < at {
-        let left = Duration::from_millis(at - cluster.schedule.now());
-        tokio::time::sleep(left.min(RESTART)).await;
-        for slot in &mut *replicas {
-            slot.restart(cluster, reviews, plan, false).await?;
-        }
-    }
-    Ok(())
-}
-
 /// Carries out the steps of the user, each without waiting for the one before.
-async fn act(cluster: Arc<Cluster>, steps: Vec<(u64, crate::steps::Step)>) {
+async fn act(cluster: Arc<Cluster>, steps: Vec<(u64, Step)>) {
     let wire = actors::wire(&cluster, "user", "alice");
     for (number, (at, step)) in steps.into_iter().enumerate() {
         let delay = at.saturating_sub(cluster.schedule.now());
@@ -331,16 +112,11 @@ async fn act(cluster: Arc<Cluster>, steps: Vec<(u64, crate::steps::Step)>) {
 
 /// Waits until everything promised is reached and nothing is under way, but not longer than the
 /// bound.
-async fn rest(
-    cluster: &Arc<Cluster>,
-    reviews: &Reviews,
-    plan: &Plan,
-    replicas: &mut [Slot],
-) -> anyhow::Result<()> {
+async fn rest(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) -> anyhow::Result<()> {
     let (begin, bound) = (plan.faults.end + STILL, plan.faults.end + BOUND);
     let mut now = begin;
     loop {
-        wait_until(cluster, reviews, plan, replicas, now).await?;
+        replicas.wait_until(now).await?;
         let still = cluster.activity.is_at_rest_since(now.saturating_sub(STILL));
         if now >= bound || (still && !plan.long && checks::at_rest(cluster).is_empty()) {
             return Ok(());
@@ -349,21 +125,17 @@ async fn rest(
     }
 }
 
-async fn conclude(cluster: &Arc<Cluster>, plan: &Plan, replicas: &mut [Slot]) {
+/// Checks what has to hold at the end, and in a long history that nothing is written any more.
+async fn conclude(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) {
     let now = cluster.schedule.now();
     for violation in checks::at_rest(cluster) {
         cluster
             .checks
             .add(violation.invariant, now, violation.message);
     }
-    for slot in &mut *replicas {
-        if slot.replica.has_panicked() {
-            cluster.checks.add(
-                "panic",
-                now,
-                format!("a task of {} panicked", slot.replica.name()),
-            );
-        }
+    for name in replicas.panicked() {
+        let message = format!("a task of {name} panicked");
+        cluster.checks.add("panic", now, message);
     }
     if !plan.long {
         return;

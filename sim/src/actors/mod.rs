@@ -10,7 +10,8 @@ mod stateful_sets;
 
 use crate::{
     cluster::Cluster,
-    network::{Connection, Wire},
+    connection::Connection,
+    network::Wire,
     random::generator,
     view::{Log, View},
 };

@@ -1,0 +1,78 @@
+//! What a cluster with Volume Warden has before the history begins.
+
+use crate::{
+    cluster::{Cluster, wall_clock},
+    manifests,
+    schedule::Schedule,
+    view::Log,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use volume_warden_apiserver_model::{ApiServer, Settings, User, Version};
+
+pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
+    let clock = wall_clock(schedule, 0);
+    ApiServer::new(Settings {
+        version: Version::V1_34,
+        seed,
+        clock: Arc::new(move || clock.now()),
+        in_tree_protection: false,
+    })
+}
+
+/// Creates what a cluster with Volume Warden has.
+pub(super) async fn furnish(server: &ApiServer) -> anyhow::Result<()> {
+    let namespace =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    for name in ["ns", "other", "volume-warden", "kube-system"] {
+        create(server, "/api/v1/namespaces", &namespace(name)).await?;
+    }
+    for name in ["delete", "retain"] {
+        let policy = if name == "retain" { "Retain" } else { "Delete" };
+        let class = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+            "provisioner": "sim", "reclaimPolicy": policy, "volumeBindingMode": "Immediate",
+        });
+        create(server, "/apis/storage.k8s.io/v1/storageclasses", &class).await?;
+    }
+    for configuration in manifests::webhook_configurations()? {
+        let kind = configuration["kind"]
+            .as_str()
+            .unwrap_or_default()
+            .to_lowercase();
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}s");
+        create(server, &path, configuration).await?;
+    }
+    Ok(())
+}
+
+async fn create(server: &ApiServer, path: &str, object: &Value) -> anyhow::Result<()> {
+    let administrator = User {
+        name: "admin".into(),
+        groups: vec!["system:masters".into()],
+    };
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let response = server
+        .handle(&administrator, request.body(object.to_string().into())?)
+        .await;
+    anyhow::ensure!(
+        response.status().is_success(),
+        "{} for {object}",
+        response.status()
+    );
+    Ok(())
+}
+
+/// Lets the invariants and the other controllers see each change.
+pub(super) fn observe(cluster: &Arc<Cluster>, log: &Arc<Log>) {
+    let (schedule, checks, log) = (
+        cluster.schedule.clone(),
+        cluster.checks.clone(),
+        log.clone(),
+    );
+    cluster.server.observe(Box::new(move |change| {
+        let now = schedule.now();
+        log.add(now, change);
+        checks.changed(now, change);
+    }));
+}
