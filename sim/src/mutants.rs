@@ -180,3 +180,14 @@ fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     Ok(fs::write(path, content)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seeded_bug_has_its_place() -> anyhow::Result<()> {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        changed(&workspace, &all()?).map(drop)
+    }
+}

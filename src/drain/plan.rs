@@ -99,7 +99,7 @@ fn user<'a>(name: &ObjectName, claim: &Claim, pods: &'a Store<Pod>) -> Option<&'
         let pod = pods.get(pod);
         pod.is_some_and(|pod| uses(&pod, &name.name, claim, FinishedPods::Hold))
     };
-    let named_by = pods.names_referring_to(name).iter();
+    let named_by = pods.names_referring_to(name);
     let user = named_by.filter(|_| claim.deleting).filter(uses).min();
     user.map(|pod| &*pod.name)
 }

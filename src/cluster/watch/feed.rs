@@ -8,7 +8,8 @@ use super::store::Store;
 use crate::awaited::Awaited;
 use crate::cluster::api::doubling;
 use crate::{
-    objects::{ObjectName, Tracked},
+    hashing::Keyed,
+    objects::{Kind, ObjectName, Tracked},
     telemetry::Metrics,
 };
 use futures::StreamExt;
@@ -17,6 +18,7 @@ use kube::{
     runtime::watcher::{self, Event, watcher},
 };
 use std::{
+    hash::BuildHasher,
     pin::pin,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
@@ -34,9 +36,6 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// A watch that succeeded for this time resets its backoff. If this time were shorter, objects
 /// would be listed once a second on an API server that answers every watch with 410.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
-/// Number of failures after which a new watcher is created: kube's watcher does not list again
-/// after an HTTP 410 at the start of a watch, but a new watcher does.
-const FAILURES_PER_WATCHER: u32 = 5;
 
 /// A change of one object in a feed.
 #[derive(Debug)]
@@ -123,27 +122,26 @@ impl<T: Tracked> Feed<T> {
         }
     }
 
-    /// Runs one watcher, until it has failed too often or a new list is due.
+    /// Runs one watcher, until a new list is needed or due. Any other failure keeps the
+    /// resourceVersion, so an API server that was away for seconds needs to send only what changed.
     async fn watch(&self, api: &Api<T::Wire>, backoff: &mut Backoff) {
         let config = watcher::Config::default()
             .timeout(WATCH_SECONDS)
             .page_size(500);
         let mut events = pin!(watcher(api.clone(), config));
         let relist = Instant::now() + RELIST;
-        let mut failures = 0;
         while let Ok(Some(event)) = tokio::time::timeout_at(relist, events.next()).await {
             match event {
                 Ok(event) => self.take(event),
                 Err(error) => {
-                    failures += 1;
                     self.metrics.feeds.failed(T::KIND);
-                    let delay = backoff.next();
+                    let delay = backoff.next(T::KIND);
                     tracing::warn!(kind = T::KIND.plural(), %error, ?delay, "watch failed");
                     tokio::time::sleep(delay).await;
+                    if needs_list(&error) {
+                        break;
+                    }
                 }
-            }
-            if failures == FAILURES_PER_WATCHER {
-                break;
             }
         }
     }
@@ -180,17 +178,19 @@ impl<T: Tracked> Feed<T> {
     }
 
     /// Ends a list: an object that it did not contain is deleted, although the watch did not report
-    /// it.
+    /// it. The objects are removed one by one, so that reviews never wait for all of them.
     fn complete(&self) {
-        let gone = self.write().sweep();
-        for (name, old) in &gone {
+        let absent = self.read().absent();
+        for name in absent {
+            let old = self.write().put(name.clone(), None);
             self.notify(&Change {
-                name,
-                old: Some(old),
+                name: &name,
+                old: old.as_ref(),
                 new: None,
                 tombstone: true,
             });
         }
+        self.write().end_round();
         self.synced.replace(true);
         self.metrics.feeds.synced(T::KIND);
     }
@@ -235,6 +235,20 @@ impl<T: Tracked> Feed<T> {
     }
 }
 
+/// Returns whether no watch can begin at the resourceVersion any more. kube's watcher lists again
+/// when such an error ends a watch, but not at the start of one; a new watcher does.
+fn needs_list(error: &watcher::Error) -> bool {
+    let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    // After a restore from a backup the API server may not know the resourceVersion yet.
+    let unknown = causes
+        .into_iter()
+        .any(|cause| cause.reason == "ResourceVersionTooLarge");
+    matches!(status.code, 400 | 410) || unknown
+}
+
 #[derive(Default)]
 struct Backoff {
     failures: u32,
@@ -242,7 +256,9 @@ struct Backoff {
 }
 
 impl Backoff {
-    fn next(&mut self) -> Duration {
+    /// Returns the next delay: between a half and the whole of the doubled one, so that the replicas
+    /// and the kinds do not all come back at once.
+    fn next(&mut self, kind: Kind) -> Duration {
         if self
             .last
             .is_some_and(|last| last.elapsed() > FORGIVEN_AFTER)
@@ -251,103 +267,13 @@ impl Backoff {
         }
         self.last = Some(Instant::now());
         self.failures += 1;
-        doubling(FIRST_DELAY, LONGEST_DELAY, self.failures)
+        let longest = doubling(FIRST_DELAY, LONGEST_DELAY, self.failures);
+        let random = Keyed::default().hash_one((kind.plural(), self.failures));
+        let thousandths = 500 + u32::try_from(random % 501).unwrap_or_default();
+        longest * thousandths / 1000
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::objects::{
-        Pod,
-        pod::{ClaimSource, PodSpec, PodVolume, PodWire},
-    };
-    use kube::api::ObjectMeta;
-    use std::sync::Mutex;
-
-    fn pod(name: &str, uid: &str, claim: Option<&str>) -> PodWire {
-        let source = claim.map(|claim| ClaimSource {
-            claim_name: claim.into(),
-        });
-        let volume = PodVolume {
-            name: "v".into(),
-            persistent_volume_claim: source,
-            ephemeral: None,
-        };
-        PodWire {
-            metadata: ObjectMeta {
-                name: Some(name.into()),
-                namespace: Some("ns".into()),
-                uid: Some(uid.into()),
-                ..ObjectMeta::default()
-            },
-            spec: PodSpec {
-                node_name: Some("node".into()),
-                volumes: vec![volume],
-            },
-            ..PodWire::default()
-        }
-    }
-
-    fn changes(events: Vec<Event<PodWire>>) -> Vec<String> {
-        let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let lines = log.clone();
-        let uid =
-            |pod: Option<&Arc<Pod>>| pod.map_or_else(|| "-".to_owned(), |pod| pod.uid.to_string());
-        feed.listen(move |change| {
-            lines.lock().expect("lock").push(format!(
-                "{} {}>{}",
-                change.name.name,
-                uid(change.old),
-                uid(change.new)
-            ));
-        });
-        events.into_iter().for_each(|event| feed.take(event));
-        log.lock().expect("lock").clone()
-    }
-
-    #[test]
-    fn every_change_is_reported_with_the_previous_object() {
-        let seen = changes(vec![
-            Event::Init,
-            Event::InitApply(pod("a", "1", Some("x"))),
-            Event::InitDone,
-            Event::Apply(pod("a", "2", Some("x"))),
-            Event::Delete(pod("a", "2", Some("x"))),
-        ]);
-        assert_eq!(seen, ["a ->1", "a 1>2", "a 2>-"]);
-    }
-
-    #[test]
-    fn a_pod_replaced_by_one_without_claims_is_reported_as_deleted() {
-        let seen = changes(vec![
-            Event::Apply(pod("a", "1", Some("x"))),
-            Event::Apply(pod("a", "2", None)),
-        ]);
-        assert_eq!(seen, ["a ->1", "a 1>-"]);
-    }
-
-    #[test]
-    fn an_object_missing_from_a_relist_is_reported_as_deleted() {
-        let seen = changes(vec![
-            Event::Init,
-            Event::InitApply(pod("a", "1", Some("x"))),
-            Event::InitApply(pod("b", "2", Some("x"))),
-            Event::InitDone,
-            Event::Init,
-            Event::InitApply(pod("b", "2", Some("x"))),
-            Event::InitDone,
-        ]);
-        assert_eq!(seen, ["a ->1", "b ->2", "b 2>2", "a 1>-"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn backoff_grows_and_is_forgiven() {
-        let mut backoff = Backoff::default();
-        let delays: Vec<_> = (0..10).map(|_| backoff.next()).collect();
-        assert!(delays.is_sorted() && delays[0] == FIRST_DELAY && delays[9] == LONGEST_DELAY);
-        tokio::time::advance(FORGIVEN_AFTER * 2).await;
-        assert_eq!(backoff.next(), FIRST_DELAY);
-    }
-}
+#[path = "feed_tests.rs"]
+mod tests;

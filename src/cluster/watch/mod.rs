@@ -4,6 +4,7 @@ mod activity;
 mod feed;
 mod feeds;
 mod recently_deleted;
+mod referrers;
 mod store;
 
 pub use feed::{Change, Feed};

@@ -1,6 +1,7 @@
 //! Stores the tracked objects of one kind, which are found by name or by the objects that they
 //! refer to.
 
+use super::referrers::ReferrerIndex;
 use crate::hashing::{HashMap, HashSet};
 use crate::objects::{ObjectName, Tracked};
 use std::{sync::Arc, time::Duration};
@@ -19,7 +20,7 @@ pub struct Store<T> {
     /// Objects that Volume Warden has written since the watch reported them, and when. They are
     /// kept in a separate map because they are few.
     stale: HashMap<ObjectName, Instant>,
-    referrers: HashMap<ObjectName, Vec<ObjectName>>,
+    referrers: ReferrerIndex,
     namespaces: HashSet<Arc<str>>,
     round: u32,
 }
@@ -35,7 +36,7 @@ impl<T> Default for Store<T> {
         Self {
             objects: HashMap::default(),
             stale: HashMap::default(),
-            referrers: HashMap::default(),
+            referrers: ReferrerIndex::default(),
             namespaces: HashSet::default(),
             round: 0,
         }
@@ -63,23 +64,27 @@ impl<T: Tracked> Store<T> {
     }
 
     /// Returns every object that refers to that name, with its own name.
-    pub fn named_referrers(
-        &self,
+    pub fn named_referrers<'a>(
+        &'a self,
         name: &ObjectName,
-    ) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
-        let names = self.names_referring_to(name).iter();
-        names.filter_map(|referrer| {
+    ) -> impl Iterator<Item = (&'a ObjectName, &'a Arc<T>)> + use<'a, T> {
+        self.names_referring_to(name).filter_map(|referrer| {
             let entry = self.objects.get(referrer)?;
             Some((referrer, &entry.object))
         })
     }
 
     /// Returns the name of every object that refers to that name.
-    pub fn names_referring_to(&self, name: &ObjectName) -> &[ObjectName] {
-        self.referrers
-            .get(name)
-            .map(Vec::as_slice)
-            .unwrap_or_default()
+    pub fn names_referring_to<'a>(
+        &'a self,
+        name: &ObjectName,
+    ) -> impl Iterator<Item = &'a ObjectName> + use<'a, T> {
+        self.referrers.of(name)
+    }
+
+    /// Returns whether no object refers to that name.
+    pub fn is_unreferenced(&self, name: &ObjectName) -> bool {
+        self.names_referring_to(name).next().is_none()
     }
 
     /// Returns every object, as the API server last reported it.
@@ -131,27 +136,24 @@ impl<T: Tracked> Store<T> {
         old
     }
 
-    /// Begins a complete list, whose objects are put next; [`Store::sweep`] ends it.
+    /// Begins a complete list, whose objects are put next. After it, the caller removes those that
+    /// are [`Store::absent`], and calls [`Store::end_round`].
     pub fn begin_round(&mut self) {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Ends a complete list: removes and returns every object that was not put since
-    /// [`Store::begin_round`], because the list did not contain it.
-    pub fn sweep(&mut self) -> Vec<(ObjectName, Arc<T>)> {
-        let absent = self
-            .objects
-            .iter()
-            .filter(|(_, entry)| entry.round != self.round)
-            .map(|(name, _)| name.clone());
-        let absent: Vec<_> = absent.collect();
-        let gone = absent
-            .into_iter()
-            .filter_map(|name| self.put(name.clone(), None).map(|old| (name, old)))
-            .collect();
+    /// Returns the names of the objects that were not put since [`Store::begin_round`], because the
+    /// list did not contain them.
+    pub fn absent(&self) -> Vec<ObjectName> {
+        let entries = self.objects.iter();
+        let absent = entries.filter(|(_, entry)| entry.round != self.round);
+        absent.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Ends a complete list: drops the shared names of namespaces without objects.
+    pub fn end_round(&mut self) {
         self.namespaces
             .retain(|namespace| Arc::strong_count(namespace) > 1);
-        gone
     }
 
     /// Marks this object as stale after a write of Volume Warden. [`Store::get_fresh`] returns
@@ -186,21 +188,13 @@ impl<T: Tracked> Store<T> {
 
     fn link(&mut self, name: &ObjectName, object: &T) {
         for reference in object.references(name) {
-            let referrers = self.referrers.entry(reference).or_default();
-            if !referrers.contains(name) {
-                referrers.push(name.clone());
-            }
+            self.referrers.add(reference, name);
         }
     }
 
     fn unlink(&mut self, name: &ObjectName, object: &T) {
         for reference in object.references(name) {
-            if let Some(referrers) = self.referrers.get_mut(&reference) {
-                referrers.retain(|each| each != name);
-                if referrers.is_empty() {
-                    self.referrers.remove(&reference);
-                }
-            }
+            self.referrers.remove(reference, name);
         }
     }
 }
@@ -260,19 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn objects_lost_across_a_relist_are_swept() {
+    fn objects_that_a_new_list_does_not_contain_are_absent() {
         let mut store = Store::default();
         store.put(name("a"), pod("1", &["x"]));
         store.put(name("b"), pod("2", &["x"]));
         store.begin_round();
         store.put(name("b"), pod("2", &["x"]));
-        let gone: Vec<_> = store
-            .sweep()
-            .into_iter()
-            .map(|(name, _)| name.to_string())
-            .collect();
-        assert_eq!(gone, ["ns/a"]);
-        assert_eq!(users(&store, "x"), ["2"]);
+        assert_eq!(store.absent(), [name("a")]);
     }
 
     #[test]

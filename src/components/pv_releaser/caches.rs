@@ -69,7 +69,7 @@ impl Caches {
 
     /// Decides by the watches alone whether the volume is labelled, released or left unchanged.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision<Unconfirmed> {
-        let attached = !self.attachments.read().names_referring_to(name).is_empty();
+        let attached = !self.attachments.read().is_unreferenced(name);
         let attachment = match attached {
             true => Attachment::Attached,
             false => Attachment::Detached(Unconfirmed),

@@ -68,7 +68,7 @@ impl PvReleaserReconciler {
         let live = live.map_err(|error| {
             ReconcileError::new(format!("VolumeAttachments could not be listed: {error}"))
         })?;
-        if !live.value.names_referring_to(name).is_empty() {
+        if !live.value.is_unreferenced(name) {
             // The watch may never deliver the VolumeAttachment if it is deleted soon. Then no
             // change would enqueue the volume, so the reconcile fails and is retried.
             return Err(ReconcileError::new(

@@ -17,7 +17,7 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     caches.claims.listen(move |change| {
         if concerns_us(change) {
             let volumes = volumes.read();
-            let bound = volumes.names_referring_to(change.name).iter();
+            let bound = volumes.names_referring_to(change.name);
             bound.for_each(|volume| line.add(volume.clone()));
         }
     });

@@ -136,7 +136,7 @@ impl PvcProvisionerReconciler {
         let pods = self.caches.pods.read();
         self.notices.retain(
             |pod| pods.get(pod).is_some(),
-            |claim| !pods.names_referring_to(claim).is_empty(),
+            |claim| !pods.is_unreferenced(claim),
         );
     }
 

@@ -124,7 +124,8 @@ pub(super) fn named_by<'a>(
 ) -> impl Iterator<Item = &'a ObjectName> {
     set.templates.iter().flat_map(move |template| {
         let common = format!("{template}-{}", name.name);
-        claims.names_referring_to(&ObjectName::new(name.namespace.clone(), common))
+        let common = ObjectName::new(name.namespace.clone(), common);
+        claims.names_referring_to(&common)
     })
 }
 

@@ -1,0 +1,159 @@
+use super::*;
+use crate::objects::{
+    Pod,
+    pod::{ClaimSource, PodSpec, PodVolume, PodWire},
+};
+use kube::{Client, api::ObjectMeta, client::Body};
+use serde_json::json;
+use std::sync::Mutex;
+
+fn pod(name: &str, uid: &str, claim: Option<&str>) -> PodWire {
+    let source = claim.map(|claim| ClaimSource {
+        claim_name: claim.into(),
+    });
+    let volume = PodVolume {
+        name: "v".into(),
+        persistent_volume_claim: source,
+        ephemeral: None,
+    };
+    PodWire {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some("ns".into()),
+            uid: Some(uid.into()),
+            ..ObjectMeta::default()
+        },
+        spec: PodSpec {
+            node_name: Some("node".into()),
+            volumes: vec![volume],
+        },
+        ..PodWire::default()
+    }
+}
+
+fn changes(events: Vec<Event<PodWire>>) -> Vec<String> {
+    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let lines = log.clone();
+    let uid =
+        |pod: Option<&Arc<Pod>>| pod.map_or_else(|| "-".to_owned(), |pod| pod.uid.to_string());
+    feed.listen(move |change| {
+        lines.lock().expect("lock").push(format!(
+            "{} {}>{}",
+            change.name.name,
+            uid(change.old),
+            uid(change.new)
+        ));
+    });
+    events.into_iter().for_each(|event| feed.take(event));
+    log.lock().expect("lock").clone()
+}
+
+#[test]
+fn every_change_is_reported_with_the_previous_object() {
+    let seen = changes(vec![
+        Event::Init,
+        Event::InitApply(pod("a", "1", Some("x"))),
+        Event::InitDone,
+        Event::Apply(pod("a", "2", Some("x"))),
+        Event::Delete(pod("a", "2", Some("x"))),
+    ]);
+    assert_eq!(seen, ["a ->1", "a 1>2", "a 2>-"]);
+}
+
+#[test]
+fn a_pod_replaced_by_one_without_claims_is_reported_as_deleted() {
+    let seen = changes(vec![
+        Event::Apply(pod("a", "1", Some("x"))),
+        Event::Apply(pod("a", "2", None)),
+    ]);
+    assert_eq!(seen, ["a ->1", "a 1>-"]);
+}
+
+#[test]
+fn an_object_missing_from_a_relist_is_reported_as_deleted() {
+    let seen = changes(vec![
+        Event::Init,
+        Event::InitApply(pod("a", "1", Some("x"))),
+        Event::InitApply(pod("b", "2", Some("x"))),
+        Event::InitDone,
+        Event::Init,
+        Event::InitApply(pod("b", "2", Some("x"))),
+        Event::InitDone,
+    ]);
+    assert_eq!(seen, ["a ->1", "b ->2", "b 2>2", "a 1>-"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn backoff_grows_and_is_forgiven() {
+    let mut backoff = Backoff::default();
+    for failures in 1..=10 {
+        let longest = doubling(FIRST_DELAY, LONGEST_DELAY, failures);
+        let delay = backoff.next(Kind::Pod);
+        assert!(delay >= longest / 2 && delay <= longest, "{delay:?}");
+    }
+    tokio::time::advance(FORGIVEN_AFTER * 2).await;
+    assert!(backoff.next(Kind::Pod) <= FIRST_DELAY);
+}
+
+/// Runs a feed against an API server that answers LISTs with no pods, and watches with one status
+/// after another; when there are none left, a watch is open for ever. Returns the number of LISTs
+/// and of watches until then.
+async fn requests(statuses: &[(u16, &str)]) -> (usize, usize) {
+    let queries = Arc::new(Mutex::new(Vec::<String>::new()));
+    let (log, expected) = (queries.clone(), statuses.len() + 1);
+    let statuses = statuses.iter().map(|&(code, cause)| {
+        let details = json!({"causes": [{"reason": cause, "message": "", "field": ""}]});
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "", "message": "", "details": details});
+        (code, status)
+    });
+    let mut statuses = statuses.collect::<Vec<_>>().into_iter();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let watch = query.contains("watch=");
+        let answer = match watch {
+            true => statuses.next(),
+            false => Some((
+                200,
+                json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}),
+            )),
+        };
+        assert!(!watch || query.contains("resourceVersion=7"), "{query}");
+        log.lock().expect("lock").push(query);
+        async move {
+            let Some((code, body)) = answer else {
+                return std::future::pending().await;
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            let response = http::Response::builder().status(code).body(body);
+            Ok::<_, std::io::Error>(response.expect("valid"))
+        }
+    });
+    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
+    let counts = || {
+        let queries = queries.lock().expect("lock");
+        let watches = queries.iter().filter(|query| query.contains("watch="));
+        let watches = watches.count();
+        (queries.len() - watches, watches)
+    };
+    while counts().1 < expected {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    running.abort();
+    counts()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_was_away_is_not_listed_again() {
+    assert_eq!(requests(&[(503, ""); 25]).await, (1, 26));
+    assert_eq!(requests(&[(404, ""), (429, ""), (500, "")]).await, (1, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_version_that_the_api_server_does_not_know_is_replaced_by_a_list() {
+    assert_eq!(requests(&[(410, "")]).await, (2, 2));
+    assert_eq!(requests(&[(400, "")]).await, (2, 2));
+    assert_eq!(requests(&[(504, "ResourceVersionTooLarge")]).await, (2, 2));
+    assert_eq!(requests(&[(504, "")]).await, (1, 2));
+}
