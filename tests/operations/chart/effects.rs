@@ -73,7 +73,7 @@ const CHANGES: &str = r#"
     [{"namespaceGc": {"storageBackend": "storageos"}}, {
         "namespaceGc": {
             "enabled": false, "storageBackend": "directory",
-            "storageos": {"endpoint": "https://other", "secretName": "other"},
+            "storageos": {"endpoint": "https://other", "secretName": "other", "caKey": "", "insecureHttp": true},
             "gcScope": "seen", "gcProtect": ["precious-*"], "gcGrace": "2m", "gcMaxDeletions": 1,
             "gcConfirmAfter": "20s", "namespaceDeleteWorkers": 1, "namespaceDeleteGcDelay": "1s",
             "namespaceDeleteGcInterval": "2h", "storageosRefreshInterval": "2m", "storageosRetryInterval": "6s"

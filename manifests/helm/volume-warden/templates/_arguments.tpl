@@ -118,8 +118,13 @@ env:
   value: storageos
 - name: VOLUME_WARDEN_STORAGEOS_ENDPOINT
   value: {{ $gc.storageos.endpoint | quote }}
+{{- if $gc.storageos.insecureHttp }}
+- name: VOLUME_WARDEN_INSECURE_HTTP
+  value: "true"
+{{- else if $gc.storageos.caKey }}
 - name: VOLUME_WARDEN_STORAGEOS_CA_FILE
-  value: /etc/storageos/secrets/api/ca.crt
+  value: /etc/storageos/secrets/api/{{ $gc.storageos.caKey }}
+{{- end }}
 volumeMounts:
 - name: storageos-api
   mountPath: /etc/storageos/secrets/api
