@@ -26,6 +26,14 @@ impl ClusterOptions {
         connect(self.config().await?).context("cannot create the API client")
     }
 
+    /// Returns the address of the API server.
+    ///
+    /// # Errors
+    /// When there is neither a kubeconfig nor a service account.
+    pub(super) async fn server(&self) -> anyhow::Result<String> {
+        Ok(self.config().await?.cluster_url.to_string())
+    }
+
     async fn config(&self) -> anyhow::Result<Config> {
         match &self.kubeconfig {
             Some(path) => {

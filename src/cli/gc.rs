@@ -24,6 +24,11 @@ pub struct GcOptions {
     #[arg(long, action = ArgAction::SetTrue)]
     once: bool,
 
+    /// Delete orphaned namespaces even if no namespace of the storage backend exists in Kubernetes,
+    /// which looks like another cluster's kubeconfig or storage.
+    #[arg(long, action = ArgAction::SetTrue, requires = "once")]
+    force: bool,
+
     /// Output format of the report.
     #[arg(short, long, value_enum, default_value = "table")]
     output: gc_report::Output,
@@ -66,6 +71,7 @@ fn misused(sentence: &str) -> anyhow::Result<()> {
 async fn collect(options: GcOptions) -> anyhow::Result<()> {
     let GcOptions {
         dry_run,
+        force,
         output,
         cluster,
         backend,
@@ -76,6 +82,11 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
         return Ok(());
     };
     let client = cluster.client().await?;
+    tracing::info!(
+        kubernetes = cluster.server().await?,
+        storage = backend.place(),
+        "comparing the namespaces of Kubernetes and of the storage backend"
+    );
     let scoped = collection.names_scope() || backend.scope() == Scope::Seen;
     let options = Arc::new(collection.options(&backend, dry_run));
     // The deletions are safe while another replica leads, because each states the version of the
@@ -90,7 +101,11 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
              --gc-scope=all"
         ));
     }
-    let collection = Collection::new(&client, Arc::new(remover), Arc::new(seen));
+    let compares = !force && !dry_run && options.scope == Scope::All;
+    let mut collection = Collection::new(&client, Arc::new(remover), Arc::new(seen));
+    if compares {
+        collection = collection.of_one_cluster();
+    }
     let collected = collection.run(&HashSet::new(), &|_, _| {}).await?;
     print(&gc_report::shown(&collected.report, output, dry_run))?;
     match collected.report.failed() {

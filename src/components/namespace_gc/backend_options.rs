@@ -9,7 +9,11 @@ use crate::{
     go_duration,
 };
 use clap::{ArgAction, Args, ValueEnum, error::ErrorKind};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Which storage backend to use, and how to connect to it.
 #[derive(Debug, Args)]
@@ -93,6 +97,22 @@ impl BackendOptions {
         match self.storage_backend {
             Some(Kind::Directory) => Scope::Seen,
             Some(Kind::StorageOs) | None => Scope::All,
+        }
+    }
+
+    /// The address of the selected backend, for messages. An address that cannot be used is left
+    /// out: it may contain a password.
+    pub fn place(&self) -> String {
+        match self.storage_backend {
+            None => String::new(),
+            Some(Kind::StorageOs) => {
+                let endpoint = Endpoint::parse(&self.storageos_endpoint, self.insecure_http);
+                endpoint.map_or_else(|_| String::new(), |endpoint| endpoint.to_string())
+            }
+            Some(Kind::Directory) => {
+                let root = self.directory_root.as_deref().unwrap_or(Path::new(""));
+                root.display().to_string()
+            }
         }
     }
 

@@ -29,6 +29,12 @@ pub enum Abort {
     /// Kubernetes listed no namespaces, which is impossible in a working cluster.
     #[error("Kubernetes listed no namespaces, so nothing is deleted")]
     Empty,
+    /// The backend and Kubernetes have no namespace in common, except for protected ones.
+    #[error(
+        "none of the {0} namespaces in the storage backend exists in Kubernetes, so one of the two may be of another cluster; \
+         nothing was deleted. If they belong together, add --force"
+    )]
+    NothingInCommon(usize),
     /// The record of the namespaces that this cluster once had could not be read.
     #[error("the names of the namespaces that this cluster once had could not be read: {0}")]
     Seen(Unreadable),
@@ -41,6 +47,7 @@ impl Abort {
             Self::Backend(_) => "BackendFailed",
             Self::Kubernetes(_) => "KubernetesFailed",
             Self::Empty => "KubernetesEmpty",
+            Self::NothingInCommon(_) => "NothingInCommon",
             Self::Seen(_) => "SeenFailed",
         }
     }
@@ -57,6 +64,7 @@ pub struct Collection {
     pub seen: Arc<Seen>,
     /// The options of namespace-gc.
     pub options: Arc<Options>,
+    compares: bool,
 }
 
 /// What a collection found, before it deletes.
@@ -88,7 +96,16 @@ impl Collection {
             live: SharedList::new(metrics, client),
             seen,
             options,
+            compares: false,
         }
+    }
+
+    /// Deletes nothing if the backend and Kubernetes have no namespace in common, except for
+    /// protected ones, which every cluster has: an administrator may have chosen the wrong
+    /// kubeconfig.
+    pub fn of_one_cluster(mut self) -> Self {
+        self.compares = true;
+        self
     }
 
     /// Lists the backend and Kubernetes, waits, lists Kubernetes again, and deletes the orphans.
@@ -106,6 +123,9 @@ impl Collection {
             found.kubernetes.extend(self.kubernetes().await?);
         }
         let verdicts = self.judge(&found, waiting);
+        if self.compares && verdicts.contains(&Verdict::Orphan) && !found.overlaps(&self.options) {
+            return Err(Abort::NothingInCommon(found.listing.namespaces.len()));
+        }
         let removals = self.remove(&found.listing, &verdicts, done).await;
         Ok(found.conclude(verdicts, removals))
     }
@@ -189,6 +209,12 @@ impl Collection {
 }
 
 impl Found {
+    /// Whether a namespace that is not protected is in the backend and in Kubernetes.
+    fn overlaps(&self, options: &Options) -> bool {
+        let mut names = self.listing.namespaces.iter().map(|listed| &listed.name);
+        names.any(|name| self.kubernetes.contains(name) && !options.protects(name))
+    }
+
     fn conclude(self, verdicts: Vec<Verdict>, mut removals: HashMap<usize, Removal>) -> Collected {
         let namespaces = self.listing.namespaces.iter().zip(verdicts).enumerate();
         let rows = namespaces.map(|(place, (listed, verdict))| Row {

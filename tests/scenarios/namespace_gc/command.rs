@@ -92,6 +92,7 @@ async fn it_reports_and_deletes_when_reported_to() -> Result<()> {
 #[tokio::test]
 async fn it_fails_when_something_could_not_be_done() -> Result<()> {
     let scene = Scene::new("command-fails").await?;
+    scene.create_in_both("alive").await?;
     scene.store("orphan");
     let between = scene.interposer().await?;
     let fault = || Fault::error(500, "not now");
@@ -127,5 +128,33 @@ async fn it_fails_when_something_could_not_be_done() -> Result<()> {
         "{}",
         ended.said
     );
+    Ok(())
+}
+
+/// The kubeconfig of another cluster is a common mistake, and a deletion cannot be undone.
+#[tokio::test]
+async fn another_clusters_storage_is_refused() -> Result<()> {
+    let scene = Scene::new("command-other").await?;
+    scene.store("other");
+    scene.storage.create("default");
+    let account = scene.cluster;
+    let account = account.service_account_kubeconfig(SYSTEM, SYSTEM, None);
+    let account = account.await?;
+    let refused = scene.gc(&account, &["--once"]).await?;
+    ensure!(
+        refused.code == Some(1)
+            && refused
+                .complained
+                .contains("none of the 2 namespaces in the storage backend exists in Kubernetes")
+            && refused.complained.contains(scene.cluster.url()),
+        "{}",
+        refused.complained
+    );
+    ensure!(scene.deletions() == 0 && scene.is_stored("other"));
+    let reported = scene.gc(&account, &["--dry-run"]).await?;
+    ensure!(reported.code == Some(0), "{}", reported.complained);
+    let forced = scene.gc(&account, &["--once", "--force"]).await?;
+    ensure!(forced.code == Some(0), "{}", forced.complained);
+    ensure!(scene.deletions() == 1 && !scene.is_stored("other"));
     Ok(())
 }
