@@ -11,7 +11,7 @@ mod sides;
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt, stream};
-use volume_warden_controlplane::{Cluster, Component};
+use volume_warden_controlplane::Cluster;
 
 /// Sequences in a normal run, and in a soak run.
 const SEQUENCES: [u64; 2] = [200, 2_000];
@@ -33,11 +33,7 @@ async fn the_model_answers_as_the_api_server_does() -> Result<()> {
         .start()
         .await?;
     // Only the API server is compared. Controllers would change the objects of one side.
-    for component in [
-        Component::ControllerManager,
-        Component::Scheduler,
-        Component::Kwok,
-    ] {
+    for component in cluster.controllers() {
         cluster.pause(component)?;
     }
     let client = cluster.client();

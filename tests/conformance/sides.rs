@@ -31,7 +31,7 @@ impl Side {
     pub fn model(seed: u64) -> Result<Self> {
         let version = match Kubernetes::chosen()? {
             Kubernetes::V1_34 => Version::V1_34,
-            Kubernetes::V1_36 => Version::V1_37,
+            Kubernetes::V1_37 => Version::V1_37,
         };
         Ok(Self::Model(ApiServer::new(Settings {
             version,

@@ -45,8 +45,12 @@ impl Binaries {
         if let Some(directory) = env::var_os(DIRECTORY_VARIABLE) {
             return Self::given(PathBuf::from(directory));
         }
+        Self::of(Kubernetes::chosen()?)
+    }
+
+    /// Finds the binaries of this version in the cache, and builds them on this user's first use.
+    pub(crate) fn of(kubernetes: Kubernetes) -> Result<Self> {
         let cache = cache_directory()?;
-        let kubernetes = Kubernetes::chosen()?;
         let directory = cache.join(cache_key(kubernetes)?);
         build_once(&cache, &directory, &FILES, |directory| {
             let version = kubernetes_version(kubernetes)?;

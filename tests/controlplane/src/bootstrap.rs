@@ -23,6 +23,7 @@ pub(crate) struct Ports {
     pub(crate) etcd_peer: u16,
     pub(crate) apiserver: u16,
     pub(crate) controller_manager: u16,
+    pub(crate) statefulset_controller: u16,
     pub(crate) scheduler: u16,
     pub(crate) kwok: u16,
 }
@@ -52,6 +53,7 @@ impl Files {
             etcd_peer,
             apiserver,
             controller_manager,
+            statefulset_controller,
             scheduler,
             kwok,
         ] = free_ports().context("finding free ports")?;
@@ -60,6 +62,7 @@ impl Files {
             etcd_peer,
             apiserver,
             controller_manager,
+            statefulset_controller,
             scheduler,
             kwok,
         };
@@ -141,11 +144,7 @@ pub(crate) async fn bring_up(cluster: &Cluster, nodes: usize) -> Result<()> {
     cluster.launch(Component::Apiserver)?;
     cluster.unless_one_ends(cluster.apiserver_ready()).await?;
     // These components exit if they find no API server.
-    for component in [
-        Component::ControllerManager,
-        Component::Scheduler,
-        Component::Kwok,
-    ] {
+    for component in cluster.controllers() {
         cluster.launch(component)?;
     }
     let client = cluster.client();

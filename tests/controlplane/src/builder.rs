@@ -8,6 +8,7 @@ use crate::access::install_crypto_provider;
 use crate::binaries::Binaries;
 use crate::bootstrap;
 use crate::cluster::Cluster;
+use crate::component::WITHOUT_RETENTION;
 use crate::kubernetes::Kubernetes;
 
 /// Go's error text in the components' logs.
@@ -29,6 +30,18 @@ pub(crate) struct Options {
     pub(crate) controller_manager_args: Vec<String>,
     pub(crate) disabled_controllers: Vec<String>,
     pub(crate) controller_manager_qps: Option<(u32, u32)>,
+    retention: Retention,
+    /// The version, if it is not the chosen one.
+    kubernetes: Option<Kubernetes>,
+    /// The binaries of the StatefulSet controller, if it is not that of kube-controller-manager.
+    pub(crate) statefulset_controller: Option<Binaries>,
+}
+
+/// Whether the StatefulSet controller owns and deletes claims, as their retention policy says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retention {
+    On,
+    Off,
 }
 
 impl ClusterBuilder {
@@ -41,35 +54,38 @@ impl ClusterBuilder {
             controller_manager_args: vec![],
             disabled_controllers: vec![],
             controller_manager_qps: Some((200, 400)),
+            retention: Retention::On,
+            kubernetes: None,
+            statefulset_controller: None,
         };
         Self { options }
     }
 
     /// A cluster without the built-in controllers that Volume Warden replaces.
-    ///
-    /// If this version of Kubernetes cannot disable the handling of StatefulSets' claims, both
-    /// handle them.
     pub(crate) fn without_in_tree() -> Self {
-        let protection_off = Self::in_tree()
+        let mut builder = Self::in_tree()
             .name("no-in-tree")
             .apiserver_arg("--disable-admission-plugins=StorageObjectInUseProtection")
             .without_controllers(&[
                 "persistentvolumeclaim-protection-controller",
                 "persistentvolume-protection-controller",
             ]);
-        // An unknown version is reported when the cluster starts.
-        match Kubernetes::chosen() {
-            Ok(kubernetes) if !kubernetes.retention_can_be_off() => protection_off,
-            _ => protection_off.without_retention(),
-        }
+        builder.options.retention = Retention::Off;
+        builder
     }
 
-    /// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can
-    /// still be turned off; the API server keeps the gate, or it would drop the policy field of
-    /// StatefulSets.
-    fn without_retention(self) -> Self {
-        self.controller_manager_arg("--emulated-version=1.31")
-            .controller_manager_arg("--feature-gates=StatefulSetAutoDeletePVC=false")
+    /// Turns off the retention of claims in the StatefulSet controller. If it cannot be turned off
+    /// in this version, the StatefulSet controller of 1.34 runs instead: more versions of skew than
+    /// Kubernetes supports, in a controller that writes nothing that has changed since.
+    fn without_retention(mut self, kubernetes: Kubernetes) -> Result<Self> {
+        if kubernetes.retention_can_be_off() {
+            let arguments = WITHOUT_RETENTION.map(str::to_owned);
+            self.options.controller_manager_args.extend(arguments);
+            return Ok(self);
+        }
+        self = self.without_controllers(&["statefulset-controller"]);
+        self.options.statefulset_controller = Some(Binaries::of(Kubernetes::V1_34)?);
+        Ok(self)
     }
 
     /// A label for its directory and its messages.
@@ -81,6 +97,12 @@ impl ClusterBuilder {
     /// The number of KWOK nodes, `node-1` and on; two by default.
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.options.nodes = nodes;
+        self
+    }
+
+    /// Runs this version, whichever is chosen.
+    pub fn kubernetes(mut self, version: Kubernetes) -> Self {
+        self.options.kubernetes = Some(version);
         self
     }
 
@@ -115,18 +137,31 @@ impl ClusterBuilder {
     /// can be created in the namespace `default`. Builds the binaries on this user's first use.
     pub async fn start(self) -> Result<Cluster> {
         install_crypto_provider();
-        let binaries = tokio::task::spawn_blocking(Binaries::locate).await??;
+        let prepare = move || {
+            let chosen = Kubernetes::chosen()?;
+            let version = self.options.kubernetes.unwrap_or(chosen);
+            let binaries = match version == chosen {
+                true => Binaries::locate()?,
+                false => Binaries::of(version)?,
+            };
+            let builder = match self.options.retention {
+                Retention::On => self,
+                Retention::Off => self.without_retention(version)?,
+            };
+            anyhow::Ok((binaries, builder))
+        };
+        let (binaries, builder) = tokio::task::spawn_blocking(prepare).await??;
         let started = Instant::now();
-        let cluster = match self.attempt(&binaries).await {
+        let cluster = match builder.attempt(&binaries).await {
             // Another process may take a free port before the component listens on it.
-            Err(failure) if failure.port_taken => self.attempt(&binaries).await,
+            Err(failure) if failure.port_taken => builder.attempt(&binaries).await,
             first => first,
         };
         let cluster = cluster.map_err(|failure| failure.error)?;
         // libtest captures this, so a failed test shows the path of its cluster's logs.
         eprintln!(
             "cluster {} is up after {:.1} s, logs in {}",
-            self.options.name,
+            builder.options.name,
             started.elapsed().as_secs_f32(),
             cluster.dir().display()
         );

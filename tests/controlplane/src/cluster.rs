@@ -145,7 +145,7 @@ impl Cluster {
         self.launch(component)?;
         match component {
             Component::Etcd | Component::Apiserver => self.apiserver_ready().await,
-            Component::ControllerManager | Component::Scheduler | Component::Kwok => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -159,6 +159,14 @@ impl Cluster {
         let command = self.commands.get(&component);
         let command = command.context("every component has a command line")?;
         Ok(command.command())
+    }
+
+    /// The components that are clients of the API server.
+    pub fn controllers(&self) -> Vec<Component> {
+        let servers = [Component::Etcd, Component::Apiserver];
+        let all = self.commands.keys().copied();
+        all.filter(|component| !servers.contains(component))
+            .collect()
     }
 
     pub(crate) fn launch(&self, component: Component) -> Result<()> {

@@ -17,6 +17,9 @@ pub enum Component {
     Apiserver,
     /// kube-controller-manager.
     ControllerManager,
+    /// The StatefulSet controller of an earlier kube-controller-manager, which leaves claims
+    /// unchanged, where [`Component::ControllerManager`] cannot be configured so.
+    StatefulSetController,
     /// kube-scheduler.
     Scheduler,
     /// KWOK, which simulates the kubelets.
@@ -24,17 +27,25 @@ pub enum Component {
 }
 
 impl Component {
-    /// The name of its binary and of its log.
+    /// The name of its log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
             Self::Apiserver => "kube-apiserver",
             Self::ControllerManager => "kube-controller-manager",
+            Self::StatefulSetController => "statefulset-controller",
             Self::Scheduler => "kube-scheduler",
             Self::Kwok => "kwok",
         }
     }
 }
+
+/// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can still be
+/// turned off; the API server keeps the gate, or it would drop the policy field of StatefulSets.
+pub(crate) const WITHOUT_RETENTION: [&str; 2] = [
+    "--emulated-version=1.31",
+    "--feature-gates=StatefulSetAutoDeletePVC=false",
+];
 
 /// The command of a component, for its start and restarts.
 #[derive(Debug)]
@@ -68,15 +79,18 @@ pub(crate) fn command_lines(
         (Component::Kwok, kwok(files, &binaries.path(KWOK_STAGES))),
     ];
     let line = |(component, arguments): (Component, _)| {
-        (
-            component,
-            CommandLine {
-                program: binaries.path(component.name()),
-                arguments,
-            },
-        )
+        let program = binaries.path(component.name());
+        (component, CommandLine { program, arguments })
     };
-    lines.into_iter().map(line).collect()
+    let mut lines: BTreeMap<_, _> = lines.into_iter().map(line).collect();
+    if let Some(earlier) = &options.statefulset_controller {
+        let line = CommandLine {
+            program: earlier.path(Component::ControllerManager.name()),
+            arguments: statefulset_controller(files, options),
+        };
+        lines.insert(Component::StatefulSetController, line);
+    }
+    lines
 }
 
 fn etcd(files: &Files) -> Vec<String> {
@@ -133,12 +147,8 @@ fn apiserver(files: &Files, options: &Options) -> Vec<String> {
 }
 
 fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
-    let mut arguments = kubernetes_client(
-        &files.controller_manager_kubeconfig,
-        files.ports.controller_manager,
-    );
+    let mut arguments = controllers(files, files.ports.controller_manager, options);
     arguments.extend([
-        "--use-service-account-credentials".to_owned(),
         "--enable-hostpath-provisioner".to_owned(),
         // When the binder's two workers conflict on a volume, one retries only after this time; by
         // default 15 s.
@@ -149,12 +159,6 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
         ),
         path_flag("root-ca-file", &files.authority),
     ]);
-    if let Some((qps, burst)) = options.controller_manager_qps {
-        arguments.extend([
-            format!("--kube-api-qps={qps}"),
-            format!("--kube-api-burst={burst}"),
-        ]);
-    }
     if !options.disabled_controllers.is_empty() {
         arguments.push(format!(
             "--controllers=*,-{}",
@@ -162,6 +166,25 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
         ));
     }
     arguments.extend(options.controller_manager_args.iter().cloned());
+    arguments
+}
+
+fn statefulset_controller(files: &Files, options: &Options) -> Vec<String> {
+    let mut arguments = controllers(files, files.ports.statefulset_controller, options);
+    arguments.push("--controllers=statefulset-controller".to_owned());
+    arguments.extend(WITHOUT_RETENTION.map(str::to_owned));
+    arguments
+}
+
+fn controllers(files: &Files, port: u16, options: &Options) -> Vec<String> {
+    let mut arguments = kubernetes_client(&files.controller_manager_kubeconfig, port);
+    arguments.push("--use-service-account-credentials".to_owned());
+    if let Some((qps, burst)) = options.controller_manager_qps {
+        arguments.extend([
+            format!("--kube-api-qps={qps}"),
+            format!("--kube-api-burst={burst}"),
+        ]);
+    }
     arguments
 }
 

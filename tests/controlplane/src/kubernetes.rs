@@ -11,10 +11,10 @@ const VARIABLE: &str = "VOLUME_WARDEN_KUBERNETES";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kubernetes {
     /// The version that CI uses: the newest whose StatefulSet controller can be configured to
-    /// leave claims unchanged.
+    /// leave claims unchanged. That controller is also used beside the newest version.
     V1_34,
     /// The newest version.
-    V1_36,
+    V1_37,
 }
 
 impl Kubernetes {
@@ -23,17 +23,17 @@ impl Kubernetes {
         let chosen = env::var(VARIABLE).unwrap_or_default();
         match chosen.as_str() {
             "" | "1.34" => Ok(Self::V1_34),
-            "1.36" => Ok(Self::V1_36),
+            "1.37" => Ok(Self::V1_37),
             other => bail!(
-                "{VARIABLE} is {other}, which no test knows; it may be 1.34, the default, or 1.36"
+                "{VARIABLE} is {other}, which no test knows; it may be 1.34, the default, or 1.37"
             ),
         }
     }
 
-    /// Whether the StatefulSet controller can be prevented from owning and deleting claims: the
-    /// feature gate for it is locked since 1.32, and a component emulates no version that is more
-    /// than three versions older than its own.
-    pub fn retention_can_be_off(self) -> bool {
+    /// Whether its StatefulSet controller can be configured to leave claims unchanged: the feature
+    /// gate for it is locked since 1.32, and a component emulates no version that is more than three
+    /// versions older than its own.
+    pub(crate) fn retention_can_be_off(self) -> bool {
         self == Self::V1_34
     }
 
@@ -41,21 +41,21 @@ impl Kubernetes {
     pub(crate) fn go_module(self) -> &'static str {
         match self {
             Self::V1_34 => concat!(env!("CARGO_MANIFEST_DIR"), "/kubernetes"),
-            Self::V1_36 => concat!(env!("CARGO_MANIFEST_DIR"), "/kubernetes-1.36"),
+            Self::V1_37 => concat!(env!("CARGO_MANIFEST_DIR"), "/kubernetes-1.37"),
         }
     }
 
     pub(crate) fn go_mod(self) -> &'static str {
         match self {
             Self::V1_34 => include_str!("../kubernetes/go.mod"),
-            Self::V1_36 => include_str!("../kubernetes-1.36/go.mod"),
+            Self::V1_37 => include_str!("../kubernetes-1.37/go.mod"),
         }
     }
 
     pub(crate) fn go_sum(self) -> &'static str {
         match self {
             Self::V1_34 => include_str!("../kubernetes/go.sum"),
-            Self::V1_36 => include_str!("../kubernetes-1.36/go.sum"),
+            Self::V1_37 => include_str!("../kubernetes-1.37/go.sum"),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{
 };
 use anyhow::Result;
 use serde_json::json;
+use volume_warden_controlplane::Kubernetes;
 
 /// The intended differences. Each has a scenario; a variant without one would be dead code.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,23 @@ async fn a_shut_down_pod_releases_its_ephemeral_claim() -> Result<()> {
         ephemeral("own"),
     ]);
     let pod = json!({"metadata": {"finalizers": [FOREIGN]}, "spec": {"nodeName": "node-1", "volumes": volumes}});
+    let released: &[&str] = &[
+        "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
+        "pod p: Terminating Running [example.com/hold]",
+    ];
+    let shut_down = match Kubernetes::chosen()? {
+        Kubernetes::V1_34 => Differ {
+            difference: Difference::ShutDownPod,
+            in_tree: &[
+                "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
+                "claim p-own: Terminating Pending [kubernetes.io/pvc-protection] of Pod/p",
+                "pod p: Terminating Running [example.com/hold]",
+            ],
+            warden: released,
+        },
+        // The in-tree controller reacts to the shutdown, too.
+        Kubernetes::V1_37 => Expect(released),
+    };
     let steps = [
         Create(Claim("data"), json!({})),
         Create(Pod("p"), pod),
@@ -104,18 +122,7 @@ async fn a_shut_down_pod_releases_its_ephemeral_claim() -> Result<()> {
             "pod p: Running [example.com/hold]",
         ]),
         Delete(Pod("p")),
-        Differ {
-            difference: Difference::ShutDownPod,
-            in_tree: &[
-                "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
-                "claim p-own: Terminating Pending [kubernetes.io/pvc-protection] of Pod/p",
-                "pod p: Terminating Running [example.com/hold]",
-            ],
-            warden: &[
-                "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
-                "pod p: Terminating Running [example.com/hold]",
-            ],
-        },
+        shut_down,
         Patch(Pod("p"), free()),
         Expect(&[]),
     ];

@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::PersistentVolumeClaim};
 use kube::{Api, ResourceExt, api::PostParams};
 use serde_json::json;
-use volume_warden_controlplane::{Cluster, Warden, eventually};
+use volume_warden_controlplane::{Cluster, Kubernetes, Warden, eventually};
 
 const RETAINED: [&str; 3] = ["unsaid", "Retain/Retain", "Delete/Retain"];
 const SCALED: [&str; 2] = ["Retain/Delete", "Delete/Delete"];
@@ -200,6 +200,8 @@ async fn without_the_field_nothing_is_done() -> Result<()> {
     let cluster = Cluster::without_in_tree()
         .name("dropping")
         .nodes(1)
+        // The oldest that can emulate such an API server.
+        .kubernetes(Kubernetes::V1_34)
         .apiserver_arg("--emulated-version=1.31");
     let cluster = cluster
         .apiserver_arg("--feature-gates=StatefulSetAutoDeletePVC=false")
