@@ -43,7 +43,7 @@ impl ApiServer {
         };
         let mut object = self.mutated(&write, object, warnings).await?;
         tidy(&mut object["metadata"]);
-        validate(resource, &object)?;
+        validate(self.parts.settings.version, resource, &object)?;
         self.validated(&write, Some(&object), warnings).await?;
         let name = object["metadata"]["name"]
             .as_str()

@@ -2,6 +2,7 @@
 
 use crate::{
     resources::Resource,
+    server::Version,
     status::{Answer, Failure},
 };
 use serde_json::{Value, json};
@@ -82,18 +83,19 @@ pub(crate) fn protect(resource: &Resource, object: &mut Value) {
 }
 
 /// Refuses what no object may have.
-pub(crate) fn validate(resource: &Resource, object: &Value) -> Answer<()> {
+pub(crate) fn validate(version: Version, resource: &Resource, object: &Value) -> Answer<()> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    for owner in array(object, "/metadata/ownerReferences") {
+    let owners = array(object, "/metadata/ownerReferences");
+    for (index, owner) in owners.iter().enumerate() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().is_none_or(str::is_empty) {
-                let field = format!("metadata.ownerReferences.{field}");
-                return Err(Failure::invalid(
-                    resource,
-                    name,
-                    &field,
-                    "Invalid value: \"\": must not be empty",
-                ));
+                let (place, problem) = match version {
+                    Version::V1_34 => (String::new(), "Invalid value: \"\""),
+                    Version::V1_37 => (format!("[{index}]"), "Required value"),
+                };
+                let field = format!("metadata.ownerReferences{place}.{field}");
+                let problem = format!("{problem}: must not be empty");
+                return Err(Failure::invalid(resource, name, &field, &problem));
             }
         }
     }
@@ -114,6 +116,7 @@ pub(crate) fn validate(resource: &Resource, object: &Value) -> Answer<()> {
 
 /// Completes the new state of an object from the old one, and refuses what must not change.
 pub(crate) fn update(
+    version: Version,
     resource: &Resource,
     subresource: &str,
     old: &Value,
@@ -158,7 +161,7 @@ pub(crate) fn update(
     tidy(&mut new["metadata"]);
     finalizers(resource, name, old, new)?;
     immutable(resource, name, old, new)?;
-    validate(resource, new)?;
+    validate(version, resource, new)?;
     if resource.has_generation() && old["spec"] != new["spec"] {
         let generation = old["metadata"]["generation"].as_u64().unwrap_or(1) + 1;
         new["metadata"]["generation"] = generation.into();

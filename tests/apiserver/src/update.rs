@@ -104,9 +104,10 @@ impl ApiServer {
         warnings: &mut Vec<String>,
     ) -> Answer<Option<Arc<Value>>> {
         let (resource, now) = (route.resource, self.now());
+        let version = self.parts.settings.version;
         new["kind"] = old["kind"].clone();
         new["apiVersion"] = old["apiVersion"].clone();
-        update(resource, &route.subresource, old, &mut new, &now)?;
+        update(version, resource, &route.subresource, old, &mut new, &now)?;
         let write = Write {
             user,
             route,
@@ -116,7 +117,7 @@ impl ApiServer {
         let before_admission = new.clone();
         let mut new = self.mutated(&write, new, warnings).await?;
         if new != before_admission {
-            update(resource, &route.subresource, old, &mut new, &now)?;
+            update(version, resource, &route.subresource, old, &mut new, &now)?;
         }
         tidy(&mut new["metadata"]);
         self.validated(&write, Some(&new), warnings).await?;
