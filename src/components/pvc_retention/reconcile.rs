@@ -227,8 +227,11 @@ impl Reconcile for PvcRetentionReconciler {
     type Key = Subject;
 
     fn candidates(&self) -> Vec<Subject> {
-        let sets = self.caches.sets.read().names_where(|_| true);
-        sets.iter().flat_map(Subject::both).collect()
+        let sets = self.caches.sets.read();
+        // Sets that were deleted while another replica led.
+        self.events.retain(|name| sets.get(name).is_some());
+        let names = sets.names_where(|_| true);
+        names.iter().flat_map(Subject::both).collect()
     }
 
     async fn reconcile(&self, subject: &Subject) -> Reconciled {
@@ -238,3 +241,7 @@ impl Reconcile for PvcRetentionReconciler {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;
