@@ -2,7 +2,7 @@
 
 use crate::{plan::Plan, random::digest, world};
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     num::NonZero,
     sync::{
         Mutex, PoisonError,
@@ -86,18 +86,17 @@ pub fn explore(seed: u64, histories: u64, most_failed: usize) -> anyhow::Result<
 
 /// The seed of the history that each worker runs, and since when.
 #[derive(Default)]
-struct UnderWay(Mutex<Vec<(usize, u64, Instant)>>);
+struct UnderWay(Mutex<BTreeMap<usize, (u64, Instant)>>);
 
 impl UnderWay {
     fn begin(&self, worker: usize, seed: u64) {
-        self.end(worker);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push((worker, seed, Instant::now()));
+        all.insert(worker, (seed, Instant::now()));
     }
 
     fn end(&self, worker: usize) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(each, _, _)| *each != worker);
+        all.remove(&worker);
     }
 
     /// Ends the process with the seed of a history in which a task never waits. Virtual time stands
@@ -105,7 +104,7 @@ impl UnderWay {
     fn guard(&self, finished: Receiver<()>) {
         while finished.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
             let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, seed, _)) = all.iter().find(|(_, _, since)| since.elapsed() > ENDLESS) {
+            if let Some((seed, _)) = all.values().find(|(_, since)| since.elapsed() > ENDLESS) {
                 println!("0 histories\n  --seed {seed}\n    endless: a task never waits");
                 std::process::exit(1);
             }

@@ -23,15 +23,18 @@ impl ClusterOptions {
     /// # Errors
     /// When there is neither a kubeconfig nor a service account, or the credentials cannot be used.
     pub(super) async fn client(&self) -> anyhow::Result<Client> {
-        connect(self.config().await?).context("cannot create the API client")
+        Ok(self.client_and_server().await?.0)
     }
 
-    /// Returns the address of the API server.
+    /// Creates the client as [`Self::client`] does, and returns the address of its API server, too.
     ///
     /// # Errors
-    /// When there is neither a kubeconfig nor a service account.
-    pub(super) async fn server(&self) -> anyhow::Result<String> {
-        Ok(self.config().await?.cluster_url.to_string())
+    /// As [`Self::client`].
+    pub(super) async fn client_and_server(&self) -> anyhow::Result<(Client, String)> {
+        let config = self.config().await?;
+        let server = config.cluster_url.to_string();
+        let client = connect(config).context("cannot create the API client")?;
+        Ok((client, server))
     }
 
     async fn config(&self) -> anyhow::Result<Config> {

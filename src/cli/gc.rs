@@ -81,9 +81,9 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     let Some(storage) = backend.backend().await? else {
         return Ok(());
     };
-    let client = cluster.client().await?;
+    let (client, server) = cluster.client_and_server().await?;
     tracing::info!(
-        kubernetes = cluster.server().await?,
+        kubernetes = server,
         storage = backend.place(),
         "comparing the namespaces of Kubernetes and of the storage backend"
     );
@@ -101,9 +101,9 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
              --gc-scope=all"
         ));
     }
-    let compares = !force && !dry_run && options.scope == Scope::All;
+    let unproven = !force && !dry_run && options.scope == Scope::All;
     let mut collection = Collection::new(&client, Arc::new(remover), Arc::new(seen));
-    if compares {
+    if unproven {
         collection = collection.of_one_cluster();
     }
     let collected = collection.run(&HashSet::new(), &|_, _| {}).await?;

@@ -241,11 +241,9 @@ fn needs_list(error: &watcher::Error) -> bool {
     let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error else {
         return false;
     };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
     // After a restore from a backup the API server may not know the resourceVersion yet.
-    let unknown = causes
-        .into_iter()
-        .any(|cause| cause.reason == "ResourceVersionTooLarge");
+    let unknown = causes.any(|cause| cause.reason == "ResourceVersionTooLarge");
     matches!(status.code, 400 | 410) || unknown
 }
 

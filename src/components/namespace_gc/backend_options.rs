@@ -105,10 +105,10 @@ impl BackendOptions {
     pub fn place(&self) -> String {
         match self.storage_backend {
             None => String::new(),
-            Some(Kind::StorageOs) => {
-                let endpoint = Endpoint::parse(&self.storageos_endpoint, self.insecure_http);
-                endpoint.map_or_else(|_| String::new(), |endpoint| endpoint.to_string())
-            }
+            Some(Kind::StorageOs) => match self.endpoint() {
+                Ok(endpoint) => endpoint.to_string(),
+                Err(_) => String::new(),
+            },
             Some(Kind::Directory) => {
                 let root = self.directory_root.as_deref().unwrap_or(Path::new(""));
                 root.display().to_string()
@@ -133,13 +133,17 @@ impl BackendOptions {
         })
     }
 
-    fn storageos(&self) -> anyhow::Result<Options> {
+    fn endpoint(&self) -> Result<Endpoint, clap::Error> {
         let endpoint = Endpoint::parse(&self.storageos_endpoint, self.insecure_http);
-        let endpoint = endpoint.map_err(|error| {
+        endpoint.map_err(|error| {
             // The message omits the value, which may contain a password.
             let message = format!("--storageos-endpoint: {error}");
             clap::Error::raw(ErrorKind::ValueValidation, message)
-        })?;
+        })
+    }
+
+    fn storageos(&self) -> anyhow::Result<Options> {
+        let endpoint = self.endpoint()?;
         if endpoint.is_plain() {
             tracing::warn!(%endpoint, "the StorageOS password and tokens are sent over plain HTTP");
         }

@@ -64,7 +64,8 @@ pub struct Collection {
     pub seen: Arc<Seen>,
     /// The options of namespace-gc.
     pub options: Arc<Options>,
-    compares: bool,
+    /// See [`Self::of_one_cluster`].
+    one_cluster: bool,
 }
 
 /// What a collection found, before it deletes.
@@ -96,7 +97,7 @@ impl Collection {
             live: SharedList::new(metrics, client),
             seen,
             options,
-            compares: false,
+            one_cluster: false,
         }
     }
 
@@ -104,7 +105,7 @@ impl Collection {
     /// protected ones, which every cluster has: an administrator may have chosen the wrong
     /// kubeconfig.
     pub fn of_one_cluster(mut self) -> Self {
-        self.compares = true;
+        self.one_cluster = true;
         self
     }
 
@@ -123,7 +124,8 @@ impl Collection {
             found.kubernetes.extend(self.kubernetes().await?);
         }
         let verdicts = self.judge(&found, waiting);
-        if self.compares && verdicts.contains(&Verdict::Orphan) && !found.overlaps(&self.options) {
+        if self.one_cluster && verdicts.contains(&Verdict::Orphan) && !found.overlaps(&self.options)
+        {
             return Err(Abort::NothingInCommon(found.listing.namespaces.len()));
         }
         let removals = self.remove(&found.listing, &verdicts, done).await;
