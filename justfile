@@ -32,6 +32,7 @@ ci:
 # Run the long tests and the long fuzzing, as every week
 soak:
     VOLUME_WARDEN_SOAK=1 cargo test --locked --no-fail-fast
+    cargo test --locked --no-fail-fast --test image --test monitoring --test operations --test scenarios -- --ignored
     VOLUME_WARDEN_SOAK=1 fuzz/run
     cargo run --release --locked -p volume-warden-sim --bin mutants
     cargo run --release --locked -p volume-warden-sim -- --histories 1000000

@@ -89,7 +89,7 @@ async fn applying_twice_changes_nothing() -> Result<()> {
     let (cluster, manifests) = (guarded().await?, repository().join("manifests"));
     // The test extended the webhook timeouts.
     cluster.apply_kustomization(&manifests).await?;
-    applying_again_changes_nothing(cluster, &manifests).await?;
+    applying_again_changes_nothing(&cluster, &manifests).await?;
     let bundle = "jsonpath={.webhooks[*].clientConfig.caBundle}";
     for (kind, name) in [
         (
@@ -131,7 +131,7 @@ async fn pods_pass_the_restricted_standard() -> Result<()> {
             .await?,
         "restricted"
     );
-    replicas_are_available(cluster).await
+    replicas_are_available(&cluster).await
 }
 
 /// The two replicas run on two nodes, have priority over workloads, and only one of them may be
@@ -139,7 +139,7 @@ async fn pods_pass_the_restricted_standard() -> Result<()> {
 #[tokio::test]
 async fn the_replicas_are_spread_and_kept() -> Result<()> {
     let cluster = bare().await?;
-    replicas_are_available(cluster).await?;
+    replicas_are_available(&cluster).await?;
     let all = async |kind: &str, path: &str| {
         let path = format!("jsonpath={path}");
         let get = ["get", kind, "-n", "volume-warden", "-o", &path];
@@ -196,7 +196,7 @@ async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
 #[tokio::test]
 async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
     let cluster = guarded().await?;
-    let space = Space::new(cluster, "rights").await?;
+    let space = Space::new(cluster.clone(), "rights").await?;
     space.create_claim("data").await?;
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))

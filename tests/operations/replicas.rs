@@ -21,7 +21,7 @@ impl Replicas {
     }
 
     fn builder(&self, name: &str) -> WardenBuilder<'_> {
-        Warden::builder(self.space.cluster, BINARY)
+        Warden::builder(&self.space.cluster, BINARY)
             .name(format!("{}-{name}", self.space.name))
             .arg(format!("--namespace={}", self.space.name))
             .arg(format!("--leader-elect-resource-name={}", self.space.name))
@@ -106,7 +106,7 @@ async fn a_leader_that_stops_hands_over() -> Result<()> {
 #[tokio::test]
 async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
     let replicas = Replicas::new("paused-leader").await?;
-    let (space, cluster) = (&replicas.space, replicas.space.cluster);
+    let (space, cluster) = (&replicas.space, replicas.space.cluster.clone());
     let first = replicas.start("first").await?;
     replicas.leads("first").await?;
     space.create_claim("data").await?;
@@ -114,7 +114,7 @@ async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
     let account = cluster
         .service_account_kubeconfig("volume-warden", "volume-warden", None)
         .await?;
-    let between = Interposer::start(cluster, account)?;
+    let between = Interposer::start(&cluster, account)?;
     let held = between.add(
         Rule::on("PATCH")
             .path_contains("/persistentvolumeclaims/")

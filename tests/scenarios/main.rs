@@ -4,7 +4,6 @@
 mod differential;
 mod drain;
 mod faults;
-mod histories;
 mod namespace_gc;
 mod pv_protection;
 mod pv_releaser;

@@ -129,7 +129,7 @@ impl Pair {
     /// Volume Warden has worked off everything before: a volume created and deleted afterwards is gone.
     async fn settle(&self) -> Result<()> {
         let canary = Self {
-            space: Space::new(self.space.cluster, "canary").await?,
+            space: Space::new(self.space.cluster.clone(), "canary").await?,
             volume: format!("canary-{}", self.volume),
         };
         canary.create_volume(json!({})).await?;

@@ -7,10 +7,14 @@ pub mod kustomization;
 pub mod outsiders;
 pub mod patience;
 pub mod sets;
+pub mod shared;
 pub mod turns;
 
+use self::shared::{Running, Shared, Slot};
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Event, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
@@ -20,7 +24,6 @@ use std::{
     path::Path,
     sync::atomic::{AtomicUsize, Ordering},
 };
-use tokio::sync::OnceCell;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// The binary under test.
@@ -28,35 +31,30 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_volume-warden");
 
 /// A cluster with the manifests applied and no Volume Warden running: a scenario starts its own,
 /// for its own namespace.
-pub async fn bare() -> Result<&'static Cluster> {
-    static BARE: OnceCell<Cluster> = OnceCell::const_new();
-    BARE.get_or_try_init(|| async { installed("bare", "manifests").await })
+pub async fn bare() -> Result<Shared> {
+    static BARE: Slot = Slot::new();
+    BARE.get(async || installed("bare", "manifests").await)
         .await
 }
 
 /// A cluster with the manifests applied and one Volume Warden that handles all namespaces. Its
 /// webhooks have answered.
-pub async fn guarded() -> Result<&'static Cluster> {
-    static GUARDED: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
-    let start = || async {
+pub async fn guarded() -> Result<Shared> {
+    static GUARDED: Slot = Slot::new();
+    let start = async || {
         let cluster = installed("guarded", "manifests").await?;
         patience::wait_for_webhooks(&cluster, None).await?;
         let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
-        anyhow::Ok((cluster, warden))
+        anyhow::Ok(Running::with(cluster, warden))
     };
-    GUARDED
-        .get_or_try_init(start)
-        .await
-        .map(|(cluster, _)| cluster)
+    GUARDED.get(start).await
 }
 
 /// An unchanged Kubernetes cluster, for comparison.
-pub async fn in_tree() -> Result<&'static Cluster> {
-    static IN_TREE: OnceCell<Cluster> = OnceCell::const_new();
-    IN_TREE
-        .get_or_try_init(|| async { Cluster::in_tree().start().await })
-        .await
+pub async fn in_tree() -> Result<Shared> {
+    static IN_TREE: Slot = Slot::new();
+    IN_TREE.get(async || Cluster::in_tree().start().await).await
 }
 
 /// A cluster with the built-in controllers disabled, and a kustomization of this repository
@@ -175,9 +173,23 @@ pub fn on_node() -> Value {
     json!({"spec": {"nodeName": "node-1"}})
 }
 
+/// Creates a namespace, and waits for its service account: no pod can be created before.
+pub async fn create_namespace(client: &Client, name: &str) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
+    eventually("the namespace has a service account", async || {
+        accounts.get("default").await.map(drop)
+    })
+    .await
+}
+
 /// A namespace for one test.
 pub struct Space {
-    pub cluster: &'static Cluster,
+    pub cluster: Shared,
     pub name: String,
     pub claims: Api<PersistentVolumeClaim>,
     pub pods: Api<Pod>,
@@ -187,26 +199,19 @@ pub struct Space {
 
 impl Space {
     /// A new namespace whose name begins with `label`.
-    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("{label}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        cluster.kubectl(&["create", "namespace", &name]).await?;
         let client = cluster.client();
-        let space = Self {
+        create_namespace(&client, &name).await?;
+        Ok(Self {
             cluster,
             claims: Api::namespaced(client.clone(), &name),
             pods: Api::namespaced(client.clone(), &name),
             volumes: Api::all(client.clone()),
             events: Api::namespaced(client, &name),
             name,
-        };
-        // Pods cannot be created before their namespace has its service account.
-        let account = ["get", "serviceaccount", "default", "-n", &space.name];
-        eventually("the namespace has a service account", async || {
-            cluster.kubectl(&account).await.map(drop)
         })
-        .await?;
-        Ok(space)
     }
 
     pub async fn create_claim(&self, name: &str) -> Result<()> {

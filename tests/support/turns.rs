@@ -1,14 +1,15 @@
 //! Clusters that one test at a time uses exclusively.
 
+use super::shared::{Shared, Slot};
 use anyhow::Result;
 use futures::future::select_all;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::sync::{Mutex, MutexGuard};
 use volume_warden_controlplane::Cluster;
 
 /// A cluster for one test at a time.
 pub struct Place {
     turn: Mutex<()>,
-    cluster: OnceCell<Cluster>,
+    cluster: Slot,
 }
 
 /// Exclusive use of a place until it is dropped.
@@ -18,7 +19,7 @@ impl Place {
     pub const fn new() -> Self {
         Self {
             turn: Mutex::const_new(()),
-            cluster: OnceCell::const_new(),
+            cluster: Slot::new(),
         }
     }
 }
@@ -30,11 +31,11 @@ pub async fn first_free(
     places: &'static [Place],
     name: &str,
     start: impl AsyncFnOnce(&str) -> Result<Cluster>,
-) -> Result<(&'static Cluster, Turn)> {
+) -> Result<(Shared, Turn)> {
     let turns = places.iter().map(|place| Box::pin(place.turn.lock()));
     let (turn, number, _) = select_all(turns).await;
     let cluster = &places[number].cluster;
     let name = format!("{name}-{number}");
-    let cluster = cluster.get_or_try_init(|| start(&name)).await?;
+    let cluster = cluster.get(async || start(&name).await).await?;
     Ok((cluster, turn))
 }

@@ -57,12 +57,12 @@ fn root(namespaces: &[&str]) -> Result<TempDir> {
 /// Runs `gc` as in the pod, except for the volume and the API server.
 async fn gc(variables: &Variables, root: &Path) -> Result<Output> {
     ensure!(variables.contains_key("VOLUME_WARDEN_DIRECTORY_ROOT"));
-    let kubeconfig = bare().await?.kubeconfig();
+    let cluster = bare().await?;
     let mut command = Command::new(BINARY);
     command.args(["gc", "--dry-run", "--output=json"]);
     command.env_clear().envs(variables);
     command.env("VOLUME_WARDEN_DIRECTORY_ROOT", root);
-    command.env("VOLUME_WARDEN_KUBECONFIG", kubeconfig);
+    command.env("VOLUME_WARDEN_KUBECONFIG", cluster.kubeconfig());
     Ok(tokio::task::spawn_blocking(move || command.output()).await??)
 }
 

@@ -45,9 +45,9 @@ async fn rights_in_one_namespace_are_enough() -> Result<()> {
     for namespace in ["builds", "not-builds"] {
         cluster.kubectl(&["create", "namespace", namespace]).await?;
     }
-    let warden = installed_in(cluster, "docs/one-namespace", "pvc-provisioner").await?;
-    create_pod(cluster, "not-builds").await?;
-    create_pod(cluster, "builds").await?;
+    let warden = installed_in(&cluster, "docs/one-namespace", "pvc-provisioner").await?;
+    create_pod(&cluster, "not-builds").await?;
+    create_pod(&cluster, "builds").await?;
     eventually("the pod owns its claim", async || {
         let owner = "jsonpath={.metadata.ownerReferences[0].kind}";
         let claim = ["get", "pvc", "cache", "-n", "builds", "-o", owner];
@@ -56,7 +56,7 @@ async fn rights_in_one_namespace_are_enough() -> Result<()> {
         Ok(())
     })
     .await?;
-    ensure!(claims(cluster, "not-builds").await?.is_empty());
+    ensure!(claims(&cluster, "not-builds").await?.is_empty());
     warden.stop().await?;
     let calls = cluster.audit().all()?.by_user(ACCOUNT);
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();

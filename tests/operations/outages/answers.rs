@@ -51,7 +51,7 @@ async fn answering_junk() -> Result<()> {
     ];
     let fixture = OutageFixture::open("junk").await?;
     fixture.kill()?;
-    let authority = Authority::trusted_by(fixture.cluster).await?;
+    let authority = Authority::trusted_by(&fixture.cluster).await?;
     let stand_in = StandIn::start(&fixture, &authority.issue(1)?, junk).await?;
     fixture.users_are_unaffected().await?;
     assert!(stand_in.answered() > 0, "the stand-in received no request");

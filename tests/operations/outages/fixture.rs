@@ -4,6 +4,7 @@
 use super::{latency::Cost, users::Users};
 use crate::support::{
     BINARY, Space, claim, dry_run, installed, repository,
+    shared::Shared,
     turns::{Place, Turn, first_free},
     webhooks_answer,
 };
@@ -20,7 +21,7 @@ pub const POOL: &str = "pool";
 
 /// A healthy cluster for the exclusive use of one scenario.
 pub struct OutageFixture {
-    pub cluster: &'static Cluster,
+    pub cluster: Shared,
     pub users: Users,
     pub warden: Warden,
     /// Intercepts requests from Volume Warden to the API server.
@@ -41,10 +42,10 @@ impl OutageFixture {
         let account = cluster
             .service_account_kubeconfig("volume-warden", "volume-warden", None)
             .await?;
-        let between = Interposer::start(cluster, account)?;
-        let warden = builder(cluster, &between).serving().start().await?;
+        let between = Interposer::start(&cluster, account)?;
+        let warden = builder(&cluster, &between).serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
-        let users = Users::settle(Space::new(cluster, label).await?).await?;
+        let users = Users::settle(Space::new(cluster.clone(), label).await?).await?;
         let began = cluster.audit().mark()?;
         Ok(Self {
             cluster,
@@ -66,7 +67,7 @@ impl OutageFixture {
     /// Builds a new process with the same identity, which need not wait for its predecessor's
     /// Lease to expire.
     pub fn successor(&self) -> WardenBuilder<'_> {
-        builder(self.cluster, &self.between)
+        builder(&self.cluster, &self.between)
     }
 
     /// Waits until the API server knows that Volume Warden is not available.

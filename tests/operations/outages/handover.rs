@@ -25,7 +25,7 @@ impl Replicas {
     }
 
     fn builder(&self, name: &str) -> WardenBuilder<'_> {
-        Warden::builder(self.space.cluster, BINARY)
+        Warden::builder(&self.space.cluster, BINARY)
             .name(format!("{}-{name}", self.space.name))
             .arg(format!("--namespace={}", self.space.name))
             .arg(format!("--leader-elect-resource-name={}", self.space.name))

@@ -27,7 +27,7 @@ fn time() -> Duration {
 async fn attacks_have_no_effect() -> Result<()> {
     let fixture = OutageFixture::open("outsiders").await?;
     // The benchmark measures latency: here the attacks use half of the machine.
-    wait_for_webhooks(fixture.cluster, None).await?;
+    wait_for_webhooks(&fixture.cluster, None).await?;
     let ports = Ports {
         webhooks: fixture.warden.webhook_port(),
         metrics: fixture.warden.metrics_port(),

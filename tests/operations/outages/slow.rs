@@ -13,7 +13,7 @@ const SLOW: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn reads_are_slow() -> Result<()> {
     let fixture = OutageFixture::open("slow").await?;
-    wait_for_webhooks(fixture.cluster, None).await?;
+    wait_for_webhooks(&fixture.cluster, None).await?;
     let space = &fixture.users.space;
     space.create_claim("awaited").await?;
     space.claim_is_protected("awaited").await?;

@@ -20,7 +20,7 @@ const SWAMPED: &str = "claims.pvc-protection.volume-warden.dev";
 async fn reviews_fill_all_places() -> Result<()> {
     let fixture = OutageFixture::open("reviews").await?;
     // The test checks that the other webhooks answer, while the clients use half of the machine.
-    wait_for_webhooks(fixture.cluster, Some(SWAMPED)).await?;
+    wait_for_webhooks(&fixture.cluster, Some(SWAMPED)).await?;
     let hostile = Arc::new(Hostile::new(&fixture).await?);
     let mut clients = JoinSet::new();
     for _ in 0..REVIEWS {

@@ -12,7 +12,7 @@ use volume_warden_controlplane::Rule;
 async fn its_certificate_has_expired() -> Result<()> {
     let fixture = OutageFixture::open("expired").await?;
     fixture.kill()?;
-    let authority = Authority::trusted_by(fixture.cluster).await?;
+    let authority = Authority::trusted_by(&fixture.cluster).await?;
     let stand_in = StandIn::start(&fixture, &authority.issue(-1)?, vec![Vec::new()]).await?;
     fixture.users_are_unaffected().await?;
     assert_eq!(stand_in.answered(), 0, "an expired certificate was trusted");
@@ -29,7 +29,7 @@ async fn its_authority_is_swapped() -> Result<()> {
     let publish = Rule::on("PATCH").path_contains("webhookconfigurations");
     let refused = publish.respond(503, "ServiceUnavailable", "not now");
     let refused = fixture.between.add(refused);
-    Authority::trusted_by(fixture.cluster).await?;
+    Authority::trusted_by(&fixture.cluster).await?;
     fixture.webhooks_are_unavailable().await?;
     fixture.users_are_unaffected().await?;
     fixture.users.are_whole().await?;

@@ -5,7 +5,7 @@ use super::{
     manifests::{NAMESPACE, manifest, set},
     scenario::{Object, Owner, Step},
 };
-use crate::support::Space;
+use crate::support::{Space, shared::Shared};
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
@@ -26,7 +26,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
-use volume_warden_controlplane::{AuditLog, Cluster, Mark, eventually};
+use volume_warden_controlplane::{AuditLog, Mark, eventually};
 
 /// Part of the name of every [canary](Side::canaries), and of no other object.
 pub const CANARY: &str = "canary";
@@ -46,8 +46,8 @@ pub struct Side {
 }
 
 impl Side {
-    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
-        let (space, audit) = (Space::new(cluster, label).await?, cluster.audit());
+    pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
+        let (space, audit) = (Space::new(cluster.clone(), label).await?, cluster.audit());
         let claims = space.claims.list(&ListParams::default().limit(1)).await?;
         Ok(Self {
             space,

@@ -9,7 +9,7 @@ use tokio::process::Command;
 #[tokio::test]
 async fn back_in_tree_finalizers_stay_and_are_looked_after() -> Result<()> {
     let cluster = in_tree().await?;
-    let space = Space::new(cluster, "back").await?;
+    let space = Space::new(cluster.clone(), "back").await?;
     space.create_claim("data").await?;
     space.claim_is_protected("data").await?;
     // Of this scenario alone: the cluster is shared.

@@ -21,7 +21,7 @@ async fn holder(stage: &Stage, lease: &str) -> Result<String> {
 async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
     let stage = Stage::new("held").await?;
     let space = &stage.space;
-    let warden = Warden::builder(space.cluster, BINARY)
+    let warden = Warden::builder(&space.cluster, BINARY)
         .arg("--components=pv-releaser")
         .arg("--leader-elect-resource-name=of-its-own");
     let warden = warden.start().await?;
@@ -67,7 +67,7 @@ async fn a_replica_that_goes_on_comes_before_a_drain() -> Result<()> {
 /// False where the drain had the Lease first, as it may where a busy machine keeps the replica from looking for it.
 async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
     let replica = |name: &str| {
-        Warden::builder(stage.space.cluster, BINARY)
+        Warden::builder(&stage.space.cluster, BINARY)
             .name(name)
             .arg("--components=pv-releaser")
             .arg("--leader-elect-resource-name=of-two")
@@ -111,7 +111,7 @@ async fn an_installation_elsewhere_counts() -> Result<()> {
     };
     stage.create_claim("data", json!({})).await?;
     let apply = ["apply", "-f", "-"];
-    let cluster = space.cluster;
+    let cluster = &space.cluster;
     cluster
         .kubectl_with_stdin(&apply, &lease("another").to_string())
         .await?;

@@ -23,7 +23,7 @@ const RELEASED: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 /// by a Volume Warden, which has ended.
 async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
     let space = &sets.space;
-    let warden = Warden::builder(space.cluster, BINARY)
+    let warden = Warden::builder(&space.cluster, BINARY)
         .serving()
         .start()
         .await?;
@@ -125,8 +125,8 @@ async fn only_others_is_left(space: &Space, volume: &str) -> Result<()> {
 #[tokio::test]
 async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Result<()> {
     let stage = Stage::new("way-out").await?;
-    let sets = SetSpace::new(stage.space.cluster, "way-out").await?;
-    let (space, cluster) = (&sets.space, sets.space.cluster);
+    let sets = SetSpace::new(stage.space.cluster.clone(), "way-out").await?;
+    let (space, cluster) = (&sets.space, &sets.space.cluster);
     let volume = written(&stage, &sets).await?;
     let arguments = of_the_job(&stage).await?;
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();

@@ -111,9 +111,9 @@ impl Stage {
         }
         let account =
             cluster.service_account_kubeconfig("volume-warden", "volume-warden-drain", None);
-        let between = Interposer::start(cluster, account.await?)?;
+        let between = Interposer::start(&cluster, account.await?)?;
         Ok(Self {
-            space: Space::new(cluster, label).await?,
+            space: Space::new(cluster.clone(), label).await?,
             between,
             begun: cluster.audit().mark()?,
             _turn: turn,

@@ -46,7 +46,7 @@ async fn it_reports_and_deletes_when_reported_to() -> Result<()> {
     }
     scene.storage.create("kube-anything");
     scene.storage.fill(&scene.of("full"));
-    let account = scene.cluster;
+    let account = &scene.cluster;
     let account = account
         .service_account_kubeconfig(SYSTEM, SYSTEM, None)
         .await?;
@@ -137,7 +137,7 @@ async fn another_clusters_storage_is_refused() -> Result<()> {
     let scene = Scene::new("command-other").await?;
     scene.store("other");
     scene.storage.create("default");
-    let account = scene.cluster;
+    let account = &scene.cluster;
     let account = account.service_account_kubeconfig(SYSTEM, SYSTEM, None);
     let account = account.await?;
     let refused = scene.gc(&account, &["--once"]).await?;

@@ -27,7 +27,7 @@ async fn only_the_end_of_a_namespace_counts_and_takes_one_list_and_one_deletion(
         "metadata": {"name": "last", "namespace": shop, "finalizers": ["example.com/last"]},
     });
     let create = ["create", "-f", "-"];
-    let cluster = scene.cluster;
+    let cluster = &scene.cluster;
     cluster
         .kubectl_with_stdin(&create, &map.to_string())
         .await?;

@@ -5,7 +5,7 @@ use super::{
     kubernetes::{create_namespace, is_gone},
     support::{NO_GC, OFTEN, SYSTEM, component, interposer},
 };
-use crate::support::{BINARY, bare, repository};
+use crate::support::{BINARY, bare, repository, shared::Shared};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, api::DeleteParams};
@@ -15,13 +15,13 @@ use std::{
     process::{Command, Stdio},
 };
 use tempfile::TempDir;
-use volume_warden_controlplane::{Cluster, Rule, Warden, WardenBuilder, eventually};
+use volume_warden_controlplane::{Rule, Warden, WardenBuilder, eventually};
 
 const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
 
 /// A root, and a system namespace where it is remembered which namespaces there were: two wardens must not share that.
 struct Root {
-    cluster: &'static Cluster,
+    cluster: Shared,
     name: String,
     root: TempDir,
     namespaces: Api<Namespace>,
@@ -44,7 +44,7 @@ impl Root {
         let apply = ["apply", "-f", "-"];
         cluster.kubectl_with_stdin(&apply, &granted).await?;
         Ok(Self {
-            cluster,
+            cluster: cluster.clone(),
             memory: Api::namespaced(cluster.client(), &name),
             name,
             root,
@@ -61,7 +61,7 @@ impl Root {
     }
 
     fn warden(&self) -> WardenBuilder<'_> {
-        component(self.cluster, &self.name, "first")
+        component(&self.cluster, &self.name, "first")
             .arg("--storage-backend=directory")
             .arg(format!("--directory-root={}", self.root.path().display()))
             .arg(format!("--system-namespace={}", self.name))
@@ -138,7 +138,7 @@ async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {
     ensure!(warden.stop().await?.success());
     root.delete("shop").await?;
     fs::create_dir(root.path("foreign"))?;
-    let between = interposer(root.cluster).await?;
+    let between = interposer(&root.cluster).await?;
     let refused = Rule::on("GET").path_contains(format!("/configmaps/{CONFIG_MAP}"));
     let refused = between.add(refused.respond(500, "InternalError", "not now"));
     let warden = root.warden().arg(OFTEN).kubeconfig(between.kubeconfig());

@@ -19,7 +19,7 @@ async fn without_anything_to_do_it_says_so_and_watches_nothing() -> Result<()> {
     let cluster = bare().await?;
     let scene = Scene::new("idle").await?;
     let one = scene.warden().arg("--namespace=default");
-    let none = component(cluster, "nsgc-none", "first");
+    let none = component(&cluster, "nsgc-none", "first");
     for (warden, why) in [
         (none, "--storage-backend is not set"),
         (

@@ -3,7 +3,10 @@
 //! The storage is a scenario's own, so it does not matter which other namespaces the shared cluster has.
 
 use super::kubernetes::{create_namespace, is_gone};
-use crate::support::{BINARY, bare, installed};
+use crate::support::{
+    BINARY, bare, installed,
+    shared::{Shared, Slot},
+};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::{
@@ -13,7 +16,7 @@ use kube::{
 use serde_json::Value;
 use std::{fs, path::Path};
 use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::sync::{Mutex, MutexGuard};
 use volume_warden_controlplane::{
     Cluster, Interposer, Rule, RuleHandle, Warden, WardenBuilder, eventually,
 };
@@ -27,7 +30,7 @@ pub const OFTEN: &str = "--namespace-delete-gc-interval=1s";
 
 /// See the module.
 pub struct Scene {
-    pub cluster: &'static Cluster,
+    pub cluster: Shared,
     /// Of the Lease, and what the names of its namespaces begin with.
     pub name: String,
     pub storage: StorageOs,
@@ -37,11 +40,11 @@ pub struct Scene {
 }
 
 /// A cluster where namespaces end only when the one scenario at work there says so. Elsewhere the end of any has the storage listed.
-async fn quiet() -> Result<(&'static Cluster, MutexGuard<'static, ()>)> {
-    static QUIET: OnceCell<Cluster> = OnceCell::const_new();
+async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
+    static QUIET: Slot = Slot::new();
     static ALONE: Mutex<()> = Mutex::const_new(());
-    let start = || async { installed("namespaces", "manifests").await };
-    let cluster = QUIET.get_or_try_init(start).await?;
+    let start = async || installed("namespaces", "manifests").await;
+    let cluster = QUIET.get(start).await?;
     Ok((cluster, ALONE.lock().await))
 }
 
@@ -56,13 +59,9 @@ impl Scene {
         Self::on(cluster, Some(alone), label)
     }
 
-    fn on(
-        cluster: &'static Cluster,
-        alone: Option<MutexGuard<'static, ()>>,
-        label: &str,
-    ) -> Result<Self> {
+    fn on(cluster: Shared, alone: Option<MutexGuard<'static, ()>>, label: &str) -> Result<Self> {
         let scene = Self {
-            cluster,
+            cluster: cluster.clone(),
             name: format!("nsgc-{label}"),
             storage: StorageOs::start()?,
             namespaces: Api::all(cluster.client()),
@@ -174,7 +173,7 @@ impl Scene {
             format!("--storageos-secret-path={secrets}"),
             "--insecure-http".to_owned(),
         ];
-        let warden = component(self.cluster, &self.name, id);
+        let warden = component(&self.cluster, &self.name, id);
         storage.into_iter().fold(warden, WardenBuilder::arg)
     }
 
@@ -196,15 +195,15 @@ impl Scene {
 
     /// What lies between its Volume Warden and the API server.
     pub async fn interposer(&self) -> Result<Interposer> {
-        interposer(self.cluster).await
+        interposer(&self.cluster).await
     }
 
     pub async fn leads(&self, id: &str) -> Result<()> {
-        leads(self.cluster, &self.name, id).await
+        leads(&self.cluster, &self.name, id).await
     }
 
     pub async fn holder(&self) -> Result<String> {
-        holder(self.cluster, &self.name).await
+        holder(&self.cluster, &self.name).await
     }
 
     /// So many Events were published about the namespace with this reason.

@@ -156,7 +156,7 @@ async fn found_nothing(estate: &Estate, claim: &str) -> Result<()> {
 async fn an_id_that_no_lease_can_have_needs_a_name_for_it() -> Result<()> {
     let estate = Estate::new(bare().await?, "odd-id").await?;
     let id = format!("{}_Odd", estate.id());
-    let builder = Warden::builder(estate.space.cluster, BINARY);
+    let builder = Warden::builder(&estate.space.cluster, BINARY);
     let builder = builder.name(estate.id()).arg("--components=pv-releaser");
     let refused = builder.arg(format!("--controller-id={id}")).start().await;
     let refusal = refused.err().map(|error| format!("{error:#}"));

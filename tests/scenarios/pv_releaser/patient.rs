@@ -1,11 +1,11 @@
 //! A Volume Warden behind an interposer.
 
 use super::support::{Estate, LABEL};
-use crate::support::bare;
+use crate::support::{bare, shared::Shared};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, WardenBuilder};
+use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
 /// An estate, and what lies between its Volume Warden and the API server.
 pub struct Patient {
@@ -18,11 +18,11 @@ impl Patient {
         Self::on(bare().await?, label).await
     }
 
-    pub async fn on(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub async fn on(cluster: Shared, label: &str) -> Result<Self> {
         let account = "volume-warden";
         let account = cluster.service_account_kubeconfig(account, account, None);
         Ok(Self {
-            between: Interposer::start(cluster, account.await?)?,
+            between: Interposer::start(&cluster, account.await?)?,
             estate: Estate::new(cluster, label).await?,
         })
     }

@@ -15,32 +15,6 @@ impl Patient {
     }
 }
 
-/// PR-14: the volume is reconciled again, without an Event.
-#[tokio::test]
-async fn a_volume_that_changed_meanwhile_is_looked_at_again() -> Result<()> {
-    let patient = Patient::new("changed").await?;
-    let estate = &patient.estate;
-    patient.create_own("data").await?;
-    let slow = patient
-        .between
-        .add(patient.write_of("data").times(1).hold());
-    let _warden = patient.start().await?;
-    slow.held(1).await?;
-    let note = json!({"metadata": {"annotations": {"example.com/note": "mine"}}});
-    estate.patch("data", note).await?;
-    slow.release();
-    let free = estate.is_free("data").await?;
-    assert_eq!(free.annotations()["example.com/note"], "mine");
-    estate.reported("data", "Released", 1).await?;
-    eventually("the API server took one of them", async || {
-        anyhow::Ok(patient.accepted("data")? == 1)
-    })
-    .await?;
-    // One more where the first was given up before it was let go.
-    assert!(patient.writes("data") >= 2);
-    estate.reported("data", "ErrReleasePV", 0).await.map(drop)
-}
-
 /// PR-15: the claim that has the volume now keeps it.
 #[tokio::test]
 async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {

@@ -1,6 +1,10 @@
 //! Volumes and their claims for the scenarios, and what is asked about them.
 
-use crate::support::{BINARY, Space, claim, repository, volume};
+use crate::support::{
+    BINARY, Space, claim, repository,
+    shared::{Shared, Slot},
+    volume,
+};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use kube::{
@@ -8,7 +12,6 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 use volume_warden_controlplane::{Cluster, Warden, WardenBuilder, eventually};
 
 /// On claims that were made for a pod.
@@ -24,9 +27,9 @@ pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// A cluster in which no client binds volumes or follows their state: phases are what a scenario says, for as long as it likes. Classes
 /// count here.
-pub async fn still() -> Result<&'static Cluster> {
-    static STILL: OnceCell<Cluster> = OnceCell::const_new();
-    let start = || async {
+pub async fn still() -> Result<Shared> {
+    static STILL: Slot = Slot::new();
+    let start = async || {
         let binder = ["persistentvolume-binder-controller"];
         let cluster = Cluster::without_in_tree()
             .name("still")
@@ -39,7 +42,7 @@ pub async fn still() -> Result<&'static Cluster> {
         cluster.kubectl(&["apply", "-f", &rights]).await?;
         anyhow::Ok(cluster)
     };
-    STILL.get_or_try_init(start).await
+    STILL.get(start).await
 }
 
 /// A namespace, and volumes of a class of its own: no other scenario's claim can take one. They are called by short names here.
@@ -49,9 +52,9 @@ pub struct Estate {
 }
 
 impl Estate {
-    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         Ok(Self {
-            space: Space::new(cluster, label).await?,
+            space: Space::new(cluster.clone(), label).await?,
             // Where the events about objects without a namespace are.
             events: Api::namespaced(cluster.client(), "default"),
         })
@@ -215,7 +218,7 @@ impl Estate {
     /// wait for a predecessor's Lease to expire.
     pub fn warden(&self, id: &str) -> WardenBuilder<'_> {
         let name = &self.space.name;
-        Warden::builder(self.space.cluster, BINARY)
+        Warden::builder(&self.space.cluster, BINARY)
             .name(format!("warden-{id}"))
             .arg("--components=pv-releaser")
             .arg(format!("--namespace={name}"))

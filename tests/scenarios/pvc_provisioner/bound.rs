@@ -68,7 +68,7 @@ fn is_marked(claim: &PersistentVolumeClaim) -> bool {
 async fn nothing_delays_a_provisioner() -> Result<()> {
     let consumers = Consumers::new("delayed", "example.com/none").await?;
     let (askers, space) = (&consumers.askers, &consumers.askers.space);
-    let unheard = too_late(space.cluster).await?;
+    let unheard = too_late(&space.cluster).await?;
     let pods = consumers.ask().await?;
     for pod in &pods {
         askers
@@ -94,7 +94,7 @@ async fn nothing_delays_a_provisioner() -> Result<()> {
     ensure!(writes.next().is_none());
     let claims = consumers.claims().await?;
     let marked = claims.iter().filter(|claim| is_marked(claim)).count();
-    let heard = too_late(space.cluster).await? == unheard;
+    let heard = too_late(&space.cluster).await? == unheard;
     ensure!(marked == PODS || !heard, "{marked} made at admission");
     Ok(())
 }
@@ -107,7 +107,7 @@ async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
     let now = space.claims.list_metadata(&ListParams::default()).await?;
     let version = now.metadata.resource_version.context("no version")?;
     let parameters = WatchParams::default().timeout(290);
-    let unheard = too_late(space.cluster).await?;
+    let unheard = too_late(&space.cluster).await?;
     let mut versions = space.claims.watch(&parameters, &version).await?.boxed();
     let pods = consumers.ask().await?;
     let (mut marked, mut owned) = (HashSet::new(), HashSet::new());
@@ -127,7 +127,7 @@ async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
         }
     }
     // The reconciler creates the claims that admission misses, with their owner.
-    let heard = too_late(space.cluster).await? == unheard;
+    let heard = too_late(&space.cluster).await? == unheard;
     ensure!(marked.len() == PODS || !heard, "{}", marked.len());
     for pod in &pods {
         let name = pod.name_any();

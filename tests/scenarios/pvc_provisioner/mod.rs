@@ -4,7 +4,6 @@ mod admission;
 mod bound;
 mod broken;
 mod claims;
-mod crashes;
 mod gone;
 mod orphans;
 mod patient;

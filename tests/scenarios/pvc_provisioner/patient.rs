@@ -18,8 +18,8 @@ impl Patient {
         let cluster = bare().await?;
         let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
         Ok(Self {
-            askers: Askers::new(cluster, label).await?,
-            between: Interposer::start(cluster, account.await?)?,
+            askers: Askers::new(cluster.clone(), label).await?,
+            between: Interposer::start(&cluster, account.await?)?,
         })
     }
 
@@ -27,7 +27,7 @@ impl Patient {
     /// expire.
     pub fn builder(&self, id: &str) -> WardenBuilder<'_> {
         let namespace = &self.askers.space.name;
-        Warden::builder(self.askers.space.cluster, BINARY)
+        Warden::builder(&self.askers.space.cluster, BINARY)
             .name(format!("{namespace}-{id}"))
             .kubeconfig(self.between.kubeconfig())
             .arg(format!("--namespace={namespace}"))

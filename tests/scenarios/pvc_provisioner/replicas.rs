@@ -11,7 +11,7 @@ use volume_warden_controlplane::{Interposer, eventually};
 #[tokio::test]
 async fn another_replica_continues() -> Result<()> {
     let patient = Patient::new("replicas").await?;
-    let (askers, cluster) = (&patient.askers, patient.askers.space.cluster);
+    let (askers, cluster) = (&patient.askers, &patient.askers.space.cluster);
     let first = patient.builder("first").start().await?;
     askers.settled().await?;
     let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
@@ -62,7 +62,7 @@ async fn another_replica_continues() -> Result<()> {
 #[tokio::test]
 async fn a_leader_that_was_paused_makes_nothing() -> Result<()> {
     let patient = Patient::new("paused").await?;
-    let (askers, cluster) = (&patient.askers, patient.askers.space.cluster);
+    let (askers, cluster) = (&patient.askers, &patient.askers.space.cluster);
     let first = patient.builder("first").start().await?;
     askers.settled().await?;
     let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);

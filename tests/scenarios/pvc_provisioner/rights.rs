@@ -4,7 +4,7 @@ use super::{
     admission::outage_fixture::turn,
     support::{Askers, TEMPLATE, annotations, asking, awaiting, is_made},
 };
-use crate::support::{BINARY, Space, bare};
+use crate::support::{BINARY, Space, bare, shared::Shared};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{ResourceExt, api::PostParams};
@@ -21,11 +21,11 @@ struct Confined {
 }
 
 impl Confined {
-    async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
-        let askers = Askers::new(cluster, label).await?;
+    async fn new(cluster: Shared, label: &str) -> Result<Self> {
+        let askers = Askers::new(cluster.clone(), label).await?;
         let namespace = &askers.space.name;
         let confined = Self {
-            between: interposer(cluster, namespace).await?,
+            between: interposer(&cluster, namespace).await?,
             certificate: certificate(cluster.dir(), namespace)?,
             askers,
         };
@@ -81,7 +81,7 @@ impl Confined {
 
     fn builder(&self) -> WardenBuilder<'_> {
         let (namespace, (certificate, key)) = (&self.askers.space.name, &self.certificate);
-        Warden::builder(self.askers.space.cluster, BINARY)
+        Warden::builder(&self.askers.space.cluster, BINARY)
             .name(namespace.clone())
             .kubeconfig(self.between.kubeconfig())
             .arg(format!("--namespace={namespace}"))
@@ -117,9 +117,9 @@ fn certificate(directory: &Path, name: &str) -> Result<(String, String)> {
 #[tokio::test]
 async fn permissions_in_one_namespace_suffice() -> Result<()> {
     let cluster = bare().await?;
-    let confined = Confined::new(cluster, "confined").await?;
+    let confined = Confined::new(cluster.clone(), "confined").await?;
     let (askers, namespace) = (&confined.askers, &confined.askers.space.name);
-    let elsewhere = Space::new(cluster, "elsewhere").await?;
+    let elsewhere = Space::new(cluster.clone(), "elsewhere").await?;
     let impatient = confined.builder().arg("--orphan-grace=1");
     let _warden = impatient.start().await?;
     let parameters = PostParams::default();

@@ -1,6 +1,6 @@
 //! Pods that request claims, and assertions about them.
 
-use crate::support::{Space, claim, pod, volume};
+use crate::support::{Space, claim, pod, shared::Shared, volume};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{
     api::core::v1::{Event, PersistentVolumeClaim, Pod},
@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
-use volume_warden_controlplane::{Cluster, DEFAULT_TIMEOUT, eventually, eventually_within};
+use volume_warden_controlplane::{DEFAULT_TIMEOUT, eventually, eventually_within};
 
 /// Prefix of the annotation keys.
 pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
@@ -83,7 +83,7 @@ pub struct Askers {
 }
 
 impl Askers {
-    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         let space = Space::new(cluster, label).await?;
         Ok(Self { space })
     }

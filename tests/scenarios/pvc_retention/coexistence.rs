@@ -4,10 +4,13 @@
 
 use super::{
     admission::stamps_are_given,
-    leaks::{all_were_read, failed_open},
+    late_reviews::{all_were_read, failed_open},
     support::{DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, set},
 };
-use crate::support::{BINARY, repository};
+use crate::support::{
+    BINARY, repository,
+    shared::{Running, Shared, Slot},
+};
 use anyhow::{Context, Result, bail, ensure};
 use kube::{
     ResourceExt,
@@ -20,7 +23,6 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
-use tokio::sync::OnceCell;
 use volume_warden_controlplane::{Cluster, Warden, eventually, eventually_within};
 
 /// Timeout for several attempts, each of which waits several times.
@@ -28,21 +30,18 @@ const REST: Duration = Duration::from_secs(600);
 
 /// An unmodified cluster, and one Volume Warden with only this component, which serves its
 /// webhooks.
-async fn together() -> Result<&'static Cluster> {
-    static TOGETHER: OnceCell<(Cluster, Warden)> = OnceCell::const_new();
-    let start = || async {
+async fn together() -> Result<Shared> {
+    static TOGETHER: Slot = Slot::new();
+    let start = async || {
         let cluster = Cluster::in_tree().name("together").start().await?;
         let all = repository().join("manifests");
         cluster.apply_kustomization(all).await?;
         let warden = Warden::builder(&cluster, BINARY).arg("--components=pvc-retention");
         let warden = warden.serving().start().await?;
         stamps_are_given(&cluster).await?;
-        anyhow::Ok((cluster, warden))
+        anyhow::Ok(Running::with(cluster, warden))
     };
-    TOGETHER
-        .get_or_try_init(start)
-        .await
-        .map(|(cluster, _)| cluster)
+    TOGETHER.get(start).await
 }
 
 /// Uids and resourceVersions.
@@ -59,28 +58,34 @@ async fn versions(sets: &SetSpace) -> Result<Versions> {
     Ok(of_test.collect())
 }
 
-/// Waits until both controllers sync the set `web` once more, and neither writes its claims.
+/// Waits until both controllers sync the set `web` and neither writes its claims. From then on,
+/// neither writes them at the next sync.
 async fn come_to_rest(sets: &SetSpace, replicas: i32) -> Result<()> {
+    eventually_within(REST, "the claims are not written any more", async || {
+        sync_without_writes(sets, replicas).await
+    })
+    .await?;
+    sync_without_writes(sets, replicas).await
+}
+
+async fn sync_without_writes(sets: &SetSpace, replicas: i32) -> Result<()> {
     static HISTORY: AtomicU32 = AtomicU32::new(1);
     let audit = sets.space.cluster.audit();
-    eventually_within(REST, "the claims are not written any more", async || {
-        let (before, mark) = (versions(sets).await?, audit.mark()?);
-        // A change without effect but with a new generation, which Kubernetes reports as observed.
-        let limit = json!({"revisionHistoryLimit": HISTORY.fetch_add(1, Ordering::Relaxed)});
-        sets.patch("web", json!({"spec": limit})).await?;
-        sets.has_ready("web", replicas).await?;
-        sets.settled().await?;
-        let calls = audit.since(mark)?.writes();
-        let path = format!("/{}/persistentvolumeclaims/data-web-", sets.space.name);
-        let writes: Vec<_> = calls
-            .iter()
-            .filter(|call| call.uri.contains(&path))
-            .collect();
-        ensure!(writes.is_empty(), "{writes:?}");
-        ensure!(before == versions(sets).await?, "{before:?}");
-        Ok(())
-    })
-    .await
+    let (before, mark) = (versions(sets).await?, audit.mark()?);
+    // A change without effect but with a new generation, which Kubernetes reports as observed.
+    let limit = json!({"revisionHistoryLimit": HISTORY.fetch_add(1, Ordering::Relaxed)});
+    sets.patch("web", json!({"spec": limit})).await?;
+    sets.has_ready("web", replicas).await?;
+    sets.settled().await?;
+    let calls = audit.since(mark)?.writes();
+    let path = format!("/{}/persistentvolumeclaims/data-web-", sets.space.name);
+    let writes: Vec<_> = calls
+        .iter()
+        .filter(|call| call.uri.contains(&path))
+        .collect();
+    ensure!(writes.is_empty(), "{writes:?}");
+    ensure!(before == versions(sets).await?, "{before:?}");
+    Ok(())
 }
 
 /// The claims of ordinals below `count` have the set as owner or no owner, by the policy.
@@ -200,13 +205,14 @@ async fn claims_without_pods_follow_the_policy() -> Result<()> {
 async fn short_lived_sets_leave_no_claims() -> Result<()> {
     let cluster = together().await?;
     for _ in 0..3 {
-        let sets = SetSpace::new(cluster, "brief").await?;
-        let open = failed_open(cluster).await?;
+        let sets = SetSpace::new(cluster.clone(), "brief").await?;
+        let open = failed_open(&cluster).await?;
         let lived = hardly_live(&sets).await;
         // On a busy machine the webhook or its live read may time out: then a claim can be left
         // behind. The next round decides.
-        let in_time =
-            async || anyhow::Ok(failed_open(cluster).await? == open && all_were_read(&sets.space)?);
+        let in_time = async || {
+            anyhow::Ok(failed_open(&cluster).await? == open && all_were_read(&sets.space)?)
+        };
         if lived.is_ok() || in_time().await? {
             return lived;
         }

@@ -2,14 +2,12 @@
 //! Each scenario has its own Volume Warden for its own namespace, behind an interposer. No
 //! webhooks are served: all writes are the reconciler's.
 
-mod crashes;
 mod live_reads;
 mod priorities;
 mod readings;
-mod writes;
 
 use super::support::{MARK, SetSpace};
-use crate::support::{BINARY, bare, claim};
+use crate::support::{BINARY, bare, claim, shared::Shared};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -30,10 +28,10 @@ impl Patient {
         Self::on(bare().await?, label).await
     }
 
-    pub(super) async fn on(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub(super) async fn on(cluster: Shared, label: &str) -> Result<Self> {
         Ok(Self {
-            sets: SetSpace::new(cluster, label).await?,
-            between: interposer(cluster).await?,
+            sets: SetSpace::new(cluster.clone(), label).await?,
+            between: interposer(&cluster).await?,
         })
     }
 
@@ -41,7 +39,7 @@ impl Patient {
     /// expire.
     fn builder(&self, id: &str) -> WardenBuilder<'_> {
         let namespace = &self.sets.space.name;
-        Warden::builder(self.sets.space.cluster, BINARY)
+        Warden::builder(&self.sets.space.cluster, BINARY)
             .name(format!("{namespace}-{id}"))
             .kubeconfig(self.between.kubeconfig())
             .arg(format!("--namespace={namespace}"))

@@ -6,7 +6,7 @@ mod coexistence;
 mod drain;
 mod faults;
 mod foreign_owners;
-mod histories;
+mod late_reviews;
 mod leaks;
 mod marks;
 mod rows;

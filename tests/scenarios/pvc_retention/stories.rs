@@ -2,13 +2,13 @@
 //! changes, and the operations that never delete a claim. [`Story::run`] runs them step by step.
 
 use super::support::{RETAIN_RETAIN, SetSpace, words};
-use crate::support::guarded;
+use crate::support::{guarded, shared::Shared};
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::{cell::RefCell, collections::BTreeMap};
-use volume_warden_controlplane::{Cluster, eventually};
+use volume_warden_controlplane::eventually;
 
 /// A namespace in which a story runs.
 pub struct Story {
@@ -18,7 +18,7 @@ pub struct Story {
 }
 
 impl Story {
-    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         let (sets, known) = (SetSpace::new(cluster, label).await?, RefCell::default());
         Ok(Self { sets, known })
     }

@@ -1,7 +1,7 @@
 //! StatefulSets for the scenarios, and assertions about their claims.
 
 pub use crate::support::sets::*;
-use crate::support::{BINARY, Space};
+use crate::support::{BINARY, Space, shared::Shared};
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -12,7 +12,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use volume_warden_controlplane::{Cluster, Warden, eventually};
+use volume_warden_controlplane::{Warden, eventually};
 
 /// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is
 /// Delete.
@@ -51,8 +51,8 @@ pub struct SetSpace {
 }
 
 impl SetSpace {
-    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
-        let space = Space::new(cluster, label).await?;
+    pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
+        let space = Space::new(cluster.clone(), label).await?;
         let sets = Api::namespaced(cluster.client(), &space.name);
         Ok(Self { space, sets })
     }
@@ -215,7 +215,7 @@ impl SetSpace {
     /// waits for a Lease to expire.
     pub async fn own_warden(&self) -> Result<Warden> {
         let name = &self.space.name;
-        let builder = Warden::builder(self.space.cluster, BINARY).name(format!("warden-{name}"));
+        let builder = Warden::builder(&self.space.cluster, BINARY).name(format!("warden-{name}"));
         let builder = builder
             .arg(format!("--namespace={name}"))
             .arg("--leader-elect-identity=own");

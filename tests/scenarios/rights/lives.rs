@@ -30,7 +30,7 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     ];
     let tenant = Tenant::new(&components).await?;
     tenant.repairs_its_certificate().await?;
-    let space = Space::new(tenant.cluster, "rights-claims").await?;
+    let space = Space::new(tenant.cluster.clone(), "rights-claims").await?;
     // Not the claims of the others, who would wait for ever for the finalizers of one that ended before them.
     let own = format!("--namespace={}", space.name);
     let warden = tenant.builder().arg(own).start().await?;
@@ -49,7 +49,9 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
     let tenant = Tenant::new(&["self-signed", "pv-protection"]).await?;
     tenant.repairs_its_certificate().await?;
     let warden = tenant.builder().start().await?;
-    let volumes = Space::new(tenant.cluster, "rights-volumes").await?.volumes;
+    let volumes = Space::new(tenant.cluster.clone(), "rights-volumes")
+        .await?
+        .volumes;
     let name = "protected-alone";
     let _refused = tenant.refuse_twice(&format!("persistentvolumes/{name}"));
     let (post, delete) = (PostParams::default(), DeleteParams::default());
@@ -73,7 +75,7 @@ async fn pvc_retention_uses_its_rights() -> Result<()> {
     let tenant = Tenant::new(&["self-signed", "pvc-retention"]).await?;
     tenant.repairs_its_certificate().await?;
     let warden = tenant.builder().start().await?;
-    let sets = SetSpace::new(tenant.cluster, "rights-sets").await?;
+    let sets = SetSpace::new(tenant.cluster.clone(), "rights-sets").await?;
     let _refused = tenant.refuse_twice("persistentvolumeclaims/data-web-0");
     let web = sets.create("web", 1, DELETE_DELETE).await?;
     sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
@@ -135,7 +137,7 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
     ];
     let mut tenant = Tenant::new(&components).await?;
     tenant.repairs_its_certificate().await?;
-    let askers = Askers::new(tenant.cluster, "rights-pods").await?;
+    let askers = Askers::new(tenant.cluster.clone(), "rights-pods").await?;
     // A life at admission, where it asks about those who create pods.
     let warden = tenant.builder().serving().start().await?;
     let made = eventually("pods are reviewed", async || {

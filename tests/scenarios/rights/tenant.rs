@@ -1,12 +1,16 @@
 //! A component that is installed alone, in a namespace of its own and under an account of its own.
 
-use crate::support::{BINARY, deployment::arguments, kustomization::Kustomization};
+use crate::support::{
+    BINARY,
+    deployment::arguments,
+    kustomization::Kustomization,
+    shared::{Shared, Slot},
+};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tokio::sync::OnceCell;
 use volume_warden_controlplane::{
     Call, Cluster, Interposer, Rule, RuleHandle, Warden, WardenBuilder, eventually,
 };
@@ -22,22 +26,22 @@ stringData: {tls.crt: broken, tls.key: broken}
 ";
 
 /// The cluster of these scenarios. As on OpenShift, only who may change an object's finalizers may make its deletion wait.
-pub async fn cluster() -> Result<&'static Cluster> {
-    static RIGHTS: OnceCell<Cluster> = OnceCell::const_new();
+pub async fn cluster() -> Result<Shared> {
+    static RIGHTS: Slot = Slot::new();
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-    let start = || async {
+    let start = async || {
         Cluster::without_in_tree()
             .name("rights")
             .apiserver_arg(plugin)
             .start()
             .await
     };
-    RIGHTS.get_or_try_init(start).await
+    RIGHTS.get(start).await
 }
 
 /// See the module.
 pub struct Tenant {
-    pub cluster: &'static Cluster,
+    pub cluster: Shared,
     pub namespace: String,
     /// What is given to `run`.
     pub arguments: Vec<String>,
@@ -54,8 +58,8 @@ impl Tenant {
         cluster.apply_kustomization(kustomization.path()).await?;
         let account = cluster.service_account_kubeconfig(&namespace, ACCOUNT, None);
         let tenant = Self {
-            arguments: arguments(cluster, &namespace).await?,
-            between: Interposer::start(cluster, account.await?)?,
+            arguments: arguments(&cluster, &namespace).await?,
+            between: Interposer::start(&cluster, account.await?)?,
             cluster,
             namespace,
         };
@@ -95,7 +99,7 @@ impl Tenant {
 
     /// Of one identity, so that no start has to wait for a Lease to expire.
     pub fn builder(&self) -> WardenBuilder<'_> {
-        let builder = Warden::builder(self.cluster, BINARY)
+        let builder = Warden::builder(&self.cluster, BINARY)
             .name(self.namespace.clone())
             .namespace(self.namespace.clone())
             .kubeconfig(self.between.kubeconfig())

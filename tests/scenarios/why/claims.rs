@@ -16,6 +16,7 @@ use serde_json::json;
 use volume_warden::why::Code;
 
 type Seeded = LocalBoxFuture<'static, Result<Case>>;
+use std::sync::Arc;
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -46,7 +47,7 @@ pub const FAULTS: &[Fault] = &[
     },
 ];
 
-fn used(_: &'static Stage, space: Space) -> Seeded {
+fn used(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("user", "data").await?;
@@ -57,7 +58,7 @@ fn used(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn used_by_a_finished_pod(_: &'static Stage, space: Space) -> Seeded {
+fn used_by_a_finished_pod(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("user", "data").await?;
@@ -72,7 +73,7 @@ fn used_by_a_finished_pod(_: &'static Stage, space: Space) -> Seeded {
 }
 
 /// No client who is known here put it there.
-fn foreign_finalizer(_: &'static Stage, space: Space) -> Seeded {
+fn foreign_finalizer(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
         // What is written then is all of them.
@@ -108,10 +109,10 @@ async fn of_a_set(space: &Space, policy: Policy) -> Result<Case> {
     ]))
 }
 
-fn kept_by_policy(_: &'static Stage, space: Space) -> Seeded {
+fn kept_by_policy(_: Arc<Stage>, space: Space) -> Seeded {
     async move { of_a_set(&space, RETAIN_RETAIN).await }.boxed_local()
 }
 
-fn deleted_by_policy(_: &'static Stage, space: Space) -> Seeded {
+fn deleted_by_policy(_: Arc<Stage>, space: Space) -> Seeded {
     async move { of_a_set(&space, DELETE_RETAIN).await }.boxed_local()
 }

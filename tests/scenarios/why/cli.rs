@@ -7,6 +7,7 @@ use super::{
 use crate::support::Space;
 use anyhow::{Context, Result, ensure};
 use std::process::Stdio;
+use std::sync::Arc;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -28,9 +29,9 @@ rules:
     verbs: [get]
 "#;
 
-async fn used(label: &str) -> Result<(&'static Stage, Space)> {
+async fn used(label: &str) -> Result<(Arc<Stage>, Space)> {
     let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster, label).await?;
+    let space = Space::new(stage.cluster.clone(), label).await?;
     space.create_claim("data").await?;
     space.create_running_pod("user", "data").await?;
     delete_claim(&space, "data").await?;
@@ -90,7 +91,7 @@ async fn what_is_not_there_is_code_one_and_what_cannot_be_read_code_two() -> Res
             reported.err
         );
     }
-    let stranger = Reader::new(stage.cluster, "claims-only", CLAIMS_ONLY).await?;
+    let stranger = Reader::new(&stage.cluster, "claims-only", CLAIMS_ONLY).await?;
     let reported = stranger.why(&["pvc", "data", "-n", &space.name]).await?;
     ensure!(
         reported.code == 2 && reported.out.contains("Not known: pods in "),

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 6;
 /// Each fault has its root cause found, and the next command.
 #[tokio::test]
 async fn every_fault_is_explained() -> Result<()> {
-    let stage = Stage::get().await?;
+    let stage = &Stage::get().await?;
     let all = [
         claims::FAULTS,
         pending::FAULTS,

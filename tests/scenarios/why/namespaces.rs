@@ -14,6 +14,7 @@ use kube::{
 };
 use serde_json::json;
 use std::fs;
+use std::sync::Arc;
 use volume_warden::why::Code;
 use volume_warden_controlplane::eventually;
 use volume_warden_storageos::{PASSWORD, StorageOs, USER};
@@ -43,7 +44,7 @@ async fn delete(space: &Space) -> Result<()> {
     Ok(())
 }
 
-fn used(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn used(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         space.create_claim("data").await?;
         let mut changes = on_node();
@@ -56,7 +57,7 @@ fn used(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>
     .boxed_local()
 }
 
-fn content(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn content(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         let maps = Api::<ConfigMap>::namespaced(space.cluster.client(), &space.name);
         let map = json!({"metadata": {"name": "kept", "finalizers": ["example.com/hold"]}});
@@ -70,7 +71,7 @@ fn content(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Ca
 }
 
 /// A Volume Warden of its own, whose storage has something in the namespace.
-fn backend(stage: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn backend(stage: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         let (storage, secrets) = (StorageOs::start()?, tempfile::tempdir()?);
         fs::write(secrets.path().join("username"), USER)?;
@@ -78,7 +79,7 @@ fn backend(stage: &'static Stage, space: Space) -> LocalBoxFuture<'static, Resul
         storage.create(&space.name);
         storage.fill(&space.name);
         let lease = format!("{}-lease", space.name);
-        let warden = component(stage.cluster, &lease, "only")
+        let warden = component(&stage.cluster, &lease, "only")
             .arg(NO_GC)
             .arg("--storage-backend=storageos")
             .arg(format!("--storageos-endpoint={}", storage.endpoint()))
@@ -88,7 +89,7 @@ fn backend(stage: &'static Stage, space: Space) -> LocalBoxFuture<'static, Resul
             ))
             .arg("--insecure-http");
         let _warden = warden.start().await?;
-        leads(stage.cluster, &lease, "only").await?;
+        leads(&stage.cluster, &lease, "only").await?;
         delete(&space).await?;
         let events: Api<Event> = Api::namespaced(stage.cluster.client(), SYSTEM);
         let about = format!("involvedObject.name={lease},reason=NamespaceNotEmpty");

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use volume_warden::why::Code;
 
 type Seeded = LocalBoxFuture<'static, Result<Case>>;
+use std::sync::Arc;
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -72,7 +73,7 @@ fn by_hand() -> Value {
 }
 
 /// The cluster has one, and the new one is taken.
-fn two_defaults(_: &'static Stage, space: Space) -> Seeded {
+fn two_defaults(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let default = json!({"storageclass.kubernetes.io/is-default-class": "true"});
         class(
@@ -90,7 +91,7 @@ fn two_defaults(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn class_missing(_: &'static Stage, space: Space) -> Seeded {
+fn class_missing(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         a_claim(&space, "data", json!({})).await?;
         Ok(asked(&space, "kubectl get storageclass"))
@@ -98,7 +99,7 @@ fn class_missing(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn no_matching_volume(_: &'static Stage, space: Space) -> Seeded {
+fn no_matching_volume(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, by_hand()).await?;
         a_volume(
@@ -113,7 +114,7 @@ fn no_matching_volume(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn volume_missing(_: &'static Stage, space: Space) -> Seeded {
+fn volume_missing(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         a_claim(&space, "data", json!({"spec": {"volumeName": "nowhere"}})).await?;
         Ok(asked(&space, "kubectl get pv"))
@@ -121,7 +122,7 @@ fn volume_missing(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn volume_deleting(_: &'static Stage, space: Space) -> Seeded {
+fn volume_deleting(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, by_hand()).await?;
         let held = json!({"metadata": {"finalizers": ["example.com/guard"]}});
@@ -133,7 +134,7 @@ fn volume_deleting(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn volume_reserved(_: &'static Stage, space: Space) -> Seeded {
+fn volume_reserved(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, by_hand()).await?;
         let other = json!({"spec": {"claimRef": {"namespace": space.name, "name": "other"}}});
@@ -144,7 +145,7 @@ fn volume_reserved(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn waits_for_a_pod(_: &'static Stage, space: Space) -> Seeded {
+fn waits_for_a_pod(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let later = json!({"volumeBindingMode": "WaitForFirstConsumer"});
         class(&space, &space.name, later).await?;
@@ -154,7 +155,7 @@ fn waits_for_a_pod(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn provisioner_silent(_: &'static Stage, space: Space) -> Seeded {
+fn provisioner_silent(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, json!({})).await?;
         a_claim(&space, "data", json!({})).await?;
@@ -164,7 +165,7 @@ fn provisioner_silent(_: &'static Stage, space: Space) -> Seeded {
 }
 
 /// What an external-provisioner says when it cannot.
-fn provisioner_failed(_: &'static Stage, space: Space) -> Seeded {
+fn provisioner_failed(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, json!({})).await?;
         a_claim(&space, "data", json!({})).await?;

@@ -16,6 +16,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 use volume_warden::why::Code;
 use volume_warden_controlplane::eventually;
 
@@ -104,7 +105,7 @@ pub async fn allow_claims(space: &Space, count: u32) -> Result<()> {
     .await
 }
 
-fn deleting(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn deleting(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("holder", "data").await?;
@@ -118,7 +119,7 @@ fn deleting(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<C
     .boxed_local()
 }
 
-fn missing(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn missing(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         space.create_pod("user", "data", json!({})).await?;
         Ok(Case::new(
@@ -129,7 +130,7 @@ fn missing(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Ca
     .boxed_local()
 }
 
-fn misspelt(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn misspelt(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         allow_claims(&space, 0).await?;
         space.create_pod("user", "dta", json!({})).await?;
@@ -142,7 +143,7 @@ fn misspelt(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<C
 }
 
 /// It keeps the claim itself, and gets it.
-fn given(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn given(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         bound(&space, "data", json!({})).await?;
         space.create_pod("user", "data", elsewhere()).await?;
@@ -155,7 +156,7 @@ fn given(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case
     .boxed_local()
 }
 
-fn failed(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn failed(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         space.create_pod("user", "data", elsewhere()).await?;
         let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}});
@@ -170,7 +171,7 @@ fn failed(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Cas
     .boxed_local()
 }
 
-fn invalid(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn invalid(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         let changes = asking("kind: Pod\nspec: {}\n");
         space.create_pod("user", "data", changes).await?;
@@ -182,7 +183,7 @@ fn invalid(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Ca
     .boxed_local()
 }
 
-fn refused(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn refused(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         allow_claims(&space, 0).await?;
         let changes = asking(crate::pvc_provisioner::support::TEMPLATE);
@@ -196,7 +197,7 @@ fn refused(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Ca
 }
 
 /// The claim waits for the pod's node, so it leads back to the pod.
-fn unscheduled(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn unscheduled(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         let classes = Api::<StorageClass>::all(space.cluster.client());
         let class = json!({
@@ -216,7 +217,7 @@ fn unscheduled(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Resul
     .boxed_local()
 }
 
-fn no_volume(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn no_volume(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "user"},
@@ -231,7 +232,7 @@ fn no_volume(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<
     .boxed_local()
 }
 
-fn finalizer(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn finalizer(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         space.create_claim("data").await?;
         let changes = json!({"metadata": {"finalizers": ["example.com/hold"]}});

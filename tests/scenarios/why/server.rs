@@ -9,8 +9,8 @@ use volume_warden_controlplane::{Call, Mark, eventually};
 
 /// A claim `data` that the pod `user` uses, in a namespace of its own, and a claim `unused`. The API server has heard of the webhook that
 /// warns.
-async fn used(stage: &'static Stage, label: &str) -> Result<Space> {
-    let space = Space::new(stage.cluster, label).await?;
+async fn used(stage: &Stage, label: &str) -> Result<Space> {
+    let space = Space::new(stage.cluster.clone(), label).await?;
     for name in ["data", "unused"] {
         space.create_claim(name).await?;
         space.claim_is_protected(name).await?;
@@ -75,7 +75,7 @@ async fn was_not_asked(space: &Space, what: &[&str], mark: Mark) -> Result<bool>
 #[tokio::test]
 async fn whoever_deletes_a_claim_is_reported_who_holds_it() -> Result<()> {
     let stage = Stage::get().await?;
-    let space = used(stage, "why-warned").await?;
+    let space = used(&stage, "why-warned").await?;
     let pod = format!("{}/user", space.name);
     let wanted = format!(
         "persistentvolumeclaim \"data\" stays Terminating for now. The claim is kept because pod {pod} uses it."
@@ -91,7 +91,7 @@ async fn whoever_deletes_a_claim_is_reported_who_holds_it() -> Result<()> {
 #[tokio::test]
 async fn whoever_deletes_a_volume_is_reported_who_holds_it() -> Result<()> {
     let stage = Stage::get().await?;
-    let space = used(stage, "why-bound").await?;
+    let space = used(&stage, "why-bound").await?;
     let (create, name) = (PostParams::default(), space.name.clone());
     let class = json!({"spec": {"storageClassName": name}});
     let wish = json!({"spec": {"storageClassName": name, "volumeName": name}});
@@ -115,7 +115,7 @@ async fn whoever_deletes_a_volume_is_reported_who_holds_it() -> Result<()> {
 #[tokio::test]
 async fn the_namespace_controller_is_reported_nothing() -> Result<()> {
     let stage = Stage::get().await?;
-    let space = used(stage, "why-namespace").await?;
+    let space = used(&stage, "why-namespace").await?;
     let delete = ["delete", "namespace", &space.name, "--timeout=300s"];
     stage.cluster.kubectl(&delete).await?;
     let (log, object) = (
@@ -134,7 +134,7 @@ async fn the_namespace_controller_is_reported_nothing() -> Result<()> {
 #[tokio::test]
 async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
     let stage = Stage::get().await?;
-    let space = used(stage, "why-reported").await?;
+    let space = used(&stage, "why-reported").await?;
     space.create_claim("later").await?;
     space.claim_is_protected("later").await?;
     space.create_running_pod("user-of-later", "later").await?;

@@ -17,6 +17,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 use volume_warden::why::Code;
 use volume_warden_controlplane::eventually;
 
@@ -56,7 +57,7 @@ fn scheduled() -> Value {
     json!({"spec": {"template": {"spec": {"nodeName": null}}}})
 }
 
-fn stale(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn stale(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         space.create_claim("data-web-0").await?;
         space.create_running_pod("holder", "data-web-0").await?;
@@ -70,7 +71,7 @@ fn stale(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case
     .boxed_local()
 }
 
-fn no_class(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn no_class(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         create(&space, 2, RETAIN_RETAIN, scheduled()).await?;
         Ok(Case::new(
@@ -81,7 +82,7 @@ fn no_class(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<C
     .boxed_local()
 }
 
-fn refused(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn refused(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         allow_claims(&space, 1).await?;
         create(&space, 2, RETAIN_RETAIN, json!({})).await?;
@@ -93,7 +94,7 @@ fn refused(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Ca
     .boxed_local()
 }
 
-fn held(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn held(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         create(&space, 1, RETAIN_RETAIN, json!({})).await?;
         eventually("the pod is there", async || {
@@ -117,7 +118,7 @@ fn held(_: &'static Stage, space: Space) -> LocalBoxFuture<'static, Result<Case>
 #[tokio::test]
 async fn a_set_that_has_all_its_pods_is_complete() -> Result<()> {
     let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster, "why-complete").await?;
+    let space = Space::new(stage.cluster.clone(), "why-complete").await?;
     create(&space, 2, RETAIN_DELETE, json!({})).await?;
     let arguments = ["statefulset", "web", "-n", &space.name];
     eventually("it is complete", async || {
@@ -138,8 +139,8 @@ async fn a_set_that_has_all_its_pods_is_complete() -> Result<()> {
 #[tokio::test]
 async fn a_stale_claim_is_named() -> Result<()> {
     let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster, "why-stale").await?;
-    let case = stale(stage, space).await?;
+    let space = Space::new(stage.cluster.clone(), "why-stale").await?;
+    let case = stale(stage.clone(), space).await?;
     let arguments: Vec<&str> = case.arguments.iter().map(String::as_str).collect();
     let answer = stage.reader.answer(&arguments).await?;
     let codes = ["PodBlockedByClaim", "InUse"];

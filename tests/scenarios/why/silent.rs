@@ -7,6 +7,7 @@ use super::{
 use crate::support::{
     BINARY, Space, installed,
     sets::{DELETE_RETAIN, set},
+    shared::Shared,
     webhooks_answer,
 };
 use anyhow::{Result, ensure};
@@ -31,10 +32,9 @@ struct Silent {
 
 impl Silent {
     async fn new() -> Result<Self> {
-        let cluster: &'static Cluster =
-            Box::leak(Box::new(installed("why-silent", "manifests").await?));
+        let cluster = Shared::new(installed("why-silent", "manifests").await?.into());
         Ok(Self {
-            reader: Reader::new(cluster, "why-reader", READER).await?,
+            reader: Reader::new(&cluster, "why-reader", READER).await?,
             space: Space::new(cluster, "silent").await?,
         })
     }
@@ -46,7 +46,7 @@ impl Silent {
 
     /// The claim `held` is protected by a client who then ends.
     async fn no_warden(&self) -> Result<()> {
-        let cluster = self.space.cluster;
+        let cluster = &self.space.cluster;
         let warden = Warden::builder(cluster, BINARY).serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
         self.space.create_claim("held").await?;
@@ -175,13 +175,13 @@ async fn who_is_not_at_work_is_found() -> Result<()> {
 /// Kubernetes' own controller writes on the claims of StatefulSets, and so do we.
 #[tokio::test]
 async fn two_at_the_same_work_are_found() -> Result<()> {
-    let cluster: &'static Cluster =
-        Box::leak(Box::new(Cluster::in_tree().name("why-both").start().await?));
+    let cluster = Cluster::in_tree().name("why-both").start().await?;
+    let cluster = Shared::new(cluster.into());
     cluster
         .apply_kustomization(crate::support::repository().join("manifests"))
         .await?;
-    let reader = Reader::new(cluster, "why-reader", READER).await?;
-    let space = Space::new(cluster, "both").await?;
+    let reader = Reader::new(&cluster, "why-reader", READER).await?;
+    let space = Space::new(cluster.clone(), "both").await?;
     bound(&space, "data-web-0", json!({})).await?;
     let sets: Api<StatefulSet> = Api::namespaced(cluster.client(), &space.name);
     sets.create(
@@ -195,7 +195,7 @@ async fn two_at_the_same_work_are_found() -> Result<()> {
         anyhow::Ok(())
     })
     .await?;
-    let _warden = Warden::builder(cluster, BINARY).start().await?;
+    let _warden = Warden::builder(&cluster, BINARY).start().await?;
     let case = Case::new(
         &["pvc", "data-web-0", "-n", &space.name],
         "kubectl get pvc data-web-0",

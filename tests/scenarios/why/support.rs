@@ -1,11 +1,16 @@
 //! Asking, and what the answer has to be.
 
-use crate::support::{BINARY, Space, installed, webhooks_answer};
+use crate::support::{
+    BINARY, Space, installed,
+    shared::{Shared, Slot},
+    webhooks_answer,
+};
 use anyhow::{Context, Result, ensure};
 use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tokio::{process::Command, sync::OnceCell};
+use std::sync::Arc;
+use tokio::process::Command;
 use volume_warden::why::Code;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
@@ -115,28 +120,27 @@ impl Reader {
 
 /// A cluster with all components at work, and a client who asks.
 pub struct Stage {
-    pub cluster: &'static Cluster,
+    pub cluster: Shared,
     pub reader: Reader,
     pub warden: Warden,
 }
 
 impl Stage {
     /// The one that all tests share.
-    pub async fn get() -> Result<&'static Self> {
-        static STAGE: OnceCell<Stage> = OnceCell::const_new();
-        let start = || async {
-            let cluster: &'static Cluster =
-                Box::leak(Box::new(installed("why", "manifests").await?));
-            let warden = Warden::builder(cluster, BINARY).serving().start().await?;
+    pub async fn get() -> Result<Arc<Self>> {
+        static STAGE: Slot<Stage> = Slot::new();
+        let start = async || {
+            let cluster = Shared::new(installed("why", "manifests").await?.into());
+            let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
             webhooks_answer(&cluster.client()).await?;
-            let reader = Reader::new(cluster, "why-reader", READER).await?;
+            let reader = Reader::new(&cluster, "why-reader", READER).await?;
             anyhow::Ok(Self {
                 cluster,
                 reader,
                 warden,
             })
         };
-        STAGE.get_or_try_init(start).await
+        STAGE.get(start).await
     }
 }
 
@@ -148,7 +152,7 @@ pub struct Fault {
 }
 
 /// Makes the fault in a namespace of its own.
-pub type Seed = fn(&'static Stage, Space) -> LocalBoxFuture<'static, Result<Case>>;
+pub type Seed = fn(Arc<Stage>, Space) -> LocalBoxFuture<'static, Result<Case>>;
 
 /// What to ask, and what the next command begins with; nothing where nothing is to be done.
 pub struct Case {
@@ -179,10 +183,10 @@ impl Case {
 
 impl Fault {
     /// Creates it, and waits until its status says so.
-    pub async fn is_explained(&self, stage: &'static Stage) -> Result<()> {
+    pub async fn is_explained(&self, stage: &Arc<Stage>) -> Result<()> {
         let label = format!("why-{}", self.name.replace(' ', "-"));
-        let space = Space::new(stage.cluster, &label).await?;
-        let case = (self.seed)(stage, space).await.context("seeding")?;
+        let space = Space::new(stage.cluster.clone(), &label).await?;
+        let case = (self.seed)(stage.clone(), space).await.context("seeding")?;
         stage.reader.finds(self.name, self.root, &case).await
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use volume_warden::why::Code;
 
 type Seeded = LocalBoxFuture<'static, Result<Case>>;
+use std::sync::Arc;
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -57,7 +58,7 @@ fn held(finalizer: &str) -> Value {
     json!({"metadata": {"finalizers": [finalizer]}})
 }
 
-fn volume_bound(_: &'static Stage, space: Space) -> Seeded {
+fn volume_bound(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let volume = bound(&space, "data", json!({})).await?;
         delete_volume(&space, &volume).await?;
@@ -67,7 +68,7 @@ fn volume_bound(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn volume_of_a_used_claim(_: &'static Stage, space: Space) -> Seeded {
+fn volume_of_a_used_claim(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let volume = bound(&space, "data", json!({})).await?;
         space.create_running_pod("user", "data").await?;
@@ -79,7 +80,7 @@ fn volume_of_a_used_claim(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn storage_not_deleted(_: &'static Stage, space: Space) -> Seeded {
+fn storage_not_deleted(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let finalizer = "external-provisioner.volume.kubernetes.io/finalizer";
         let volume = a_volume(&space, "going", held(finalizer)).await?;
@@ -92,7 +93,7 @@ fn storage_not_deleted(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn attached(_: &'static Stage, space: Space) -> Seeded {
+fn attached(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let volume = a_volume(&space, "going", held("external-attacher/csi-example-com")).await?;
         let attachments: Api<VolumeAttachment> = Api::all(space.cluster.client());
@@ -106,7 +107,7 @@ fn attached(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn retained(_: &'static Stage, space: Space) -> Seeded {
+fn retained(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let volume = released(&space, json!({})).await?;
         let command = format!("kubectl patch pv {volume} --type=json");
@@ -115,7 +116,7 @@ fn retained(_: &'static Stage, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn replaced(_: &'static Stage, space: Space) -> Seeded {
+fn replaced(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let volume = released(&space, json!({})).await?;
         a_claim(&space, "data", json!({})).await?;
@@ -126,7 +127,7 @@ fn replaced(_: &'static Stage, space: Space) -> Seeded {
 }
 
 /// Of a driver that no client runs.
-fn policy_is_delete(_: &'static Stage, space: Space) -> Seeded {
+fn policy_is_delete(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let driver = json!({"spec": {
             "persistentVolumeReclaimPolicy": "Delete", "hostPath": null,

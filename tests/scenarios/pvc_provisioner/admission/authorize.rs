@@ -28,7 +28,7 @@ const BY_NAME: Who = ("joe", "testers");
 const BY_GROUP: Who = ("jill", "builders");
 
 async fn grant(askers: &Askers) -> Result<()> {
-    let (cluster, namespace) = (askers.space.cluster, &askers.space.name);
+    let (cluster, namespace) = (askers.space.cluster.clone(), &askers.space.name);
     for arguments in [
         [
             "create",

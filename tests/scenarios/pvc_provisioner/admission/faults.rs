@@ -2,23 +2,16 @@
 
 use super::{
     outage_fixture::OutageFixture,
-    posted::{asked_for, heard, post, too_late},
+    posted::{asked_for, heard, post},
 };
 use crate::pvc_provisioner::{
-    patient::{claim_posts, claim_write},
+    patient::claim_posts,
     support::{ID, LABEL, MARK, asking},
 };
-use anyhow::{Context, Result, bail, ensure};
-use k8s_openapi::{
-    api::core::v1::{PersistentVolumeClaim, Pod},
-    jiff::Timestamp,
-};
-use kube::{ResourceExt, api::ListParams};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use kube::ResourceExt;
 use serde_json::json;
-use volume_warden_controlplane::{Rule, eventually};
-
-/// Maximum number of pods created until a kill happens in time.
-const ATTEMPTS: usize = 10;
 
 /// Until the claim is bound it has a mark instead of an owner; one write replaces the mark with
 /// the owner. Its pod gets the Event at once.
@@ -91,102 +84,4 @@ async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
         askers.has_event(&name, "PVCProvisioned", "created").await?;
     }
     Ok(())
-}
-
-/// The claim is created but the response is lost: the pod is created and gets the claim.
-#[tokio::test]
-async fn a_claim_whose_answer_was_lost_is_given_to_its_pod() -> Result<()> {
-    let fixture = OutageFixture::new("lost", &[]).await?;
-    let askers = &fixture.askers;
-    let lost = fixture.between.add(claim_posts().hold_response());
-    let (posted, made) = heard(askers, async |name| {
-        let posted = post(&askers.space, &asking(name, name, json!({}))?, "").await?;
-        anyhow::Ok((posted, askers.space.claims.get_opt(name).await?))
-    })
-    .await?;
-    ensure!(
-        posted.code == 201 && posted.says("did not answer"),
-        "{posted:?}"
-    );
-    let made = made.context("there is no claim")?;
-    let pod: Pod = posted.object()?;
-    let name = pod.name_any();
-    assert_eq!(askers.belongs(&name, &pod).await?.uid(), made.uid());
-    drop(lost);
-    askers.has_event(&name, "PVCProvisioned", "created").await?;
-    Ok(())
-}
-
-/// Volume Warden is killed while it creates the claim, before or after the API server stores it.
-/// The POST does not wait for it; its successor gives the pod the existing claim, or creates one.
-#[tokio::test]
-async fn killed_while_a_pod_waits_for_its_claim() -> Result<()> {
-    let mut fixture = OutageFixture::new("killed", &[]).await?;
-    for (when, at) in [
-        ("before", Rule::hold as fn(Rule) -> Rule),
-        ("after", Rule::hold_response),
-    ] {
-        let (pod, made) = killed(&mut fixture, when, at).await?;
-        let marked = |claim: &PersistentVolumeClaim| claim.annotations().contains_key(MARK);
-        assert_eq!(made.as_ref().map(marked), (when == "after").then_some(true));
-        let given = fixture.askers.belongs(&pod.name_any(), &pod).await?;
-        ensure!(
-            made.is_none_or(|made| made.uid() == given.uid()),
-            "{when}: another claim"
-        );
-    }
-    // Includes the pods that were created to test whether the webhook is called, and those of a
-    // kill that came too late.
-    for claim in fixture.askers.claims().await? {
-        let marked = fixture.askers.claim(&claim).await?;
-        if marked.annotations().contains_key(MARK) {
-            fixture.askers.bind(&claim).await?;
-        }
-    }
-    eventually("no claim awaits a pod", async || {
-        let claims = &fixture.askers.space.claims;
-        let claims = claims.list_metadata(&ListParams::default()).await?;
-        anyhow::Ok(
-            claims
-                .iter()
-                .all(|claim| !claim.annotations().contains_key(MARK)),
-        )
-    })
-    .await
-}
-
-/// A pod whose review was interrupted by a kill, and the claim that existed then. On a busy
-/// machine the kill may come after the API server continued without an answer: then another pod is
-/// tried. Volume Warden runs again when this returns.
-async fn killed(
-    fixture: &mut OutageFixture,
-    when: &str,
-    at: fn(Rule) -> Rule,
-) -> Result<(Pod, Option<PersistentVolumeClaim>)> {
-    let cluster = fixture.askers.space.cluster;
-    for attempt in 0..ATTEMPTS {
-        // The API server calls the webhook by now.
-        asked_for(&fixture.askers).await?;
-        let name = format!("{when}{attempt}");
-        // Otherwise the pod could get the claim in the time that is left before the kill.
-        let gift = fixture.between.add(claim_write("PATCH", &name).hold());
-        let held = fixture.between.add(at(claim_posts()));
-        let open = too_late(cluster).await?;
-        let pod = asking(&name, &name, json!({}))?;
-        let (posted, in_time) = tokio::join!(post(&fixture.askers.space, &pod, ""), async {
-            held.held(1).await?;
-            let in_time = too_late(cluster).await? == open;
-            fixture.warden.process().kill()?;
-            anyhow::Ok(in_time)
-        });
-        let (posted, in_time) = (posted?, in_time?);
-        ensure!(posted.code == 201, "{posted:?}");
-        let made = fixture.askers.space.claims.get_opt(&name).await?;
-        drop((held, gift));
-        fixture.again().await?;
-        if in_time {
-            return Ok((posted.object()?, made));
-        }
-    }
-    bail!("each kill came too late")
 }

@@ -28,7 +28,7 @@ async fn other_namespaces_are_ignored() -> Result<()> {
     .await?;
     askers.belongs(&pod.name_any(), &pod).await?;
 
-    let elsewhere = Space::new(askers.space.cluster, "other-namespace").await?;
+    let elsewhere = Space::new(askers.space.cluster.clone(), "other-namespace").await?;
     let broken = asking("broken", "data", annotations(&[("data.pvc", Some("}"))]))?;
     let posted = post(&elsewhere, &broken, "").await?;
     ensure!(

@@ -2,17 +2,21 @@
 
 use crate::{
     pvc_provisioner::support::Askers,
-    support::{BINARY, repository, webhooks_answer},
+    support::{
+        BINARY, repository,
+        shared::{Shared, Slot},
+        webhooks_answer,
+    },
 };
 use anyhow::Result;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::sync::{Mutex, MutexGuard};
 use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder};
 
 /// The cluster whose webhooks the scenarios use one after the other. As on OpenShift,
 /// `blockOwnerDeletion` requires the permission to update the pod's finalizers (DP-29).
-async fn cluster() -> Result<&'static Cluster> {
-    static PROVISIONER: OnceCell<Cluster> = OnceCell::const_new();
-    let start = || async {
+async fn cluster() -> Result<Shared> {
+    static PROVISIONER: Slot = Slot::new();
+    let start = async || {
         let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
         let cluster = Cluster::without_in_tree()
             .name("provisioner")
@@ -24,11 +28,11 @@ async fn cluster() -> Result<&'static Cluster> {
             .await?;
         anyhow::Ok(cluster)
     };
-    PROVISIONER.get_or_try_init(start).await
+    PROVISIONER.get(start).await
 }
 
 /// Locks the cluster: no other scenario uses it while the guard lives.
-pub async fn turn() -> Result<(&'static Cluster, MutexGuard<'static, ()>)> {
+pub async fn turn() -> Result<(Shared, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::const_new(());
     let turn = TURN.lock().await;
     Ok((cluster().await?, turn))
@@ -39,8 +43,6 @@ pub struct OutageFixture {
     pub askers: Askers,
     pub between: Interposer,
     pub warden: Warden,
-    label: &'static str,
-    arguments: Vec<String>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -61,29 +63,18 @@ impl OutageFixture {
     ) -> Result<Self> {
         let (cluster, turn) = turn().await?;
         let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
-        let between = Interposer::start(cluster, account.await?)?;
-        let askers = Askers::new(cluster, label).await?;
+        let between = Interposer::start(&cluster, account.await?)?;
+        let askers = Askers::new(cluster.clone(), label).await?;
         let arguments = arguments(&askers.space.name);
-        let warden = builder(cluster, label, &between, &arguments)
+        let warden = builder(&cluster, label, &between, &arguments)
             .start()
             .await?;
         Ok(Self {
             askers,
             between,
             warden,
-            label,
-            arguments,
             _turn: turn,
         })
-    }
-
-    /// Starts Volume Warden again after it was killed.
-    pub async fn again(&mut self) -> Result<()> {
-        let cluster = self.askers.space.cluster;
-        self.warden = builder(cluster, self.label, &self.between, &self.arguments)
-            .start()
-            .await?;
-        Ok(())
     }
 }
 

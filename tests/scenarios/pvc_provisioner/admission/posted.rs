@@ -138,7 +138,7 @@ async fn first<T>(
     in_time: impl Fn(&T) -> bool,
 ) -> Result<T> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let cluster = askers.space.cluster;
+    let cluster = &askers.space.cluster;
     let first = eventually("the webhook answers in time", async || {
         let name = format!("pod{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let before = too_late(cluster).await?;

@@ -66,7 +66,7 @@ async fn users_are_warned_at_once() -> Result<()> {
 #[tokio::test]
 async fn kubectl_shows_the_warning() -> Result<()> {
     let cluster = guarded().await?;
-    let askers = Askers::new(cluster, "kubectl").await?;
+    let askers = Askers::new(cluster.clone(), "kubectl").await?;
     let shown = reviewed(&askers, async |name| {
         let mut pod = json!(asking(name, name, annotations(&[("data.pvc", None)]))?);
         json_patch::merge(&mut pod, &json!({"apiVersion": "v1", "kind": "Pod"}));

@@ -5,8 +5,8 @@
 //! finalizer the webhook was not called.
 
 use crate::{
-    pvc_retention::support::{DELETE_RETAIN, MARK, Policy, SetSpace, set},
-    support::{claim, refusal},
+    pvc_retention::support::{DELETE_RETAIN, MARK, Policy, SetSpace, set, unread},
+    support::{claim, refusal, shared::Shared},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -89,7 +89,7 @@ impl Stamps<'_> {
 pub struct Births(pub SetSpace);
 
 impl Births {
-    pub async fn new(cluster: &'static Cluster, label: &str) -> Result<Self> {
+    pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         Ok(Self(SetSpace::new(cluster, label).await?))
     }
 
@@ -116,7 +116,8 @@ impl Births {
         dry_run_as(user, &space.cluster.client(), &space.name, claim).await
     }
 
-    /// Retries: on a busy machine the webhook may time out, or its watch may deliver a set late.
+    /// The first answer has the stamps. On a busy machine the review or the live read of the set
+    /// may be too late: only then it is asked again.
     pub async fn is_born_to(
         &self,
         user: &str,
@@ -124,13 +125,33 @@ impl Births {
         stamps: Stamps<'_>,
     ) -> Result<()> {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        eventually(&format!("{name} is created with its stamps"), async || {
+        let created = eventually(&format!("{name} is reviewed in time"), async || {
+            let unread = self.unread()?;
             let created = self.dry_run(user, &claim).await?;
             let finalizers = created.metadata.finalizers.clone().unwrap_or_default();
             ensure!(finalizers == [PROTECTION], "not reviewed: {finalizers:?}");
-            stamps.are_on(&created)
+            ensure!(
+                stamps.are_on(&created).is_ok() || self.unread()? == unread,
+                "its set was not read in time"
+            );
+            anyhow::Ok(Some(created))
         })
-        .await
+        .await?;
+        stamps.are_on(&created)
+    }
+
+    /// The number of claims in the namespace so far whose sets could not be read in time.
+    fn unread(&self) -> Result<usize> {
+        let space = &self.0.space;
+        let mut all = 0;
+        for file in std::fs::read_dir(space.cluster.dir())? {
+            let file = file?;
+            if file.file_name().to_string_lossy().starts_with("warden") {
+                let log = std::fs::read(file.path())?;
+                all += unread(&String::from_utf8_lossy(&log), &space.name);
+            }
+        }
+        Ok(all)
     }
 
     pub async fn is_born(&self, name: &str, stamps: Stamps<'_>) -> Result<()> {

@@ -3,19 +3,23 @@
 use super::births::Births;
 use crate::{
     pvc_retention::support::unread,
-    support::{BINARY, installed, webhooks_answer},
+    support::{
+        BINARY, installed,
+        shared::{Shared, Slot},
+        webhooks_answer,
+    },
 };
 use anyhow::Result;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
-use volume_warden_controlplane::{Cluster, Interposer, Rule, RuleHandle, Warden};
+use tokio::sync::{Mutex, MutexGuard};
+use volume_warden_controlplane::{Interposer, Rule, RuleHandle, Warden};
 
 pub const PATH: &str = "/pvc-retention/claims";
 
 /// The cluster whose webhooks the scenarios use one after the other.
-async fn cluster() -> Result<&'static Cluster> {
-    static RETENTION: OnceCell<Cluster> = OnceCell::const_new();
+async fn cluster() -> Result<Shared> {
+    static RETENTION: Slot = Slot::new();
     RETENTION
-        .get_or_try_init(|| async { installed("retention", "manifests").await })
+        .get(async || installed("retention", "manifests").await)
         .await
 }
 
@@ -41,15 +45,16 @@ impl OutageFixture {
         let account = cluster
             .service_account_kubeconfig("volume-warden", "volume-warden", None)
             .await?;
-        let between = Interposer::start(cluster, account)?;
-        let builder = Warden::builder(cluster, BINARY)
+        let between = Interposer::start(&cluster, account)?;
+        let builder = Warden::builder(&cluster, BINARY)
             .name(format!("warden-{label}"))
             .kubeconfig(between.kubeconfig())
             .arg("--leader-elect-identity=ward");
         let builder = arguments.iter().fold(builder, |all, each| all.arg(*each));
+        let warden = builder.serving().start().await?;
         Ok(Self {
             births: Births::new(cluster, label).await?,
-            warden: builder.serving().start().await?,
+            warden,
             between,
             _turn: turn,
         })

@@ -30,7 +30,7 @@ pub struct Scene {
 impl Scene {
     pub async fn new(label: &str) -> Result<Self> {
         let stage = Stage::new(label).await?;
-        let patient = Patient::on(stage.space.cluster, label).await?;
+        let patient = Patient::on(stage.space.cluster.clone(), label).await?;
         Ok(Self { stage, patient })
     }
 

@@ -49,24 +49,6 @@ async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another()
     Ok(())
 }
 
-/// The set that could not be read may be the owner of the claim.
-#[tokio::test]
-async fn nothing_is_written_while_another_reading_cannot_be_read() -> Result<()> {
-    let patient = Patient::new("no-reading").await?;
-    let sets = &patient.sets;
-    let _warden = patient.start().await?;
-    let broken = Rule::on("GET").path_contains("/statefulsets/b-c");
-    let broken = patient
-        .between
-        .add(broken.respond(500, "InternalError", "not this one"));
-    let changes = ambiguous("a-b", 0, "of-c");
-    sets.create_with("c", 1, DELETE_DELETE, changes).await?;
-    eventually("the reads were retried", async || broken.taken() >= 4).await?;
-    assert_eq!(patient.claim_writes(), 0);
-    drop(broken);
-    sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/c"]).await
-}
-
 /// A claim without labels and pod may belong to a set that does not exist yet. A claim that a pod
 /// of the existing set mounts belongs to that set, as in Kubernetes, with any labels.
 #[tokio::test]
