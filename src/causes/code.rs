@@ -34,6 +34,8 @@ codes! {
     FinishedPod,
     /// The node of a pod that uses the claim does not answer or does not exist.
     NodeLost,
+    /// The node of a pod reports that it is not ready.
+    NodeNotReady,
     /// A pod that uses the claim is being deleted but still exists.
     PodTerminating,
     /// No pod uses the claim: Volume Warden is about to remove its protection finalizer.
@@ -78,6 +80,10 @@ codes! {
     ProvisionerSilent,
     /// The provisioner of the claim reported a failure.
     ProvisionerFailed,
+    /// The volume has not the size that the claim requests yet.
+    ResizePending,
+    /// The volume cannot be resized to the size that the claim requests.
+    ResizeFailed,
     /// The pod's claim is being deleted.
     ClaimDeleting,
     /// The pod's claim does not exist.
@@ -86,6 +92,14 @@ codes! {
     ClaimPending,
     /// A volume of the pod cannot be attached to its node or mounted there.
     NotMounted,
+    /// A ConfigMap or Secret that the pod mounts does not exist.
+    ConfigMissing,
+    /// Another pod uses a volume that one pod, or one node, at a time can use.
+    UsedByOtherPod,
+    /// No node that takes pods can use the pod's volumes.
+    NoNodeForVolume,
+    /// The nodes have as many volumes of a CSI driver attached as they can have.
+    TooManyVolumes,
     /// The claim that the pod requests by annotation is invalid.
     InvalidTemplate,
     /// The pod waits for something other than a volume.

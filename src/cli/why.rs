@@ -9,30 +9,32 @@ use crate::{
     why::{Explanation, Object, ask},
 };
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, error::ErrorKind};
 use kube::{Client, Config, config::KubeConfigOptions};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Exit code of `why` if the object does not exist.
 const NOT_FOUND: u8 = 1;
-/// Exit code of `why` if something that the answer requires could not be read.
-const UNREADABLE: u8 = 2;
+/// Exit code of `why` if something that the answer requires could not be read. It is not clap's 2
+/// for a wrong command line.
+const UNREADABLE: u8 = 3;
 /// Interval between two reads of the object with `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also when no cause is known; \
-1 object not found; 2 something that the answer requires could not be read, or the command line \
-is wrong.";
+1 object not found; 2 the command line is wrong; 3 something that the answer requires could not be \
+read.";
 
 /// `volume-warden why`
 #[derive(Debug, Args)]
 pub struct WhyOptions {
-    /// Kind of the object.
-    #[arg(value_enum)]
-    kind: Kind,
+    /// Kind of the object: pvc, pv, pod, statefulset or namespace; or KIND/NAME, as kubectl prints
+    /// it.
+    #[arg(value_name = "KIND", value_parser = Target::parse)]
+    target: Target,
 
-    /// Name of the object.
-    name: String,
+    /// Name of the object, if it does not follow the kind.
+    name: Option<String>,
 
     /// Namespace of the object [default: the namespace of the kubeconfig's context]
     #[arg(short, long, default_value = "", hide_default_value = true)]
@@ -55,6 +57,35 @@ pub struct WhyOptions {
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+
+    /// User to impersonate, as with kubectl: the answer has what this user may read.
+    #[arg(long = "as", value_name = "USER")]
+    as_user: Option<String>,
+
+    /// Group to impersonate, together with --as.
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
+    as_groups: Vec<String>,
+}
+
+/// The kind of the object, with its name if both were given as one argument.
+#[derive(Clone, Debug)]
+struct Target {
+    kind: Kind,
+    name: Option<String>,
+}
+
+impl Target {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (kind, name) = match text.split_once('/') {
+            Some((kind, name)) => (kind, Some(name.to_owned())),
+            None => (text, None),
+        };
+        // kubectl prints the API group behind the kind: statefulset.apps/web
+        let kind = kind.split_once('.').map_or(kind, |(kind, _)| kind);
+        let kind = Kind::from_str(kind, true)
+            .map_err(|_| format!("{kind} is none of: pvc, pv, pod, statefulset, namespace"))?;
+        Ok(Self { kind, name })
+    }
 }
 
 /// Kinds that `why` can explain.
@@ -102,6 +133,7 @@ pub fn run(options: WhyOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
+    let name = options.name()?;
     let (client, namespace) = match options.cluster().await {
         Ok(found) => found,
         Err(error) => {
@@ -109,7 +141,7 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(UNREADABLE));
         }
     };
-    let object = options.object(&namespace);
+    let object = options.object(name, &namespace);
     if options.watch {
         return options.follow(client, &object).await;
     }
@@ -121,7 +153,11 @@ impl WhyOptions {
     /// Creates a client with the caller's credentials, and returns the namespace to use if none is
     /// given.
     async fn cluster(&self) -> anyhow::Result<(Client, String)> {
-        let config = self.config().await?;
+        let mut config = self.config().await?;
+        config.auth_info.impersonate.clone_from(&self.as_user);
+        if !self.as_groups.is_empty() {
+            config.auth_info.impersonate_groups = Some(self.as_groups.clone());
+        }
         let namespace = config.default_namespace.clone();
         let client = connect(config).context("cannot create the API client")?;
         Ok((client, namespace))
@@ -144,18 +180,32 @@ impl WhyOptions {
         }
     }
 
-    fn object(&self, default_namespace: &str) -> Object {
+    /// The name of the object, which follows the kind or a slash.
+    ///
+    /// # Errors
+    /// When there is no name, or two.
+    fn name(&self) -> Result<&str, clap::Error> {
+        match (&self.target.name, &self.name) {
+            (Some(name), None) | (None, Some(name)) if !name.is_empty() => Ok(name),
+            _ => {
+                let message = "exactly one name is required: why pvc NAME, or why pvc/NAME";
+                Err(clap::Error::raw(ErrorKind::WrongNumberOfValues, message))
+            }
+        }
+    }
+
+    fn object(&self, name: &str, default_namespace: &str) -> Object {
         let namespace = if self.namespace.is_empty() {
             default_namespace
         } else {
             &self.namespace
         };
-        match self.kind {
-            Kind::Pvc => Object::claim(namespace, &self.name),
-            Kind::Pv => Object::volume(&self.name),
-            Kind::Pod => Object::pod(namespace, &self.name),
-            Kind::Statefulset => Object::stateful_set(namespace, &self.name),
-            Kind::Namespace => Object::namespace(&self.name),
+        match self.target.kind {
+            Kind::Pvc => Object::claim(namespace, name),
+            Kind::Pv => Object::volume(name),
+            Kind::Pod => Object::pod(namespace, name),
+            Kind::Statefulset => Object::stateful_set(namespace, name),
+            Kind::Namespace => Object::namespace(name),
         }
     }
 

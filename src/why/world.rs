@@ -1,11 +1,11 @@
 //! The objects that one answer of `why` has read, and the reads that it still requests.
-//!
+
 use crate::cluster::{UNHURRIED, within};
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::jiff::Timestamp;
 use kube::{
     Client, Resource,
-    api::{GetParams, ListParams, ObjectList, Request},
+    api::{GetParams, ListParams, ObjectList, PartialObjectMeta, Request},
 };
 use serde::de::DeserializeOwned;
 use std::{
@@ -17,7 +17,7 @@ use std::{
 
 /// Maximum number of API calls for one answer. Objects that would need more calls stay unread,
 /// which the answer reports.
-const MOST_CALLS: usize = 6;
+const MOST_CALLS: usize = 8;
 
 /// A Kubernetes kind that [`World`] can read.
 pub trait Readable:
@@ -82,6 +82,7 @@ struct Question {
     fields: String,
 }
 
+type Metadata<K> = PartialObjectMeta<K>;
 type Object = Arc<dyn Any + Send + Sync>;
 type Reading = Result<Option<Object>, String>;
 type Fetch = fn(Client, Question) -> BoxFuture<'static, Reading>;
@@ -105,6 +106,16 @@ impl World {
             return Look::Absent;
         }
         self.look(Question::new::<K>(namespace, name), fetch_one::<K>)
+    }
+
+    /// Looks up whether an object exists, and requests its metadata if they were not read yet. Its
+    /// content is not read.
+    pub fn metadata<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<Metadata<K>>> {
+        let question = Question {
+            kind: TypeId::of::<Metadata<K>>(),
+            ..Question::new::<K>(namespace, name)
+        };
+        self.look(question, fetch_metadata::<K>)
     }
 
     /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
@@ -215,16 +226,29 @@ fn fetch_one<K: Readable>(client: Client, question: Question) -> BoxFuture<'stat
         let request = question.request::<K>();
         let request = request.get(&question.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
-        match within(UNHURRIED, client.request::<K>(request)).await {
-            Ok(object) => Ok(Some(Arc::new(object) as Object)),
-            // Only the API server's own NotFound counts. A 404 of a proxy does not say that the
-            // object does not exist.
-            Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
-                Ok(None)
-            }
-            Err(error) => Err(error_message(&error)),
-        }
+        reading(within(UNHURRIED, client.request::<K>(request)).await)
     })
+}
+
+fn fetch_metadata<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>();
+        let request = request.get_metadata(&question.name, &GetParams::default());
+        let request = request.map_err(|error| error.to_string())?;
+        reading(within(UNHURRIED, client.request::<Metadata<K>>(request)).await)
+    })
+}
+
+fn reading<T: Send + Sync + 'static>(result: kube::Result<T>) -> Reading {
+    match result {
+        Ok(object) => Ok(Some(Arc::new(object) as Object)),
+        // Only the API server's own NotFound counts. A 404 of a proxy does not say that the object
+        // does not exist.
+        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
+            Ok(None)
+        }
+        Err(error) => Err(error_message(&error)),
+    }
 }
 
 fn fetch_all<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {

@@ -162,6 +162,10 @@ fn an_invalid_command_line_is_reported() {
             &["--controller-id", "the value of a label"],
         ),
         (&["run", "--legacy-label=maybe"], &["--legacy-label"]),
+        (&["why", "pvc"], &["why pvc NAME"]),
+        (&["why", "pvc/data", "data"], &["why pvc/NAME"]),
+        (&["why", "node", "a"], &["pvc, pv, pod, statefulset"]),
+        (&["why", "pvc/data", "--as-group=devs"], &["--as"]),
         (&["drain"], &["--in-tree"]),
         (&["drain", "--in-tree=maybe"], &["--in-tree", "off"]),
         (

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod pending;
+mod resize;
 mod settled;
 mod terminating;
 

@@ -3,15 +3,10 @@
 use crate::why::{Object, Selection, World};
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 
-/// The latest Event with this reason about any object of this kind and name, or `Some(None)` if
-/// there is none. `None` if the Events could not be read.
-pub(super) fn latest(world: &World, object: &Object, reason: &str) -> Option<Option<Event>> {
-    latest_of(world, object, None, reason)
-}
-
-/// The latest Event with this reason about the object with this uid, as [`latest`] returns it. The
-/// Events about an earlier object of the same name, which outlive it, do not count.
-pub(super) fn latest_of(
+/// The latest Event with this reason about the object with this uid, or `Some(None)` if there is
+/// none. The Events about an earlier object of the same name, which outlive it, do not count. None
+/// if the Events could not be read.
+pub(super) fn latest(
     world: &World,
     object: &Object,
     uid: Option<&str>,

@@ -3,6 +3,8 @@
 //! Each function reads from the [`World`], which may not have read the requested objects yet. The
 //! result of such a call is discarded, and the function is called again.
 
+mod affinity;
+mod attachments;
 mod claim;
 mod classes;
 mod events;

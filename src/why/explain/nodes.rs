@@ -1,4 +1,4 @@
-//! Explains nodes that do not answer or do not exist, and the pods on them.
+//! Explains nodes that do not answer, are not ready or do not exist, and the pods on them.
 
 use crate::why::{Cause, Code, Evidence, Look, Object, World, read::Pod};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
@@ -8,7 +8,8 @@ pub(super) fn of_pod(pod: &Pod) -> Object {
     Object::pod(&pod.namespace().unwrap_or_default(), &pod.name_any())
 }
 
-/// The cause that the pod's node does not answer or does not exist; none if the node answers.
+/// The cause that the pod's node does not answer, is not ready or does not exist; none if it is
+/// ready.
 pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
     let name = pod.spec.as_ref()?.node_name.as_deref()?;
     let object = Object::new("Node", "node", "", name);
@@ -25,7 +26,10 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             ))
         }
         Look::Found(node) => {
-            let ready = readiness(&node).filter(|ready| ready.status == "Unknown")?;
+            let ready = readiness(&node).filter(|ready| ready.status != "True")?;
+            if ready.status == "False" {
+                return Some(not_ready(&object, ready));
+            }
             let since = ready.last_transition_time.as_ref().map(|time| time.0);
             let reason = ready.reason.as_deref().unwrap_or("no reason is given");
             let wanted = if pod.rules.finished {
@@ -45,6 +49,27 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
         }
         Look::Unread => None,
     }
+}
+
+/// The cause that the kubelet of the node answers, and says that the node is not ready.
+fn not_ready(node: &Object, ready: &NodeCondition) -> Cause {
+    let name = &node.name.name;
+    let said = ready.message.as_deref().or(ready.reason.as_deref());
+    let said = said.unwrap_or("no reason is given").trim_end_matches('.');
+    let sentence = format!(
+        "The node {name} of the pod is not ready, so it may be unable to start or stop containers: {said}."
+    );
+    let since = ready.last_transition_time.as_ref().map(|time| time.0);
+    let evidence = Evidence::new(node.to_string(), "status.conditions[Ready]").since(since);
+    Cause::new(Code::NodeNotReady, sentence, evidence).run(
+        node.describe(),
+        "to see what the node lacks, mostly its container runtime or network",
+    )
+}
+
+/// Whether the node reports that it is ready.
+pub(super) fn is_ready(node: &Node) -> bool {
+    readiness(node).is_some_and(|ready| ready.status == "True")
 }
 
 fn readiness(node: &Node) -> Option<&NodeCondition> {

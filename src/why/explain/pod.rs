@@ -2,9 +2,10 @@
 
 pub(super) mod claims;
 mod missing;
+mod mounting;
 mod pending;
+mod placement;
 pub(super) mod quota;
-mod scheduling;
 pub(super) mod terminating;
 mod waiting;
 

@@ -7,12 +7,9 @@
 //! deleted, and no VolumeAttachment names it. The command fails if the volume has changed since it
 //! was read.
 
-use super::{wardens, writers};
-use crate::why::{Cause, Object, Selection, World, read::PersistentVolume};
-use k8s_openapi::{
-    api::{core::v1::PersistentVolumeStatus, storage::v1::VolumeAttachment},
-    jiff::Timestamp,
-};
+use super::{attachments, wardens, writers};
+use crate::why::{Cause, Object, World, read::PersistentVolume};
+use k8s_openapi::{api::core::v1::PersistentVolumeStatus, jiff::Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -39,6 +36,31 @@ pub(super) fn free(
     };
     let sentence = format!("{} {}", cause.sentence, first.why);
     Cause { sentence, ..cause }.run(first.command, first.purpose)
+}
+
+/// Adds the next step that saves the data of a volume which is Bound and being deleted: the policy
+/// Retain, and then the volume's manifest, because the volume is deleted with its claim while its
+/// storage stays.
+pub(super) fn rescue(volume: &PersistentVolume, cause: Cause) -> Cause {
+    if let Some(First {
+        why,
+        command,
+        purpose,
+    }) = to_be_deleted(volume)
+    {
+        let sentence = format!("{} {why}", cause.sentence);
+        return Cause { sentence, ..cause }.run(command, purpose);
+    }
+    let sentence = format!(
+        "{} Its policy is Retain, so its storage stays when the volume is deleted with its claim.",
+        cause.sentence
+    );
+    let (arguments, name) = (object(volume).arguments(), volume.name_any());
+    Cause { sentence, ..cause }.run(
+        format!("kubectl get {arguments} -o yaml > {name}.yaml"),
+        "before the claim is deleted; then create the volume again from this file, without uid, \
+         resourceVersion, deletionTimestamp and the uid in claimRef, and the claim again",
+    )
 }
 
 fn first(world: &World, volume: &PersistentVolume) -> Option<First> {
@@ -126,8 +148,7 @@ fn policy_changed_after_release(volume: &PersistentVolume) -> Option<Timestamp> 
 }
 
 fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
-    let attachments = world.list::<VolumeAttachment>("", Selection::default());
-    let Some(attachments) = attachments.found() else {
+    let Some(attachments) = attachments::all(world) else {
         return Some(First {
             why: "It is not known whether a node has the volume attached.".to_owned(),
             command: "kubectl get volumeattachments".to_owned(),
@@ -136,10 +157,7 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
         });
     };
     let name = volume.name_any();
-    let of_it = |each: &&VolumeAttachment| {
-        each.spec.source.persistent_volume_name.as_deref() == Some(&name)
-    };
-    let attachment = attachments.iter().find(of_it)?;
+    let attachment = attachments::of(&attachments, &name).next()?;
     Some(First {
         why: format!(
             "The node {} still has the volume attached (VolumeAttachment {}).",

@@ -12,15 +12,20 @@ use kube::ResourceExt;
 /// owner, and why the pod is not deleted.
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
-    let stuck = if pod.metadata.deletion_timestamp.is_some() {
+    std::iter::once(used).chain(stuck(world, pod)).collect()
+}
+
+/// The causes that keep a pod which is being deleted, or why the node of the pod does not report
+/// it; empty for a pod that simply runs.
+pub(super) fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
+    if pod.metadata.deletion_timestamp.is_some() {
         terminating::causes(world, &of_pod(pod), pod).0
     } else if pod.rules.finished {
         // A finished pod runs on no node, so the state of its node is no cause.
         Vec::new()
     } else {
         lost_node(world, pod).into_iter().collect()
-    };
-    std::iter::once(used).chain(stuck).collect()
+    }
 }
 
 /// Replaces the next step by one for the controller of the pod, because the controller recreates a

@@ -65,16 +65,16 @@ async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {
     for (claimed, volumed, expected) in [
         (none.clone(), Some(none.clone()), "Healthy"),
         (condition("Unused"), Some(none.clone()), "Healthy"),
-        (condition("Resizing"), Some(none.clone()), "NothingFound"),
+        (condition("Resizing"), Some(none.clone()), "[ResizePending]"),
         (
             condition("FileSystemResizePending"),
             Some(none.clone()),
-            "NothingFound",
+            "[ResizePending]",
         ),
         (
-            condition("ControllerResizeError"),
+            json!({"status": {"conditions": [{"type": "NodeResizeError", "status": "True", "message": "no"}]}}),
             Some(none.clone()),
-            "NothingFound",
+            "[ResizeFailed]",
         ),
         (
             condition("SomethingNew"),
@@ -84,12 +84,12 @@ async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {
         (
             json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}}),
             Some(none.clone()),
-            "NothingFound",
+            "[ResizePending]",
         ),
         (
             json!({"status": {"allocatedResourceStatuses": {"storage": "ControllerResizeInfeasible"}}}),
             Some(none.clone()),
-            "NothingFound",
+            "[ResizeFailed]",
         ),
         (
             json!({"status": {"modifyVolumeStatus": {"status": "Infeasible"}}}),
@@ -131,6 +131,12 @@ async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {
             );
         }
     }
+    let resized = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
+    let unread = Cluster::default()
+        .claim(claim(&resized))
+        .volume(volume(&none));
+    let unread = unread.without("events").explained(&pvc).await;
+    assert_eq!(concluded(&unread), "NothingFound");
     let unread = Cluster::default().claim(claim(&none)).volume(volume(&none));
     let unread = unread.without("persistentvolumes").explained(&pvc).await;
     assert_eq!(concluded(&unread), "NothingFound");

@@ -56,6 +56,22 @@ async fn a_user_that_is_being_deleted_on_a_lost_node() {
     );
 }
 
+/// Its kubelet answers, so the pod may still run.
+#[tokio::test]
+async fn a_user_whose_node_is_not_ready() {
+    let condition = json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "container runtime is down"});
+    let node = json!({"metadata": {"name": "node"}, "status": {"conditions": [condition]}});
+    let cluster = used(json!({}), "Running").with("/api/v1/nodes", node);
+    let answer = cluster.explained(&data()).await;
+    assert_eq!(codes(&answer), [Code::InUse, Code::NodeNotReady]);
+    assert_eq!(command(&answer), "kubectl describe node node");
+    let root = answer.root().expect("a root");
+    assert!(
+        root.sentence.ends_with(": container runtime is down."),
+        "{root:?}"
+    );
+}
+
 /// `why` for a claim ends with the same root as `why` for the pod that uses the claim.
 #[tokio::test]
 async fn a_user_that_is_being_deleted() {

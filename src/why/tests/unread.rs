@@ -4,23 +4,23 @@ use k8s_openapi::api::core::v1::Node;
 /// Objects that exceed the limit of calls are reported as unread, and do not prevent the reads of
 /// the other objects.
 #[tokio::test]
-async fn no_answer_takes_more_than_six_calls() {
+async fn no_answer_takes_more_than_eight_calls() {
     let now = NOW.parse().expect("a time");
     let mut world = World::new(Cluster::default().client(), now);
     let look = |world: &World| -> Vec<Look<Arc<Node>>> {
-        let names = (0..8).map(|index| format!("node-{index}"));
+        let names = (0..10).map(|index| format!("node-{index}"));
         names.map(|name| world.get::<Node>("", &name)).collect()
     };
     assert!(look(&world).iter().all(|look| *look == Look::Unread));
     assert!(world.fulfil().await);
     let looks = look(&world);
     let absent = looks.iter().filter(|look| **look == Look::Absent).count();
-    assert_eq!((absent, world.calls()), (6, 6));
-    assert!(!world.fulfil().await, "nothing is wished for twice");
+    assert_eq!((absent, world.calls()), (8, 8));
+    assert!(!world.fulfil().await, "nothing is requested twice");
     assert_eq!(
         world.unread(),
-        ["node-6", "node-7"].map(|name| format!(
-            "nodes {name} could not be read: one answer makes at most 6 API calls"
+        ["node-8", "node-9"].map(|name| format!(
+            "nodes {name} could not be read: one answer makes at most 8 API calls"
         ))
     );
 }

@@ -2,21 +2,19 @@
 
 use super::{
     objects::{bound, delete_claim},
-    support::{Case, Fault, Stage},
+    support::{Case, Fault, Seeded, Stage},
 };
 use crate::support::{
     Space,
     sets::{DELETE_RETAIN, Policy, RETAIN_RETAIN, set},
 };
 use anyhow::Result;
-use futures::{FutureExt, future::LocalBoxFuture};
+use futures::FutureExt;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{Api, api::PostParams};
 use serde_json::json;
-use volume_warden::why::Code;
-
-type Seeded = LocalBoxFuture<'static, Result<Case>>;
 use std::sync::Arc;
+use volume_warden::why::Code;
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -101,7 +99,7 @@ async fn of_a_set(space: &Space, policy: Policy) -> Result<Case> {
     let sets: Api<StatefulSet> = Api::namespaced(space.cluster.client(), &space.name);
     sets.create(&PostParams::default(), &set("web", 1, policy, json!({}))?)
         .await?;
-    Ok(Case::as_it_should_be(&[
+    Ok(Case::without_command(&[
         "pvc",
         "data-web-0",
         "-n",

@@ -74,7 +74,8 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_code_one_and_what_cannot_be_read_code_two() -> Result<()> {
+async fn an_object_that_does_not_exist_is_code_1_and_one_that_cannot_be_read_code_3() -> Result<()>
+{
     let (stage, space) = used("codes").await?;
     for (kind, name) in [
         ("pvc", "none"),
@@ -94,7 +95,7 @@ async fn what_is_not_there_is_code_one_and_what_cannot_be_read_code_two() -> Res
     let stranger = Reader::new(&stage.cluster, "claims-only", CLAIMS_ONLY).await?;
     let reported = stranger.why(&["pvc", "data", "-n", &space.name]).await?;
     ensure!(
-        reported.code == 2 && reported.out.contains("Not known: pods in "),
+        reported.code == 3 && reported.out.contains("Not known: pods in "),
         "{} {}{}",
         reported.code,
         reported.out,
@@ -103,7 +104,7 @@ async fn what_is_not_there_is_code_one_and_what_cannot_be_read_code_two() -> Res
     ensure!(reported.out.contains("is forbidden"), "{}", reported.out);
     let reported = stranger.why(&["pod", "user", "-n", &space.name]).await?;
     ensure!(
-        reported.code == 2 && reported.err.contains("pods ") && reported.out.is_empty(),
+        reported.code == 3 && reported.err.contains("pods ") && reported.out.is_empty(),
         "{} {}",
         reported.code,
         reported.err
@@ -112,10 +113,32 @@ async fn what_is_not_there_is_code_one_and_what_cannot_be_read_code_two() -> Res
         .why(&["pvc", "data", "--context", "nowhere"])
         .await?;
     ensure!(
-        reported.code == 2 && reported.err.contains("nowhere"),
+        reported.code == 3 && reported.err.contains("nowhere"),
         "{} {}",
         reported.code,
         reported.err
+    );
+    Ok(())
+}
+
+/// With `--as` an administrator sees what another user would see. The object is named as kubectl
+/// prints it.
+#[tokio::test]
+async fn it_answers_as_another_user() -> Result<()> {
+    let (stage, space) = used("as").await?;
+    let role = CLAIMS_ONLY.replace("claims-only", "claims-only-as");
+    Reader::new(&stage.cluster, "claims-only-as", &role).await?;
+    let output = Command::new(crate::support::BINARY)
+        .args(["why", "persistentvolumeclaim/data", "-n", &space.name])
+        .arg("--as=system:serviceaccount:default:claims-only-as")
+        .arg("--kubeconfig")
+        .arg(stage.cluster.kubeconfig())
+        .output()
+        .await?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.code() == Some(3) && text.contains("Not known: pods in "),
+        "{output:?}"
     );
     Ok(())
 }

@@ -3,12 +3,14 @@
 mod claims;
 mod cli;
 mod namespaces;
+mod nodes;
 mod objects;
 mod pending;
 mod pods;
 mod server;
 mod sets;
 mod silent;
+mod sizes;
 mod support;
 mod volumes;
 
@@ -28,6 +30,8 @@ async fn every_fault_is_explained() -> Result<()> {
         pending::FAULTS,
         volumes::FAULTS,
         pods::FAULTS,
+        nodes::FAULTS,
+        sizes::FAULTS,
         sets::FAULTS,
         namespaces::FAULTS,
     ];

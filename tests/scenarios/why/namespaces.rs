@@ -1,12 +1,12 @@
 //! Namespaces that do not go, or went from Kubernetes only.
 
-use super::support::{Case, Fault, Stage};
+use super::support::{Case, Fault, Seeded, Stage};
 use crate::{
     namespace_gc::support::{NO_GC, SYSTEM, component, leads},
     support::{Space, on_node},
 };
 use anyhow::{Result, ensure};
-use futures::{FutureExt, future::LocalBoxFuture};
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::{
     Api,
@@ -44,7 +44,7 @@ async fn delete(space: &Space) -> Result<()> {
     Ok(())
 }
 
-fn used(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn used(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
         let mut changes = on_node();
@@ -57,7 +57,7 @@ fn used(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     .boxed_local()
 }
 
-fn content(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn content(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let maps = Api::<ConfigMap>::namespaced(space.cluster.client(), &space.name);
         let map = json!({"metadata": {"name": "kept", "finalizers": ["example.com/hold"]}});
@@ -71,7 +71,7 @@ fn content(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>>
 }
 
 /// A Volume Warden of its own, whose storage has something in the namespace.
-fn backend(stage: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn backend(stage: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let (storage, secrets) = (StorageOs::start()?, tempfile::tempdir()?);
         fs::write(secrets.path().join("username"), USER)?;

@@ -2,17 +2,15 @@
 
 use super::{
     objects::{a_claim, a_volume, class, classless, delete_volume},
-    support::{Case, Fault, Stage},
+    support::{Case, Fault, Seeded, Stage},
 };
 use crate::support::Space;
-use anyhow::Result;
-use futures::{FutureExt, future::LocalBoxFuture};
-use kube::api::PostParams;
+use anyhow::{Context, Result};
+use futures::FutureExt;
+use kube::{ResourceExt, api::PostParams};
 use serde_json::{Value, json};
-use volume_warden::why::Code;
-
-type Seeded = LocalBoxFuture<'static, Result<Case>>;
 use std::sync::Arc;
+use volume_warden::why::Code;
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -60,6 +58,11 @@ pub const FAULTS: &[Fault] = &[
         name: "provisioner failed",
         root: Code::ProvisionerFailed,
         seed: provisioner_failed,
+    },
+    Fault {
+        name: "earlier claim of the name failed",
+        root: Code::ProvisionerSilent,
+        seed: earlier_claim_failed,
     },
 ];
 
@@ -150,7 +153,7 @@ fn waits_for_a_pod(_: Arc<Stage>, space: Space) -> Seeded {
         let later = json!({"volumeBindingMode": "WaitForFirstConsumer"});
         class(&space, &space.name, later).await?;
         a_claim(&space, "data", json!({})).await?;
-        Ok(Case::as_it_should_be(&["pvc", "data", "-n", &space.name]))
+        Ok(Case::without_command(&["pvc", "data", "-n", &space.name]))
     }
     .boxed_local()
 }
@@ -164,17 +167,35 @@ fn provisioner_silent(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// What an external-provisioner says when it cannot.
+/// What an external-provisioner reports about the claim `data` with this uid.
+async fn failed_to_provision(space: &Space, uid: &str) -> Result<()> {
+    let event = json!({
+        "metadata": {"name": "data.1"}, "reason": "ProvisioningFailed", "type": "Warning", "message": "no space left",
+        "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
+        "involvedObject": {"kind": "PersistentVolumeClaim", "name": "data", "namespace": space.name, "uid": uid},
+    });
+    let event = serde_json::from_value(event)?;
+    space.events.create(&PostParams::default(), &event).await?;
+    Ok(())
+}
+
+/// The Event outlives the claim that it is about.
+fn earlier_claim_failed(_: Arc<Stage>, space: Space) -> Seeded {
+    async move {
+        class(&space, &space.name, json!({})).await?;
+        a_claim(&space, "data", json!({})).await?;
+        failed_to_provision(&space, "2a9c0f7e-0000-4000-8000-000000000000").await?;
+        Ok(asked(&space, "kubectl describe pvc data"))
+    }
+    .boxed_local()
+}
+
 fn provisioner_failed(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         class(&space, &space.name, json!({})).await?;
         a_claim(&space, "data", json!({})).await?;
-        let event = json!({
-            "metadata": {"name": "data.1"}, "reason": "ProvisioningFailed", "type": "Warning", "message": "no space left",
-            "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
-            "involvedObject": {"kind": "PersistentVolumeClaim", "name": "data", "namespace": space.name},
-        });
-        space.events.create(&PostParams::default(), &serde_json::from_value(event)?).await?;
+        let uid = space.claims.get("data").await?.uid().context("a uid")?;
+        failed_to_provision(&space, &uid).await?;
         Ok(asked(&space, "kubectl describe pvc data"))
     }
     .boxed_local()

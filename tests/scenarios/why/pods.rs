@@ -2,11 +2,11 @@
 
 use super::{
     objects::{bound, delete_claim},
-    support::{Case, Fault, Stage},
+    support::{Case, Fault, Seeded, Stage},
 };
 use crate::support::Space;
 use anyhow::Result;
-use futures::{FutureExt, future::LocalBoxFuture};
+use futures::FutureExt;
 use k8s_openapi::api::{
     core::v1::{Pod, ResourceQuota},
     storage::v1::StorageClass,
@@ -48,8 +48,8 @@ pub const FAULTS: &[Fault] = &[
         seed: misspelt,
     },
     Fault {
-        name: "pod on a node whose own claim is being deleted",
-        root: Code::NoVolumeProblem,
+        name: "pod on a missing node whose own claim is being deleted",
+        root: Code::NodeLost,
         seed: given,
     },
     Fault {
@@ -105,7 +105,7 @@ pub async fn allow_claims(space: &Space, count: u32) -> Result<()> {
     .await
 }
 
-fn deleting(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn deleting(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("holder", "data").await?;
@@ -119,7 +119,7 @@ fn deleting(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>
     .boxed_local()
 }
 
-fn missing(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn missing(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_pod("user", "data", json!({})).await?;
         Ok(Case::new(
@@ -130,7 +130,7 @@ fn missing(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>>
     .boxed_local()
 }
 
-fn misspelt(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn misspelt(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         allow_claims(&space, 0).await?;
         space.create_pod("user", "dta", json!({})).await?;
@@ -143,20 +143,20 @@ fn misspelt(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>
 }
 
 /// It keeps the claim itself, and gets it.
-fn given(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn given(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         bound(&space, "data", json!({})).await?;
         space.create_pod("user", "data", elsewhere()).await?;
         delete_claim(&space, "data").await?;
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
-            &format!("kubectl describe pod user -n {}", space.name),
+            "kubectl get node elsewhere",
         ))
     }
     .boxed_local()
 }
 
-fn failed(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn failed(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_pod("user", "data", elsewhere()).await?;
         let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}});
@@ -171,7 +171,7 @@ fn failed(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> 
     .boxed_local()
 }
 
-fn invalid(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn invalid(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let changes = asking("kind: Pod\nspec: {}\n");
         space.create_pod("user", "data", changes).await?;
@@ -183,7 +183,7 @@ fn invalid(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>>
     .boxed_local()
 }
 
-fn refused(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn refused(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         allow_claims(&space, 0).await?;
         let changes = asking(crate::pvc_provisioner::support::TEMPLATE);
@@ -197,7 +197,7 @@ fn refused(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>>
 }
 
 /// The claim waits for the pod's node, so it leads back to the pod.
-fn unscheduled(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn unscheduled(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let classes = Api::<StorageClass>::all(space.cluster.client());
         let class = json!({
@@ -217,7 +217,7 @@ fn unscheduled(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Ca
     .boxed_local()
 }
 
-fn no_volume(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn no_volume(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "user"},
@@ -232,7 +232,7 @@ fn no_volume(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case
     .boxed_local()
 }
 
-fn finalizer(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn finalizer(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;
         let changes = json!({"metadata": {"finalizers": ["example.com/hold"]}});

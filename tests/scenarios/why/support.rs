@@ -21,13 +21,13 @@ kind: ClusterRole
 metadata: {name: why-reader}
 rules:
   - apiGroups: [""]
-    resources: [pods, persistentvolumeclaims, persistentvolumes, nodes, namespaces, resourcequotas, events]
+    resources: [pods, persistentvolumeclaims, persistentvolumes, nodes, namespaces, resourcequotas, events, configmaps, secrets]
     verbs: [get, list]
   - apiGroups: [apps]
     resources: [statefulsets]
     verbs: [get, list]
   - apiGroups: [storage.k8s.io]
-    resources: [storageclasses, volumeattachments]
+    resources: [storageclasses, volumeattachments, csinodes]
     verbs: [get, list]
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
@@ -151,8 +151,11 @@ pub struct Fault {
     pub seed: Seed,
 }
 
+/// The fault, once its status says so.
+pub type Seeded = LocalBoxFuture<'static, Result<Case>>;
+
 /// Makes the fault in a namespace of its own.
-pub type Seed = fn(Arc<Stage>, Space) -> LocalBoxFuture<'static, Result<Case>>;
+pub type Seed = fn(Arc<Stage>, Space) -> Seeded;
 
 /// What to ask, and what the next command begins with; nothing where nothing is to be done.
 pub struct Case {
@@ -165,12 +168,12 @@ impl Case {
     pub fn new(arguments: &[&str], command: &str) -> Self {
         Self {
             command: Some(command.to_owned()),
-            ..Self::as_it_should_be(arguments)
+            ..Self::without_command(arguments)
         }
     }
 
     /// Nothing is to be done.
-    pub fn as_it_should_be(arguments: &[&str]) -> Self {
+    pub fn without_command(arguments: &[&str]) -> Self {
         Self {
             arguments: arguments
                 .iter()

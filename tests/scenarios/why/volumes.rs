@@ -2,18 +2,16 @@
 
 use super::{
     objects::{a_claim, a_volume, bound, delete_claim, delete_volume, has_phase, released},
-    support::{Case, Fault, Stage},
+    support::{Case, Fault, Seeded, Stage},
 };
 use crate::support::Space;
 use anyhow::Result;
-use futures::{FutureExt, future::LocalBoxFuture};
+use futures::FutureExt;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
-use volume_warden::why::Code;
-
-type Seeded = LocalBoxFuture<'static, Result<Case>>;
 use std::sync::Arc;
+use volume_warden::why::Code;
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -46,6 +44,21 @@ pub const FAULTS: &[Fault] = &[
         name: "claim replaced",
         root: Code::ClaimReplaced,
         seed: replaced,
+    },
+    Fault {
+        name: "volume released and attached",
+        root: Code::Attached,
+        seed: released_and_attached,
+    },
+    Fault {
+        name: "volume deleted under its claim",
+        root: Code::VolumeDeleting,
+        seed: deleted_under_its_claim,
+    },
+    Fault {
+        name: "volume deleted under its claim with policy delete",
+        root: Code::VolumeDeleting,
+        seed: about_to_be_lost,
     },
     Fault {
         name: "policy is delete",
@@ -93,13 +106,55 @@ fn storage_not_deleted(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
+/// A VolumeAttachment that no controller deletes.
+async fn attach(space: &Space, volume: &str) -> Result<()> {
+    let attachments: Api<VolumeAttachment> = Api::all(space.cluster.client());
+    let attachment = json!({"metadata": {"name": space.name, "finalizers": ["example.com/guard"]}, "spec": {
+        "attacher": "csi.example.com", "nodeName": "node-1", "source": {"persistentVolumeName": volume}}});
+    let attachment = serde_json::from_value(attachment)?;
+    attachments
+        .create(&PostParams::default(), &attachment)
+        .await?;
+    Ok(())
+}
+
+/// Of another installation, which waits for the detachment.
+fn released_and_attached(_: Arc<Stage>, space: Space) -> Seeded {
+    async move {
+        let labels = json!({crate::pv_releaser::support::LABEL: "another"});
+        let volume = released(&space, json!({"metadata": {"labels": labels}})).await?;
+        attach(&space, &volume).await?;
+        let command = format!("kubectl describe volumeattachment {}", space.name);
+        Ok(Case::new(&["pv", &volume], &command))
+    }
+    .boxed_local()
+}
+
+fn deleted_under_its_claim(_: Arc<Stage>, space: Space) -> Seeded {
+    async move {
+        let volume = bound(&space, "data", json!({})).await?;
+        delete_volume(&space, &volume).await?;
+        let command = format!("kubectl get pv {volume} -o yaml");
+        Ok(Case::new(&["pvc", "data", "-n", &space.name], &command))
+    }
+    .boxed_local()
+}
+
+fn about_to_be_lost(_: Arc<Stage>, space: Space) -> Seeded {
+    async move {
+        let policy = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+        let volume = bound(&space, "data", policy).await?;
+        delete_volume(&space, &volume).await?;
+        let command = format!("kubectl patch pv {volume} --type=json");
+        Ok(Case::new(&["pvc", "data", "-n", &space.name], &command))
+    }
+    .boxed_local()
+}
+
 fn attached(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let volume = a_volume(&space, "going", held("external-attacher/csi-example-com")).await?;
-        let attachments: Api<VolumeAttachment> = Api::all(space.cluster.client());
-        let attachment = json!({"metadata": {"name": space.name, "finalizers": ["example.com/guard"]}, "spec": {
-            "attacher": "csi.example.com", "nodeName": "node-1", "source": {"persistentVolumeName": volume}}});
-        attachments.create(&PostParams::default(), &serde_json::from_value(attachment)?).await?;
+        attach(&space, &volume).await?;
         delete_volume(&space, &volume).await?;
         let command = format!("kubectl describe volumeattachment {}", space.name);
         Ok(Case::new(&["pv", &volume], &command))

@@ -93,7 +93,7 @@ fn of_class(
             .into_iter()
             .collect();
     }
-    let Some(stuck) = provisioner(world, object, class) else {
+    let Some(stuck) = provisioner(world, object, claim, class) else {
         return Vec::new();
     };
     // A failure that the provisioner reports explains more than two default classes do.
@@ -140,9 +140,14 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
 }
 
 /// Explains a claim whose volume a provisioner has to create.
-fn provisioner(world: &World, object: &Object, class: &StorageClass) -> Option<Cause> {
+fn provisioner(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    class: &StorageClass,
+) -> Option<Cause> {
     let (name, provisioner) = (class.name_any(), &class.provisioner);
-    let failed = events::latest(world, object, "ProvisioningFailed")?;
+    let failed = events::latest(world, object, claim.uid().as_deref(), "ProvisioningFailed")?;
     let describe = object.describe();
     if let Some(failed) = failed {
         let sentence = format!(

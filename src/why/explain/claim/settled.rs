@@ -5,7 +5,10 @@ use crate::{
     objects::finalizers::PVC_PROTECTION,
     why::{
         Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
-        explain::{claim::lost, quantity, retention, webhooks},
+        explain::{
+            claim::{lost, resize},
+            retention, reuse, webhooks,
+        },
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -46,6 +49,7 @@ fn trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Opt
         .or_else(|| unprotected(world, claim))
         .map(|cause| vec![cause])
         .or_else(|| volume_lost(world, object, claim))
+        .or_else(|| resize::cause(world, object, claim).map(|cause| vec![cause]))
 }
 
 /// The volume of the claim does not exist, belongs to another claim, or is being deleted.
@@ -64,27 +68,17 @@ fn volume_lost(
         return Some(lost(world, object, claim));
     }
     let deleted = volume.metadata.deletion_timestamp.as_ref()?.0;
-    let policy = volume
-        .spec
-        .as_ref()?
-        .persistent_volume_reclaim_policy
-        .as_deref();
     let sentence = format!(
-        "The claim's volume {name} is being deleted (policy {}), and a deletion cannot be undone: the volume is kept only for as \
-         long as the claim is bound to it.",
-        policy.unwrap_or("unknown")
+        "The claim's volume {name} is being deleted, and a deletion cannot be undone: the volume is kept only for as long as the claim is \
+         bound to it."
     );
-    let volume = Object::volume(name);
-    let evidence = Evidence::new(volume.to_string(), "metadata.deletionTimestamp");
-    let cause = Cause::new(
-        Code::VolumeDeleting,
-        sentence,
-        evidence.since(Some(deleted)),
+    let evidence = Evidence::new(
+        Object::volume(name).to_string(),
+        "metadata.deletionTimestamp",
     );
-    Some(vec![cause.run(
-        format!("volume-warden why {}", volume.arguments()),
-        "to see what holds the volume; copy its data elsewhere before the claim is deleted",
-    )])
+    let evidence = evidence.since(Some(deleted));
+    let cause = Cause::new(Code::VolumeDeleting, sentence, evidence);
+    Some(vec![reuse::rescue(&volume, cause)])
 }
 
 /// The conclusion for a claim without a known problem. It is healthy only if the claim and its
@@ -122,24 +116,12 @@ fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
             "the claim's condition {type_}, which is {status}: {said:?}"
         ));
     }
-    if !status
-        .allocated_resource_statuses
-        .unwrap_or_default()
-        .is_empty()
-    {
-        return Some("a resize of the claim, which is not finished".to_owned());
-    }
     if status.modify_volume_status.is_some() {
         return Some(
             "a change of the claim's VolumeAttributesClass, which is not finished".to_owned(),
         );
     }
-    let spec = claim.spec.as_ref()?;
-    let wanted = spec.resources.as_ref()?.requests.as_ref()?.get("storage")?;
-    let has = status.capacity.unwrap_or_default();
-    let has = has.get("storage").map_or("nothing", |has| &has.0);
-    let is_small = quantity::of(has) < quantity::of(&wanted.0);
-    is_small.then(|| format!("the claim's size: it has {has}, but requests {}", wanted.0))
+    None
 }
 
 fn volume_name(claim: &PersistentVolumeClaim) -> &str {

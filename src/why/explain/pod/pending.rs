@@ -44,8 +44,8 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
         // A claim could not be read, so it is not known whether the pod waits for that claim.
         None if unread => Causes::default(),
         None => {
-            let cause = waiting::cause(world, object, pod, &mounted);
-            (cause.into_iter().collect(), Vec::new())
+            let chain = waiting::causes(world, object, pod, &mounted);
+            (chain.unwrap_or_default(), Vec::new())
         }
     }
 }

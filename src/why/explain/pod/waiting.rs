@@ -1,66 +1,65 @@
 //! Explains what a pod waits for when it can use all its claims.
 
-use super::{claims::Mounted, scheduling};
+use super::{claims::Mounted, mounting, placement};
 use crate::why::{
     Cause, Code, Evidence, Object, World,
-    explain::{events, users},
+    explain::{nodes, users},
     read::Pod,
 };
 use k8s_openapi::{
-    api::core::v1::{ContainerStatus, Event, PodCondition},
+    api::core::v1::{ContainerStatus, PodCondition},
     jiff::Timestamp,
 };
-
-/// The reasons of the Events with which the attach-detach controller and the kubelet report a
-/// volume that is not mounted.
-const NOT_MOUNTED: [&str; 2] = ["FailedAttachVolume", "FailedMount"];
 
 /// The waiting reasons of containers whose pod does not have all its volumes mounted yet.
 const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// The cause for a pod that can use all its claims and does not run yet; none if the Events of the
-/// pod could not be read.
-pub(super) fn cause(
+/// The chain of causes for a pod that can use all its claims and does not run yet; none if an object
+/// could not be read.
+pub(super) fn causes(
     world: &World,
     object: &Object,
     pod: &Pod,
     mounted: &[Mounted<'_>],
-) -> Option<Cause> {
+) -> Option<Vec<Cause>> {
     let has_claims = !mounted.is_empty();
     let volumes = if has_claims {
         "All claims of the pod are bound"
     } else {
         "The pod names no claim"
     };
-    if let Some(unscheduled) = users::unscheduled(pod) {
-        let said = message_of(condition(pod, "PodScheduled"), "nothing yet");
-        // The claims are bound, but no node that could run the pod can use their volumes.
-        if has_claims && scheduling::is_about_volumes(&said) {
-            return Some(unscheduled);
+    if users::unscheduled(pod).is_some() {
+        let chain = placement::causes(world, pod, mounted)?;
+        if !chain.is_empty() {
+            return Some(chain);
         }
+        let said = message_of(condition(pod, "PodScheduled"), "nothing yet");
         let sentence =
             format!("{volumes}, and no node is selected for it. The scheduler says: {said}.");
-        return Some(at(
-            object,
-            sentence,
-            "status.conditions[PodScheduled]",
-            changed(pod, "PodScheduled"),
-        ));
+        let since = changed(pod, "PodScheduled");
+        let field = "status.conditions[PodScheduled]";
+        return Some(vec![at(object, sentence, field, since)]);
     }
-    if has_claims
-        && is_mounting(pod)
-        && let Some(event) = last_failure(world, object, pod)?
-    {
-        return Some(not_mounted(object, &event));
+    if is_mounting(pod) {
+        let chain = mounting::causes(world, object, pod, mounted)?;
+        if !chain.is_empty() {
+            return Some(chain);
+        }
+        // The kubelet of a node that is not ready may not start the pod, and says nothing about it.
+        let node = nodes::lost_node(world, pod);
+        if let Some(node) = node {
+            return Some(vec![node]);
+        }
     }
     let said = waits(pod).unwrap_or_else(|| "nothing yet".to_owned());
     let sentence = format!("{volumes}. The kubelet reports about its containers: {said}.");
-    Some(at(
+    let since = changed(pod, "PodScheduled");
+    Some(vec![at(
         object,
         sentence,
         "status.containerStatuses",
-        changed(pod, "PodScheduled"),
-    ))
+        since,
+    )])
 }
 
 /// The cause for a pod that has failed, or whose phase is Unknown because its node does not report
@@ -108,32 +107,6 @@ fn is_mounting(pod: &Pod) -> bool {
         let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
         reason.is_some_and(|reason| MOUNTING.contains(&reason))
     })
-}
-
-/// The latest Event about a volume of this pod that is not mounted. Events about an earlier pod of
-/// the same name do not count.
-fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Event>> {
-    let uid = pod.metadata.uid.as_deref();
-    let failures = NOT_MOUNTED.map(|reason| events::latest_of(world, object, uid, reason));
-    let failures: Option<Vec<_>> = failures.into_iter().collect();
-    Some(newest(failures?.into_iter().flatten()))
-}
-
-fn newest(events: impl Iterator<Item = Event>) -> Option<Event> {
-    events.max_by_key(events::last)
-}
-
-fn not_mounted(object: &Object, event: &Event) -> Cause {
-    let sentence = format!(
-        "The pod's node cannot attach or mount one of the pod's volumes: {}",
-        events::sentence(event)
-    );
-    let evidence = Evidence::new(object.to_string(), "Events").since(events::since(event));
-    Cause::new(Code::NotMounted, sentence, evidence).run(
-        object.describe(),
-        "to see all Events of the pod; then check the CSI driver on its node, or the node that still \
-         has the volume attached",
-    )
 }
 
 /// The message of the first container of the pod that waits.

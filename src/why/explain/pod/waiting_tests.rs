@@ -33,19 +33,6 @@ fn a_pod_whose_first_container_was_made_has_its_volumes() {
 }
 
 #[test]
-fn the_newer_failure_is_told() {
-    let event = |reason: &str, time: &str| -> Event {
-        let event =
-            json!({"metadata": {}, "involvedObject": {}, "reason": reason, "lastTimestamp": time});
-        serde_json::from_value(event).expect("an Event")
-    };
-    let attach = event("FailedAttachVolume", "2026-01-01T00:00:00Z");
-    let mount = event("FailedMount", "2026-01-01T00:05:00Z");
-    let both = [mount.clone(), attach];
-    assert_eq!(newest(both.into_iter()), Some(mount));
-}
-
-#[test]
 fn a_pod_that_failed_says_why() {
     let said = |status: &Value| ended(&Object::pod("shop", "web"), &pod(status)).sentence;
     let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."});

@@ -30,7 +30,7 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
         return Vec::new();
     }
     let uid = one.set.metadata.uid.as_deref();
-    match events::latest_of(one.world, one.object, uid, FAILED) {
+    match events::latest(one.world, one.object, uid, FAILED) {
         Some(Some(event)) => vec![refused(one, &event)],
         Some(None) => vec![not_yet(one, ordinal)],
         None => Vec::new(),

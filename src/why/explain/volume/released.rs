@@ -4,7 +4,7 @@ use crate::{
     objects::managed_by::RELEASER_LABEL,
     why::{
         Cause, Code, Evidence, Look, Object, World,
-        explain::{claim, events, reuse, volumes::lacking},
+        explain::{attachments, claim, events, reuse, volumes::lacking},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -22,23 +22,22 @@ pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) 
         reference.namespace.clone().unwrap_or_default(),
         reference.name.clone().unwrap_or_default(),
     );
-    let one = match world.get::<PersistentVolumeClaim>(&namespace, &name) {
+    match world.get::<PersistentVolumeClaim>(&namespace, &name) {
         Look::Found(other) if other.uid() != reference.uid => {
-            replaced(world, object, volume, &other, &reference)
+            vec![replaced(world, object, volume, &other, &reference)]
         }
         // The claim still exists, so kube-controller-manager is about to make the volume Bound
         // again.
-        Look::Found(_) => return Vec::new(),
+        Look::Found(_) => Vec::new(),
         Look::Absent => retained(world, object, volume, &reference),
-        Look::Unread => return Vec::new(),
-    };
-    vec![one]
+        Look::Unread => Vec::new(),
+    }
 }
 
-/// The cause for a volume with the policy Delete, whose storage the provisioner has not deleted
-/// yet. None if the Events of the volume could not be read.
+/// The cause for a volume with the policy Delete or Recycle, whose storage is not deleted or
+/// recycled yet. None if the Events of the volume could not be read.
 fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Option<Cause> {
-    let failed = events::latest(world, object, "VolumeFailedDelete")?;
+    let failed = events::latest(world, object, volume.uid().as_deref(), "VolumeFailedDelete")?;
     let status = volume.status.clone().unwrap_or_default();
     let reported = failed.as_ref().map(events::sentence);
     let why = reported.or(status
@@ -47,8 +46,15 @@ fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Opt
         .map(|message| format!("{}.", message.trim_end_matches('.'))));
     let why = why.unwrap_or_else(|| "its provisioner reports nothing.".to_owned());
     let since = status.last_phase_transition_time.map(|time| time.0);
+    let spec = volume.spec.as_ref()?;
+    let policy = spec.persistent_volume_reclaim_policy.as_deref()?;
+    let undone = if policy == "Recycle" {
+        "it is not recycled yet"
+    } else {
+        "its storage is not deleted yet"
+    };
     let sentence = format!(
-        "The volume's claim is deleted and the volume's policy is Delete, but its storage is not deleted yet: {why}"
+        "The volume's claim is deleted and the volume's policy is {policy}, but {undone}: {why}"
     );
     let evidence = Evidence::new(object.to_string(), "status.phase").since(since);
     Some(Cause::new(Code::StorageNotDeleted, sentence, evidence).run(
@@ -101,7 +107,7 @@ fn retained(
     object: &Object,
     volume: &PersistentVolume,
     old: &ObjectReference,
-) -> Cause {
+) -> Vec<Cause> {
     let name = format!(
         "{}/{}",
         old.namespace.as_deref().unwrap_or_default(),
@@ -120,15 +126,21 @@ fn retained(
         let sentence = format!(
             "{sentence} Volume Warden's pv-releaser with the controller id {id} makes the volume Available again, once no node has it attached."
         );
-        return Cause::new(Code::Retained, sentence, evidence).run(
+        let cause = Cause::new(Code::Retained, sentence, evidence).run(
             object.describe(),
             "to see the Events of pv-releaser, if the volume stays Released",
         );
+        let Some(all) = attachments::all(world) else {
+            return vec![cause];
+        };
+        let attached = attachments::of(&all, &object.name.name).next();
+        let attached = attached.map(attachments::attached);
+        return [cause].into_iter().chain(attached).collect();
     }
     let sentence = format!(
         "{sentence} With the label {RELEASER_LABEL}=<controller id>, Volume Warden's pv-releaser would make the volume Available again."
     );
     let cause = Cause::new(Code::Retained, sentence, evidence);
     let purpose = "only if any next claim may see the data on the volume: the command makes the volume Available";
-    reuse::free(world, volume, cause, "/spec/claimRef", purpose)
+    vec![reuse::free(world, volume, cause, "/spec/claimRef", purpose)]
 }

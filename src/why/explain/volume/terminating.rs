@@ -4,12 +4,11 @@ use crate::{
     causes::{self, ATTACHER, Holder, PROVISIONER, PV_CONTROLLER},
     components::pv_protection::PvProtection,
     why::{
-        Cause, Code, Evidence, Look, Object, Selection, World,
-        explain::{claim, wardens, writers},
+        Cause, Code, Look, Object, World,
+        explain::{attachments, claim, wardens, writers},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 
 /// The chain of causes for the first holder of the volume, and one cause for each further holder.
@@ -109,27 +108,14 @@ fn storage_not_deleted(object: &Object, volume: &PersistentVolume, holder: &Hold
 }
 
 fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
-    let attachments = world.list::<VolumeAttachment>("", Selection::default());
-    let Some(attachments) = attachments.found() else {
+    let Some(all) = attachments::all(world) else {
         return cause.clone();
     };
-    let name = Some(object.name.name.as_ref());
-    let attachment = attachments
-        .iter()
-        .find(|each| each.spec.source.persistent_volume_name.as_deref() == name);
+    let attachment = attachments::of(&all, &object.name.name).next();
     let Some(attachment) = attachment else {
         let describe = object.describe();
         return Cause::new(Code::ForeignFinalizer, cause.sentence.clone(), cause.evidence.clone())
             .run(describe, "to see the volume's driver; no node has the volume attached any more, so the driver's external-attacher is late or not running");
     };
-    let (node, name) = (&attachment.spec.node_name, attachment.name_any());
-    let sentence = format!(
-        "The node {node} still has the volume attached (VolumeAttachment {name}), or has not reported that it is detached."
-    );
-    let evidence = Evidence::new(format!("VolumeAttachment {name}"), "spec.nodeName")
-        .since(attachment.creation_timestamp().map(|time| time.0));
-    Cause::new(Code::Attached, sentence, evidence).run(
-        format!("kubectl describe volumeattachment {name}"),
-        "to see what the detachment waits for: mostly a pod on that node, or the node itself",
-    )
+    attachments::attached(attachment)
 }

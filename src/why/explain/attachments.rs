@@ -1,0 +1,41 @@
+//! Finds the VolumeAttachments of volumes.
+
+use crate::why::{Cause, Code, Evidence, Selection, World};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::ResourceExt;
+use std::sync::Arc;
+
+/// All VolumeAttachments; none if they could not be read.
+pub(super) fn all(world: &World) -> Option<Arc<Vec<VolumeAttachment>>> {
+    let all = world.list::<VolumeAttachment>("", Selection::default());
+    all.found()
+}
+
+/// The VolumeAttachments that name this volume.
+pub(super) fn of<'a>(
+    attachments: &'a [VolumeAttachment],
+    volume: &'a str,
+) -> impl Iterator<Item = &'a VolumeAttachment> {
+    let of_it = move |each: &&VolumeAttachment| volume_name(each) == Some(volume);
+    attachments.iter().filter(of_it)
+}
+
+/// The volume that is attached; none for an inline volume of a pod.
+pub(super) fn volume_name(attachment: &VolumeAttachment) -> Option<&str> {
+    let source = &attachment.spec.source;
+    source.persistent_volume_name.as_deref()
+}
+
+/// The cause that a node has the volume attached, or has not reported that it is detached.
+pub(super) fn attached(attachment: &VolumeAttachment) -> Cause {
+    let (node, name) = (&attachment.spec.node_name, attachment.name_any());
+    let sentence = format!(
+        "The node {node} still has the volume attached (VolumeAttachment {name}), or has not reported that it is detached."
+    );
+    let evidence = Evidence::new(format!("VolumeAttachment {name}"), "spec.nodeName")
+        .since(attachment.creation_timestamp().map(|time| time.0));
+    Cause::new(Code::Attached, sentence, evidence).run(
+        format!("kubectl describe volumeattachment {name}"),
+        "to see what the detachment waits for: mostly a pod on that node, or the node itself",
+    )
+}

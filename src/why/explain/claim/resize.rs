@@ -1,0 +1,184 @@
+//! Explains bound claims whose volume has not the size that they request.
+//!
+//! Source: `PersistentVolumeClaimConditionType` and `ClaimResourceStatus` in
+//! `staging/src/k8s.io/api/core/v1/types.go` of Kubernetes, and the external-resizer, which writes
+//! them together with the kubelet.
+
+use crate::why::{
+    Cause, Code, Evidence, Object, Selection, World,
+    explain::{events, quantity},
+    read::{PersistentVolumeClaim, Pod},
+};
+use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition;
+use kube::ResourceExt;
+
+/// The driver, or the kubelet, cannot resize the volume.
+const ERRORS: [&str; 2] = ["ControllerResizeError", "NodeResizeError"];
+const INFEASIBLE: [&str; 2] = ["ControllerResizeInfeasible", "NodeResizeInfeasible"];
+/// The volume has its new size, and its file system has not.
+const FILE_SYSTEM: &str = "FileSystemResizePending";
+/// The reason of the Event with which the external-resizer reports a failure.
+const FAILED: &str = "VolumeResizeFailed";
+
+/// The cause that the volume of the claim has not the requested size; none if it has. None also if
+/// an object could not be read.
+pub(super) fn cause(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Option<Cause> {
+    let status = resource_status(claim);
+    let (has, wanted) = sizes(claim)?;
+    if status.is_none() && conditions(claim).next().is_none() && !is_small(has, wanted) {
+        return None;
+    }
+    let sizes = format!("has {has} and requests {wanted}");
+    if let Some(cause) = failed(world, object, claim, status, &sizes)? {
+        return Some(cause);
+    }
+    if condition(claim, FILE_SYSTEM).is_some() || status == Some("NodeResizePending") {
+        return on_the_node(world, object, claim, &sizes);
+    }
+    let by = match status {
+        Some("NodeResizeInProgress") => "the kubelet resizes its file system",
+        _ if condition(claim, "Resizing").is_some() => "the driver of the volume resizes it",
+        Some(_) => "the driver of the volume resizes it",
+        None => "neither a driver nor a kubelet has reported that it resizes the volume",
+    };
+    let sentence = format!("The claim {sizes}: {by}.");
+    let evidence = Evidence::new(object.to_string(), "status.capacity.storage");
+    let since = condition(claim, "Resizing").and_then(since);
+    Some(pending(sentence, evidence.since(since), object))
+}
+
+fn pending(sentence: String, evidence: Evidence, object: &Object) -> Cause {
+    Cause::new(Code::ResizePending, sentence, evidence).run(
+        object.describe(),
+        "to see the Events of the driver's external-resizer, if the size does not change soon; then check \
+         that it runs",
+    )
+}
+
+/// `Some(None)` if no failure is reported; none if the Events could not be read.
+fn failed(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    status: Option<&str>,
+    sizes: &str,
+) -> Option<Option<Cause>> {
+    let error = ERRORS.iter().find_map(|type_| condition(claim, type_));
+    let infeasible = status.filter(|status| INFEASIBLE.contains(status));
+    let event = events::latest(world, object, claim.uid().as_deref(), FAILED)?;
+    let reported = event.as_ref().map(events::sentence);
+    let said = error
+        .and_then(|error| error.message.clone())
+        .filter(|message| !message.is_empty())
+        .or(reported)
+        .or_else(|| infeasible.map(|status| format!("the status is {status}")));
+    let Some(said) = said else {
+        return Some(None);
+    };
+    let said = said.trim_end_matches('.');
+    let sentence = format!("The claim {sizes}, and the resize failed: {said}.");
+    let (field, since) = match (error, infeasible, &event) {
+        (Some(error), ..) => (
+            format!("status.conditions[{}]", error.type_),
+            self::since(error),
+        ),
+        (None, Some(_), _) => ("status.allocatedResourceStatuses".to_owned(), None),
+        (None, None, event) => (
+            format!("events[{FAILED}]"),
+            event.as_ref().and_then(events::since),
+        ),
+    };
+    let evidence = Evidence::new(object.to_string(), field).since(since);
+    Some(Some(
+        Cause::new(Code::ResizeFailed, sentence, evidence).run(
+            object.describe(),
+            "to see all Events of the claim; then fix what the driver reports, or request a smaller size, which \
+             must still be larger than the present one",
+        ),
+    ))
+}
+
+/// The file system is resized by the kubelet of a node where a pod uses the claim.
+fn on_the_node(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    sizes: &str,
+) -> Option<Cause> {
+    let pods = world
+        .list::<Pod>(object.namespace_name(), Selection::default())
+        .found()?;
+    let user = pods.iter().find(|pod| {
+        let spec = pod.spec.as_ref();
+        let placed = spec.is_some_and(|spec| spec.node_name.is_some());
+        placed && !pod.rules.finished && pod.rules.names(&object.name.name)
+    });
+    let since = condition(claim, FILE_SYSTEM).and_then(since);
+    let field = format!("status.conditions[{FILE_SYSTEM}]");
+    let evidence = Evidence::new(object.to_string(), field).since(since);
+    let begin = format!("The claim {sizes}: its volume is expanded, its file system is not.");
+    let Some(user) = user else {
+        let sentence = format!("{begin} The kubelet expands it when a pod uses the claim.");
+        let cause = Cause::new(Code::ResizePending, sentence, evidence);
+        return Some(cause.wait("the file system is expanded once a pod uses the claim"));
+    };
+    let pod = Object::pod(object.namespace_name(), &user.name_any());
+    let sentence = format!(
+        "{begin} The kubelet of the pod {} expands it.",
+        user.name_any()
+    );
+    Some(Cause::new(Code::ResizePending, sentence, evidence).run(
+        pod.describe(),
+        "to see the Events of the kubelet, if the size does not change soon; a driver that cannot expand a \
+         mounted file system does so when the pod is started again",
+    ))
+}
+
+/// The present size and the requested one.
+fn sizes(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
+    let spec = claim.spec.as_ref()?;
+    let wanted = spec.resources.as_ref()?.requests.as_ref()?.get("storage")?;
+    let status = claim.status.as_ref()?;
+    let has = status.capacity.as_ref().and_then(|all| all.get("storage"));
+    Some((has.map_or("nothing", |has| &has.0), &wanted.0))
+}
+
+fn is_small(has: &str, wanted: &str) -> bool {
+    quantity::of(has) < quantity::of(wanted)
+}
+
+fn resource_status(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let all = claim
+        .status
+        .as_ref()?
+        .allocated_resource_statuses
+        .as_ref()?;
+    all.get("storage").map(String::as_str)
+}
+
+/// The conditions about a resize that are not False.
+fn conditions(
+    claim: &PersistentVolumeClaim,
+) -> impl Iterator<Item = &PersistentVolumeClaimCondition> {
+    let all = claim.status.iter().flat_map(|status| &status.conditions);
+    all.flatten().filter(|each| {
+        let type_ = each.type_.as_str();
+        let of_resize = ERRORS.contains(&type_) || [FILE_SYSTEM, "Resizing"].contains(&type_);
+        of_resize && each.status != "False"
+    })
+}
+
+fn condition<'a>(
+    claim: &'a PersistentVolumeClaim,
+    type_: &str,
+) -> Option<&'a PersistentVolumeClaimCondition> {
+    conditions(claim).find(|each| each.type_ == type_)
+}
+
+fn since(condition: &PersistentVolumeClaimCondition) -> Option<k8s_openapi::jiff::Timestamp> {
+    condition.last_transition_time.as_ref().map(|time| time.0)
+}

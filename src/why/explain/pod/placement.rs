@@ -1,0 +1,222 @@
+//! Explains pods without a node whose claims are all bound: whether a volume keeps every node from
+//! running the pod.
+//!
+//! The condition `PodScheduled` has no field for the plugin of kube-scheduler that rejected the
+//! nodes, and its message is for people. So the objects that these plugins look at are read.
+//! Sources: `volumerestrictions`, `volumebinding`, `volumezone` and `nodevolumelimits` in
+//! `pkg/scheduler/framework/plugins` of Kubernetes.
+
+mod limits;
+
+use super::claims::{self, Mounted};
+use crate::why::{
+    Cause, Code, Evidence, Look, Object, Selection, World,
+    explain::{affinity, claim, nodes, users},
+    read::{PersistentVolume, PersistentVolumeClaim, Pod},
+};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use std::sync::Arc;
+
+/// The access mode with which only one pod at a time may use a claim.
+const ONE_POD: &str = "ReadWriteOncePod";
+/// Maximum number of volumes that are read with one GET each.
+const ONE_BY_ONE: usize = 2;
+/// Maximum number of nodes that a message names.
+const NAMED: usize = 5;
+
+/// The chain of causes if the pod has no node because of its volumes; empty if its volumes permit a
+/// node. None if an object could not be read.
+pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let names = mounted.iter().map(|mounted| mounted.claim.as_str());
+    let claims: Vec<_> = claims::look(world, &namespace, names)
+        .into_iter()
+        .filter_map(Look::found)
+        .collect();
+    let chain = other_pod(world, pod, &claims)?;
+    if !chain.is_empty() {
+        return Some(chain);
+    }
+    let mut volumes = Vec::new();
+    for (claim, look) in claims.iter().zip(volumes_of(world, &claims)) {
+        match look {
+            Look::Found(volume) => volumes.push(volume),
+            Look::Absent => {
+                let object = Object::claim(&namespace, &claim.name_any());
+                return Some(claim::causes(world, &object, claim));
+            }
+            Look::Unread => return None,
+        }
+    }
+    let concerned = |volume: &Arc<PersistentVolume>| {
+        affinity::is_restricted(volume) || limits::driver(volume).is_some()
+    };
+    if !volumes.iter().any(concerned) {
+        return Some(Vec::new());
+    }
+    let nodes = world.list::<Node>("", Selection::default()).found()?;
+    let usable: Vec<&Node> = nodes
+        .iter()
+        .filter(|node| volumes.iter().all(|volume| affinity::permits(volume, node)))
+        .collect();
+    if usable.is_empty() {
+        return Some(no_node(&volumes, &nodes).into_iter().collect());
+    }
+    if volumes.iter().any(|volume| affinity::is_restricted(volume))
+        && let Some(cause) = unavailable(&volumes, &usable)
+    {
+        return Some(vec![cause]);
+    }
+    limits::cause(world, &volumes, &usable)
+}
+
+/// A claim of the pod may be used by one pod at a time, and another pod uses it.
+fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Option<Vec<Cause>> {
+    let exclusive = |claim: &&PersistentVolumeClaim| {
+        let modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);
+        modes.flatten().any(|mode| mode == ONE_POD)
+    };
+    let Some(claim) = claims.iter().find(exclusive) else {
+        return Some(Vec::new());
+    };
+    let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
+    let pods = world
+        .list::<Pod>(&namespace, Selection::default())
+        .found()?;
+    let other = pods.iter().find(|other| {
+        let spec = other.spec.as_ref();
+        let placed = spec.is_some_and(|spec| spec.node_name.is_some());
+        placed && other.uid() != pod.uid() && !other.rules.finished && other.rules.names(&name)
+    });
+    let Some(other) = other else {
+        return Some(Vec::new());
+    };
+    let object = nodes::of_pod(other);
+    let node = other
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.as_deref());
+    let sentence = format!(
+        "The access mode {ONE_POD} lets one pod at a time use the claim {name}, and the pod {} on the node {} uses it.",
+        other.name_any(),
+        node.unwrap_or_default()
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.volumes")
+        .since(other.creation_timestamp().map(|time| time.0));
+    let used = Cause::new(Code::UsedByOtherPod, sentence, evidence).run(
+        format!("kubectl get {} -o wide", object.arguments()),
+        "to see whether that pod is needed: this pod gets a node once that pod has ended",
+    );
+    Some(
+        [used]
+            .into_iter()
+            .chain(users::stuck(world, other))
+            .collect(),
+    )
+}
+
+fn volumes_of(world: &World, claims: &[PersistentVolumeClaim]) -> Vec<Look<Arc<PersistentVolume>>> {
+    let names = claims.iter().map(|claim| {
+        let spec = claim.spec.as_ref();
+        spec.and_then(|spec| spec.volume_name.as_deref())
+            .unwrap_or_default()
+    });
+    if claims.len() <= ONE_BY_ONE {
+        return names.map(|name| world.get("", name)).collect();
+    }
+    let Some(all) = world
+        .list::<PersistentVolume>("", Selection::default())
+        .found()
+    else {
+        return names.map(|_| Look::Unread).collect();
+    };
+    let find = |name| all.iter().find(|volume| volume.name_any() == name);
+    names
+        .map(|name| find(name).map_or(Look::Absent, |volume| Look::Found(Arc::new(volume.clone()))))
+        .collect()
+}
+
+/// No node may use all volumes of the pod.
+fn no_node(volumes: &[Arc<PersistentVolume>], nodes: &[Node]) -> Option<Cause> {
+    let lonely = volumes
+        .iter()
+        .find(|volume| !nodes.iter().any(|node| affinity::permits(volume, node)));
+    let restricted = volumes
+        .iter()
+        .filter(|volume| affinity::is_restricted(volume));
+    let (volume, sentence) = if let Some(volume) = lonely {
+        let sentence = format!(
+            "The volume {} can be used only on a node with {}, and there is no such node.",
+            volume.name_any(),
+            affinity::description(volume)
+        );
+        (volume, sentence)
+    } else {
+        let each = restricted.clone().map(|volume| {
+            format!(
+                "{} needs {}",
+                volume.name_any(),
+                affinity::description(volume)
+            )
+        });
+        let each: Vec<_> = each.collect();
+        let sentence = format!(
+            "No node can use all volumes of the pod: {}.",
+            each.join("; ")
+        );
+        (restricted.clone().next()?, sentence)
+    };
+    let object = Object::volume(&volume.name_any());
+    let evidence = Evidence::new(object.to_string(), "spec.nodeAffinity");
+    Some(Cause::new(Code::NoNodeForVolume, sentence, evidence).run(
+        "kubectl get nodes --show-labels",
+        "to compare the labels of the nodes; bring the node of the volume back, or restore the data into \
+         a volume that another node can use",
+    ))
+}
+
+/// The first of these, and how many more there are.
+fn enumerate(all: &[String]) -> String {
+    let first = all[..all.len().min(NAMED)].join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// The nodes that may use the volumes exist, but none of them takes pods.
+fn unavailable(volumes: &[Arc<PersistentVolume>], usable: &[&Node]) -> Option<Cause> {
+    let states: Option<Vec<String>> = usable
+        .iter()
+        .map(|node| {
+            let spec = node.spec.as_ref();
+            let cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
+            let state = if cordoned {
+                "cordoned"
+            } else if !nodes::is_ready(node) {
+                "not ready"
+            } else {
+                return None;
+            };
+            Some(format!("{} is {state}", node.name_any()))
+        })
+        .collect();
+    let states = states?;
+    let names: Vec<_> = volumes.iter().map(|volume| volume.name_any()).collect();
+    let sentence = format!(
+        "Only these nodes can use the pod's volumes ({}), and none takes pods: {}.",
+        names.join(", "),
+        enumerate(&states)
+    );
+    let first = usable.first()?.name_any();
+    let node = Object::new("Node", "node", "", &first);
+    let evidence = Evidence::new(
+        node.to_string(),
+        "spec.unschedulable, status.conditions[Ready]",
+    );
+    Some(Cause::new(Code::NoNodeForVolume, sentence, evidence).run(
+        node.describe(),
+        "to see why the node takes no pods; the pod gets a node once it does",
+    ))
+}

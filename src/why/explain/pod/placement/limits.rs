@@ -1,0 +1,107 @@
+//! Compares how many volumes of a CSI driver are attached to a node with how many may be.
+
+use crate::why::{
+    Cause, Code, Evidence, Selection, World, explain::attachments, read::PersistentVolume,
+};
+use k8s_openapi::api::{
+    core::v1::Node,
+    storage::v1::{CSINode, VolumeAttachment},
+};
+use kube::ResourceExt;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The CSI driver of the volume.
+pub(super) fn driver(volume: &PersistentVolume) -> Option<&str> {
+    let source = volume.spec.as_ref()?.csi.as_ref()?;
+    Some(&source.driver)
+}
+
+/// The cause that each of these nodes has as many volumes attached as it may have; none if a node
+/// has room for the pod's volumes. None where an object could not be read.
+pub(super) fn cause(
+    world: &World,
+    volumes: &[Arc<PersistentVolume>],
+    nodes: &[&Node],
+) -> Option<Vec<Cause>> {
+    if volumes.iter().all(|volume| driver(volume).is_none()) {
+        return Some(Vec::new());
+    }
+    let csi_nodes = world.list::<CSINode>("", Selection::default()).found()?;
+    // No driver has a limit, so the attachments do not matter.
+    let limited = |each: &CSINode| {
+        each.spec
+            .drivers
+            .iter()
+            .any(|each| each.allocatable.is_some())
+    };
+    if !csi_nodes.iter().any(limited) {
+        return Some(Vec::new());
+    }
+    let attachments = attachments::all(world)?;
+    let full: Option<Vec<Full>> = nodes
+        .iter()
+        .map(|node| Full::of(&node.name_any(), volumes, &csi_nodes, &attachments))
+        .collect();
+    Some(full.and_then(|full| report(&full)).into_iter().collect())
+}
+
+/// A node without room for the pod's volumes.
+struct Full {
+    node: String,
+    driver: String,
+    attached: usize,
+    limit: usize,
+}
+
+impl Full {
+    fn of(
+        node: &str,
+        volumes: &[Arc<PersistentVolume>],
+        csi_nodes: &[CSINode],
+        attachments: &[VolumeAttachment],
+    ) -> Option<Self> {
+        let csi_node = csi_nodes.iter().find(|each| each.name_any() == node)?;
+        let wanted: BTreeSet<_> = volumes.iter().filter_map(|volume| driver(volume)).collect();
+        wanted.into_iter().find_map(|driver| {
+            let has = csi_node
+                .spec
+                .drivers
+                .iter()
+                .find(|each| each.name == driver)?;
+            let limit = usize::try_from(has.allocatable.as_ref()?.count?).ok()?;
+            let here = attachments
+                .iter()
+                .filter(|each| each.spec.node_name == node && each.spec.attacher == driver);
+            let attached: BTreeSet<_> = here.filter_map(attachments::volume_name).collect();
+            let more = volumes.iter().filter(|volume| {
+                self::driver(volume) == Some(driver) && !attached.contains(&*volume.name_any())
+            });
+            (attached.len() + more.count() > limit).then(|| Self {
+                node: node.to_owned(),
+                driver: driver.to_owned(),
+                attached: attached.len(),
+                limit,
+            })
+        })
+    }
+}
+
+fn report(full: &[Full]) -> Option<Cause> {
+    let first = full.first()?;
+    let each = full
+        .iter()
+        .map(|full| format!("{} has {} of {}", full.node, full.attached, full.limit));
+    let each: Vec<_> = each.collect();
+    let sentence = format!(
+        "No node that can use the pod's volumes has room for another volume of the CSI driver {}: {}.",
+        first.driver,
+        super::enumerate(&each)
+    );
+    let field = format!("spec.drivers[{}].allocatable.count", first.driver);
+    let evidence = Evidence::new(format!("CSINode {}", first.node), field);
+    Some(Cause::new(Code::TooManyVolumes, sentence, evidence).run(
+        "kubectl get volumeattachments",
+        "to see which volumes are attached; the pod gets a node once a pod with such a volume has ended, \
+         or on a new node",
+    ))
+}
