@@ -151,10 +151,13 @@ impl<R: Reconcile> Reconciler<R> {
                     let reconcile = self.reconcile.clone();
                     let started = Instant::now();
                     let span = tracing::debug_span!("reconcile", component = R::COMPONENT, object = %key);
-                    tasks.spawn(async move {
+                    let task = async move {
                         let outcome = AssertUnwindSafe(reconcile.reconcile(&key)).catch_unwind().await;
                         (key, started, outcome.unwrap_or_else(|_| Err(ReconcileError::new("the reconcile panicked; this is a bug"))))
-                    }.instrument(span));
+                    };
+                    // A task is aligned to 128 bytes. glibc before 2.38 does not reuse such memory well, so the reconcile, which needs
+                    // kilobytes, is in memory of its own.
+                    tasks.spawn(Box::pin(task.instrument(span)));
                 }
             }
             self.metrics

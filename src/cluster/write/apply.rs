@@ -116,7 +116,7 @@ impl Apply {
             tracing::error!(object = %target.name, action = action.name, "action not sent, because it has no resourceVersion to test");
             return Applied::Stale;
         }
-        let write = async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
+        let write = || async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
         let turn = Turn {
             lane: action.lane,
             namespace: &target.name.namespace,
@@ -125,13 +125,16 @@ impl Apply {
         self.in_turn(turn, write).await
     }
 
-    /// Awaits `write` when its turn comes, unless this is a dry run or another replica leads. It
+    /// Calls `write` when its turn comes, unless this is a dry run or another replica leads. It
     /// waits for a permit until the deadline at most: an older decision must be made again, and
     /// that does not have to wait for earlier writes.
-    pub(crate) async fn in_turn(
+    ///
+    /// A call to the API server needs several kilobytes, which the thousands of writes that wait
+    /// for their turn do not have.
+    pub(crate) async fn in_turn<F: Future<Output = Applied> + Send>(
         &self,
         turn: Turn<'_>,
-        write: impl Future<Output = Applied>,
+        write: impl FnOnce() -> F,
     ) -> Applied {
         if self.dry_run {
             return Applied::Withheld;
@@ -149,7 +152,7 @@ impl Apply {
         if !self.leadership.holds() {
             return Applied::NotLeading;
         }
-        write.await
+        Box::pin(write()).await
     }
 
     async fn call(&self, target: &Target<'_>, action: &Action) -> kube::Result<()> {

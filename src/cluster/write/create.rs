@@ -65,7 +65,7 @@ impl Apply {
         }
         match caller {
             Caller::Reconciler => {
-                let write = async { judge(within(CALL_LIMIT, self.post(creation)).await) };
+                let write = || async { judge(within(CALL_LIMIT, self.post(creation)).await) };
                 let turn = Turn {
                     lane: Lane::Ownership,
                     namespace: &creation.name.namespace,

@@ -22,8 +22,8 @@ impl Apply {
             uid: read.uid.clone(),
             resource_version: read.resource_version.clone(),
         });
-        let delete = async { api.delete(name, &parameters).await.map(drop) };
-        let write = async { judge(within(CALL_LIMIT, delete).await) };
+        let delete = || async { api.delete(name, &parameters).await.map(drop) };
+        let write = || async { judge(within(CALL_LIMIT, delete()).await) };
         let turn = Turn {
             lane: Lane::Bulk,
             namespace: &Arc::from(""),
