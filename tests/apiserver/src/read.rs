@@ -85,11 +85,11 @@ impl ApiServer {
             if selectors.is_empty() {
                 metadata["remainingItemCount"] = left.into();
             }
-            let snapshot = objects.clone();
-            store
-                .snapshots
-                .entry((revision, plural))
-                .or_insert(snapshot);
+            let is_new = !store.snapshots.contains_key(&(revision, plural));
+            let snapshot = is_new.then(|| objects.clone());
+            if let Some(snapshot) = snapshot {
+                store.snapshots.insert((revision, plural), snapshot);
+            }
         }
         let (kind, version) = match metadata_only {
             true => (

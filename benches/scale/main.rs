@@ -1,0 +1,146 @@
+//! Large clusters: `cargo bench --bench scale`, or `-- 30000` for 30,000 claims and pods.
+//!
+//! The released binary runs with all components against a model of the API server, over HTTP on
+//! loopback, because a real one with 200,000 objects leaves no room on two cores.
+
+mod api;
+mod load;
+mod program;
+mod reviews;
+#[path = "../shared/times.rs"]
+#[allow(dead_code, reason = "each benchmark uses a part of it")]
+mod times;
+
+use anyhow::{Context, Result, ensure};
+use api::Api;
+use load::Load;
+use program::Program;
+use std::time::{Duration, Instant};
+
+/// Claims and pods, each pod with a claim of its own.
+const OBJECTS: usize = 100_000;
+/// The API server is away for this long.
+const AWAY: Duration = Duration::from_secs(5);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    volume_warden_controlplane::install_crypto_provider();
+    let size = std::env::args().find_map(|argument| argument.parse().ok());
+    let objects = size.unwrap_or(OBJECTS);
+    println!("\n**{objects} claims and {objects} pods**\n");
+    println!("| | seconds | CPU seconds | peak memory | resident | LISTs of pods |");
+    println!("|---|---|---|---|---|---|");
+    let empty = at_rest("none", 0, 1).await?;
+    for namespaces in [1, 100] {
+        let what = format!("at rest, {namespaces} namespaces");
+        let resident = at_rest(&what, objects, namespaces).await?;
+        let each = resident.saturating_sub(empty) as f64 / objects as f64;
+        println!("| {each:.0} bytes for a pod with its claim | | | | | |");
+    }
+    unprotected(objects).await?;
+    deleted(objects).await
+}
+
+/// The first list of everything. Returns the resident memory after it.
+async fn at_rest(what: &str, objects: usize, namespaces: usize) -> Result<u64> {
+    let api = Api::start().await?;
+    let load = Load {
+        objects,
+        namespaces,
+    };
+    load.fill(&api, 0).await?;
+    let began = Instant::now();
+    let program = Program::start(&api).await?;
+    program.reconciled().await?;
+    let took = began.elapsed();
+    let cpu = program.cpu()?;
+    program.calm().await?;
+    let resident = program.process.memory_bytes()?;
+    row(what, took, cpu, &program, &api)?;
+    Ok(resident)
+}
+
+/// Half of the claims have no finalizer when the program starts.
+async fn unprotected(objects: usize) -> Result<()> {
+    let api = Api::start().await?;
+    let load = Load {
+        objects,
+        namespaces: 1,
+    };
+    load.fill(&api, objects / 2).await?;
+    let began = Instant::now();
+    let program = Program::start(&api).await?;
+    load.protected(&api).await?;
+    let took = began.elapsed();
+    let cpu = program.cpu()?;
+    row("half without the finalizer", took, cpu, &program, &api)
+}
+
+/// Half of the claims are deleted at once, after their pods, while reviews are answered and after
+/// all watches have ended. Then the API server is away.
+async fn deleted(objects: usize) -> Result<()> {
+    let api = Api::start().await?;
+    let load = Load {
+        objects,
+        namespaces: 1,
+    };
+    load.fill(&api, 0).await?;
+    let program = Program::start(&api).await?;
+    program.reconciled().await?;
+    program.calm().await?;
+    let reviews = program.reviews(&api)?;
+    let idle = reviews
+        .during(async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Ok(())
+        })
+        .await?;
+    let before = program.cpu()?;
+    let began = Instant::now();
+    let busy = reviews
+        .during(async {
+            api.server.compact();
+            api.server.end_watches();
+            load.delete_half(&api).await?;
+            load.half_is_gone(&api).await
+        })
+        .await?;
+    let took = began.elapsed();
+    let cpu = program.cpu()? - before;
+    row(
+        "half deleted, all watches expired",
+        took,
+        cpu,
+        &program,
+        &api,
+    )?;
+    println!(
+        "| reviews p50, p99: idle {}, meanwhile {} | | | | | |",
+        idle.cells(),
+        busy.cells()
+    );
+    program.calm().await?;
+    let lists = api.all_lists();
+    api.away(AWAY).await;
+    program.follows(&api).await?;
+    let more = api.all_lists() - lists;
+    println!("| LISTs because of {AWAY:?} without the API server: {more} | | | | | |");
+    ensure!(more == 0, "the outage costs LISTs");
+    Ok(())
+}
+
+fn row(what: &str, took: Duration, cpu: f64, program: &Program, api: &Api) -> Result<()> {
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    let (peak, resident) = (
+        program.process.peak_memory_bytes(),
+        program.process.memory_bytes(),
+    );
+    println!(
+        "| {what} | {:.1} | {cpu:.1} | {:.0} MB | {:.0} MB | {} |",
+        took.as_secs_f64(),
+        megabytes(peak.context("the peak")?),
+        megabytes(resident?),
+        api.lists(),
+    );
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The released binary.
+
+use crate::{api::Api, reviews::Reviews};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use std::{
+    fs,
+    net::TcpListener,
+    process::{Command, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+use volume_warden_controlplane::{Guardian, Process, eventually_within};
+
+/// Until it has read everything.
+const LIMIT: Duration = Duration::from_secs(600);
+/// It is calm if its memory does not change for this long.
+const CALM: Duration = Duration::from_secs(5);
+/// Smaller changes of its memory do not count.
+const BREATH: u64 = 256 * 1024;
+/// Clock ticks in a second, of `/proc/<pid>/stat` on Linux.
+const TICKS: f64 = 100.0;
+/// The kinds that it watches.
+const WATCHED: usize = 2;
+
+/// A running program, and its files.
+pub struct Program {
+    pub process: Process,
+    webhook_port: u16,
+    metrics_port: u16,
+    _guardian: Guardian,
+    _directory: TempDir,
+}
+
+impl Program {
+    pub async fn start(api: &Api) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "model",
+            "clusters": [{"name": "model", "cluster": {"server": format!("http://{}", api.address)}}],
+            "users": [{"name": "model", "user": {}}],
+            "contexts": [{"name": "model", "context": {"cluster": "model", "user": "model"}}],
+        });
+        fs::write(&kubeconfig, text.to_string())?;
+        let free = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let [webhook, metrics, probe] = [free()?, free()?, free()?];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_volume-warden"));
+        command.arg("run").arg("--kubeconfig").arg(&kubeconfig);
+        for (flag, port) in [("webhook", webhook), ("metrics", metrics), ("probe", probe)] {
+            command.arg(format!("--{flag}-bind-address=127.0.0.1:{port}"));
+        }
+        command.env("RUST_LOG", "warn").stdin(Stdio::null());
+        let guardian = Guardian::start(directory.path())?;
+        let log = directory.path().join("log");
+        let process = guardian.spawn("volume-warden", command, &log)?;
+        Ok(Self {
+            process,
+            webhook_port: webhook,
+            metrics_port: metrics,
+            _guardian: guardian,
+            _directory: directory,
+        })
+    }
+
+    /// Reviews are sent to it from now on.
+    pub fn reviews(&self, api: &Api) -> Result<Reviews> {
+        let secret = api
+            .server
+            .get("secrets", "volume-warden", "volume-warden-serving")
+            .context("the path is not generated")?;
+        Reviews::new(self.webhook_port, &secret)
+    }
+
+    /// Waits until it leads and has looked at everything.
+    pub async fn reconciled(&self) -> Result<()> {
+        let empty = "volume_warden_queue_depth{component=\"pvc-protection\"} 0";
+        let leads = "volume_warden_leader 1";
+        eventually_within(LIMIT, "it leads, and its queue is empty", async || {
+            let running = self.process.is_running();
+            ensure!(running, "it has ended: {}", self.process.log());
+            let metrics = self.metrics().await?;
+            let has = |line: &str| metrics.lines().any(|each| each == line);
+            ensure!(has(empty) && has(leads), "not yet");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until its memory does not change.
+    pub async fn calm(&self) -> Result<()> {
+        eventually_within(LIMIT, "its memory is stable", async || {
+            let before = self.process.memory_bytes()?;
+            tokio::time::sleep(CALM).await;
+            let now = self.process.memory_bytes()?;
+            ensure!(now.abs_diff(before) <= BREATH, "{before} became {now}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until it watches again.
+    pub async fn follows(&self, api: &Api) -> Result<()> {
+        let before = api.watches();
+        eventually_within(LIMIT, "the watches go on", async || {
+            api.watches() >= before + WATCHED
+        })
+        .await
+    }
+
+    /// Seconds of processor time so far.
+    pub fn cpu(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.pid()))?;
+        let fields: Vec<&str> = stat
+            .rsplit_once(") ")
+            .context("the name")?
+            .1
+            .split(' ')
+            .collect();
+        let ticks = |place: usize| {
+            fields
+                .get(place)
+                .context("a field")?
+                .parse::<f64>()
+                .context("ticks")
+        };
+        Ok((ticks(11)? + ticks(12)?) / TICKS)
+    }
+
+    async fn metrics(&self) -> Result<String> {
+        let url = format!("http://127.0.0.1:{}/metrics", self.metrics_port);
+        Ok(reqwest::get(url).await?.text().await?)
+    }
+}

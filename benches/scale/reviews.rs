@@ -1,0 +1,70 @@
+//! Reviews of claims, one after the other.
+
+use crate::times::Times;
+use anyhow::{Context, Result, anyhow, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use reqwest::Client;
+use serde_json::Value;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The pause between two reviews.
+const PAUSE: Duration = Duration::from_millis(2);
+const BODY: &str = include_str!("../admission/review.json");
+
+/// A client that knows the path.
+pub struct Reviews {
+    url: String,
+}
+
+impl Reviews {
+    pub fn new(port: u16, secret: &Value) -> Result<Self> {
+        let secret: Secret = serde_json::from_value(secret.clone())?;
+        let data = secret.data.context("the Secret's data")?;
+        let path = data.get("path").context("the path")?;
+        let path = String::from_utf8(path.0.clone())?;
+        let url = format!("https://127.0.0.1:{port}/{path}/pvc-protection/claims");
+        Ok(Self { url })
+    }
+
+    /// The times of reviews until `work` ends. They are sent by a thread of their own, which does
+    /// not wait for the model.
+    pub async fn during(&self, work: impl Future<Output = Result<()>>) -> Result<Times> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (url, until) = (self.url.clone(), ended.clone());
+        let reviews = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(send(&url, &until))
+        });
+        let done = work.await;
+        ended.store(true, Ordering::Relaxed);
+        let times = reviews.join().map_err(|_| anyhow!("the client panicked"))?;
+        done?;
+        Ok(times?.into_iter().collect())
+    }
+}
+
+async fn send(url: &str, ended: &AtomicBool) -> Result<Vec<Duration>> {
+    let client = Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .build()?;
+    let mut times = Vec::new();
+    while !ended.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let request = client.post(url).body(BODY);
+        let request = request.header("content-type", "application/json");
+        let answer = request.send().await?.text().await?;
+        ensure!(answer.contains("\"allowed\":true"), "{answer}");
+        times.push(began.elapsed());
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(times)
+}
