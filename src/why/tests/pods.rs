@@ -72,6 +72,37 @@ async fn a_user_whose_node_is_not_ready() {
     );
 }
 
+/// A user who may not read nodes gets the scheduler's message, and no conclusion about volumes.
+#[tokio::test]
+async fn a_pod_without_a_node_whose_nodes_are_not_known() {
+    let claim = json!({
+        "metadata": {"name": "data", "namespace": "shop", "finalizers": ["kubernetes.io/pvc-protection"]},
+        "spec": {"volumeName": "disk"}, "status": {"phase": "Bound"},
+    });
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+    let affinity = json!({"required": {"nodeSelectorTerms": [term]}});
+    let volume = json!({"metadata": {"name": "disk"}, "spec": {"nodeAffinity": affinity}});
+    let condition =
+        json!({"type": "PodScheduled", "status": "False", "message": "no nodes available"});
+    let pod = json!({
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    });
+    let cluster = || {
+        let cluster = Cluster::default().claim(claim.clone());
+        cluster.volume(volume.clone()).pod(pod.clone())
+    };
+    let web = Object::pod("shop", "web");
+    let answer = cluster().explained(&web).await;
+    assert_eq!(codes(&answer), [Code::NoNodeForVolume]);
+    let answer = cluster().without("nodes").explained(&web).await;
+    assert_eq!(codes(&answer), [Code::PodUnscheduled]);
+    let said = &answer.root().expect("a root").sentence;
+    assert!(said.ends_with("The scheduler says: no nodes available."));
+    assert_eq!(answer.unread, ["nodes could not be read: not for you"]);
+}
+
 /// `why` for a claim ends with the same root as `why` for the pod that uses the claim.
 #[tokio::test]
 async fn a_user_that_is_being_deleted() {

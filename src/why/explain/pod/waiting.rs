@@ -28,8 +28,11 @@ pub(super) fn causes(
     } else {
         "The pod names no claim"
     };
-    if users::unscheduled(pod).is_some() {
-        let chain = placement::causes(world, pod, mounted)?;
+    if let Some(unscheduled) = users::unscheduled(pod) {
+        let Some(chain) = placement::causes(world, pod, mounted) else {
+            // Not every user may read nodes. It is not known whether the volumes are the reason.
+            return Some(vec![unscheduled]);
+        };
         if !chain.is_empty() {
             return Some(chain);
         }
