@@ -21,6 +21,7 @@ mod outsiders;
 mod peer;
 #[path = "../shared/protected.rs"]
 mod protected;
+#[path = "../shared/rest.rs"]
 mod rest;
 mod review;
 mod scene;

@@ -6,6 +6,8 @@
 mod api;
 mod load;
 mod program;
+#[path = "../shared/rest.rs"]
+mod rest;
 mod reviews;
 #[path = "../shared/times.rs"]
 #[allow(dead_code, reason = "each benchmark uses a part of it")]
@@ -15,6 +17,7 @@ use anyhow::{Context, Result, ensure};
 use api::Api;
 use load::Load;
 use program::Program;
+use rest::at_rest as memory_at_rest;
 use std::time::{Duration, Instant};
 
 /// Claims and pods, each pod with a claim of its own.
@@ -54,8 +57,7 @@ async fn at_rest(what: &str, objects: usize, namespaces: usize) -> Result<u64> {
     program.reconciled().await?;
     let took = began.elapsed();
     let cpu = program.cpu()?;
-    program.calm().await?;
-    let resident = program.process.memory_bytes()?;
+    let resident = memory_at_rest(&program.process).await?;
     row(what, took, cpu, &program, &api)?;
     Ok(resident)
 }
@@ -87,7 +89,7 @@ async fn deleted(objects: usize) -> Result<()> {
     load.fill(&api, 0).await?;
     let program = Program::start(&api).await?;
     program.reconciled().await?;
-    program.calm().await?;
+    memory_at_rest(&program.process).await?;
     let reviews = program.reviews(&api)?;
     let idle = reviews
         .during(async {
@@ -119,7 +121,7 @@ async fn deleted(objects: usize) -> Result<()> {
         idle.cells(),
         busy.cells()
     );
-    program.calm().await?;
+    memory_at_rest(&program.process).await?;
     let lists = api.all_lists();
     api.away(AWAY).await;
     program.follows(&api).await?;

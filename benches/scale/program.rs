@@ -14,10 +14,6 @@ use volume_warden_controlplane::{Guardian, Process, eventually_within};
 
 /// Until it has read everything.
 const LIMIT: Duration = Duration::from_secs(600);
-/// It is calm if its memory does not change for this long.
-const CALM: Duration = Duration::from_secs(5);
-/// Smaller changes of its memory do not count.
-const BREATH: u64 = 256 * 1024;
 /// Clock ticks in a second, of `/proc/<pid>/stat` on Linux.
 const TICKS: f64 = 100.0;
 /// The kinds that it watches.
@@ -82,18 +78,6 @@ impl Program {
             let metrics = self.metrics().await?;
             let has = |line: &str| metrics.lines().any(|each| each == line);
             ensure!(has(empty) && has(leads), "not yet");
-            Ok(())
-        })
-        .await
-    }
-
-    /// Waits until its memory does not change.
-    pub async fn calm(&self) -> Result<()> {
-        eventually_within(LIMIT, "its memory is stable", async || {
-            let before = self.process.memory_bytes()?;
-            tokio::time::sleep(CALM).await;
-            let now = self.process.memory_bytes()?;
-            ensure!(now.abs_diff(before) <= BREATH, "{before} became {now}");
             Ok(())
         })
         .await

@@ -80,7 +80,7 @@ codes! {
     ProvisionerSilent,
     /// The provisioner of the claim reported a failure.
     ProvisionerFailed,
-    /// The volume has not the size that the claim requests yet.
+    /// The volume does not have the size that the claim requests yet.
     ResizePending,
     /// The volume cannot be resized to the size that the claim requests.
     ResizeFailed,

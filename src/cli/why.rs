@@ -261,3 +261,23 @@ impl WhyOptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, Target};
+
+    #[test]
+    fn an_object_is_named_as_kubectl_prints_it() {
+        for (text, expected) in [
+            ("statefulset.apps/web", Some("web")),
+            ("persistentvolumeclaim/data", Some("data")),
+            ("PVC", None),
+        ] {
+            let target = Target::parse(text).expect(text);
+            assert_eq!(target.name.as_deref(), expected, "{text}");
+            let is_set = matches!(target.kind, Kind::Statefulset);
+            assert_eq!(is_set, text.starts_with("statefulset"), "{text}");
+        }
+        assert!(Target::parse("node/one").is_err());
+    }
+}

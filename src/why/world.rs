@@ -4,7 +4,7 @@ use crate::cluster::{UNHURRIED, within};
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::jiff::Timestamp;
 use kube::{
-    Client, Resource,
+    Client, Resource, ResourceExt,
     api::{GetParams, ListParams, ObjectList, PartialObjectMeta, Request},
 };
 use serde::de::DeserializeOwned;
@@ -18,6 +18,10 @@ use std::{
 /// Maximum number of API calls for one answer. Objects that would need more calls stay unread,
 /// which the answer reports.
 const MOST_CALLS: usize = 8;
+
+/// Maximum number of objects that are read with one GET each, where their names are known. More are
+/// read with one LIST.
+const ONE_BY_ONE: usize = 2;
 
 /// A Kubernetes kind that [`World`] can read.
 pub trait Readable:
@@ -106,6 +110,31 @@ impl World {
             return Look::Absent;
         }
         self.look(Question::new::<K>(namespace, name), fetch_one::<K>)
+    }
+
+    /// Looks up these objects of a namespace, in the order of the names: few of them with one GET
+    /// each, more with one LIST.
+    pub fn each<'a, K: Readable>(
+        &self,
+        namespace: &str,
+        names: impl ExactSizeIterator<Item = &'a str>,
+    ) -> Vec<Look<K>> {
+        if names.len() <= ONE_BY_ONE {
+            let read = names.map(|name| match self.get(namespace, name) {
+                Look::Found(object) => Look::Found(Arc::unwrap_or_clone(object)),
+                Look::Absent => Look::Absent,
+                Look::Unread => Look::Unread,
+            });
+            return read.collect();
+        }
+        let Some(all) = self.list::<K>(namespace, Selection::default()).found() else {
+            return names.map(|_| Look::Unread).collect();
+        };
+        let read = names.map(|name| {
+            let object = all.iter().find(|object| object.name_any() == name);
+            object.cloned().map_or(Look::Absent, Look::Found)
+        });
+        read.collect()
     }
 
     /// Looks up whether an object exists, and requests its metadata if they were not read yet. Its

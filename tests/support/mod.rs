@@ -380,6 +380,16 @@ pub fn is_refused<K>(result: kube::Result<K>, words: &str) -> Result<bool> {
     }
 }
 
+/// The API server's counts of calls of webhooks with this part in their names that failed open.
+pub async fn failed_open(cluster: &Cluster, webhook: &str) -> Result<String> {
+    let request = http::Request::get("/metrics").body(vec![])?;
+    let metrics = cluster.client().request_text(request).await?;
+    let counts = |line: &&str| {
+        line.starts_with("apiserver_admission_webhook_fail_open_count") && line.contains(webhook)
+    };
+    Ok(metrics.lines().filter(counts).collect())
+}
+
 /// The message of an API error.
 pub fn refusal<K>(result: kube::Result<K>) -> Result<String> {
     match result {

@@ -8,10 +8,15 @@ pub(super) fn of_pod(pod: &Pod) -> Object {
     Object::pod(&pod.namespace().unwrap_or_default(), &pod.name_any())
 }
 
+/// The name of the pod's node; none if it has none.
+pub(super) fn name_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
 /// The cause that the pod's node does not answer, is not ready or does not exist; none if it is
 /// ready.
 pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
-    let name = pod.spec.as_ref()?.node_name.as_deref()?;
+    let name = name_of(pod)?;
     let object = Object::new("Node", "node", "", name);
     match world.get::<Node>("", name) {
         Look::Absent => {

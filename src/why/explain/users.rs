@@ -1,7 +1,7 @@
 //! Explains pods that use a claim.
 
 use super::{
-    nodes::{lost_node, of_pod},
+    nodes::{self, lost_node, of_pod},
     pod::terminating,
 };
 use crate::why::read::Pod;
@@ -15,9 +15,28 @@ pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     std::iter::once(used).chain(stuck(world, pod)).collect()
 }
 
+/// The chain of causes for a pod that waits for `other` to end: that pod, as `sentence` says, and why
+/// it does not end. `then` says what happens once it has ended.
+pub(super) fn of_other(
+    world: &World,
+    other: &Pod,
+    sentence: String,
+    field: &str,
+    then: &str,
+) -> Vec<Cause> {
+    let object = of_pod(other);
+    let evidence = Evidence::new(object.to_string(), field)
+        .since(other.creation_timestamp().map(|time| time.0));
+    let used = Cause::new(Code::UsedByOtherPod, sentence, evidence).run(
+        format!("kubectl get {} -o wide", object.arguments()),
+        format!("to see whether that pod is needed: {then} once that pod has ended"),
+    );
+    std::iter::once(used).chain(stuck(world, other)).collect()
+}
+
 /// The causes that keep a pod which is being deleted, or why the node of the pod does not report
 /// it; empty for a pod that simply runs.
-pub(super) fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
+fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
     if pod.metadata.deletion_timestamp.is_some() {
         terminating::causes(world, &of_pod(pod), pod).0
     } else if pod.rules.finished {
@@ -79,7 +98,7 @@ fn deployment<'a>(pod: &Pod, replica_set: &'a str) -> Option<&'a str> {
 /// The cause that the pod has no node, with the scheduler's message; none if the pod has a node.
 pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
     let object = of_pod(pod);
-    if pod.spec.as_ref()?.node_name.is_some() {
+    if nodes::name_of(pod).is_some() {
         return None;
     }
     let conditions = pod
@@ -110,7 +129,7 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
 /// The cause that the pod names its node itself. The scheduler ignores such a pod, so it never
 /// selects a node for the pod's claims. None if the pod has no node.
 pub(super) fn bypasses_the_scheduler(pod: &Pod) -> Option<Cause> {
-    let node = pod.spec.as_ref()?.node_name.as_deref()?;
+    let node = nodes::name_of(pod)?;
     let object = of_pod(pod);
     let sentence = format!(
         "The pod {} names its node {node} in spec.nodeName, so the scheduler ignores the pod and never selects a node for its volume.",

@@ -92,6 +92,16 @@ async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {
             "[ResizeFailed]",
         ),
         (
+            json!({"status": {"allocatedResourceStatuses": {"storage": "NodeResizeInProgress"}}}),
+            Some(none.clone()),
+            "[ResizePending]",
+        ),
+        (
+            json!({"status": {"allocatedResourceStatuses": {"storage": "NodeResizePending"}}}),
+            Some(none.clone()),
+            "[ResizePending]",
+        ),
+        (
             json!({"status": {"modifyVolumeStatus": {"status": "Infeasible"}}}),
             Some(none.clone()),
             "NothingFound",

@@ -1,4 +1,4 @@
-//! Claims whose volume has not the size that they request. No resizer and no kubelet runs, so their
+//! Claims whose volume does not have the size that they request yet. No resizer and no kubelet runs, so their
 //! reports are written as the external-resizer and the kubelet write them.
 
 use super::{

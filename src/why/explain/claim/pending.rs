@@ -3,7 +3,7 @@
 use super::by_hand;
 use crate::why::{
     Cause, Code, Evidence, Object, Selection, World,
-    explain::{classes::Classes, events, users},
+    explain::{classes::Classes, events, nodes, users},
     read::{PersistentVolumeClaim, Pod},
 };
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -120,10 +120,7 @@ fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
     let users = pods.iter().filter(|pod| pod.rules.names(&object.name.name));
     // The claim waits for a pod that is not being deleted and has no node yet, if there is one.
     let user = users.min_by_key(|pod| {
-        let placed = pod
-            .spec
-            .as_ref()
-            .is_some_and(|spec| spec.node_name.is_some());
+        let placed = nodes::name_of(pod).is_some();
         (pod.metadata.deletion_timestamp.is_some(), placed)
     });
     let Some(user) = user else {

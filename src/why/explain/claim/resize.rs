@@ -1,4 +1,4 @@
-//! Explains bound claims whose volume has not the size that they request.
+//! Explains bound claims whose volume does not have the size that they request yet.
 //!
 //! Source: `PersistentVolumeClaimConditionType` and `ClaimResourceStatus` in
 //! `staging/src/k8s.io/api/core/v1/types.go` of Kubernetes, and the external-resizer, which writes
@@ -6,7 +6,7 @@
 
 use crate::why::{
     Cause, Code, Evidence, Object, Selection, World,
-    explain::{events, quantity},
+    explain::{events, nodes, quantity},
     read::{PersistentVolumeClaim, Pod},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition;
@@ -15,13 +15,13 @@ use kube::ResourceExt;
 /// The driver, or the kubelet, cannot resize the volume.
 const ERRORS: [&str; 2] = ["ControllerResizeError", "NodeResizeError"];
 const INFEASIBLE: [&str; 2] = ["ControllerResizeInfeasible", "NodeResizeInfeasible"];
-/// The volume has its new size, and its file system has not.
+/// The volume has its new size, and its file system does not have it yet.
 const FILE_SYSTEM: &str = "FileSystemResizePending";
 /// The reason of the Event with which the external-resizer reports a failure.
 const FAILED: &str = "VolumeResizeFailed";
 
-/// The cause that the volume of the claim has not the requested size; none if it has. None also if
-/// an object could not be read.
+/// The cause that the volume of the claim does not have the requested size yet; none if it has. None
+/// also if an object could not be read.
 pub(super) fn cause(
     world: &World,
     object: &Object,
@@ -39,15 +39,17 @@ pub(super) fn cause(
     if condition(claim, FILE_SYSTEM).is_some() || status == Some("NodeResizePending") {
         return on_the_node(world, object, claim, &sizes);
     }
+    let resizing = condition(claim, "Resizing");
     let by = match status {
         Some("NodeResizeInProgress") => "the kubelet resizes its file system",
-        _ if condition(claim, "Resizing").is_some() => "the driver of the volume resizes it",
-        Some(_) => "the driver of the volume resizes it",
-        None => "neither a driver nor a kubelet has reported that it resizes the volume",
+        None if resizing.is_none() => {
+            "neither a driver nor a kubelet has reported that it resizes the volume"
+        }
+        _ => "the driver of the volume resizes it",
     };
     let sentence = format!("The claim {sizes}: {by}.");
     let evidence = Evidence::new(object.to_string(), "status.capacity.storage");
-    let since = condition(claim, "Resizing").and_then(since);
+    let since = resizing.and_then(since);
     Some(pending(sentence, evidence.since(since), object))
 }
 
@@ -113,8 +115,7 @@ fn on_the_node(
         .list::<Pod>(object.namespace_name(), Selection::default())
         .found()?;
     let user = pods.iter().find(|pod| {
-        let spec = pod.spec.as_ref();
-        let placed = spec.is_some_and(|spec| spec.node_name.is_some());
+        let placed = nodes::name_of(pod).is_some();
         placed && !pod.rules.finished && pod.rules.names(&object.name.name)
     });
     let since = condition(claim, FILE_SYSTEM).and_then(since);

@@ -1,19 +1,14 @@
-//! Finds the claims that a pod names, and reads claims by their names.
+//! Finds the claims that a pod names.
 
 use crate::{
     objects::finalizers::PVC_PROTECTION,
     why::{
-        Look, Selection, World,
+        explain::nodes,
         read::{PersistentVolumeClaim, Pod},
     },
 };
 use k8s_openapi::api::core::v1::Volume;
 use kube::ResourceExt;
-use std::sync::Arc;
-
-/// Maximum number of claims that are read with one GET each. More claims are read with one LIST of
-/// the namespace.
-const ONE_BY_ONE: usize = 2;
 
 /// A volume of a pod whose source is a claim.
 pub(super) struct Mounted<'a> {
@@ -40,37 +35,11 @@ pub(super) fn mounted(pod: &Pod) -> Vec<Mounted<'_>> {
 /// still use a bound claim with the protection finalizer: the claim exists for as long as the pod
 /// uses it (`getPVCExtractPV` of the kubelet).
 pub(in crate::why::explain) fn is_lost(claim: &PersistentVolumeClaim, pod: Option<&Pod>) -> bool {
-    let spec = pod.and_then(|pod| pod.spec.as_ref());
-    let has_node = spec.is_some_and(|spec| spec.node_name.is_some());
+    let has_node = pod.and_then(nodes::name_of).is_some();
     let is_protected = claim.finalizers().iter().any(|each| each == PVC_PROTECTION);
     let is_bound = claim.status.as_ref().and_then(|each| each.phase.as_deref()) == Some("Bound");
     let is_given = has_node && is_protected && is_bound;
     claim.metadata.deletion_timestamp.is_some() && !is_given
-}
-
-/// Reads these claims of a namespace. The result has the order of the names.
-pub(in crate::why::explain) fn look<'a>(
-    world: &World,
-    namespace: &str,
-    names: impl ExactSizeIterator<Item = &'a str>,
-) -> Vec<Look<PersistentVolumeClaim>> {
-    if names.len() <= ONE_BY_ONE {
-        let read = names.map(|name| match world.get(namespace, name) {
-            Look::Found(claim) => Look::Found(Arc::unwrap_or_clone(claim)),
-            Look::Absent => Look::Absent,
-            Look::Unread => Look::Unread,
-        });
-        return read.collect();
-    }
-    let all = world.list::<PersistentVolumeClaim>(namespace, Selection::default());
-    let Some(all) = all.found() else {
-        return names.map(|_| Look::Unread).collect();
-    };
-    let read = names.map(|name| {
-        let claim = all.iter().find(|claim| claim.name_any() == name);
-        claim.cloned().map_or(Look::Absent, Look::Found)
-    });
-    read.collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Explains pods that have a node, and whose volumes are not attached or mounted there.
 
-use super::claims::{self, Mounted};
+use super::claims::Mounted;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Readable, Selection, World,
-    explain::{attachments, events, users},
+    explain::{attachments, events, nodes, users},
     read::{PersistentVolumeClaim, Pod},
 };
 use k8s_openapi::api::{
@@ -69,11 +69,11 @@ fn failed(object: &Object, event: &Event) -> Cause {
 fn elsewhere(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Vec<Cause> {
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
-    let claims = claims::look(world, &namespace, names);
+    let claims = world.each::<PersistentVolumeClaim>(&namespace, names);
     let Some(all) = attachments::all(world) else {
         return Vec::new();
     };
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let node = nodes::name_of(pod);
     let mut exclusive = claims
         .into_iter()
         .filter_map(Look::found)
@@ -106,31 +106,17 @@ fn user(world: &World, namespace: &str, claim: &str, attachment: &VolumeAttachme
     let node = attachment.spec.node_name.as_str();
     let pods = world.list::<Pod>(namespace, Selection::default()).found();
     let pods = pods.as_deref().map_or(&[][..], Vec::as_slice);
-    let user = pods.iter().find(|other| {
-        let on = other
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.node_name.as_deref());
-        on == Some(node) && other.rules.names(claim)
-    });
+    let user = pods
+        .iter()
+        .find(|other| nodes::name_of(other) == Some(node) && other.rules.names(claim));
     let Some(user) = user else {
         return Vec::new();
     };
-    let object = Object::pod(namespace, &user.name_any());
     let sentence = format!(
         "The pod {} on the node {node} uses the claim {claim}, and one node at a time can use it.",
         user.name_any()
     );
-    let evidence = Evidence::new(object.to_string(), "spec.nodeName")
-        .since(user.creation_timestamp().map(|time| time.0));
-    let used = Cause::new(Code::UsedByOtherPod, sentence, evidence).run(
-        format!("kubectl get {} -o wide", object.arguments()),
-        "to see whether that pod is needed: the volume moves once that pod has ended",
-    );
-    [used]
-        .into_iter()
-        .chain(users::stuck(world, user))
-        .collect()
+    users::of_other(world, user, sentence, "spec.nodeName", "the volume moves")
 }
 
 /// The ConfigMap or Secret that the failed volume of the pod needs does not exist. The message

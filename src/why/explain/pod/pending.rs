@@ -27,7 +27,7 @@ type Troubled<'a> = (Trouble, &'a Mounted<'a>, Look<PersistentVolumeClaim>);
 pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let mounted = claims::mounted(pod);
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
-    let looks = claims::look(world, object.namespace_name(), names);
+    let looks = world.each(object.namespace_name(), names);
     let unread = looks.iter().any(|look| matches!(look, Look::Unread));
     let troubled = mounted.iter().zip(looks);
     let mut troubled: Vec<Troubled<'_>> = troubled

@@ -8,7 +8,7 @@
 
 mod limits;
 
-use super::claims::{self, Mounted};
+use super::claims::Mounted;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
     explain::{affinity, claim, nodes, users},
@@ -16,12 +16,9 @@ use crate::why::{
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use std::sync::Arc;
 
 /// The access mode with which only one pod at a time may use a claim.
 const ONE_POD: &str = "ReadWriteOncePod";
-/// Maximum number of volumes that are read with one GET each.
-const ONE_BY_ONE: usize = 2;
 /// Maximum number of nodes that a message names.
 const NAMED: usize = 5;
 
@@ -30,7 +27,8 @@ const NAMED: usize = 5;
 pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
-    let claims: Vec<_> = claims::look(world, &namespace, names)
+    let claims: Vec<_> = world
+        .each::<PersistentVolumeClaim>(&namespace, names)
         .into_iter()
         .filter_map(Look::found)
         .collect();
@@ -39,7 +37,8 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
         return Some(chain);
     }
     let mut volumes = Vec::new();
-    for (claim, look) in claims.iter().zip(volumes_of(world, &claims)) {
+    let looks = world.each::<PersistentVolume>("", volume_names(&claims));
+    for (claim, look) in claims.iter().zip(looks) {
         match look {
             Look::Found(volume) => volumes.push(volume),
             Look::Absent => {
@@ -49,7 +48,7 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
             Look::Unread => return None,
         }
     }
-    let concerned = |volume: &Arc<PersistentVolume>| {
+    let concerned = |volume: &PersistentVolume| {
         affinity::is_restricted(volume) || limits::driver(volume).is_some()
     };
     if !volumes.iter().any(concerned) {
@@ -63,7 +62,7 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
     if usable.is_empty() {
         return Some(no_node(&volumes, &nodes).into_iter().collect());
     }
-    if volumes.iter().any(|volume| affinity::is_restricted(volume))
+    if volumes.iter().any(affinity::is_restricted)
         && let Some(cause) = unavailable(&volumes, &usable)
     {
         return Some(vec![cause]);
@@ -85,60 +84,38 @@ fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Opti
         .list::<Pod>(&namespace, Selection::default())
         .found()?;
     let other = pods.iter().find(|other| {
-        let spec = other.spec.as_ref();
-        let placed = spec.is_some_and(|spec| spec.node_name.is_some());
+        let placed = nodes::name_of(other).is_some();
         placed && other.uid() != pod.uid() && !other.rules.finished && other.rules.names(&name)
     });
     let Some(other) = other else {
         return Some(Vec::new());
     };
-    let object = nodes::of_pod(other);
-    let node = other
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.node_name.as_deref());
     let sentence = format!(
         "The access mode {ONE_POD} lets one pod at a time use the claim {name}, and the pod {} on the node {} uses it.",
         other.name_any(),
-        node.unwrap_or_default()
+        nodes::name_of(other).unwrap_or_default()
     );
-    let evidence = Evidence::new(object.to_string(), "spec.volumes")
-        .since(other.creation_timestamp().map(|time| time.0));
-    let used = Cause::new(Code::UsedByOtherPod, sentence, evidence).run(
-        format!("kubectl get {} -o wide", object.arguments()),
-        "to see whether that pod is needed: this pod gets a node once that pod has ended",
-    );
-    Some(
-        [used]
-            .into_iter()
-            .chain(users::stuck(world, other))
-            .collect(),
-    )
+    let then = "this pod gets a node";
+    Some(users::of_other(
+        world,
+        other,
+        sentence,
+        "spec.volumes",
+        then,
+    ))
 }
 
-fn volumes_of(world: &World, claims: &[PersistentVolumeClaim]) -> Vec<Look<Arc<PersistentVolume>>> {
-    let names = claims.iter().map(|claim| {
+/// The names of the volumes that the claims are bound to.
+fn volume_names(claims: &[PersistentVolumeClaim]) -> impl ExactSizeIterator<Item = &str> {
+    claims.iter().map(|claim| {
         let spec = claim.spec.as_ref();
         spec.and_then(|spec| spec.volume_name.as_deref())
             .unwrap_or_default()
-    });
-    if claims.len() <= ONE_BY_ONE {
-        return names.map(|name| world.get("", name)).collect();
-    }
-    let Some(all) = world
-        .list::<PersistentVolume>("", Selection::default())
-        .found()
-    else {
-        return names.map(|_| Look::Unread).collect();
-    };
-    let find = |name| all.iter().find(|volume| volume.name_any() == name);
-    names
-        .map(|name| find(name).map_or(Look::Absent, |volume| Look::Found(Arc::new(volume.clone()))))
-        .collect()
+    })
 }
 
 /// No node may use all volumes of the pod.
-fn no_node(volumes: &[Arc<PersistentVolume>], nodes: &[Node]) -> Option<Cause> {
+fn no_node(volumes: &[PersistentVolume], nodes: &[Node]) -> Option<Cause> {
     let lonely = volumes
         .iter()
         .find(|volume| !nodes.iter().any(|node| affinity::permits(volume, node)));
@@ -186,7 +163,7 @@ fn enumerate(all: &[String]) -> String {
 }
 
 /// The nodes that may use the volumes exist, but none of them takes pods.
-fn unavailable(volumes: &[Arc<PersistentVolume>], usable: &[&Node]) -> Option<Cause> {
+fn unavailable(volumes: &[PersistentVolume], usable: &[&Node]) -> Option<Cause> {
     let states: Option<Vec<String>> = usable
         .iter()
         .map(|node| {

@@ -22,10 +22,7 @@ pub(super) fn since(pod: &Pod) -> Option<Timestamp> {
 
 /// The causes that keep a pod which is being deleted.
 pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
-    let has_node = pod
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.node_name.is_some());
+    let has_node = nodes::name_of(pod).is_some();
     let finalizers = || by_finalizers(object, &pod.metadata);
     let stopped = !has_node || pod.metadata.deletion_grace_period_seconds == Some(0);
     if stopped && !pod.finalizers().is_empty() {

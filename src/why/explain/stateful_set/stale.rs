@@ -16,11 +16,8 @@ pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Look<Persisten
     let names: Vec<String> = templates
         .map(|template| format!("{template}-{set}-{ordinal}"))
         .collect();
-    let looks = claims::look(
-        one.world,
-        one.object.namespace_name(),
-        names.iter().map(String::as_str),
-    );
+    let namespace = one.object.namespace_name();
+    let looks = one.world.each(namespace, names.iter().map(String::as_str));
     names.into_iter().zip(looks).collect()
 }
 

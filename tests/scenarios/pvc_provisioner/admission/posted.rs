@@ -2,7 +2,7 @@
 
 use crate::{
     pvc_provisioner::support::{Askers, asking},
-    support::Space,
+    support::{Space, failed_open},
 };
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -153,11 +153,5 @@ async fn first<T>(
 
 /// The API server's counts of webhook calls that failed open.
 pub async fn too_late(cluster: &Cluster) -> Result<String> {
-    let request = http::Request::get("/metrics").body(vec![])?;
-    let metrics = cluster.client().request_text(request).await?;
-    let of_webhook = |line: &&str| {
-        line.starts_with("apiserver_admission_webhook_fail_open_count")
-            && line.contains("pods.pvc-provisioner")
-    };
-    Ok(metrics.lines().filter(of_webhook).collect())
+    failed_open(cluster, "pods.pvc-provisioner").await
 }

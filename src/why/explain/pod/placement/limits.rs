@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     storage::v1::{CSINode, VolumeAttachment},
 };
 use kube::ResourceExt;
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 /// The CSI driver of the volume.
 pub(super) fn driver(volume: &PersistentVolume) -> Option<&str> {
@@ -20,7 +20,7 @@ pub(super) fn driver(volume: &PersistentVolume) -> Option<&str> {
 /// has room for the pod's volumes. None where an object could not be read.
 pub(super) fn cause(
     world: &World,
-    volumes: &[Arc<PersistentVolume>],
+    volumes: &[PersistentVolume],
     nodes: &[&Node],
 ) -> Option<Vec<Cause>> {
     if volumes.iter().all(|volume| driver(volume).is_none()) {
@@ -56,7 +56,7 @@ struct Full {
 impl Full {
     fn of(
         node: &str,
-        volumes: &[Arc<PersistentVolume>],
+        volumes: &[PersistentVolume],
         csi_nodes: &[CSINode],
         attachments: &[VolumeAttachment],
     ) -> Option<Self> {
