@@ -1,16 +1,18 @@
 //! The watches of StatefulSets, their claims and their pods.
 
 use super::{
-    resolve_set::{Candidate, resolve_set},
+    ownership::Owner,
+    resolve_set::{Candidate, owns, resolve_set},
     rule::{PodSlot, Verdict, View, decide},
 };
 use crate::{
     cluster::{Feed, Feeds, Store, Target},
     objects::{
         Claim, Kind, ObjectName, Pod, StatefulSet,
-        stateful_set::{Retention, readings},
+        stateful_set::{Retention, ordinal, readings},
     },
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
 
 /// The watches that pvc-retention reads. To prevent a deadlock, they are always locked in the order
@@ -44,6 +46,9 @@ pub struct Member {
     pub claim: Arc<Claim>,
     /// Ordinal of the pod that the claim is for.
     pub ordinal: u32,
+    /// Whether the claim certainly belongs to the StatefulSet. If not, the policy of the
+    /// StatefulSet must not delete it.
+    pub own: bool,
     /// Whether Volume Warden has written the claim since the watch delivered it, so that this copy
     /// must not be the base of a write.
     pub stale: bool,
@@ -59,6 +64,14 @@ impl Member {
             resource_version: Some(&self.claim.resource_version),
             finalizers: &self.claim.finalizers,
         }
+    }
+
+    /// Returns whether the claim belongs to this StatefulSet, or could be deleted with it: it has a
+    /// reference to the StatefulSet or its pod, or the marker with the uid of the StatefulSet.
+    pub fn concerns(&self, name: &ObjectName, set: &StatefulSet) -> bool {
+        let pod = pod_name(&name.name, self.ordinal);
+        let is_pod = |owner: &OwnerReference| Owner::pod(&pod, "").is_named_by(owner);
+        self.own || owns(set, &self.claim) || self.claim.owners.iter().any(is_pod)
     }
 }
 
@@ -90,29 +103,33 @@ impl Caches {
             name: name.clone(),
             claim: claim.clone(),
             ordinal: 0,
+            own: false,
             stale: claims.get_fresh(name).is_none(),
         };
         marked.map(member).collect()
     }
 
-    /// The claims of the StatefulSet, of every ordinal.
-    pub fn members(&self, set: &ObjectName) -> Vec<Member> {
+    /// The claims of the StatefulSet, of every ordinal, and the claims that still have its owner
+    /// references or marker although they may belong to another StatefulSet by now.
+    pub fn members(&self, name: &ObjectName) -> Vec<Member> {
         let (sets, claims, pods) = (self.sets.read(), self.claims.read(), self.pods.read());
-        let Some(caches) = sets.get(set) else {
+        let Some(set) = sets.get(name) else {
             return Vec::new();
         };
-        let member = |name: &ObjectName| {
-            let claim = claims.get(name)?;
-            let caches = |set: &ObjectName| sets.get(set);
-            let (owner, ordinal) = owner(name, &claim, caches, &pods)?;
-            (owner == *set).then(|| Member {
-                name: name.clone(),
-                stale: claims.get_fresh(name).is_none(),
+        let member = |claim_name: &ObjectName| {
+            let claim = claims.get(claim_name)?;
+            let owner = owner(claim_name, &claim, |set| sets.get(set), &pods);
+            Some(Member {
+                name: claim_name.clone(),
+                stale: claims.get_fresh(claim_name).is_none(),
                 claim,
-                ordinal,
+                ordinal: ordinal(&claim_name.name)?.1,
+                own: owner.as_ref() == Some(name),
             })
         };
-        named_by(set, &caches, &claims).filter_map(member).collect()
+        let concerns = |member: &Member| member.concerns(name, &set);
+        let members = named_by(name, &set, &claims).filter_map(member);
+        members.filter(concerns).collect()
     }
 }
 
@@ -129,14 +146,13 @@ pub(super) fn named_by<'a>(
     })
 }
 
-/// The StatefulSet that the claim belongs to, and the claim's ordinal. `set` looks up a StatefulSet
-/// by its name.
+/// The StatefulSet that the claim belongs to. `set` looks up a StatefulSet by its name.
 pub(super) fn owner(
     name: &ObjectName,
     claim: &Claim,
     set: impl Fn(&ObjectName) -> Option<Arc<StatefulSet>>,
     pods: &Store<Pod>,
-) -> Option<(ObjectName, u32)> {
+) -> Option<ObjectName> {
     let in_namespace = |other: &str| ObjectName::new(name.namespace.clone(), other);
     let candidates = readings(&name.name).filter_map(|reading| {
         let set = set(&in_namespace(reading.set))?;
@@ -149,7 +165,7 @@ pub(super) fn owner(
             .is_some_and(|pod| mounts(&pod, &each.set, &name.name))
     };
     let found = resolve_set(&name.name, claim, candidates.collect(), mounts)?;
-    Some((in_namespace(found.reading.set), found.reading.ordinal))
+    Some(in_namespace(found.reading.set))
 }
 
 /// Whether the pod belongs to the StatefulSet and mounts the claim.
@@ -166,7 +182,8 @@ pub fn pod_name(set: &str, ordinal: u32) -> String {
     format!("{set}-{ordinal}")
 }
 
-/// The verdict on each claim of the StatefulSet, given these pods.
+/// The verdict on each claim of the StatefulSet, given these pods. A claim that may belong to
+/// another StatefulSet is kept, whatever the policy is.
 pub fn judge(
     name: &ObjectName,
     set: &StatefulSet,
@@ -182,7 +199,11 @@ pub fn judge(
             set_name: &name.name,
             set,
             pod_name: &pod_name,
-            retention,
+            retention: if member.own {
+                retention
+            } else {
+                Retention::default()
+            },
             ordinal: member.ordinal,
             place: match &pod {
                 None => PodSlot::Vacant,

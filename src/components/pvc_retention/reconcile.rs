@@ -78,8 +78,8 @@ impl PvcRetentionReconciler {
                 return Ok(None);
             };
             let judge = |pods: &Store<Pod>| {
-                let own = rivals.leave(name, &live.set, members, pods);
-                live.judge(name, own, pods)
+                let members = rivals.settle(name, &live.set, members, pods);
+                live.judge(name, members, pods)
             };
             let judged = match &pods {
                 Some(pods) => judge(pods),
@@ -197,8 +197,8 @@ impl PvcRetentionReconciler {
         };
         let judged = {
             let pods = self.caches.pods.read();
-            let own = rivals.leave(name, &live.set, &cached.members, &pods);
-            live.judge(name, own, &pods)
+            let members = rivals.settle(name, &live.set, &cached.members, &pods);
+            live.judge(name, members, &pods)
         };
         self.act(&judged, judged.rescues()).await
     }

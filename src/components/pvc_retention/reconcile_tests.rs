@@ -1,5 +1,6 @@
 use super::*;
 use crate::cluster::{Elector, Feed, Feeds};
+use crate::components::pvc_retention::rule::{Mark, Update};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -66,6 +67,56 @@ async fn a_change_of_its_claim_ends_the_backoff_of_a_set() {
     claims.hear(read(claim("3")), true);
     assert_eq!(next(&queue).await, Some(Subject::Policy(web)));
     assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The claim got its
+/// owner when `c` was scaled down; now a pod of `b-c` mounts it too.
+#[tokio::test]
+async fn a_claim_that_another_set_uses_too_is_not_left_to_the_deletion_of_a_pod() {
+    let uses = |set: &str, node: &str| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": set, "uid": set, "controller": true});
+        let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "a-b-c-0"}});
+        json!({"metadata": {"namespace": "ns", "name": format!("{set}-0"), "uid": format!("{set}-0"), "ownerReferences": [owner]},
+            "spec": {"nodeName": node, "volumes": [volume]}})
+    };
+    let makes = |set: &str, template: &str| {
+        let policy = json!({"whenScaled": "Delete", "whenDeleted": "Delete"});
+        json!({"metadata": {"namespace": "ns", "name": set, "uid": set}, "spec": {"replicas": 0,
+            "persistentVolumeClaimRetentionPolicy": policy, "volumeClaimTemplates": [{"metadata": {"name": template}}]}})
+    };
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "name": "c-0", "uid": "c-0", "controller": true, "blockOwnerDeletion": true});
+    let mut claim = json!({"metadata": {"namespace": "ns", "name": "a-b-c-0", "uid": "u", "resourceVersion": "1",
+        "annotations": {"volume-warden.dev/scaled-with": "c"}, "ownerReferences": [pod]}});
+    let rescued = |claim: &Value, pods: Vec<Value>| {
+        let caches = Caches {
+            sets: Feed::filled(vec![read(makes("c", "a-b")), read(makes("b-c", "a"))]),
+            claims: Feed::filled(vec![read(claim.clone())]),
+            pods: Feed::filled(pods.into_iter().map(read).collect()),
+        };
+        let (reconciler, _) = scene();
+        let reconciler = PvcRetentionReconciler {
+            caches,
+            ..reconciler
+        };
+        let judged = reconciler.look(&ObjectName::new("ns", "c"));
+        let judged = judged.expect("c is managed");
+        let verdicts = judged.rescues().map(|(_, verdict)| verdict.step.clone());
+        verdicts.collect::<Vec<_>>()
+    };
+    let (own, other) = (uses("c", "n"), uses("b-c", "n"));
+    let removed = vec![Step::Update(Update {
+        owners: Vec::new(),
+        mark: Mark::Remove,
+    })];
+    let both = || vec![own.clone(), other.clone()];
+    assert_eq!(rescued(&claim, vec![own.clone()]), [], "only c uses it");
+    assert_eq!(rescued(&claim, both()), removed);
+    assert_eq!(rescued(&claim, vec![other.clone()]), []);
+    claim["metadata"]["ownerReferences"][0] = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "c", "uid": "c", "controller": true});
+    assert_eq!(rescued(&claim, vec![other.clone()]), removed);
+    claim["metadata"]["ownerReferences"] = json!([]);
+    claim["metadata"]["annotations"] = json!({});
+    assert_eq!(rescued(&claim, both()), []);
 }
 
 /// A set that is deleted while another replica leads is never reconciled here.

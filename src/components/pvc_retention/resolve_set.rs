@@ -73,7 +73,7 @@ fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
 }
 
 /// Returns whether Volume Warden or Kubernetes assigned the claim to the StatefulSet before.
-fn owns(set: &StatefulSet, claim: &Claim) -> bool {
+pub(super) fn owns(set: &StatefulSet, claim: &Claim) -> bool {
     let refers = claim.owners.iter().any(|owner| *owner.uid == *set.uid);
     refers || claim.scaled_with.as_ref() == Some(&set.uid)
 }

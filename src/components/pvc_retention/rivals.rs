@@ -52,8 +52,9 @@ impl Rivals {
         })
     }
 
-    /// The `members` that belong to `set` even though the other StatefulSets exist.
-    pub(super) fn leave(
+    /// The `members` that concern `set`, each with whether it belongs to `set` even though the
+    /// other StatefulSets exist.
+    pub(super) fn settle(
         &self,
         name: &ObjectName,
         set: &StatefulSet,
@@ -61,15 +62,15 @@ impl Rivals {
         pods: &Store<Pod>,
     ) -> Vec<Member> {
         let set = Arc::new(set.clone());
-        let caches = |other: &ObjectName| match other == name {
+        let known = |other: &ObjectName| match other == name {
             true => Some(set.clone()),
             false => self.0.get(other).cloned(),
         };
-        let is_own = |member: &&Member| {
-            let owner = owner(&member.name, &member.claim, caches, pods);
-            owner.is_some_and(|(owner, _)| owner == *name)
-        };
-        members.iter().filter(is_own).cloned().collect()
+        let settled = members.iter().map(|member| Member {
+            own: owner(&member.name, &member.claim, known, pods).as_ref() == Some(name),
+            ..member.clone()
+        });
+        settled.filter(|each| each.concerns(name, &set)).collect()
     }
 }
 
