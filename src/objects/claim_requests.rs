@@ -4,16 +4,22 @@
 //! for it work unchanged.
 
 use super::pod_wire::{PodVolume, PodWire};
+use crate::hashing::HashSet;
 use std::sync::Arc;
 
 /// Prefix of the annotation keys: `<prefix><volume>.enabled`, `<prefix><volume>.pvc`.
 pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
 
+/// Suffix of the keys whose value says whether a claim is requested.
+const ENABLED: &str = ".enabled";
 /// Suffix of the keys whose value is a claim template.
 const TEMPLATE: &str = ".pvc";
 /// Maximum number of bytes that are kept of a template. It is more than a template may have, so
 /// that a template that is too long is still recognized.
 const KEPT: usize = 17 * 1024;
+/// Maximum number of claims that one pod may request. The templates are parsed while the creation
+/// of the pod waits.
+pub const MOST_CLAIMS: usize = 32;
 
 /// The annotations by which a pod requests claims, and the volumes that they refer to. Only pods
 /// with such an annotation have them.
@@ -21,8 +27,11 @@ const KEPT: usize = 17 * 1024;
 pub struct ClaimRequests {
     /// The annotations in the order of their keys; the keys have no prefix.
     pub annotations: Box<[(Box<str>, Box<str>)]>,
-    /// The volumes of the pod, in the order of `spec.volumes`.
+    /// The volumes of the pod for which a claim is requested, in the order of `spec.volumes`. Empty
+    /// if there are more than [`MOST_CLAIMS`].
     pub volumes: Box<[RequestingVolume]>,
+    /// The number of volumes of the pod for which a claim is requested.
+    pub requested: usize,
     /// Whether the phase is Pending, so that the pod does not run yet.
     pub pending: bool,
     /// Whether the phase is Succeeded or Failed.
@@ -33,7 +42,7 @@ pub struct ClaimRequests {
     pub created: i64,
 }
 
-/// A volume of a pod that requests claims.
+/// A volume of a pod for which a claim is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestingVolume {
     /// The name of the volume, which the annotation keys contain.
@@ -43,10 +52,12 @@ pub struct RequestingVolume {
 }
 
 impl ClaimRequests {
-    /// Returns the requests of a pod, if it has an annotation with the prefix.
+    /// Returns the requests of a pod, if it has an annotation with the prefix. The time that it
+    /// takes grows with the volumes plus the annotations, because any tenant may write thousands
+    /// of both.
     pub fn of(pod: &PodWire) -> Option<Self> {
         let annotations = pod.metadata.annotations.iter().flatten();
-        let annotations: Box<[_]> = annotations
+        let annotations: Box<[(Box<str>, Box<str>)]> = annotations
             .filter_map(|(key, value)| {
                 let key = key.strip_prefix(PREFIX)?;
                 Some((key.into(), value.as_str().into()))
@@ -55,10 +66,23 @@ impl ClaimRequests {
         if annotations.is_empty() {
             return None;
         }
+        let enabled: HashSet<&str> = annotations
+            .iter()
+            .filter(|(_, value)| boolean(value) == Some(true))
+            .filter_map(|(key, _)| key.strip_suffix(ENABLED))
+            .collect();
+        let volumes = pod.spec.volumes.iter();
+        let requesting = volumes.filter(|volume| enabled.contains(volume.name.as_str()));
+        let requested = requesting.clone().count();
+        let volumes = match requested {
+            0..=MOST_CLAIMS => requesting.map(RequestingVolume::of).collect(),
+            _ => Box::default(),
+        };
         let created = pod.metadata.creation_timestamp.as_ref();
         Some(Self {
             annotations,
-            volumes: pod.spec.volumes.iter().map(RequestingVolume::of).collect(),
+            volumes,
+            requested,
             pending: pod.status.is_pending(),
             ended: pod.status.finished(),
             deleting: pod.metadata.deletion_timestamp.is_some(),
@@ -79,21 +103,49 @@ impl ClaimRequests {
         self
     }
 
-    /// Returns the value of the annotation `<prefix><volume>.<suffix>`.
-    pub fn get(&self, volume: &str, suffix: &str) -> Option<&str> {
-        let wanted = |key: &str| {
-            key.strip_suffix(suffix)
-                .and_then(|rest| rest.strip_suffix('.'))
-                == Some(volume)
-        };
-        let mut annotations = self.annotations.iter();
-        let found = annotations.find(|(key, _)| wanted(key));
-        found.map(|(_, value)| &**value)
+    /// Returns the template of the volume's claim: the annotation `<prefix><volume>.pvc`.
+    pub fn template(&self, volume: &str) -> Option<&str> {
+        let key = format!("{volume}{TEMPLATE}");
+        let found = self
+            .annotations
+            .binary_search_by(|(each, _)| (**each).cmp(&key));
+        found.ok().map(|index| &*self.annotations[index].1)
     }
 
     /// Returns whether the pod still waits for its claims. Later, no claim is created for it.
     pub fn waiting(&self) -> bool {
         self.pending && !self.deleting
+    }
+}
+
+/// What an annotation of a pod says about a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting<'a> {
+    /// `<volume>.enabled`: whether a claim is requested; none if the value is no boolean.
+    Enabled(&'a str, Option<bool>),
+    /// `<volume>.pvc`: the template of the claim.
+    Template,
+    /// The key is neither.
+    Unknown,
+}
+
+impl<'a> Setting<'a> {
+    /// Reads an annotation, whose key has no prefix.
+    pub fn read(key: &'a str, value: &str) -> Self {
+        match key.rsplit_once('.') {
+            Some((volume, "enabled")) => Self::Enabled(volume, boolean(value)),
+            Some((volume, "pvc")) if !volume.is_empty() => Self::Template,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Parses like Go's `strconv.ParseBool`: manifests for plumber-cd's provisioner rely on it.
+fn boolean(value: &str) -> Option<bool> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
     }
 }
 

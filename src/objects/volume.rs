@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Annotation that named the StorageClass before `spec.storageClassName` existed. If it is set, it
 /// still takes precedence.
-const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// The reclaim policy of a volume that is kept after its claim is deleted.
 const RETAIN: &str = "Retain";
 
@@ -174,7 +174,7 @@ impl From<VolumeWire> for Volume {
     fn from(wire: VolumeWire) -> Self {
         let (metadata, spec) = (wire.metadata, wire.spec);
         let annotations = metadata.annotations.unwrap_or_default();
-        let class = annotations.get(CLASS).cloned();
+        let class = annotations.get(STORAGE_CLASS).cloned();
         let policy = spec.persistent_volume_reclaim_policy;
         let deleted = metadata.deletion_timestamp.as_ref();
         Self {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn the_older_way_to_name_the_class_comes_first() {
         let both = volume(
-            json!({"metadata": {"annotations": {CLASS: "old"}}, "spec": {"storageClassName": "new"}}),
+            json!({"metadata": {"annotations": {STORAGE_CLASS: "old"}}, "spec": {"storageClassName": "new"}}),
         );
         assert_eq!(&*both.class, "old");
     }

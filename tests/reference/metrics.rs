@@ -106,7 +106,7 @@ fn with_every_series() -> Arc<Metrics> {
     pvc_protection::register_metrics(&metrics, claims, pods, FinishedPods::Hold);
     pv_protection::register_metrics(&metrics, feeds.volumes.clone());
     pvc_retention::register_metrics(&metrics, pvc_retention::Caches::from(&feeds));
-    let known = pvc_provisioner::Caches::from(&feeds);
+    let known = pvc_provisioner::Caches::new(&feeds, Default::default());
     pvc_provisioner::register_metrics(&metrics, known, ControllerId::default());
     let known = pv_releaser::Caches::new(&feeds, None, pv_releaser::Options::default());
     pv_releaser::register_metrics(&metrics, known);

@@ -201,11 +201,20 @@ impl Apply {
         announcement: Announcement,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        let Regarding { kind, name, uid } = &regarding;
-        let (reason, note) = (announcement.reason, &announcement.note);
-        tracing::info!(kind = kind.plural(), object = %name, reason, note, "event published");
-        let regarded = Target::new(*kind, name, uid).reference();
-        self.publish(regarded, announcement, otherwise);
+        let apply = self.clone();
+        tokio::spawn(async move {
+            let Regarding { kind, name, uid } = &regarding;
+            let regarded = Target::new(*kind, name, uid).reference();
+            let (reason, note) = (announcement.reason, &announcement.note);
+            let kind = kind.plural();
+            if apply.dry_run {
+                tracing::info!(kind, object = %name, reason, note, "event withheld");
+            } else if apply.publish_as_leader(&regarded, &announcement).await {
+                tracing::info!(kind, object = %name, reason, note, "event published");
+            } else {
+                otherwise();
+            }
+        });
     }
 
     /// Publishes an Event about an object of any kind as [`Self::announce`] does, without a log
@@ -218,15 +227,18 @@ impl Apply {
     ) {
         let apply = self.clone();
         tokio::spawn(async move {
-            if apply.dry_run {
-                return;
-            }
-            let publish = apply.events.publish(&regarded, &announcement);
-            let published = apply.leadership.holds() && publish.await;
-            if !published {
+            if !apply.dry_run && !apply.publish_as_leader(&regarded, &announcement).await {
                 otherwise();
             }
         });
+    }
+
+    async fn publish_as_leader(
+        &self,
+        regarded: &ObjectReference,
+        announcement: &Announcement,
+    ) -> bool {
+        self.leadership.holds() && self.events.publish(regarded, announcement).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Publishes Events about objects.
 
+use super::fair_semaphore::FairSemaphore;
 use crate::cluster::api::within;
 use crate::objects::{Kind, ObjectName};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -7,8 +8,7 @@ use kube::{
     Client,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use std::time::Duration;
-use tokio::sync::Semaphore;
+use std::{sync::Arc, time::Duration};
 
 /// Time limit of writing one Event.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
@@ -17,6 +17,9 @@ const NOTE_LIMIT: usize = 1000;
 /// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
 /// writes.
 const IN_FLIGHT: usize = 8;
+/// Maximum number of Events of one namespace that wait to be written. Further Events are dropped:
+/// a tenant can create thousands of objects that each cause an Event.
+const WAITING: usize = 200;
 
 /// The content of an Event about an object.
 #[derive(Clone, Debug)]
@@ -51,7 +54,8 @@ pub(crate) struct Events {
     reporter: Reporter,
     /// Counts Events that differ only in their notes as one Event with the first note.
     recorder: Recorder,
-    in_flight: Semaphore,
+    /// Shared fairly between the namespaces of the objects.
+    in_flight: Arc<FairSemaphore>,
 }
 
 impl Events {
@@ -64,7 +68,7 @@ impl Events {
             recorder: Recorder::new(client.clone(), reporter.clone()),
             client,
             reporter,
-            in_flight: Semaphore::new(IN_FLIGHT),
+            in_flight: FairSemaphore::new(IN_FLIGHT),
         }
     }
 
@@ -106,13 +110,83 @@ impl Events {
             action: announcement.action.into(),
             secondary: announcement.related.clone(),
         };
-        // The semaphore is never closed, so acquiring a permit cannot fail.
-        let _permit = self.in_flight.acquire().await;
+        let namespace = regarding.namespace.as_deref().unwrap_or_default().into();
+        if self.in_flight.waiting(&namespace) >= WAITING {
+            return false;
+        }
+        let _permit = self.in_flight.acquire(&namespace).await;
         let published = recorder.publish(&event, regarding);
         let published = within(CALL_LIMIT, published).await;
         if let Err(error) = &published {
             tracing::info!(object = regarding.name, %error, "the Event was not published");
         }
         published.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use kube::client::Body;
+    use std::sync::Mutex;
+    use tokio::time::sleep;
+
+    /// An API server that takes 10 ms for each Event, and the namespaces of the Events in order.
+    fn api() -> (Client, Arc<Mutex<Vec<String>>>) {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let log = written.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let namespace = request.uri().path().split('/').nth(5).map(str::to_owned);
+            let log = log.clone();
+            async move {
+                sleep(Duration::from_millis(10)).await;
+                log.lock().expect("lock").extend(namespace);
+                let answer = http::Response::builder().status(201).body(Body::from(
+                    br#"{"metadata": {"name": "e"}, "eventTime": null}"#.to_vec(),
+                ));
+                answer.map_err(std::io::Error::other)
+            }
+        });
+        (Client::new(service, "default"), written)
+    }
+
+    fn about(namespace: &str) -> ObjectReference {
+        ObjectReference {
+            kind: Some("Pod".to_owned()),
+            name: Some("p".to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn thousands_of_events_of_one_namespace_neither_wait_nor_delay_others() {
+        let (client, written) = api();
+        let events = Events::new(client);
+        let announcement = Announcement {
+            reason: "Reason",
+            action: "Action",
+            warning: true,
+            note: "a note".to_owned(),
+            related: None,
+        };
+        let many = std::iter::repeat_n("many", 5000).chain(["few"]);
+        let published =
+            many.map(async |namespace| events.publish(&about(namespace), &announcement).await);
+        let published = join_all(published).await;
+        let kept = published.iter().filter(|published| **published).count();
+        assert_eq!(
+            kept,
+            IN_FLIGHT + WAITING + 1,
+            "the others are reported lost"
+        );
+        let written = written.lock().expect("lock");
+        assert_eq!(written.len(), kept);
+        let place = written.iter().position(|namespace| namespace == "few");
+        assert!(
+            place.is_some_and(|place| place < 3 * IN_FLIGHT),
+            "{place:?}"
+        );
     }
 }

@@ -66,6 +66,12 @@ impl FairSemaphore {
         }
     }
 
+    /// Returns the number of callers of this namespace that wait for a permit. Callers that stopped
+    /// waiting may be included.
+    pub(crate) fn waiting(&self, namespace: &Arc<str>) -> usize {
+        self.lock().waiting.get(namespace).map_or(0, VecDeque::len)
+    }
+
     fn permit(self: &Arc<Self>) -> Permit {
         Permit {
             semaphore: Some(self.clone()),

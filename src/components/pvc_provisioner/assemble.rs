@@ -47,7 +47,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         controller_id: shared.controller_id.clone(),
         ..options
     });
-    let caches = Caches::from(&shared.feeds);
+    let caches = Caches::new(&shared.feeds, options.templates.clone());
     let requesters = options
         .authorizes()
         .then(|| Requesters::new(Access::new(client.clone(), metrics.clone())));

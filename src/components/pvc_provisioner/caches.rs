@@ -1,6 +1,6 @@
 //! Reads the claim with one name and the pods that name it, from the watches or from a live LIST.
 
-use super::{parse::request_for, rule::User, template::Template};
+use super::{TemplatePolicy, parse::request_for, rule::User, template::Template};
 use crate::{
     cluster::{Feed, Feeds, Store},
     objects::{Claim, ObjectName, Pod},
@@ -14,18 +14,20 @@ pub struct Caches {
     pub claims: Arc<Feed<Claim>>,
     /// The watch of all pods that name or request a claim.
     pub pods: Arc<Feed<Pod>>,
-}
-
-impl From<&Feeds> for Caches {
-    fn from(feeds: &Feeds) -> Self {
-        Self {
-            claims: feeds.claims.clone(),
-            pods: feeds.pods.clone(),
-        }
-    }
+    /// What the templates of these pods may contain.
+    pub policy: Arc<TemplatePolicy>,
 }
 
 impl Caches {
+    /// The watches of `feeds`; templates are parsed under `policy`.
+    pub fn new(feeds: &Feeds, policy: TemplatePolicy) -> Self {
+        Self {
+            claims: feeds.claims.clone(),
+            pods: feeds.pods.clone(),
+            policy: Arc::new(policy),
+        }
+    }
+
     /// The cached claim with this name, if it exists.
     ///
     /// # Errors
@@ -39,10 +41,31 @@ impl Caches {
         }
     }
 
-    /// The cached pods that name the claim, see [`users`].
+    /// The cached pods that name the claim, sorted by rank.
     pub fn users(&self, claim: &ObjectName) -> Vec<User> {
         let pods = naming(&self.pods.read(), claim);
-        read(&pods, claim)
+        self.parse(&pods, claim)
+    }
+
+    /// The pods in `store` that name the claim, sorted by rank.
+    pub fn users_in(&self, store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {
+        self.parse(&naming(store, claim), claim)
+    }
+
+    /// Converts the pod to a user of the claim, with its parsed template.
+    pub fn asker(&self, name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
+        Templates::new(&self.policy).asks(user(name, pod), pod, claim)
+    }
+
+    fn parse(&self, pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
+        let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
+        let mut users: Vec<_> = users.collect();
+        users.sort_by(|(one, _), (other, _)| one.rank(None).cmp(&other.rank(None)));
+        let mut templates = Templates::new(&self.policy);
+        let users = users.into_iter();
+        users
+            .map(|(user, pod)| templates.asks(user, pod, claim))
+            .collect()
     }
 
     /// The names of the pods that request the claim, whether or not their templates are valid.
@@ -58,32 +81,10 @@ impl Caches {
 #[derive(Debug)]
 pub struct Stale;
 
-/// The pods in `store` that name the claim.
-pub fn users(store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {
-    read(&naming(store, claim), claim)
-}
-
 fn naming(store: &Store<Pod>, claim: &ObjectName) -> Vec<(ObjectName, Arc<Pod>)> {
     let pods = store.named_referrers(claim);
     pods.map(|(name, pod)| (name.clone(), pod.clone()))
         .collect()
-}
-
-/// Converts the pods to users of the claim, sorted by rank.
-fn read(pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
-    let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
-    let mut users: Vec<_> = users.collect();
-    users.sort_by(|(one, _), (other, _)| one.rank(None).cmp(&other.rank(None)));
-    let mut templates = Templates::default();
-    let users = users.into_iter();
-    users
-        .map(|(user, pod)| templates.asks(user, pod, claim))
-        .collect()
-}
-
-/// Converts the pod to a user of the claim, with its parsed template.
-pub fn asker(name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
-    Templates::default().asks(user(name, pod), pod, claim)
 }
 
 /// Converts the pod to a user of a claim, without its request for the claim.
@@ -111,11 +112,20 @@ fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
 /// claim.
 const TEXTS: usize = 32;
 
-/// Parsed templates by their texts. An invalid text has no template.
-#[derive(Default)]
-struct Templates<'a>(Vec<(&'a str, Option<Arc<Template>>)>);
+/// Parsed templates by their texts. A text that is invalid or not allowed has no template.
+struct Templates<'a> {
+    policy: &'a TemplatePolicy,
+    parsed: Vec<(&'a str, Option<Arc<Template>>)>,
+}
 
 impl<'a> Templates<'a> {
+    fn new(policy: &'a TemplatePolicy) -> Self {
+        Self {
+            policy,
+            parsed: Vec::new(),
+        }
+    }
+
     /// Adds the pod's request for the claim to the user. The template of a pod that has ended is
     /// not needed, so it is not kept.
     fn asks(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
@@ -127,14 +137,16 @@ impl<'a> Templates<'a> {
     }
 
     fn read(&mut self, text: &'a str) -> Option<Arc<Template>> {
-        if let Some((_, template)) = self.0.iter().find(|(known, _)| *known == text) {
+        if let Some((_, template)) = self.parsed.iter().find(|(known, _)| *known == text) {
             return template.clone();
         }
-        if self.0.len() == TEXTS {
+        if self.parsed.len() == TEXTS {
             return None;
         }
-        let template = Template::parse(text).ok().map(Arc::new);
-        self.0.push((text, template.clone()));
+        let template = Template::parse(text).ok();
+        let template = template.filter(|template| self.policy.check(template).is_ok());
+        let template = template.map(Arc::new);
+        self.parsed.push((text, template.clone()));
         template
     }
 }

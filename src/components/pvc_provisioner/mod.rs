@@ -48,6 +48,7 @@ mod requester;
 mod rule;
 mod subject;
 pub mod template;
+mod template_policy;
 #[cfg(test)]
 mod tests;
 mod triggers;
@@ -67,6 +68,7 @@ pub use reconcile::PvcProvisionerReconciler;
 pub use requester::Requesters;
 pub use rule::{Decision, Step, Terms, Unconfirmed, User, View, Wait, decide, decide_live};
 pub use subject::Subject;
+pub use template_policy::{TemplateField, TemplatePolicy};
 pub use waiting::Waiting;
 pub use webhooks::{PodWebhook, hook};
 
@@ -85,6 +87,8 @@ pub mod reasons {
     pub const INVALID: &str = "ErrInvalidPVC";
     /// An annotation with the prefix of pvc-provisioner has an unknown key or an invalid value.
     pub const INVALID_ANNOTATION: &str = "ErrInvalidAnnotation";
+    /// A pod requests more claims than a pod may.
+    pub const TOO_MANY: &str = "ErrTooManyClaims";
     /// The API server refused to create the claim.
     pub const FAILED: &str = "ErrPVCProvisionFailed";
     /// The creator of the pod may not create claims, or is unknown.

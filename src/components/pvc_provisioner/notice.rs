@@ -1,11 +1,12 @@
 //! Notices for the author of a pod about the claims that the pod requests, mostly about errors.
 
-use super::{
-    ClaimRequest, reasons,
-    template::{TemplateError, UnknownField},
+use super::{ClaimRequest, reasons, template::UnknownField};
+use crate::objects::{
+    claim_requests::{MOST_CLAIMS, PREFIX},
+    owner_references,
 };
-use crate::objects::{claim_requests::PREFIX, owner_references};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::fmt::Display;
 
 /// A notice about a pod's claims. The same sentence is an admission warning and an Event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +40,21 @@ impl Notice {
         Self::new(reasons::INVALID_ANNOTATION, sentence)
     }
 
+    /// The notice that the pod has more invalid annotations than notices are published.
+    pub fn more_annotations(more: usize) -> Self {
+        let sentence = format!("{more} more annotations with the prefix \"{PREFIX}\" are invalid");
+        Self::new(reasons::INVALID_ANNOTATION, sentence)
+    }
+
+    /// The notice that the pod requests more claims than a pod may.
+    pub fn too_many_claims(requested: usize) -> Self {
+        let sentence = format!(
+            "the pod requests {requested} claims by annotation; the limit is {MOST_CLAIMS}, so no \
+             claim is created"
+        );
+        Self::new(reasons::TOO_MANY, sentence)
+    }
+
     /// The notice that the annotation with the template of the volume's claim is missing.
     pub fn missing_template(volume: &str) -> Self {
         let sentence = format!(
@@ -65,8 +81,8 @@ impl Notice {
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// The notice that the template of the volume's claim is invalid.
-    pub fn invalid_template(volume: &str, error: &TemplateError) -> Self {
+    /// The notice that the template of the volume's claim is invalid, or not allowed.
+    pub fn invalid_template(volume: &str, error: &impl Display) -> Self {
         let sentence = format!("the template of volume \"{volume}\" cannot be used: {error}");
         Self::about(volume, reasons::INVALID, sentence)
     }

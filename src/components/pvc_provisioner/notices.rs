@@ -69,7 +69,7 @@ impl Notices {
             self.pods.forget(name);
             return;
         };
-        let (claim_requests, mut notices) = parse_claim_requests(claim_requests);
+        let (claim_requests, mut notices) = parse_claim_requests(claim_requests, &caches.policy);
         let claims = claim_requests
             .iter()
             .map(|claim_request| &claim_request.claim);

@@ -1,5 +1,6 @@
 //! The flags of pvc-provisioner, which are also its options.
 
+use super::TemplatePolicy;
 use crate::{go_duration, objects::ControllerId};
 use clap::{ArgAction, Args};
 use std::time::Duration;
@@ -17,6 +18,10 @@ pub struct Options {
     /// Refuse pods with invalid claim templates, instead of creating the pod with a warning.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub strict_templates: bool,
+
+    /// What templates may contain.
+    #[command(flatten)]
+    pub templates: TemplatePolicy,
 
     /// Whether the user who creates a pod must be allowed to create the claims that the pod
     /// requests.

@@ -1,24 +1,40 @@
 //! Parses a pod's annotations into claim requests, and into notices about invalid annotations.
 
-use super::{ClaimRequest, Notice, template::Template};
-use crate::objects::{ClaimRequests, claim_requests::RequestingVolume};
+use super::{ClaimRequest, Notice, TemplatePolicy, template::Template};
+use crate::objects::{
+    ClaimRequests,
+    claim_requests::{MOST_CLAIMS, RequestingVolume, Setting},
+};
 
-const ENABLED: &str = "enabled";
-const TEMPLATE: &str = "pvc";
+/// Maximum number of notices about single annotations of a pod. A pod may have thousands of
+/// annotations, and each notice becomes an Event.
+const MOST_NOTICES: usize = 8;
 
 /// The valid claim requests of the pod, in the order of its volumes, and notices about the invalid
 /// requests.
-pub fn parse_claim_requests(claim_requests: &ClaimRequests) -> (Vec<ClaimRequest>, Vec<Notice>) {
+pub fn parse_claim_requests(
+    claim_requests: &ClaimRequests,
+    policy: &TemplatePolicy,
+) -> (Vec<ClaimRequest>, Vec<Notice>) {
     let mut notices = invalid_annotations(claim_requests);
     let mut claims = Vec::new();
-    for requesting in &claim_requests.volumes {
-        match claim_request(claim_requests, requesting) {
-            Ok(Some(claim_request)) => claims.push(claim_request),
-            Ok(None) => {}
+    for parsed in each_claim_request(claim_requests, policy) {
+        match parsed {
+            Ok(claim_request) => claims.push(claim_request),
             Err(notice) => notices.push(notice),
         }
     }
     (claims, notices)
+}
+
+/// The claim requests of the pod, each parsed only when the iterator reaches it: the most expensive
+/// template takes almost a millisecond.
+pub fn each_claim_request(
+    claim_requests: &ClaimRequests,
+    policy: &TemplatePolicy,
+) -> impl Iterator<Item = Result<ClaimRequest, Notice>> {
+    let volumes = claim_requests.volumes.iter();
+    volumes.map(move |requesting| claim_request(claim_requests, requesting, policy))
 }
 
 /// The volume for which the pod requests the claim with this name, and the unparsed template. None
@@ -28,71 +44,59 @@ pub fn request_for<'a>(
     claim: &str,
 ) -> Option<(&'a str, &'a str)> {
     let mut volumes = claim_requests.volumes.iter();
-    let requesting = volumes.find(|requesting| {
-        requesting.claim.as_deref() == Some(claim)
-            && enabled(claim_requests, &requesting.volume) == Some(true)
-    })?;
-    Some((
-        &requesting.volume,
-        claim_requests.get(&requesting.volume, TEMPLATE)?,
-    ))
+    let requesting = volumes.find(|requesting| requesting.claim.as_deref() == Some(claim))?;
+    let template = claim_requests.template(&requesting.volume)?;
+    Some((&requesting.volume, template))
 }
 
 fn claim_request(
     claim_requests: &ClaimRequests,
     requesting: &RequestingVolume,
-) -> Result<Option<ClaimRequest>, Notice> {
+    policy: &TemplatePolicy,
+) -> Result<ClaimRequest, Notice> {
     let volume = &*requesting.volume;
-    if enabled(claim_requests, volume) != Some(true) {
-        return Ok(None);
-    }
-    let claim = requesting
-        .claim
-        .clone()
-        .ok_or_else(|| Notice::not_a_claim(volume))?;
-    let text = claim_requests
-        .get(volume, TEMPLATE)
-        .ok_or_else(|| Notice::missing_template(volume))?;
+    let claim = requesting.claim.clone();
+    let claim = claim.ok_or_else(|| Notice::not_a_claim(volume))?;
+    let text = claim_requests.template(volume);
+    let text = text.ok_or_else(|| Notice::missing_template(volume))?;
     let template =
         Template::parse(text).map_err(|error| Notice::invalid_template(volume, &error))?;
-    Ok(Some(ClaimRequest {
+    policy
+        .check(&template)
+        .map_err(|refusal| Notice::invalid_template(volume, &refusal))?;
+    Ok(ClaimRequest {
         volume: volume.into(),
         claim,
         template,
-    }))
+    })
 }
 
-/// Notices about annotations that match no volume of the pod, or that are invalid.
-fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
+/// Notices about too many requests, about annotations that match no volume of the pod, and about
+/// annotations that are invalid.
+pub fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
+    if claim_requests.requested > MOST_CLAIMS {
+        return vec![Notice::too_many_claims(claim_requests.requested)];
+    }
     let annotations = claim_requests.annotations.iter();
-    annotations
-        .filter_map(|(key, value)| match key.rsplit_once('.') {
-            Some((volume, ENABLED)) => match boolean(value) {
-                None => Some(Notice::not_a_boolean(volume, value)),
-                Some(true) if !has(claim_requests, volume) => Some(Notice::missing_volume(volume)),
-                Some(_) => None,
-            },
-            // A template without `.enabled` is prepared for later use and has no effect.
-            Some((volume, TEMPLATE)) if !volume.is_empty() => None,
-            _ => Some(Notice::unknown_key(key)),
-        })
-        .collect()
+    let mut invalid = annotations.filter_map(|(key, value)| invalid(claim_requests, key, value));
+    let mut notices: Vec<_> = invalid.by_ref().take(MOST_NOTICES).collect();
+    match invalid.count() {
+        0 => {}
+        more => notices.push(Notice::more_annotations(more)),
+    }
+    notices
 }
 
-fn has(claim_requests: &ClaimRequests, volume: &str) -> bool {
-    let mut volumes = claim_requests.volumes.iter();
-    volumes.any(|requesting| &*requesting.volume == volume)
-}
-
-fn enabled(claim_requests: &ClaimRequests, volume: &str) -> Option<bool> {
-    claim_requests.get(volume, ENABLED).and_then(boolean)
-}
-
-/// Parses like Go's `strconv.ParseBool`: manifests for plumber-cd's provisioner rely on it.
-fn boolean(value: &str) -> Option<bool> {
-    match value {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
+fn invalid(claim_requests: &ClaimRequests, key: &str, value: &str) -> Option<Notice> {
+    match Setting::read(key, value) {
+        Setting::Enabled(volume, None) => Some(Notice::not_a_boolean(volume, value)),
+        Setting::Enabled(volume, Some(true)) => {
+            let mut volumes = claim_requests.volumes.iter();
+            let exists = volumes.any(|requesting| &*requesting.volume == volume);
+            (!exists).then(|| Notice::missing_volume(volume))
+        }
+        // A template without `.enabled` is prepared for later use and has no effect.
+        Setting::Enabled(_, Some(false)) | Setting::Template => None,
+        Setting::Unknown => Some(Notice::unknown_key(key)),
     }
 }

@@ -1,17 +1,17 @@
 //! Tests of the parsing of annotations, and of which pods request a claim.
 
 use super::{
-    caches::users,
+    Caches, TemplatePolicy,
     parse::{parse_claim_requests, request_for},
     reasons,
     tests::TEMPLATE,
 };
 use crate::{
     cluster::Feed,
-    objects::{ClaimRequests, ObjectName, Pod, claim_requests::PREFIX, pod::PodWire},
+    objects::{ClaimRequests, ObjectName, claim_requests::PREFIX, pod::PodWire},
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 fn claim_requests(annotations: &[(&str, &str)]) -> ClaimRequests {
     let keyed = annotations.iter();
@@ -30,7 +30,8 @@ fn claim_requests(annotations: &[(&str, &str)]) -> ClaimRequests {
 }
 
 fn parsed(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
-    let (claims, notices) = parse_claim_requests(&claim_requests(annotations));
+    let (claims, notices) =
+        parse_claim_requests(&claim_requests(annotations), &TemplatePolicy::default());
     let claims = claims
         .iter()
         .map(|claim_request| claim_request.claim.to_string())
@@ -138,6 +139,66 @@ fn annotations_are_read() {
     }
 }
 
+/// A pod whose first `volumes` volumes request the claim of the same name.
+fn with_volumes(volumes: usize, extra: &[(&str, &str)]) -> ClaimRequests {
+    let names: Vec<_> = (0..volumes).map(|n| format!("v{n:02}")).collect();
+    let enabled = names
+        .iter()
+        .map(|name| (format!("{PREFIX}{name}.enabled"), "true"));
+    let templates = names
+        .iter()
+        .map(|name| (format!("{PREFIX}{name}.pvc"), TEMPLATE));
+    let extra = extra
+        .iter()
+        .map(|(key, value)| (format!("{PREFIX}{key}"), *value));
+    let annotations: BTreeMap<_, _> = enabled.chain(templates).chain(extra).collect();
+    let volumes = names
+        .iter()
+        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    let pod: PodWire = serde_json::from_value(json!({
+        "metadata": {"name": "p", "annotations": annotations},
+        "spec": {"volumes": volumes.collect::<Vec<_>>()},
+    }))
+    .expect("a pod");
+    ClaimRequests::of(&pod).expect("annotated")
+}
+
+#[test]
+fn a_pod_may_request_32_claims() {
+    let parsed = |volumes| {
+        let requests = with_volumes(volumes, &[("typo", "true")]);
+        let (claims, notices) = parse_claim_requests(&requests, &TemplatePolicy::default());
+        let requested = request_for(&requests, "v00").is_some();
+        let reasons: Vec<_> = notices.iter().map(|notice| notice.reason).collect();
+        (claims.len(), requested, reasons)
+    };
+    assert_eq!(parsed(32), (32, true, vec![reasons::INVALID_ANNOTATION]));
+    assert_eq!(parsed(33), (0, false, vec![reasons::TOO_MANY]));
+}
+
+#[test]
+fn thousands_of_invalid_annotations_give_nine_notices() {
+    let keys: Vec<_> = (0..5000).map(|n| format!("typo{n}")).collect();
+    let extra: Vec<_> = keys.iter().map(|key| (key.as_str(), "true")).collect();
+    let requests = with_volumes(1, &extra);
+    let (claims, notices) = parse_claim_requests(&requests, &TemplatePolicy::default());
+    assert_eq!((claims.len(), notices.len()), (1, 9));
+    assert!(
+        notices[8].sentence.starts_with("4992 more annotations"),
+        "{notices:?}"
+    );
+}
+
+#[test]
+fn a_template_that_is_not_allowed_requests_nothing() {
+    let template = TEMPLATE.replace("spec: {", "spec: {volumeName: other, ");
+    assert_ne!(template, TEMPLATE);
+    let annotations = [("a.enabled", "true"), ("a.pvc", &template)];
+    assert_eq!(parsed(&annotations), (vec![], vec![reasons::INVALID]));
+    let pods = vec![annotated("p", Some(&template), "Pending", 1)];
+    assert!(askers(pods).is_empty());
+}
+
 #[test]
 fn a_claim_is_requested_through_its_volume() {
     let claim_requests = claim_requests(&[
@@ -170,8 +231,12 @@ fn annotated(name: &str, template: Option<&str>, phase: &str, created: u32) -> P
 
 /// The names of the pods that request the claim, by rank.
 fn askers(pods: Vec<PodWire>) -> Vec<String> {
-    let feed = Feed::<Pod>::filled(pods);
-    let users = users(&feed.read(), &ObjectName::new("ns", "c"));
+    let caches = Caches {
+        claims: Feed::filled(Vec::new()),
+        pods: Feed::filled(pods),
+        policy: Arc::default(),
+    };
+    let users = caches.users(&ObjectName::new("ns", "c"));
     let asking = users.iter().filter(|user| user.asks.is_some());
     asking.map(|user| user.name.to_string()).collect()
 }

@@ -2,9 +2,7 @@
 //! the claims that admission created, and deletes the created claims whose pod does not exist.
 
 use super::{
-    Caches, NAME, Options, Subject,
-    caches::{asker, users},
-    metrics,
+    Caches, NAME, Options, Subject, metrics,
     notices::Notices,
     rule::{
         Terms, Unconfirmed, User, View, Wait, awaits_pod, decide, decide_live, depends_on_users,
@@ -196,7 +194,7 @@ impl PvcProvisionerReconciler {
         let live = self.live_pod.get(&pod, GET_LIMIT).await;
         let live = live
             .map_err(|error| ReconcileError::new(format!("the pod could not be read: {error}")))?;
-        let live = live.map(|live| asker(&pod, &live, name));
+        let live = live.map(|live| self.caches.asker(&pod, &live, name));
         Ok(live.filter(|live| {
             let alone = View {
                 users: from_ref(live),
@@ -210,6 +208,6 @@ impl PvcProvisionerReconciler {
         let pods = self.live_pods.list(&claim.namespace).await;
         let pods = pods
             .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
-        Ok(pods.map(|pods| users(&pods, claim)))
+        Ok(pods.map(|pods| self.caches.users_in(&pods, claim)))
     }
 }

@@ -11,7 +11,7 @@ mod place;
 mod shape;
 mod unknown;
 
-pub use error::TemplateError;
+pub use error::{TemplateError, shown};
 pub use unknown::UnknownField;
 
 use crate::objects::{
@@ -90,6 +90,13 @@ impl Template {
     /// The fields of the template that Volume Warden does not know, in the order of the text.
     pub fn unknown_fields(&self) -> &[UnknownField] {
         &self.unknown_fields
+    }
+
+    /// The value at this path; none if the template has no such field.
+    pub fn get(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        let first = self.object.get(*first)?;
+        rest.iter().try_fold(first, |value, field| value.get(field))
     }
 
     /// The manifest of the claim to create from the template.

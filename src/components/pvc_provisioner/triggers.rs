@@ -173,6 +173,7 @@ mod tests {
             let caches = Caches {
                 claims: Feed::filled(Vec::new()),
                 pods: Feed::filled(pods),
+                policy: Arc::default(),
             };
             let name = ObjectName::new("ns", "c");
             let change = Change {

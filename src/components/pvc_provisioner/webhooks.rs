@@ -8,7 +8,7 @@
 use super::{
     Caches, ClaimRequest, NAME, Notice, Options, Requesters,
     notice::is_the_templates_fault,
-    parse::parse_claim_requests,
+    parse::{each_claim_request, invalid_annotations},
     reasons,
     rule::{Decision, Step, Terms, User, View, Wait, decide_live},
     template::Birth,
@@ -20,7 +20,7 @@ use crate::{
     objects::{ClaimRequests, Kind, ObjectName, pod::PodWire},
 };
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
+use tokio::{task::yield_now, time::Instant};
 
 /// Maximum length of a warning in bytes; the API server may truncate a longer one.
 const WARNING_LIMIT: usize = 250;
@@ -100,9 +100,8 @@ impl PodWebhook {
         else {
             return Ok(Answer::Allow);
         };
-        let (claim_requests, notices) = parse_claim_requests(&claim_requests);
         let mut findings = Findings::default();
-        findings.invalid(notices);
+        let claim_requests = self.parse(&claim_requests, &mut findings).await;
         let refused = self.options.strict_templates && findings.invalid;
         if request.dry_run == Some(true) {
             findings.invalid(claim_requests.iter().flat_map(unknown_fields));
@@ -110,6 +109,24 @@ impl PodWebhook {
             self.provide(request, &claim_requests, &mut findings).await;
         }
         Ok(findings.answer(self.options.strict_templates))
+    }
+
+    /// Parses the requests of the pod. Other tasks run between two templates.
+    async fn parse(
+        &self,
+        claim_requests: &ClaimRequests,
+        findings: &mut Findings,
+    ) -> Vec<ClaimRequest> {
+        findings.invalid(invalid_annotations(claim_requests));
+        let mut valid = Vec::new();
+        for parsed in each_claim_request(claim_requests, &self.caches.policy) {
+            match parsed {
+                Ok(claim_request) => valid.push(claim_request),
+                Err(notice) => findings.invalid([notice]),
+            }
+            yield_now().await;
+        }
+        valid
     }
 
     async fn provide(

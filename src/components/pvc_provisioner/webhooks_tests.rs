@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     clock::Clock,
     cluster::{Access, Elector, Feed},
-    components::pvc_provisioner::{Authorize, tests::TEMPLATE},
+    components::pvc_provisioner::{Authorize, TemplatePolicy, tests::TEMPLATE},
     objects::{Pod, claim::ClaimWire, claim_requests::PREFIX},
     telemetry::Metrics,
 };
@@ -65,6 +65,7 @@ impl Default for Scene {
                 strict_templates: false,
                 block_owner_deletion: false,
                 authorize_requester: Authorize::Off,
+                templates: TemplatePolicy::default(),
             },
             allowed: true,
             dry_run: false,
@@ -87,6 +88,7 @@ impl Scene {
         let caches = Caches {
             claims: Feed::filled(claims.collect()),
             pods: Feed::<Pod>::filled(Vec::new()),
+            policy: Arc::default(),
         };
         let access = || Requesters::new(Access::new(client.clone(), metrics.clone()));
         let webhook = PodWebhook {

@@ -26,7 +26,8 @@ const CHANGES: &str = r#"
         "pvProtection": {"enabled": false},
         "pvcRetention": {"enabled": false},
         "pvcProvisioner": {
-            "enabled": false, "strictTemplates": true, "authorizeRequester": "pod-creator", "orphanGrace": "2m",
+            "enabled": false, "strictTemplates": true, "templateFields": ["selector"], "allowedStorageClasses": ["fast"],
+            "authorizeRequester": "pod-creator", "orphanGrace": "2m",
             "blockOwnerDeletion": true
         },
         "pvReleaser": {

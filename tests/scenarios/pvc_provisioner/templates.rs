@@ -16,7 +16,9 @@ fn template(text: &str) -> Value {
 async fn a_claim_is_created_from_its_template() -> Result<()> {
     let patient = Patient::new("written").await?;
     let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let builder = patient.builder("warden");
+    let builder = builder.arg("--template-fields=finalizers,selector");
+    let _warden = builder.start().await?;
     let json = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"labels": {"team": "blue", LABEL: "another-id"}, "annotations": {"example.com/why": "cache"}, "finalizers": ["example.com/own"]},
@@ -107,5 +109,72 @@ async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
     askers.settled().await?;
     assert!(askers.claims().await?.is_empty());
     assert_eq!(patient.posts(), 3, "one for each, and the canary's");
+    Ok(())
+}
+
+/// Every user who may create pods can write a template. It must not bind a volume of another tenant,
+/// read another claim's data, or leave a claim that cannot be deleted.
+#[tokio::test]
+async fn a_template_cannot_reach_beyond_a_new_claim() -> Result<()> {
+    let patient = Patient::new("beyond").await?;
+    let askers = &patient.askers;
+    let builder = patient.builder("warden");
+    let _warden = builder
+        .arg("--allowed-storage-classes=absent")
+        .start()
+        .await?;
+    let bound = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "other"}});
+    let cloned = json!({"kind": "PersistentVolumeClaim", "name": "other"});
+    for (pod, change, part) in [
+        (
+            "bound",
+            bound,
+            "annotation \"pv.kubernetes.io/bind-completed\"",
+        ),
+        (
+            "pinned",
+            json!({"metadata": {"finalizers": ["example.com/never"]}}),
+            "metadata.finalizers",
+        ),
+        (
+            "named",
+            json!({"spec": {"volumeName": "other"}}),
+            "spec.volumeName",
+        ),
+        (
+            "selected",
+            json!({"spec": {"selector": {"matchLabels": {"a": "b"}}}}),
+            "spec.selector",
+        ),
+        (
+            "cloned",
+            json!({"spec": {"dataSource": cloned}}),
+            "spec.dataSource",
+        ),
+        (
+            "cloned-by-reference",
+            json!({"spec": {"dataSourceRef": cloned}}),
+            "spec.dataSourceRef",
+        ),
+        (
+            "gold",
+            json!({"spec": {"storageClassName": "gold"}}),
+            "StorageClass \"gold\"",
+        ),
+        (
+            "any-class",
+            json!({"spec": {"storageClassName": null}}),
+            "must name one of the allowed",
+        ),
+    ] {
+        let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}}});
+        json_patch::merge(&mut claim, &change);
+        askers.ask(pod, pod, template(&claim.to_string())).await?;
+        askers.has_event(pod, "ErrInvalidPVC", part).await?;
+    }
+    askers.settled().await?;
+    assert!(askers.claims().await?.is_empty());
+    assert_eq!(patient.posts(), 1, "the canary's");
     Ok(())
 }

@@ -4,6 +4,8 @@ pvcProtection:
   finishedPods: hold
 pvcProvisioner:
   strictTemplates: false
+  templateFields: []
+  allowedStorageClasses: []
   authorizeRequester: "off"
   orphanGrace: 1m
   blockOwnerDeletion: false

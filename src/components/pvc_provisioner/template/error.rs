@@ -124,7 +124,7 @@ fn in_its_words(error: &Error) -> Fault {
 }
 
 /// Truncates a text of the user, and escapes it to one line.
-pub(super) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let mut printable = text.chars().flat_map(printable);
     let mut shown: String = printable.by_ref().take(SHOWN).collect();
     if printable.next().is_some() {

@@ -5,7 +5,9 @@ use super::{
     quota::{self, Want},
 };
 use crate::{
-    components::pvc_provisioner::{ClaimRequest, Notice, parse_claim_requests, template::Birth},
+    components::pvc_provisioner::{
+        ClaimRequest, Notice, TemplatePolicy, parse_claim_requests, template::Birth,
+    },
     why::{Cause, Code, Evidence, Object, World, read::Pod},
 };
 use kube::ResourceExt;
@@ -120,7 +122,8 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     let claim_requests = pod.rules.claim_requests.as_deref()?;
-    let (claims, notices) = parse_claim_requests(claim_requests);
+    // The flags of the server are not known here: what it refuses by default names its flag.
+    let (claims, notices) = parse_claim_requests(claim_requests, &TemplatePolicy::default());
     let wished = claims
         .into_iter()
         .find(|wish| *wish.claim == *mounted.claim);
@@ -129,8 +132,8 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     }
     let own = |each: &&Notice| each.volume.as_deref() == Some(&*mounted.volume.name);
     let of_no_volume = |each: &&Notice| {
-        let mut volumes = claim_requests.volumes.iter();
-        !volumes.any(|wished| each.volume.as_ref() == Some(&wished.volume))
+        let mut volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
+        !volumes.any(|volume| each.volume.as_deref() == Some(&*volume.name))
     };
     let mut all = notices.iter();
     // An annotation for a volume that the pod does not have is probably a misspelt annotation for

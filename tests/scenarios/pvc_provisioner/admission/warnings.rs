@@ -16,11 +16,17 @@ async fn users_are_warned_at_once() -> Result<()> {
     let askers = Askers::new(guarded().await?, "warned").await?;
     let unknown = TEMPLATE.replace("requests", "request");
     let invalid = TEMPLATE.replace("ReadWriteOnce", "Anything");
+    let binding = TEMPLATE.replace("spec:", "spec:\n  volumeName: other");
     for (change, reason, part) in [
         (
             ("data.pvc", Some("a: [")),
             "ErrInvalidPVC",
             "template of volume \"data\" cannot be used: line 1",
+        ),
+        (
+            ("data.pvc", Some(&*binding)),
+            "ErrInvalidPVC",
+            "spec.volumeName is accepted only with --template-fields=volumeName",
         ),
         (
             ("data.pvc", None),
