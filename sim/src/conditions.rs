@@ -73,6 +73,20 @@ const CONDITIONS: &[(&str, Condition)] = &[
         r#"object.spec.?persistentVolumeReclaimPolicy.orValue("") == "Retain""#,
         |request| text(request, "/object/spec/persistentVolumeReclaimPolicy") == "Retain",
     ),
+    (
+        r#"object.metadata.?annotations.orValue({}).exists(key, key.startsWith("pv.kubernetes.io/"))"#,
+        |request| {
+            let annotations = request.pointer("/object/metadata/annotations");
+            let keys = annotations.and_then(Value::as_object).into_iter().flatten();
+            keys.into_iter()
+                .any(|(key, _)| key.starts_with("pv.kubernetes.io/"))
+        },
+    ),
+    // The users of a history create no claims with these annotations.
+    (
+        r#"!authorizer.group("").resource("persistentvolumes").check("patch").allowed()"#,
+        |_| true,
+    ),
     (r#"object.spec.?nodeName.orValue("") != """#, |request| {
         !text(request, "/object/spec/nodeName").is_empty()
     }),

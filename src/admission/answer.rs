@@ -29,6 +29,8 @@ pub enum Answer {
         operations: Vec<PatchOperation>,
         /// Describes the patch, starting with a verb: "add the finalizer …".
         what: String,
+        /// Warnings for the client about changes that it may not expect.
+        warnings: Vec<String>,
     },
 }
 
@@ -69,6 +71,7 @@ impl Answer {
             FinalizerState::NeedsFinalizer => Self::Patch {
                 operations: vec![finalizers::append(finalizers, finalizer)],
                 what: format!("add the finalizer {finalizer}"),
+                warnings: Vec::new(),
             },
             FinalizerState::DeletionCandidate | FinalizerState::Settled => Self::Allow,
         }
@@ -83,6 +86,7 @@ impl Answer {
         Self::Patch {
             operations: vec![remove(&["annotations", key])],
             what: format!("remove the annotation {key}"),
+            warnings: Vec::new(),
         }
     }
 
@@ -92,9 +96,30 @@ impl Answer {
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (refused @ Self::Deny { .. }, _) | (_, refused @ Self::Deny { .. }) => refused,
-            // A combined answer carries either a patch or warnings; the patch wins because it
-            // matters more.
-            (Self::Allow | Self::Warn(_), other @ Self::Patch { .. }) => other,
+            (Self::Allow, other @ Self::Patch { .. }) => other,
+            (
+                Self::Warn(mut sentences),
+                Self::Patch {
+                    operations,
+                    what,
+                    warnings,
+                },
+            )
+            | (
+                Self::Patch {
+                    operations,
+                    what,
+                    warnings,
+                },
+                Self::Warn(mut sentences),
+            ) => {
+                sentences.extend(warnings);
+                Self::Patch {
+                    operations,
+                    what,
+                    warnings: sentences,
+                }
+            }
             (Self::Warn(mut sentences), Self::Warn(more)) => {
                 sentences.extend(more);
                 Self::Warn(sentences)
@@ -104,17 +129,23 @@ impl Answer {
                 Self::Patch {
                     mut operations,
                     what,
+                    mut warnings,
                 },
                 Self::Patch {
                     operations: more,
                     what: also,
+                    warnings: further,
                 },
             ) => {
                 operations.extend(more);
-                let what = format!("{what} and {also}");
-                Self::Patch { operations, what }
+                warnings.extend(further);
+                Self::Patch {
+                    operations,
+                    what: format!("{what} and {also}"),
+                    warnings,
+                }
             }
-            (first, Self::Allow | Self::Warn(_)) => first,
+            (first, Self::Allow) => first,
         }
     }
 
@@ -148,6 +179,7 @@ mod tests {
         Answer::Patch {
             operations: vec![finalizers::append(&[], finalizer)],
             what: format!("add {finalizer}"),
+            warnings: Vec::new(),
         }
     }
 
@@ -163,10 +195,20 @@ mod tests {
         ] {
             assert_eq!(first.and(second), both);
         }
-        let Answer::Patch { operations, what } = patch("a").and(patch("b")) else {
+        let Answer::Patch {
+            operations, what, ..
+        } = patch("a").and(patch("b"))
+        else {
             unreachable!("both change something");
         };
         assert_eq!((operations.len(), what.as_str()), (2, "add a and add b"));
+        let warned = || Answer::Warn(vec!["w".to_owned()]);
+        for both in [patch("a").and(warned()), warned().and(patch("a"))] {
+            let Answer::Patch { warnings, .. } = both else {
+                unreachable!("one changes something");
+            };
+            assert_eq!(warnings, ["w"]);
+        }
     }
 
     #[test]

@@ -77,7 +77,12 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
             response.allowed = false;
             response.status = Some(Status { code, message });
         }
-        Answer::Patch { operations, .. } => {
+        Answer::Patch {
+            operations,
+            warnings,
+            ..
+        } => {
+            response.warnings = warnings;
             response.patch_type = Some("JSONPatch");
             response.patch = serde_json::to_vec(&Patch(operations)).ok().map(ByteString);
         }

@@ -71,6 +71,7 @@ fn patch() -> Answer {
     Answer::Patch {
         operations,
         what: "add f".into(),
+        warnings: Vec::new(),
     }
 }
 

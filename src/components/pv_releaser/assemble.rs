@@ -1,6 +1,6 @@
 //! Builds the component pv-releaser from its options and the shared parts.
 
-use super::{Caches, NAME, Options, PvReleaserReconciler, hook};
+use super::{Caches, NAME, Options, PvReleaserReconciler, hook, strip_binding_hook};
 use crate::{
     cluster::{Configuration, SharedList, WorkQueue},
     component::{Component, Parts, Shared},
@@ -57,7 +57,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         parts.watches.push(Kind::StorageClass);
     }
     let caches = Caches::new(&shared.feeds, namespace, options);
-    parts.webhooks = vec![hook(&caches)];
+    parts.webhooks = vec![hook(&caches), strip_binding_hook()];
     let reconciler = PvReleaserReconciler {
         caches,
         live_attachments: SharedList::new(shared.metrics.clone(), &shared.client),

@@ -25,6 +25,7 @@
 
 mod assemble;
 mod caches;
+mod claims;
 mod metrics;
 mod notices;
 mod options;
@@ -40,6 +41,7 @@ mod webhooks_tests;
 
 pub use assemble::PvReleaser;
 pub use caches::Caches;
+pub use claims::strip_binding_hook;
 pub use metrics::register as register_metrics;
 pub use options::{Mode, Options};
 pub use reconcile::PvReleaserReconciler;

@@ -32,6 +32,7 @@ fn review(caches: &Caches, request: &Request) -> Reviewed {
             Decision::Associate => Answer::Patch {
                 operations: association(&volume, &caches.options.id),
                 what: format!("add the label {RELEASER_LABEL}={}", caches.options.id),
+                warnings: Vec::new(),
             },
             Decision::Leave(_) | Decision::Release(Unconfirmed) => Answer::Allow,
         },

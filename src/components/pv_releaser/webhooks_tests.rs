@@ -48,7 +48,10 @@ fn asked(caches: &Caches, request: &Request) -> Answer {
 #[test]
 fn a_volume_for_a_managed_claim_is_labelled_at_creation() {
     let caches = caches(json!({PROVISIONER_LABEL: us()}));
-    let Answer::Patch { operations, what } = asked(&caches, &created(json!({}))) else {
+    let Answer::Patch {
+        operations, what, ..
+    } = asked(&caches, &created(json!({})))
+    else {
         panic!("it is labelled");
     };
     let path = "/metadata/labels/reclaimable-pv-releaser.kubernetes.io~1managed-by";

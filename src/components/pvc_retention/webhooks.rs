@@ -224,6 +224,7 @@ fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
                 "record that the claim belongs to statefulset \"{}\"",
                 reading.set
             ),
+            warnings: Vec::new(),
         },
         Step::Leave | Step::Delete => Answer::Allow,
     }

@@ -58,6 +58,7 @@ const CHANGES: &str = r#"
         "tolerations": [{"key": "storage"}],
         "nodeSelector": {"pool": "system"},
         "networkPolicy": {"enabled": true},
+        "restrictServiceAccount": {"enabled": false},
         "metricsAuthorization": {"enabled": true},
         "serviceMonitor": {"enabled": true},
         "prometheusRule": {"enabled": true},

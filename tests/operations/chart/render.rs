@@ -17,11 +17,19 @@ const HELM_LABELS: [&str; 3] = [
     "helm.sh/chart",
 ];
 
+/// The component that the chart's default enables wherever there are webhooks.
+const RESTRICT: &str = "restrict-service-account";
+
 type Objects = BTreeMap<String, Value>;
 
 /// Kinds without a namespace. Kustomize does not know them and adds a namespace, which the API
 /// server ignores.
-const CLUSTER_SCOPED: [&str; 2] = ["FlowSchema", "PriorityLevelConfiguration"];
+const CLUSTER_SCOPED: [&str; 4] = [
+    "FlowSchema",
+    "PriorityLevelConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+];
 
 fn objects(text: &str) -> Result<Objects> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
@@ -120,6 +128,8 @@ async fn the_chart_renders_what_the_overlays_render() -> Result<()> {
     for component in ["pvc-provisioner", "pv-releaser"] {
         same_as_overlay(component, only(&[component]), component).await?;
     }
+    let protection = only(&["pvc-protection", "pv-protection", "pvc-retention"]);
+    same_as_overlay("protection", protection, NAMESPACE).await?;
     let mut storageos = only(&["namespace-gc"]);
     storageos["namespaceGc"]["storageBackend"] = json!("storageos");
     same_as_overlay("namespace-gc-storageos", storageos, "namespace-gc").await
@@ -132,7 +142,7 @@ async fn each_component_alone_is_the_same() -> Result<()> {
         let kustomization = if component == "namespace-gc" {
             Kustomization::of(&[component], "alone")?
         } else {
-            Kustomization::of(&["self-signed", component], "alone")?
+            Kustomization::of(&["self-signed", component, RESTRICT], "alone")?
         };
         same(kustomization.path(), &only(&[component]), "alone").await?;
     }
@@ -177,11 +187,11 @@ async fn each_option_is_the_same() -> Result<()> {
         ),
     ];
     for (component, values) in options {
-        let all = [&["self-signed"], &COMPONENTS[..], &[component]].concat();
+        let all = [&["self-signed"], &COMPONENTS[..], &[RESTRICT, component]].concat();
         let kustomization = Kustomization::of(&all, NAMESPACE)?;
         same(kustomization.path(), &values, NAMESPACE).await?;
     }
-    let monitored = ["service-monitor", "metrics-authorization"];
+    let monitored = [RESTRICT, "service-monitor", "metrics-authorization"];
     let all = [&["self-signed"], &COMPONENTS[..], &monitored].concat();
     let values =
         json!({"serviceMonitor": {"enabled": true}, "metricsAuthorization": {"enabled": true}});
@@ -200,7 +210,8 @@ async fn each_option_is_the_same() -> Result<()> {
         ),
     ];
     for (component, option, value) in options {
-        let kustomization = Kustomization::of(&["self-signed", component, option], NAMESPACE)?;
+        let kustomization =
+            Kustomization::of(&["self-signed", component, option, RESTRICT], NAMESPACE)?;
         let mut values = only(&[component]);
         json_patch::merge(&mut values[section(component)], &value);
         same(kustomization.path(), &values, NAMESPACE).await?;

@@ -250,7 +250,7 @@ async fn certificate_and_account_may_be_provided_by_the_user() -> Result<()> {
     let published = webhooks
         .iter()
         .filter(|each| each["clientConfig"]["caBundle"] == "UEVN");
-    assert_eq!((webhooks.len(), published.count()), (12, 12));
+    assert_eq!((webhooks.len(), published.count()), (13, 13));
     for object in &objects {
         let name = object["metadata"]["name"].as_str().context("a name")?;
         ensure!(
@@ -285,7 +285,7 @@ async fn the_namespace_selector_can_only_exclude_more() -> Result<()> {
     let before = webhooks(&rendered(&values).await?);
     values["webhooks"] = json!({"namespaceSelector": selector});
     let after = webhooks(&rendered(&values).await?);
-    assert_eq!((before.len(), after.len()), (13, 13));
+    assert_eq!((before.len(), after.len()), (14, 14));
     for (name, webhook) in before {
         let mut expected = webhook["namespaceSelector"].clone();
         let ignores_it = name.starts_with("marks.") || name.contains(".pv-");

@@ -14,3 +14,4 @@ mod races;
 mod release;
 mod stories;
 pub mod support;
+mod theft;

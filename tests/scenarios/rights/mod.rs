@@ -2,4 +2,5 @@
 //! all that it can do; the API server's audit log says which of its rights it used, and that none was missing.
 
 mod lives;
+mod stolen_token;
 mod tenant;

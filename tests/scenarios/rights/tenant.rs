@@ -54,7 +54,9 @@ impl Tenant {
         let cluster = cluster().await?;
         let name = components.iter().find(|name| **name != "self-signed");
         let namespace = format!("rights-{}", name.context("a component")?);
-        let kustomization = Kustomization::of(components, &namespace)?;
+        let policies = ["restrict-service-account"];
+        let components = [components, &policies].concat();
+        let kustomization = Kustomization::of(&components, &namespace)?;
         cluster.apply_kustomization(kustomization.path()).await?;
         let account = cluster.service_account_kubeconfig(&namespace, ACCOUNT, None);
         let tenant = Self {

@@ -27,5 +27,6 @@ fn greet(request: &Request, greeting: &str) -> Reviewed {
     Ok(Answer::Patch {
         operations: vec![append(&claim.finalizers, greeting)],
         what: "greet the claim".into(),
+        warnings: Vec::new(),
     })
 }

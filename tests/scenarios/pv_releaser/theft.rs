@@ -1,0 +1,143 @@
+//! A tenant who wants a volume of another tenant, by the annotations of the binder.
+
+use crate::support::{Space, bare, claim, guarded, volume};
+use anyhow::{Context, Result, ensure};
+use http::Request;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{ResourceExt, api::PostParams, client::Body};
+use serde_json::{Value, json};
+use volume_warden_controlplane::eventually;
+
+/// The claim as the answer shows it, and the warnings.
+type Created = (PersistentVolumeClaim, String);
+
+/// A namespace in which the user `tenant` may do what the role `edit` permits, and a volume that
+/// has no claim.
+struct Tenant {
+    space: Space,
+    volume: String,
+}
+
+impl Tenant {
+    async fn new(space: Space) -> Result<Self> {
+        let own = format!("--namespace={}", space.name);
+        let bind = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
+        let bind = [&bind[..], &["--user=tenant", &own]].concat();
+        space.cluster.kubectl(&bind).await?;
+        let name = format!("{}-precious", space.name);
+        let released = volume(&name, json!({"spec": {"storageClassName": "gold"}}))?;
+        let post = PostParams::default();
+        space.volumes.create(&post, &released).await?;
+        let tenant = Self {
+            space,
+            volume: name,
+        };
+        eventually("the volume is Available", async || {
+            tenant
+                .phase()
+                .await
+                .map(|phase| (phase == "Available").then_some(()))
+        })
+        .await?;
+        Ok(tenant)
+    }
+
+    async fn phase(&self) -> Result<String> {
+        let volume = self.space.volumes.get(&self.volume).await?;
+        let status = volume.status.context("no status")?;
+        Ok(status.phase.unwrap_or_default())
+    }
+
+    /// Creates a claim that states that it is bound to the volume.
+    async fn claim(&self, name: &str, user: Option<&str>) -> Result<Result<Created, String>> {
+        let annotations = json!({"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes", "team": "a"});
+        let changes =
+            json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": self.volume}});
+        let body: Value = json!(claim(name, changes)?);
+        let path = format!(
+            "/api/v1/namespaces/{}/persistentvolumeclaims",
+            self.space.name
+        );
+        let mut request = Request::post(path).header("content-type", "application/json");
+        if let Some(user) = user {
+            request = request.header("impersonate-user", user);
+        }
+        let request = request.body(Body::from(serde_json::to_vec(&body)?))?;
+        let answer = self.space.cluster.client().send(request).await?;
+        let (head, body) = answer.into_parts();
+        let warning = head.headers.get("warning").map(|text| text.to_str());
+        let warning = warning.transpose()?.unwrap_or_default().to_owned();
+        let body = body.collect_bytes().await?;
+        Ok(match head.status.as_u16() {
+            201 => Ok((serde_json::from_slice(&body)?, warning)),
+            code => Err(format!("{code} {}", String::from_utf8(body.to_vec())?)),
+        })
+    }
+}
+
+fn annotations(claim: &PersistentVolumeClaim) -> Vec<&str> {
+    claim.annotations().keys().map(String::as_str).collect()
+}
+
+/// As in a manifest that was copied from a bound claim: the claim is created, and is an ordinary
+/// one.
+#[tokio::test]
+async fn a_claim_that_states_that_it_is_bound_gets_no_volume_by_that() -> Result<()> {
+    let tenant = Tenant::new(Space::new(guarded().await?, "thief").await?).await?;
+    let mut attempts = 0;
+    eventually("the claim is reviewed in time", async || {
+        attempts += 1;
+        let name = format!("copied-{attempts}");
+        let (claim, warning) = match tenant.claim(&name, Some("tenant")).await? {
+            Ok(created) => created,
+            // The webhook was too late, and the policy refused the claim.
+            Err(refusal) if refusal.starts_with("403") => anyhow::bail!(refusal),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(annotations(&claim), ["team"]);
+        assert!(warning.contains("were removed from the claim"), "{warning}");
+        Ok(())
+    })
+    .await?;
+    eventually("the binder compares claim and volume", async || {
+        let events = tenant.space.events_with("VolumeMismatch").await?;
+        anyhow::Ok((!events.is_empty()).then_some(()))
+    })
+    .await?;
+    ensure!(tenant.phase().await? == "Available");
+    // An administrator, who may patch volumes, may restore bound claims.
+    let (claim, _) = match tenant.claim("restored", None).await? {
+        Ok(created) => created,
+        Err(refusal) => anyhow::bail!(refusal),
+    };
+    assert_eq!(annotations(&claim).len(), 3);
+    eventually("the volume is Bound", async || {
+        tenant
+            .phase()
+            .await
+            .map(|phase| (phase == "Bound").then_some(()))
+    })
+    .await
+}
+
+/// Load or an outage cannot switch the defence off.
+#[tokio::test]
+async fn without_the_webhook_such_a_claim_is_refused() -> Result<()> {
+    let tenant = Tenant::new(Space::new(bare().await?, "thief").await?).await?;
+    let mut attempts = 0;
+    eventually("the policy is in effect", async || {
+        attempts += 1;
+        let name = format!("copied-{attempts}");
+        let refused = tenant.claim(&name, Some("tenant")).await?;
+        let Err(refusal) = refused else {
+            anyhow::bail!("created");
+        };
+        ensure!(refusal.starts_with("403"), "{refusal}");
+        assert!(
+            refusal.contains("only users who may patch persistentvolumes"),
+            "{refusal}"
+        );
+        Ok(())
+    })
+    .await
+}
