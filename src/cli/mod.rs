@@ -9,6 +9,7 @@ mod gc;
 mod gc_report;
 mod man;
 mod options;
+mod plain;
 mod print;
 mod probe;
 mod renamed;

@@ -1,5 +1,6 @@
 //! Renders the answer of `why` as a short tree.
 
+use super::plain::Plain;
 use crate::why::{Answer, Cause, Conclusion, Next};
 use anstyle::{AnsiColor, Style};
 use k8s_openapi::jiff::Timestamp;
@@ -21,7 +22,8 @@ impl fmt::Display for Tree<'_> {
         writeln!(
             f,
             "{BOLD}{}{BOLD:#} is {}{age}.",
-            answer.object, answer.state
+            Plain(&answer.object),
+            Plain(&answer.state)
         )?;
         for (depth, cause) in answer.chain.iter().enumerate() {
             let is_root = depth + 1 == answer.chain.len();
@@ -33,7 +35,7 @@ impl fmt::Display for Tree<'_> {
         }
         next(f, answer)?;
         for sentence in &answer.unread {
-            writeln!(f, "{DIM}Not known: {sentence}{DIM:#}")?;
+            writeln!(f, "{DIM}Not known: {}{DIM:#}", Plain(sentence))?;
         }
         Ok(())
     }
@@ -53,12 +55,14 @@ impl Tree<'_> {
         writeln!(
             f,
             "{indent}└─ {style}{}{style:#}: {}",
-            cause.code, cause.sentence
+            cause.code,
+            Plain(&cause.sentence)
         )?;
         writeln!(
             f,
             "{indent}   {DIM}seen at {}, {}{age}{DIM:#}",
-            evidence.object, evidence.field
+            Plain(&evidence.object),
+            Plain(&evidence.field)
         )
     }
 }
@@ -69,9 +73,11 @@ fn next(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
     match &answer.conclusion {
         Conclusion::Explained => answer.root().map_or(Ok(()), |root| step(f, answer, root)),
         Conclusion::Healthy { reason } => {
+            let reason = Plain(reason);
             writeln!(f, "Next: nothing, the object is healthy: {reason}.")
         }
         Conclusion::NothingFound { examined, command } => {
+            let (examined, command) = (Plain(examined), Plain(command));
             writeln!(f, "Examined: {examined}.")?;
             let purpose = "to look further, because Volume Warden found no cause";
             writeln!(f, "Next, {purpose}:\n  {COMMAND}{command}{COMMAND:#}")
@@ -82,9 +88,11 @@ fn next(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
 fn step(f: &mut fmt::Formatter<'_>, answer: &Answer, root: &Cause) -> fmt::Result {
     match &root.next {
         Next::Run { command, purpose } => {
+            let (command, purpose) = (Plain(command), Plain(purpose));
             writeln!(f, "Next, {purpose}:\n  {COMMAND}{command}{COMMAND:#}")
         }
         Next::Nothing { meanwhile } if answer.is_certain() && !meanwhile.is_empty() => {
+            let meanwhile = Plain(meanwhile);
             writeln!(f, "Next: nothing to do; {meanwhile}.")
         }
         Next::Nothing { .. } => Ok(()),
@@ -126,6 +134,21 @@ mod tests {
                 .because([cause])
                 .concluding(conclusion),
         )
+    }
+
+    /// Every user who may create Events writes text that an administrator reads here.
+    #[test]
+    fn text_of_objects_adds_no_line_and_no_escape_sequence() {
+        let object = Object::claim("shop", "data");
+        let evidence = Evidence::new("Event\u{1b}[2J", "note\nb");
+        let text = "It waits.\u{1b}[1A\nNext, to mend it:\n  kubectl delete pvc --all";
+        let cause = Cause::new(Code::KeptByPolicy, text, evidence);
+        let answer = Answer::of(&object, "Bound").because([cause.wait("x\r\u{202e}y")]);
+        let tree = Tree(&answer, Timestamp::UNIX_EPOCH).to_string();
+        assert_eq!(tree.lines().count(), 4, "{tree}");
+        for harmful in ["\u{1b}[2J", "\u{1b}[1A", "\r", "\u{202e}"] {
+            assert!(!tree.contains(harmful), "{tree:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,63 @@
+//! Text from the cluster, made safe for a terminal.
+
+use std::fmt::{self, Display, Write as _};
+
+/// Displays a value with its control characters and direction marks escaped, as in `\u{1b}`.
+/// Messages of Events and conditions are written by controllers and by users: they must not clear
+/// the screen, change what the terminal shows elsewhere, or add a line that looks like an answer.
+pub(super) struct Plain<T>(pub T);
+
+impl<T: Display> Display for Plain<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|each| match is_harmful(each) {
+            true => write!(self.0, "{}", each.escape_default()),
+            false => self.0.write_char(each),
+        })
+    }
+}
+
+/// Control characters, line separators, and the marks that change the direction of text.
+fn is_harmful(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{061c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+                | '\u{feff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmful_characters_are_escaped() {
+        for (text, shown) in [
+            (
+                "pod \"web-0\": größe 漢 100 %",
+                "pod \"web-0\": größe 漢 100 %",
+            ),
+            ("a\u{1b}[2Jb", "a\\u{1b}[2Jb"),
+            (
+                "a\r\nNext, to mend it:\n  rm -rf /",
+                "a\\r\\nNext, to mend it:\\n  rm -rf /",
+            ),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("a\u{202e}b\u{2066}c", "a\\u{202e}b\\u{2066}c"),
+        ] {
+            assert_eq!(Plain(text).to_string(), shown);
+        }
+    }
+}
