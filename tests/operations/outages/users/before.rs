@@ -28,6 +28,7 @@ impl Users {
             users.space.claim_is_protected(name).await?;
         }
         users.space.create_running_pod("user", "used").await?;
+        users.admit_tenant().await?;
         users.leave_behind().await?;
         users.start_to_delete().await?;
         Ok(users)

@@ -26,7 +26,10 @@ impl Users {
             ("data", bound.clone()),
             ("shared", bound),
             ("pooled", pooled),
-            ("restored", json!({"metadata": {"annotations": marks}})),
+            (
+                "restored",
+                json!({"metadata": {"annotations": marks.clone()}}),
+            ),
             ("brief", json!({})),
             ("brief-1", label.clone()),
             ("brief-2", label),
@@ -37,6 +40,7 @@ impl Users {
             .create(&dry_run(), &claim("never", json!({}))?)
             .await
             .context("dry run")?;
+        self.use_tenant(marks).await.context("a tenant")?;
         change(claims, "data").await?;
         for name in ["brief", "unused", "used"] {
             self.space.delete_claim(name).await.context(name)?;

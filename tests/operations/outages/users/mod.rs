@@ -5,6 +5,7 @@ mod claims;
 mod namespaces;
 mod pods;
 mod sets;
+mod tenant;
 mod volumes;
 mod whole;
 
