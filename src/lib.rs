@@ -31,6 +31,7 @@ mod go_duration;
 pub mod hashing;
 pub mod listener;
 pub mod objects;
+mod plain;
 pub mod telemetry;
 pub mod tls;
 pub mod version;

@@ -5,6 +5,7 @@
 //! parse every object in advance, and write a patch as an array of numbers instead of base64.
 
 use super::{answer::Answer, request::Request};
+use crate::plain::Plain;
 use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,7 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
         Answer::Warn(sentences) => response.warnings = sentences,
         Answer::Deny { code, message } => {
             response.allowed = false;
+            let message = Plain(message).to_string();
             response.status = Some(Status { code, message });
         }
         Answer::Patch {
@@ -86,6 +88,10 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
             response.patch_type = Some("JSONPatch");
             response.patch = serde_json::to_vec(&Patch(operations)).ok().map(ByteString);
         }
+    }
+    // The API server drops a warning with a control character, and kubectl would print it.
+    for warning in &mut response.warnings {
+        *warning = Plain(&warning).to_string();
     }
     response
 }

@@ -14,6 +14,7 @@ use crate::{
         Drain, Outcome, Terms,
         leases::{self, Found},
     },
+    plain::Plain,
     telemetry::{Metrics, logs},
     tls::install_crypto,
 };
@@ -225,7 +226,9 @@ async fn remove(
     };
     // An error on standard output does not stop the drain.
     let mut printed = Ok(());
-    let outcome = drain.run(&mut |line| printed = print(line)).await?;
+    let outcome = drain
+        .run(&mut |line| printed = print(&Plain(line).to_string()))
+        .await?;
     printed.and_then(|()| print(&outcome.to_string()))?;
     Ok(outcome)
 }

@@ -1,6 +1,9 @@
 //! The report of `volume-warden gc`.
 
-use crate::components::namespace_gc::{Removal, Report, Row, Verdict};
+use crate::{
+    components::namespace_gc::{Removal, Report, Row, Verdict},
+    plain::Plain,
+};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
@@ -47,10 +50,10 @@ fn table(report: &Report, dry_run: bool) -> String {
     let rows = shown.map(|row| {
         let outcome = row.removal.as_ref().map_or("Kept", Removal::name);
         [
-            row.name.clone(),
+            Plain(&row.name).to_string(),
             row.verdict.name().into(),
             outcome.into(),
-            why(row),
+            Plain(why(row)).to_string(),
         ]
     });
     let rows: Vec<_> = std::iter::once(header).chain(rows).collect();

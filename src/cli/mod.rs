@@ -9,7 +9,6 @@ mod gc;
 mod gc_report;
 mod man;
 mod options;
-mod plain;
 mod print;
 mod probe;
 mod renamed;
@@ -21,6 +20,7 @@ mod tls;
 mod why;
 mod why_tree;
 
+use self::print::complain;
 use crate::{component::ComponentRef, version};
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, builder};
 use std::{any::TypeId, ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
@@ -143,7 +143,7 @@ pub fn main(components: &'static [ComponentRef]) -> ExitCode {
             // Some conflicts of options are found only after parsing.
             Ok(usage) => usage.format(&mut command).exit(),
             Err(error) => {
-                eprintln!("volume-warden: {error:#}");
+                complain(format_args!("{error:#}"));
                 ExitCode::FAILURE
             }
         },
@@ -160,7 +160,7 @@ impl Cli {
             return run::run(*options, components, warnings).map(|()| ExitCode::SUCCESS);
         }
         for warning in warnings {
-            eprintln!("volume-warden: {warning}");
+            complain(warning);
         }
         match self.command {
             Command::Run(_) => unreachable!(),

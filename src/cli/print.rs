@@ -1,6 +1,10 @@
-//! Prints results on standard output.
+//! Prints results on standard output, and errors on standard error.
 
-use std::io::{self, ErrorKind, Write};
+use crate::plain::Plain;
+use std::{
+    fmt::Display,
+    io::{self, ErrorKind, Write},
+};
 
 /// Prints lines, with colors only on a terminal. A closed pipe, as with `| head`, is not an error.
 ///
@@ -11,4 +15,9 @@ pub(super) fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => done,
     }
+}
+
+/// Prints an error or a warning, as one line.
+pub(super) fn complain(sentence: impl Display) {
+    eprintln!("volume-warden: {}", Plain(sentence));
 }

@@ -1,7 +1,11 @@
 //! `volume-warden why`: explains what blocks the deletion, creation or start of an object, and the
 //! next step.
 
-use super::{connection, print::print, why_tree::Tree};
+use super::{
+    connection,
+    print::{complain, print},
+    why_tree::Tree,
+};
 use crate::{
     clock::Clock,
     cluster::connect,
@@ -137,7 +141,7 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
     let (client, namespace) = match options.cluster().await {
         Ok(found) => found,
         Err(error) => {
-            eprintln!("volume-warden: {error:#}");
+            complain(format_args!("{error:#}"));
             return Ok(ExitCode::from(UNREADABLE));
         }
     };
@@ -249,12 +253,12 @@ impl WhyOptions {
                 })
             }
             Explanation::NotFound => {
-                eprintln!("volume-warden: there is no {object}");
+                complain(format_args!("there is no {object}"));
                 Ok(ExitCode::from(NOT_FOUND))
             }
             Explanation::Unread(errors) => {
                 for error in errors {
-                    eprintln!("volume-warden: {error}");
+                    complain(error);
                 }
                 Ok(ExitCode::from(UNREADABLE))
             }

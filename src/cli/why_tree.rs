@@ -1,7 +1,9 @@
 //! Renders the answer of `why` as a short tree.
 
-use super::plain::Plain;
-use crate::why::{Answer, Cause, Conclusion, Next};
+use crate::{
+    plain::Plain,
+    why::{Answer, Cause, Conclusion, Next},
+};
 use anstyle::{AnsiColor, Style};
 use k8s_openapi::jiff::Timestamp;
 use std::fmt;

@@ -1,8 +1,14 @@
 //! Configures log lines on standard error.
 
+use crate::plain::Plain;
 use tracing::Subscriber;
 use tracing_subscriber::{
-    EnvFilter, Layer, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
+    EnvFilter, Layer,
+    field::MakeExt,
+    fmt::{FormatFields, format::debug_fn},
+    layer::SubscriberExt,
+    registry::LookupSpan,
+    util::SubscriberInitExt,
 };
 
 /// The format of log lines.
@@ -39,8 +45,62 @@ where
             .with_span_list(false)
             .boxed(),
         Format::Text => layer
+            .fmt_fields(escaped())
             .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
             .boxed(),
     };
     lines.with_filter(filter)
+}
+
+/// Returns the format of the fields of a text line. An error that quotes foreign text with a line
+/// break does not begin a new line, as it would with the default format.
+fn escaped() -> impl for<'writer> FormatFields<'writer> {
+    debug_fn(|writer, field, value| {
+        let value = Plain(format_args!("{value:?}"));
+        match field.name() {
+            "message" => write!(writer, "{value}"),
+            name => write!(writer, "{name}={value}"),
+        }
+    })
+    .delimited(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            written.extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn foreign_text_stays_on_one_line_of_text() {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .fmt_fields(escaped())
+            .with_writer(move || writer.clone())
+            .without_time()
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let error = "a\n INFO volume-warden: all is well\u{1b}[2J";
+            tracing::warn!(pod = "web-0", %error, "the claim\nwas not created");
+        });
+        let written = String::from_utf8(written.0.lock().expect("lock").clone()).expect("UTF-8");
+        let expected = "the claim\\nwas not created pod=\"web-0\" error=a\\n INFO volume-warden: all is well\\u{1b}[2J\n";
+        assert!(written.ends_with(expected), "{written}");
+        assert_eq!(written.lines().count(), 1, "{written}");
+    }
 }

@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "go_duration",
         "hashing",
         "listener",
+        "plain",
         "version",
     ],
     &["objects"],

@@ -106,6 +106,32 @@ async fn a_dry_run_only_says_what_it_would_do() {
     );
 }
 
+#[tokio::test]
+async fn control_characters_are_escaped_in_warnings_and_refusals() {
+    let text = || "annotation \"a\u{1b}[2J\nb\" \u{202e}".to_owned();
+    let shown = "annotation \"a\\u{1b}[2J\\nb\" \\u{202e}";
+    let warned = hook(move |_| Answer::Warn(vec![text()]));
+    let warned = reviewed(warned, false, pod_review()).await;
+    assert_eq!(warned["warnings"], json!([shown]));
+    let patched = hook(move |_| match patch() {
+        Answer::Patch {
+            operations, what, ..
+        } => Answer::Patch {
+            operations,
+            what,
+            warnings: vec![text()],
+        },
+        other => other,
+    });
+    let patched = reviewed(patched, false, pod_review()).await;
+    assert_eq!(patched["warnings"], json!([shown]));
+    let refused = reviewed(hook(move |_| Answer::deny(text())), false, pod_review()).await;
+    assert_eq!(refused["status"]["message"], shown);
+    let would_be = reviewed(hook(move |_| Answer::deny(text())), true, pod_review()).await;
+    let would_be = would_be["warnings"][0].as_str().expect("a warning");
+    assert!(would_be.ends_with(shown), "{would_be}");
+}
+
 /// Sends the review, checks that the answer is 503, to which `failurePolicy` applies, and returns
 /// its text.
 async fn unanswered(hook: Hook, review: Value) -> String {

@@ -3,6 +3,7 @@
 use super::fair_semaphore::FairSemaphore;
 use crate::cluster::api::within;
 use crate::objects::{Kind, ObjectName};
+use crate::plain::Plain;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
@@ -97,7 +98,7 @@ impl Events {
         regarding: &ObjectReference,
         announcement: &Announcement,
     ) -> bool {
-        let mut note = announcement.note.clone();
+        let mut note = Plain(&announcement.note).to_string();
         note.truncate(note.floor_char_boundary(NOTE_LIMIT));
         let event = Event {
             type_: if announcement.warning {
@@ -132,16 +133,22 @@ mod tests {
     use std::sync::Mutex;
     use tokio::time::sleep;
 
-    /// An API server that takes 10 ms for each Event, and the namespaces of the Events in order.
-    fn api() -> (Client, Arc<Mutex<Vec<String>>>) {
-        let written = Arc::new(Mutex::new(Vec::new()));
+    /// The namespaces and notes of Events.
+    type Written = Arc<Mutex<Vec<(String, String)>>>;
+
+    /// An API server that takes 10 ms for each Event, and the Events in order.
+    fn api() -> (Client, Written) {
+        let written = Written::default();
         let log = written.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
-            let namespace = request.uri().path().split('/').nth(5).map(str::to_owned);
-            let log = log.clone();
+            let namespace = request.uri().path().split('/').nth(5).expect("a namespace");
+            let (namespace, log) = (namespace.to_owned(), log.clone());
             async move {
                 sleep(Duration::from_millis(10)).await;
-                log.lock().expect("lock").extend(namespace);
+                let body = request.into_body().collect_bytes().await.expect("a body");
+                let event: serde_json::Value = serde_json::from_slice(&body).expect("an Event");
+                let note = event["note"].as_str().expect("a note").to_owned();
+                log.lock().expect("lock").push((namespace, note));
                 let answer = http::Response::builder().status(201).body(Body::from(
                     br#"{"metadata": {"name": "e"}, "eventTime": null}"#.to_vec(),
                 ));
@@ -160,17 +167,36 @@ mod tests {
         }
     }
 
+    fn announcement(note: &str) -> Announcement {
+        Announcement {
+            reason: "Reason",
+            action: "Action",
+            warning: true,
+            note: note.to_owned(),
+            related: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_note_is_one_line_and_bounded() {
+        let (client, written) = api();
+        let events = Events::new(client);
+        for note in ["a\n\u{1b}[2Jb", &"\u{7}".repeat(NOTE_LIMIT)] {
+            assert!(events.publish(&about("ns"), &announcement(note)).await);
+        }
+        let written = written.lock().expect("lock");
+        let [(_, short), (_, long)] = &written[..] else {
+            unreachable!("two Events");
+        };
+        assert_eq!(short, "a\\n\\u{1b}[2Jb");
+        assert_eq!(long.len(), NOTE_LIMIT);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn thousands_of_events_of_one_namespace_neither_wait_nor_delay_others() {
         let (client, written) = api();
         let events = Events::new(client);
-        let announcement = Announcement {
-            reason: "Reason",
-            action: "Action",
-            warning: true,
-            note: "a note".to_owned(),
-            related: None,
-        };
+        let announcement = announcement("a note");
         let many = std::iter::repeat_n("many", 5000).chain(["few"]);
         let published =
             many.map(async |namespace| events.publish(&about(namespace), &announcement).await);
@@ -183,7 +209,7 @@ mod tests {
         );
         let written = written.lock().expect("lock");
         assert_eq!(written.len(), kept);
-        let place = written.iter().position(|namespace| namespace == "few");
+        let place = written.iter().position(|(namespace, _)| namespace == "few");
         assert!(
             place.is_some_and(|place| place < 3 * IN_FLIGHT),
             "{place:?}"

@@ -1,11 +1,13 @@
-//! Text from the cluster, made safe for a terminal.
+//! Text from the cluster, made safe to show: in a terminal, a line of the log, a warning, or an
+//! Event.
 
 use std::fmt::{self, Display, Write as _};
 
 /// Displays a value with its control characters and direction marks escaped, as in `\u{1b}`.
-/// Messages of Events and conditions are written by controllers and by users: they must not clear
-/// the screen, change what the terminal shows elsewhere, or add a line that looks like an answer.
-pub(super) struct Plain<T>(pub T);
+/// Messages of Events and conditions, names in templates and errors quote what users wrote: they
+/// must not clear the screen, change what the terminal shows elsewhere, or add a line that seems to
+/// be from Volume Warden.
+pub struct Plain<T>(pub T);
 
 impl<T: Display> Display for Plain<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
