@@ -36,6 +36,7 @@ soak:
     VOLUME_WARDEN_SOAK=1 fuzz/run
     cargo run --release --locked -p volume-warden-sim --bin mutants
     cargo run --release --locked -p volume-warden-sim -- --histories 1000000
+    release/reproducible amd64
 
 # Run histories in a simulated cluster, or replay one: just sim --seed 4711
 sim *arguments:

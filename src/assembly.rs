@@ -3,7 +3,7 @@
 use crate::{
     admission::Hook,
     clock::Clock,
-    cluster::{Apply, Elector, Feeds, LeaseName, SharedList},
+    cluster::{Apply, Elector, Excluded, Feeds, LeaseName, SharedList},
     component::{ComponentRef, Parts, Pending, Shared},
     objects::{ControllerId, Kind},
     telemetry::Metrics,
@@ -24,6 +24,8 @@ pub struct Settings {
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
+    /// Namespaces in which admission refuses nothing, besides the system namespace.
+    pub exempt: Vec<String>,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
     /// Whether nothing may be changed.
@@ -48,6 +50,8 @@ impl Settings {
         let leases = Api::namespaced(client.clone(), &self.lease.namespace);
         let (elector, leadership) =
             Elector::new(leases, self.lease.clone(), metrics.clone(), clock.clone());
+        let feeds = Feeds::new(&metrics);
+        let excluded = Excluded::by_label(&feeds, self.namespace.as_deref());
         let apply = Apply::new(
             client.clone(),
             leadership.clone(),
@@ -58,14 +62,15 @@ impl Settings {
         let shared = Shared {
             flags: self.flags,
             namespace: self.namespace,
-            exempt: vec!["kube-system".into(), self.system_namespace.clone()],
+            exempt: [self.exempt, vec![self.system_namespace.clone()]].concat(),
             system_namespace: self.system_namespace,
             controller_id: self.controller_id,
             dry_run: self.dry_run,
             lease: self.lease,
-            feeds: Feeds::new(&metrics),
+            feeds,
             live_pods: SharedList::new(metrics.clone(), &client),
-            apply: Arc::new(apply),
+            apply: Arc::new(apply.excluding(excluded.clone())),
+            excluded,
             client,
             leadership,
             metrics,
@@ -93,8 +98,8 @@ impl Assembly {
     /// When the options of a component cannot be used.
     pub async fn new(components: &[ComponentRef], shared: Shared) -> anyhow::Result<Self> {
         let mut assembly = Self {
+            watches: shared.excluded.watches().to_vec(),
             shared,
-            watches: Vec::new(),
             tasks: Vec::new(),
             pending: Vec::new(),
             webhooks: Vec::new(),
@@ -106,6 +111,7 @@ impl Assembly {
             assembly.add(parts);
         }
         for (path, review) in joined {
+            let review = review.outside(assembly.shared.excluded.clone());
             let webhooks = assembly.webhooks.iter_mut();
             for webhook in webhooks.filter(|webhook| webhook.path == path) {
                 webhook.review = webhook.review.clone().and(review.clone());
@@ -120,7 +126,11 @@ impl Assembly {
                 self.watches.push(kind);
             }
         }
-        self.webhooks.extend(parts.webhooks);
+        for mut webhook in parts.webhooks {
+            webhook.review = webhook.review.outside(self.shared.excluded.clone());
+            self.webhooks.push(webhook);
+        }
+        self.webhooks.extend(parts.safeguards);
         self.tasks.extend(parts.tasks);
         self.pending.extend(parts.pending);
     }

@@ -8,8 +8,8 @@ use crate::{
     admission::{Hook, Review},
     clock::Clock,
     cluster::{
-        Apply, Configuration, Feeds, Leadership, LeaseName, Reconcile, Reconciler, SharedList,
-        WorkQueue,
+        Apply, Configuration, Excluded, Feeds, Leadership, LeaseName, Reconcile, Reconciler,
+        SharedList, WorkQueue,
     },
     objects::{ControllerId, Kind, Pod},
     telemetry::Metrics,
@@ -34,7 +34,7 @@ pub trait Component: Sync {
         &[]
     }
 
-    /// Whether the component handles only objects labelled with its `--controller-id`.
+    /// Whether the component acts only on objects labelled with its `--controller-id`.
     /// Installations with different ids then run side by side, each with its own Lease.
     fn is_per_controller_id(&self) -> bool {
         false
@@ -102,6 +102,9 @@ pub struct Shared {
     pub system_namespace: String,
     /// Namespaces in which admission refuses nothing.
     pub exempt: Vec<String>,
+    /// Namespaces that have opted out. [`Apply`] and the webhooks enforce this for objects of these
+    /// namespaces; a component that handles volumes checks it.
+    pub excluded: Excluded,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
     /// Whether `--dry-run` is set: components decide and log, but change nothing. [`Apply`]
@@ -142,6 +145,9 @@ pub struct Parts {
     pub watches: Vec<Kind>,
     /// The webhooks of the component.
     pub webhooks: Vec<Hook>,
+    /// Webhooks that remove what a user must not set. They also answer for namespaces that have
+    /// opted out.
+    pub safeguards: Vec<Hook>,
     /// Reviews that run in the call of another component's webhook, at this path, if that component
     /// is enabled: the webhook configurations in `manifests/` then send the object only to that
     /// webhook.
@@ -182,7 +188,7 @@ impl Parts {
         };
         let (feeds, watches, stop) = (
             shared.feeds.clone(),
-            self.watches.clone(),
+            [&self.watches, shared.excluded.watches()].concat(),
             shared.stop.clone(),
         );
         self.tasks.push(Box::pin(async move {

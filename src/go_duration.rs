@@ -13,7 +13,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When the text is not a duration, or the duration is negative or longer than 100 years.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -33,7 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// When [`parse`] fails, or the duration is shorter than a second.
-pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
+pub fn parse_pause(text: &str) -> Result<Duration, String> {
     let read = parse(text)?;
     let long = read >= SHORTEST_PAUSE;
     long.then_some(read)
@@ -44,7 +44,7 @@ pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// When [`parse`] fails, or the duration is shorter than a second but not 0.
-pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Ok(Duration::ZERO),
         _ => parse_pause(text).map_err(|error| format!("{error}, or 0 for never")),
@@ -56,7 +56,7 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// When [`parse`] fails, or the duration is shorter than a second.
-pub(crate) fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
+pub fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
     match text.trim().parse::<u32>() {
         Ok(_) => parse_pause(&format!("{}s", text.trim())),
         Err(_) => parse_pause(text),

@@ -27,7 +27,7 @@ pub mod cluster;
 pub mod component;
 pub mod components;
 pub mod drain;
-mod go_duration;
+pub mod go_duration;
 pub mod hashing;
 pub mod listener;
 pub mod objects;

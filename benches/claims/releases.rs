@@ -51,7 +51,7 @@ impl Life {
             .spec
             .as_ref()
             .and_then(|spec| spec.claim_ref.as_ref());
-        if claim.is_none() {
+        if claim.is_none_or(|claim| claim.uid.is_none()) {
             self.freed.get_or_insert(now);
         }
     }

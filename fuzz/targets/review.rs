@@ -19,7 +19,6 @@ use volume_warden::{
     causes::FinishedPods,
     cluster::{Feeds, LiveGet},
     components::{pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention},
-    objects::ControllerId,
     telemetry::Metrics,
 };
 
@@ -118,22 +117,23 @@ fn hooks() -> Vec<Hook> {
     let client = kube::Client::new(away, "default");
     let feeds = Feeds::new(&METRICS);
     let live = Arc::new(LiveGet::new(METRICS.clone(), &client));
-    let releaser = pv_releaser::Caches::new(
+    let caches = pv_releaser::Caches::new(
         &feeds,
         None,
-        pv_releaser::Options {
-            id: ControllerId::default(),
-            disable_automatic_association: false,
-            release_mode: pv_releaser::Mode::Full,
-            legacy_label: true,
-            associate_by_storage_class: false,
-        },
+        pv_releaser::Options::default(),
     );
+    let releaser = pv_releaser::VolumeWebhook {
+        caches,
+        identity: pv_releaser::Identity {
+            namespaces: LiveGet::new(METRICS.clone(), &client),
+            claims: LiveGet::new(METRICS.clone(), &client),
+        },
+    };
     let mut hooks = pvc_protection::hooks(&feeds.claims, &live, &feeds.pods, &[]);
-    hooks.extend(pv_protection::hooks(&feeds.claims, &live, None));
+    hooks.extend(pv_protection::hooks(&feeds.claims, &live, None, &Default::default()));
     hooks.extend([
         pvc_protection::deletions_hook(&feeds.pods, FinishedPods::Hold),
-        pv_releaser::hook(&releaser),
+        pv_releaser::volume_hook(releaser),
         pv_releaser::strip_binding_hook(),
         pvc_provisioner::strip_marker_hook(),
         pvc_retention::strip_marker_hook(),

@@ -10,7 +10,7 @@ use volume_warden::clock::Clock;
 use volume_warden_apiserver_model::ApiServer;
 
 /// The wall clock at the beginning of each history.
-const EPOCH: OffsetDateTime = datetime!(2026-01-01 00:00:00 UTC);
+pub const EPOCH: OffsetDateTime = datetime!(2026-01-01 00:00:00 UTC);
 
 /// One simulated cluster.
 pub struct Cluster {

@@ -74,6 +74,18 @@ const CONDITIONS: &[(&str, Condition)] = &[
         |request| text(request, "/object/spec/persistentVolumeReclaimPolicy") == "Retain",
     ),
     (
+        r#"object.spec.?persistentVolumeReclaimPolicy.orValue("") == "Delete""#,
+        |request| text(request, "/object/spec/persistentVolumeReclaimPolicy") == "Delete",
+    ),
+    (
+        r#""volume-warden.dev/undelete" in object.metadata.?annotations.orValue({})"#,
+        |request| {
+            request
+                .pointer("/object/metadata/annotations/volume-warden.dev~1undelete")
+                .is_some()
+        },
+    ),
+    (
         r#"object.metadata.?annotations.orValue({}).exists(key, key.startsWith("pv.kubernetes.io/"))"#,
         |request| {
             let annotations = request.pointer("/object/metadata/annotations");

@@ -4,13 +4,14 @@ use crate::conditions;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     include_str!("../../manifests/components/pvc-protection/webhooks.yaml"),
     include_str!("../../manifests/components/pvc-protection-binding-guard/webhooks.yaml"),
     include_str!("../../manifests/components/pv-protection/webhooks.yaml"),
     include_str!("../../manifests/components/pvc-retention/webhooks.yaml"),
     include_str!("../../manifests/components/pvc-provisioner/webhooks.yaml"),
     include_str!("../../manifests/components/pv-releaser/webhooks.yaml"),
+    include_str!("../../manifests/components/pvc-trash/webhooks.yaml"),
 ];
 
 /// Returns the webhook configurations of all components.

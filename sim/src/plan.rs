@@ -68,6 +68,13 @@ pub struct Plan {
     pub(crate) long: bool,
 }
 
+impl Plan {
+    /// Whether the deletion of claims can be undone: in one history of four.
+    pub fn has_trash(&self) -> bool {
+        self.seed.is_multiple_of(4)
+    }
+}
+
 /// Users act, and things go wrong, during this time in milliseconds.
 const BUSY: u64 = 12_000;
 /// The first seconds are for the first LISTs and the leader election.

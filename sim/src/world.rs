@@ -73,7 +73,7 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
         checks,
         activity: Activity::default(),
     });
-    furnish(&cluster.server).await?;
+    furnish(&cluster.server, plan.has_trash()).await?;
     reviews.connect(&cluster);
     cluster.server.set_admission(reviews.clone());
     observe(&cluster, &log);

@@ -2,10 +2,11 @@
 //! them.
 
 use super::{
-    answer::{Reviewed, both},
+    answer::{Answer, Reviewed, both},
     request::Request,
 };
-use futures::future::BoxFuture;
+use crate::cluster::Excluded;
+use futures::future::{BoxFuture, ready};
 use std::{sync::Arc, time::Duration};
 
 /// One webhook of a component.
@@ -40,13 +41,13 @@ impl Review {
     }
 
     /// Creates a review that may call the API server.
-    pub fn asking<State, Answer>(
+    pub fn asking<State, Answering>(
         state: &Arc<State>,
-        review: impl Fn(Arc<State>, Arc<Request>) -> Answer + Send + Sync + 'static,
+        review: impl Fn(Arc<State>, Arc<Request>) -> Answering + Send + Sync + 'static,
     ) -> Self
     where
         State: Send + Sync + 'static,
-        Answer: Future<Output = Reviewed> + Send + 'static,
+        Answering: Future<Output = Reviewed> + Send + 'static,
     {
         let state = state.clone();
         Self::Asking(Arc::new(move |request| {
@@ -68,6 +69,24 @@ impl Review {
         match self {
             Self::FromMemory(review) => review(request),
             Self::Asking(_) => unreachable!("this review asks the API server"),
+        }
+    }
+
+    /// Makes the review allow every request unchanged in namespaces that have opted out.
+    pub fn outside(self, excluded: Excluded) -> Self {
+        match self {
+            Self::FromMemory(review) => {
+                Self::from_memory(move |request| match excluded.contains(&request.namespace) {
+                    true => Ok(Answer::Allow),
+                    false => review(request),
+                })
+            }
+            Self::Asking(review) => Self::Asking(Arc::new(move |request| {
+                match excluded.contains(&request.namespace) {
+                    true => Box::pin(ready(Ok(Answer::Allow))),
+                    false => review(request),
+                }
+            })),
         }
     }
 
@@ -98,5 +117,39 @@ impl Rule {
             && resource == request.resource.resource
             && subresource == request.sub_resource
             && request.resource.group.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cluster::Feeds, telemetry::Metrics};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_review_outside_of_excluded_namespaces_allows_all_there() {
+        let feeds = Feeds::new(&Arc::new(Metrics::new()));
+        let labels = json!({"volume-warden.dev/exclude": "true"});
+        let out = json!({"metadata": {"name": "out", "uid": "1", "labels": labels}});
+        let out = serde_json::from_value(out).expect("a namespace");
+        feeds.namespaces.list(vec![out]);
+        let refuse = |_: &Request| Ok(Answer::deny("refused".to_owned()));
+        let state = Arc::new(());
+        let asking = Review::asking(&state, |_, _| async {
+            Ok(Answer::deny("refused".to_owned()))
+        });
+        for review in [Review::from_memory(refuse), asking] {
+            let review = review.outside(Excluded::by_label(&feeds, None));
+            for (namespace, refused) in [("out", false), ("in", true), ("", true)] {
+                let request = json!({
+                    "uid": "u", "operation": "CREATE", "namespace": namespace, "name": "a",
+                    "resource": {"group": "", "version": "v1", "resource": "pods"},
+                    "userInfo": {"username": "jane"}, "object": {},
+                });
+                let request = serde_json::from_value(request).expect("a request");
+                let answer = review.answer(Arc::new(request)).await.expect("an answer");
+                assert_eq!(answer != Answer::Allow, refused, "{namespace}");
+            }
+        }
     }
 }

@@ -54,6 +54,8 @@ codes! {
     Attached,
     /// The volume is kept after the deletion of its claim, because its reclaim policy is `Retain`.
     Retained,
+    /// The volume is kept after the deletion of its claim, so that the deletion can be undone.
+    InTrash,
     /// The volume's claim was replaced by another claim of the same name.
     ClaimReplaced,
     /// The claim names no StorageClass, and there is no default StorageClass.

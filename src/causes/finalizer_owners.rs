@@ -38,7 +38,7 @@ pub fn owner(finalizer: &str) -> Option<Owner> {
         ),
         PV_PROTECTION => (
             "Volume Warden's pv-protection, or the controller of that name in kube-controller-manager,",
-            "once no claim has the volume",
+            "once no claim is bound to the volume",
         ),
         PV_CONTROLLER => (
             "the volume binder in kube-controller-manager",

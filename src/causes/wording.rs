@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 const NAMED: usize = 3;
 
 /// Purpose of deleting the pod: it warns that the deletion may delete more than the pod.
-const GOES_THEN_IN_USE: &str = "once neither the pod nor the data of the claim is needed: the claim is deleted after its last pod, and with the policy Delete its storage too";
-const GOES_THEN_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed: the claim is deleted after its last pod, and with the policy Delete its storage too";
+const GOES_THEN_IN_USE: &str = "once neither the pod nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
+const GOES_THEN_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
 
 /// Returns the cause for which `holder` keeps `object`.
 pub fn describe(object: &Object, holder: &Holder<'_>) -> Cause {

@@ -16,6 +16,8 @@ use std::{hash::BuildHasher, path::Path};
 /// File with the namespace of the pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 const DEFAULT_NAMESPACE: &str = "volume-warden";
+/// Name of the Lease of version 0.1.0 with all components, and of an installation that has no Service.
+pub(super) const DEFAULT_NAME: &str = "volume-warden";
 
 impl ClusterOptions {
     /// Creates a client with the credentials of the kubeconfig, or of the pod's service account.
@@ -73,47 +75,59 @@ pub(super) struct Chosen<'a> {
 }
 
 impl LeaseOptions {
-    /// Returns the name and namespace of the Lease of these components. Installations with
-    /// different components or controller ids must not compete for one Lease, and a dry run must
-    /// not acquire the Lease of a real run.
+    /// Returns the name and namespace of the Lease of the installation with this name. All its
+    /// processes compete for this Lease, whatever their components are. Installations with different
+    /// controller ids must not compete for one Lease, and a dry run must not acquire the Lease of a
+    /// real run.
     ///
     /// # Errors
     /// When the controller id cannot be part of the name of the Lease.
     pub(super) fn name(
         &self,
-        system_namespace: &str,
+        (system_namespace, installation): (&str, &str),
         components: Chosen<'_>,
         id: &ControllerId,
         dry_run: bool,
     ) -> anyhow::Result<LeaseName> {
         let namespace = self.leader_elect_resource_namespace.clone();
-        let name = match &self.leader_elect_resource_name {
-            Some(name) => name.clone(),
-            None => default_name(components, id, dry_run)?,
+        let (name, former) = match &self.leader_elect_resource_name {
+            Some(name) => (name.clone(), None),
+            None => {
+                let mut enabled = components.enabled.iter();
+                let per_id = enabled.any(|each| each.is_per_controller_id());
+                let former = qualified(former_name(components), id, per_id, dry_run)?;
+                let by_id = per_id || is_subdomain(id.as_str());
+                let name = qualified(installation.to_owned(), id, by_id, dry_run)?;
+                (name, Some(former))
+            }
         };
         Ok(LeaseName {
             namespace: namespace.unwrap_or_else(|| system_namespace.to_owned()),
             name,
+            former,
             identity: self.leader_elect_identity.clone().unwrap_or_else(identity),
             labels: lease_labels(components.enabled),
         })
     }
 }
 
-fn default_name(
-    components: Chosen<'_>,
+/// Returns the name that version 0.1.0 gives the Lease of these components, without the id.
+fn former_name(components: Chosen<'_>) -> String {
+    if components.enabled.len() == components.all.len() {
+        return DEFAULT_NAME.to_owned();
+    }
+    let names = components.enabled.iter().map(|each| each.name());
+    names.collect::<Vec<_>>().join("-")
+}
+
+/// Adds the controller id, if the Lease is `by_id`, and the dry run to the name of a Lease.
+fn qualified(
+    mut name: String,
     id: &ControllerId,
+    by_id: bool,
     dry_run: bool,
 ) -> anyhow::Result<String> {
-    let enabled = components.enabled.iter();
-    let names = enabled.clone().map(|component| component.name());
-    let mut name = if components.enabled.len() == components.all.len() {
-        "volume-warden".to_owned()
-    } else {
-        names.collect::<Vec<_>>().join("-")
-    };
-    let per_id = enabled.clone().any(|each| each.is_per_controller_id());
-    if *id != ControllerId::default() && per_id {
+    if *id != ControllerId::default() && by_id {
         if !is_subdomain(id.as_str()) {
             bail!(
                 "the controller id {id} cannot be part of the name of a Lease; set the name by --leader-elect-resource-name"
@@ -160,45 +174,92 @@ mod tests {
         ALL, pv_protection::PvProtection, pv_releaser::PvReleaser, pvc_provisioner::PvcProvisioner,
     };
 
-    fn name(enabled: &[ComponentRef], id: &str, dry_run: bool) -> Option<String> {
+    /// The names of the Lease, and of that of version 0.1.0, of an installation with this name.
+    fn names(
+        installation: &str,
+        enabled: &[ComponentRef],
+        id: &str,
+        dry_run: bool,
+    ) -> Option<[String; 2]> {
         let components = Chosen { enabled, all: ALL };
-        default_name(components, &id.parse().expect("an id"), dry_run).ok()
+        let options = LeaseOptions {
+            leader_elect_resource_name: None,
+            leader_elect_resource_namespace: None,
+            leader_elect_identity: None,
+        };
+        let id = id.parse().ok()?;
+        let lease = options.name(("ns", installation), components, &id, dry_run);
+        let lease = lease.ok()?;
+        Some([lease.name, lease.former?])
     }
 
     #[test]
-    fn installations_side_by_side_have_separate_leases() {
+    fn an_installation_has_one_lease_whatever_its_components_are() {
         let default = ControllerId::default().to_string();
-        for (components, id, dry_run, expected) in [
-            (ALL, &*default, false, "volume-warden"),
-            (ALL, "blue", false, "volume-warden-blue"),
-            (ALL, "blue", true, "volume-warden-blue-dry-run"),
-            (&[&PvProtection], "blue", false, "pv-protection"),
-            (&[&PvReleaser], &default, true, "pv-releaser-dry-run"),
-            (&[&PvReleaser], "a.b", false, "pv-releaser-a.b"),
+        for (installation, components, id, dry_run, name, former) in [
             (
+                "volume-warden",
+                ALL,
+                &*default,
+                false,
+                "volume-warden",
+                "volume-warden",
+            ),
+            (
+                "volume-warden",
+                ALL,
+                "blue",
+                true,
+                "volume-warden-blue-dry-run",
+                "volume-warden-blue-dry-run",
+            ),
+            (
+                "volume-warden",
+                &[&PvProtection],
+                "blue",
+                false,
+                "volume-warden-blue",
+                "pv-protection",
+            ),
+            (
+                "volume-warden",
+                &[&PvReleaser],
+                &default,
+                true,
+                "volume-warden-dry-run",
+                "pv-releaser-dry-run",
+            ),
+            (
+                "volume-warden",
+                &[&PvReleaser],
+                "a.b",
+                false,
+                "volume-warden-a.b",
+                "pv-releaser-a.b",
+            ),
+            (
+                "caches",
                 &[&PvcProvisioner, &PvReleaser],
                 "blue",
                 false,
+                "caches-blue",
                 "pvc-provisioner-pv-releaser-blue",
             ),
+            ("caches", ALL, &default, false, "caches", "volume-warden"),
         ] {
-            let found = name(components, id, dry_run);
-            assert_eq!(
-                found.as_deref(),
-                Some(expected),
-                "{components:?} {id} {dry_run}"
-            );
+            let found = names(installation, components, id, dry_run);
+            let expected = [name, former].map(str::to_owned);
+            assert_eq!(found, Some(expected), "{components:?} {id} {dry_run}");
         }
     }
 
     #[test]
     fn an_id_that_is_no_subdomain_requires_a_lease_name() {
         for id in ["Blue", "a_b", "a..b", "a.-b"] {
-            assert_eq!(name(&[&PvReleaser], id, false), None, "{id}");
-            assert!(
-                name(&[&PvProtection], id, false).is_some(),
-                "{id}: the name does not contain it"
-            );
+            let name = |enabled| names("volume-warden", enabled, id, false);
+            assert_eq!(name(&[&PvReleaser]), None, "{id}");
+            let without = name(&[&PvProtection]);
+            assert!(without.is_some(), "{id}: the name does not contain it");
         }
     }
 }

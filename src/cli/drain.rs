@@ -1,7 +1,7 @@
 //! `volume-warden drain`: removes what Volume Warden wrote on objects, before it is uninstalled.
 
 use super::{
-    connection::Chosen,
+    connection::{Chosen, DEFAULT_NAME},
     options::{ClusterOptions, ComponentsOption, ControllerOptions, LeaseOptions},
     print::print,
     signals::Signals,
@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A replica that waits for a Lease reads it at shorter intervals than this.
 const HANDOVER: Duration = Duration::from_millis(2500);
+/// Maximum time for which `drain` waits at its end for the Events about refused writes.
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Exit code of `drain` if it left objects that are in use unchanged.
 const IN_USE: u8 = 3;
 
@@ -87,7 +89,7 @@ pub fn run(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCo
 async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCode> {
     let components = options.components.of(all);
     let lease = options.lease.name(
-        &options.cluster.system_namespace(),
+        (&options.cluster.system_namespace(), DEFAULT_NAME),
         Chosen {
             enabled: &components,
             all,
@@ -125,7 +127,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     }
     let drained = tokio::select! {
         drained = drain_as_leader(&options, components, client, leaderships, &lease, metrics) => drained,
-        signal = signals.next() => Err(anyhow::anyhow!("drain was interrupted by {signal} before it was done; run it again")),
+        signal = signals.next() => Err(anyhow::anyhow!("drain was interrupted by {signal} before it was done; run volume-warden drain again")),
     };
     // Releases the Leases, so that no other process has to wait until they expire.
     stop.cancel();
@@ -158,11 +160,11 @@ async fn drain_as_leader(
     let lost = select_all(leaderships.iter().map(|each| Box::pin(each.lost())));
     let outcome = tokio::select! {
         outcome = drain => outcome?,
-        _ = lost => bail!("a Lease was lost; run it again"),
+        _ = lost => bail!("a Lease was lost; run volume-warden drain again"),
     };
     if let Some(begun) = held_by_others(&client, &components, lease).await?.first() {
         bail!(
-            "another Volume Warden started during the drain: {}. Stop it, and run this again",
+            "another Volume Warden started during the drain: {}. Stop it, and run volume-warden drain again",
             begun.description()
         );
     }
@@ -228,14 +230,17 @@ async fn remove(
     let mut printed = Ok(());
     let outcome = drain
         .run(&mut |line| printed = print(&Plain(line).to_string()))
-        .await?;
+        .await;
+    // The Events about refused writes are published in the background.
+    let _ = timeout(EVENTS_TIMEOUT, drain.apply.reported()).await;
+    let outcome = outcome?;
     printed.and_then(|()| print(&outcome.to_string()))?;
     Ok(outcome)
 }
 
 fn exit_code(outcome: &Outcome) -> anyhow::Result<ExitCode> {
     match outcome.trouble() {
-        Some(trouble) => bail!("{trouble}; run it again"),
+        Some(trouble) => bail!("{trouble}; run volume-warden drain again"),
         None if !outcome.in_use.is_empty() => Ok(ExitCode::from(IN_USE)),
         None => Ok(ExitCode::SUCCESS),
     }

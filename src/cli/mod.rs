@@ -1,5 +1,7 @@
-//! The command line. Every flag is also an environment variable.
+//! The command line. Every flag of the commands that run in Volume Warden's pods is also an
+//! environment variable.
 
+mod caller;
 mod certificate;
 mod completions;
 mod component_flags;
@@ -11,13 +13,21 @@ mod man;
 mod options;
 mod print;
 mod probe;
+mod purge;
 mod renamed;
+mod restoration;
 mod run;
 mod signals;
 mod single_dash;
+mod target;
 mod tasks;
 mod tls;
+mod trash;
+mod trash_report;
+mod undelete;
 mod why;
+mod why_stuck;
+mod why_target;
 mod why_tree;
 
 use self::print::complain;
@@ -30,9 +40,14 @@ pub use options::RunOptions;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  failure, with a message on standard error; `why`: object not found
-  2  the command line is wrong; `why`: something that the answer requires could not be read
-  3  `drain` left objects that are in use unchanged, and listed them";
+  1  failure, with a message on standard error; `why`, `purge`: object not found
+  2  the command line is wrong
+  3  something could not be read; `undelete`: not Bound in time; `drain`: objects in use are left";
+
+/// The commands whose flags are also environment variables: the containers in `manifests` and the
+/// chart set them. The others read only `KUBECONFIG` and `NO_COLOR`, so that no variable changes
+/// the answer to a user.
+const WITH_ENVIRONMENT: [&str; 4] = ["run", "gc", "drain", "probe"];
 
 /// Manages Kubernetes volumes through their whole lifecycle.
 ///
@@ -60,6 +75,15 @@ enum Command {
     /// step.
     #[command(after_help = why::EXIT_CODES)]
     Why(why::WhyOptions),
+    /// List the volumes whose data is kept after the deletion of their claims.
+    #[command(after_help = trash::EXIT_CODES)]
+    Trash(trash::TrashOptions),
+    /// Undo the deletion of a claim: create a claim that gets its volume, with the data.
+    #[command(after_help = undelete::EXIT_CODES)]
+    Undelete(undelete::UndeleteOptions),
+    /// Delete the data of a deleted claim for good, before its undelete window ends.
+    #[command(after_help = purge::EXIT_CODES)]
+    Purge(purge::PurgeOptions),
     /// Check whether the `run` process in the same container is live or ready, for kubelet probes.
     Probe(probe::ProbeCommand),
     /// Generate shell completions.
@@ -87,16 +111,22 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
             let help = "Components to drain; all by default. None of them may be running";
             drain.mut_arg("components", named(help))
         })
-        .mut_subcommands(|command| command.mut_args(completed))
+        .mut_subcommands(|command| {
+            let with_environment = WITH_ENVIRONMENT.contains(&command.get_name());
+            command.mut_args(|argument| completed(argument, with_environment))
+        })
 }
 
 /// Adds the environment variable and the old name of a flag, and the name of its value by type.
 /// Makes the value of a boolean flag optional.
-fn completed(argument: Arg) -> Arg {
+fn completed(argument: Arg, with_environment: bool) -> Arg {
     let Some(flag) = argument.get_long().map(str::to_owned) else {
         return argument;
     };
-    let argument = argument.env(renamed::variable(&flag));
+    let argument = match with_environment {
+        true => argument.env(renamed::variable(&flag)),
+        false => argument,
+    };
     let argument = match renamed::old_name(&flag) {
         Some(old) => argument.alias(old),
         None => argument,
@@ -159,14 +189,17 @@ impl Cli {
         if let Command::Run(options) = self.command {
             return run::run(*options, components, warnings).map(|()| ExitCode::SUCCESS);
         }
-        for warning in warnings {
-            complain(warning);
+        if !matches!(self.command, Command::Why(_)) {
+            warnings.into_iter().for_each(complain);
         }
         match self.command {
             Command::Run(_) => unreachable!(),
             Command::Drain(options) => drain::run(*options, components),
             Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Why(options) => why::run(options),
+            Command::Trash(options) => trash::run(options),
+            Command::Undelete(options) => undelete::run(options),
+            Command::Purge(options) => purge::run(options),
             Command::Probe(options) => probe::run(options),
             Command::Completions(options) => {
                 completions::run(options, command(components)).map(|()| ExitCode::SUCCESS)
@@ -200,27 +233,70 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_flag_has_an_environment_variable() {
-        let mut command = command(components::ALL);
-        let commands = command.get_subcommands_mut();
-        let arguments = commands.flat_map(|command| command.get_arguments());
+    /// The variables of all flags of these commands, with the help text of each flag.
+    fn variables(commands: &[&str]) -> Vec<(String, String)> {
+        let command = command(components::ALL);
+        let named = command.get_subcommands();
+        let named = named.filter(|each| commands.contains(&each.get_name()));
+        let arguments = named.flat_map(|command| command.get_arguments());
         let flags = arguments.filter(|argument| !argument.is_positional());
-        for argument in flags.filter(|argument| argument.get_id() != "help") {
-            let variable = argument
-                .get_env()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            let flag = argument
-                .get_long()
-                .unwrap_or_default()
-                .to_uppercase()
-                .replace('-', "_");
-            assert!(
-                variable == format!("VOLUME_WARDEN_{flag}"),
-                "--{} has {variable}",
-                argument.get_id()
-            );
+        let flags = flags.filter(|argument| argument.get_id() != "help");
+        let variables = flags.map(|flag| {
+            let variable = flag.get_env().and_then(|name| name.to_str());
+            let help = flag.get_help().map(ToString::to_string);
+            (
+                variable.unwrap_or_default().to_owned(),
+                help.unwrap_or_default(),
+            )
+        });
+        variables.collect()
+    }
+
+    #[test]
+    fn every_flag_of_a_command_in_the_pods_has_an_environment_variable() {
+        let command = command(components::ALL);
+        let named = command.get_subcommands();
+        let named = named.filter(|each| WITH_ENVIRONMENT.contains(&each.get_name()));
+        let arguments = named.flat_map(|command| command.get_arguments());
+        let mut found = 0;
+        for argument in arguments.filter(|argument| !argument.is_positional()) {
+            let flag = argument.get_long().unwrap_or_default();
+            if flag == "help" {
+                continue;
+            }
+            let variable = argument.get_env().and_then(|name| name.to_str());
+            let expected = format!("VOLUME_WARDEN_{}", flag.to_uppercase().replace('-', "_"));
+            assert_eq!(variable, Some(&*expected), "--{flag}");
+            found += 1;
         }
+        assert!(found > 50, "{found}");
+    }
+
+    #[test]
+    fn the_commands_of_users_read_no_variable() {
+        let variables = variables(&["why", "completions", "man"]);
+        assert!(variables.len() >= 10, "{variables:?}");
+        assert!(
+            variables.iter().all(|(variable, _)| variable.is_empty()),
+            "{variables:?}"
+        );
+    }
+
+    /// A variable that several commands read has one meaning. Only `--dry-run` and `--components`
+    /// have a text for each command.
+    #[test]
+    fn a_variable_means_the_same_for_each_command() {
+        let all = variables(&WITH_ENVIRONMENT);
+        for (variable, help) in &all {
+            let texts = all.iter().filter(|(other, _)| other == variable);
+            let own = ["VOLUME_WARDEN_DRY_RUN", "VOLUME_WARDEN_COMPONENTS"];
+            if !own.contains(&&**variable) {
+                assert!(texts.clone().all(|(_, text)| text == help), "{variable}");
+            }
+        }
+        let twice = all
+            .iter()
+            .filter(|(name, _)| name == "VOLUME_WARDEN_NAMESPACE");
+        assert!(twice.count() > 1);
     }
 }

@@ -90,9 +90,9 @@ pub(super) struct ControllerOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub(super) struct LeaseOptions {
-    /// Name of the Lease [default: volume-warden with all components, else their names joined by
-    /// dashes; followed by -<ID> for a --controller-id other than the default, and by -dry-run for
-    /// a dry run]
+    /// Name of the Lease [default: the --service-name, followed by -<ID> for a --controller-id other
+    /// than the default, and by -dry-run for a dry run; a leader then also holds the Lease that
+    /// version 0.1.0 would hold]
     #[arg(long, value_name = "NAME")]
     pub(super) leader_elect_resource_name: Option<String>,
 
@@ -117,6 +117,17 @@ pub(super) struct ServerOptions {
     #[arg(long, value_parser = go_duration::parse)]
     pub(super) max_webhook_timeout: Option<Duration>,
 
+    /// Namespaces whose pods the webhooks neither refuse nor create claims for, so that they do not
+    /// wait for Volume Warden. The system namespace is always exempt. The reconcilers act in these
+    /// namespaces; to opt out completely, label a namespace volume-warden.dev/exclude=true.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "kube-system",
+        value_name = "NAMESPACE,…"
+    )]
+    exempt_namespaces: Vec<String>,
+
     /// Address of /metrics, /livez and /readyz. Plain HTTP, or HTTPS with --metrics-authorization.
     #[arg(long, default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
     pub(super) metrics_bind_address: SocketAddr,
@@ -128,6 +139,14 @@ pub(super) struct ServerOptions {
 
     #[command(flatten)]
     pub(super) probes: ProbeOptions,
+}
+
+impl ServerOptions {
+    /// Returns the names of `--exempt-namespaces`; an empty value means none.
+    pub(super) fn exempt_namespaces(&self) -> Vec<String> {
+        let names = self.exempt_namespaces.iter();
+        names.filter(|name| !name.is_empty()).cloned().collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Args)]

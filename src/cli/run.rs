@@ -72,9 +72,8 @@ impl Process {
             enabled: &components,
             all,
         };
-        let lease = options
-            .lease
-            .name(&system_namespace, chosen, id, options.dry_run)?;
+        let names = (&*system_namespace, &*options.tls.service_name);
+        let lease = options.lease.name(names, chosen, id, options.dry_run)?;
         Ok(Self {
             options,
             components,
@@ -144,6 +143,7 @@ impl Process {
             client: client.clone(),
             namespace: options.cluster.namespace(),
             system_namespace: self.system_namespace.clone(),
+            exempt: options.server.exempt_namespaces(),
             controller_id: options.controller.controller_id.clone(),
             dry_run: options.dry_run,
             max_in_flight: options.cluster.max_in_flight.into(),

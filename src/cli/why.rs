@@ -2,20 +2,22 @@
 //! next step.
 
 use super::{
-    connection,
+    caller::CallerOptions,
     print::{complain, print},
+    target::{self, Target},
+    why_stuck::{self, Columns, Table},
+    why_target::Kind,
     why_tree::Tree,
 };
 use crate::{
     clock::Clock,
-    cluster::connect,
+    go_duration,
     tls::install_crypto,
-    why::{Explanation, Object, ask},
+    why::{Explanation, Object, Survey, Which, ask, survey},
 };
-use anyhow::Context as _;
 use clap::{Args, ValueEnum, error::ErrorKind};
-use kube::{Client, Config, config::KubeConfigOptions};
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use kube::Client;
+use std::{process::ExitCode, time::Duration};
 
 /// Exit code of `why` if the object does not exist.
 const NOT_FOUND: u8 = 1;
@@ -25,8 +27,8 @@ const UNREADABLE: u8 = 3;
 /// Interval between two reads of the object with `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also when no cause is known; \
-1 object not found; 2 the command line is wrong; 3 something that the answer requires could not be \
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also when no cause is known or \
+something is stuck; 1 object not found; 2 the command line is wrong; 3 something that the answer requires could not be \
 read.";
 
 /// `volume-warden why`
@@ -34,94 +36,55 @@ read.";
 pub struct WhyOptions {
     /// Kind of the object: pvc, pv, pod, statefulset or namespace; or KIND/NAME, as kubectl prints
     /// it.
-    #[arg(value_name = "KIND", value_parser = Target::parse)]
-    target: Target,
+    #[arg(value_name = "KIND", value_parser = Target::<Kind>::parse, required_unless_present = "stuck")]
+    target: Option<Target<Kind>>,
 
     /// Name of the object, if it does not follow the kind.
     name: Option<String>,
+
+    /// List everything in the namespace that is stuck, with the root cause: claims, volumes, pods
+    /// with volumes, StatefulSets and the namespace.
+    #[arg(long, conflicts_with_all = ["target", "name", "watch"])]
+    stuck: bool,
+
+    /// With --stuck: all namespaces, and all volumes.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+
+    /// With --stuck: leave out objects that have been in their state for a shorter time.
+    #[arg(long, default_value = "1m", value_parser = go_duration::parse)]
+    min_age: Duration,
 
     /// Namespace of the object [default: the namespace of the kubeconfig's context]
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Output format.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    /// Output format; wide and name only with --stuck [default: tree; with --stuck a table]
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
 
     /// Read the object again every two seconds, and print the answer whenever it changes, until the
     /// object is gone.
     #[arg(short, long, default_value_t)]
     watch: bool,
 
-    /// Kubeconfig file [default: as kubectl: $KUBECONFIG, else ~/.kube/config; in a pod, its
-    /// service account]
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: the current one]
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
-
-    /// User to impersonate, as with kubectl: the answer has what this user may read.
-    #[arg(long = "as", value_name = "USER")]
-    as_user: Option<String>,
-
-    /// Group to impersonate, together with --as.
-    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
-    as_groups: Vec<String>,
-}
-
-/// The kind of the object, with its name if both were given as one argument.
-#[derive(Clone, Debug)]
-struct Target {
-    kind: Kind,
-    name: Option<String>,
-}
-
-impl Target {
-    fn parse(text: &str) -> Result<Self, String> {
-        let (kind, name) = match text.split_once('/') {
-            Some((kind, name)) => (kind, Some(name.to_owned())),
-            None => (text, None),
-        };
-        // kubectl prints the API group behind the kind: statefulset.apps/web
-        let kind = kind.split_once('.').map_or(kind, |(kind, _)| kind);
-        let kind = Kind::from_str(kind, true)
-            .map_err(|_| format!("{kind} is none of: pvc, pv, pod, statefulset, namespace"))?;
-        Ok(Self { kind, name })
-    }
-}
-
-/// Kinds that `why` can explain.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kind {
-    /// A PersistentVolumeClaim.
-    #[value(aliases = ["persistentvolumeclaim", "persistentvolumeclaims"])]
-    Pvc,
-    /// A PersistentVolume.
-    #[value(aliases = ["persistentvolume", "persistentvolumes"])]
-    Pv,
-    /// A Pod.
-    #[value(aliases = ["pods", "po"])]
-    Pod,
-    /// A StatefulSet.
-    #[value(aliases = ["statefulsets", "sts"])]
-    Statefulset,
-    /// A Namespace.
-    #[value(aliases = ["namespaces", "ns"])]
-    Namespace,
+    #[command(flatten)]
+    caller: CallerOptions,
 }
 
 /// Output format of the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// A tree of causes, as text.
-    #[default]
     Tree,
+    /// A table that also has the sentences of the root causes.
+    Wide,
     /// One JSON object per answer.
     Json,
     /// One YAML document per answer.
     Yaml,
+    /// Kind and name of each object, as kubectl prints them.
+    Name,
 }
 
 /// Prints why the object is in its state.
@@ -137,15 +100,18 @@ pub fn run(options: WhyOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
-    let name = options.name()?;
-    let (client, namespace) = match options.cluster().await {
+    let target = options.target()?;
+    let (client, namespace) = match options.caller.cluster().await {
         Ok(found) => found,
         Err(error) => {
             complain(format_args!("{error:#}"));
             return Ok(ExitCode::from(UNREADABLE));
         }
     };
-    let object = options.object(name, &namespace);
+    let Some((kind, name)) = target else {
+        return options.list(client, namespace).await;
+    };
+    let object = options.object(kind, name, &namespace);
     if options.watch {
         return options.follow(client, &object).await;
     }
@@ -154,62 +120,67 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
 }
 
 impl WhyOptions {
-    /// Creates a client with the caller's credentials, and returns the namespace to use if none is
-    /// given.
-    async fn cluster(&self) -> anyhow::Result<(Client, String)> {
-        let mut config = self.config().await?;
-        config.auth_info.impersonate.clone_from(&self.as_user);
-        if !self.as_groups.is_empty() {
-            config.auth_info.impersonate_groups = Some(self.as_groups.clone());
-        }
-        let namespace = config.default_namespace.clone();
-        let client = connect(config).context("cannot create the API client")?;
-        Ok((client, namespace))
-    }
-
-    async fn config(&self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        if let Some(path) = &self.kubeconfig {
-            let read = connection::read(path)?;
-            return Ok(Config::from_custom_kubeconfig(read, &options).await?);
-        }
-        match Config::from_kubeconfig(&options).await {
-            Ok(config) => Ok(config),
-            Err(error) => Config::incluster()
-                .map_err(|_| error)
-                .context("no usable kubeconfig found, and this process does not run in a pod"),
-        }
-    }
-
-    /// The name of the object, which follows the kind or a slash.
+    /// The kind and the name of the object, which follows the kind or a slash; none with `--stuck`.
     ///
     /// # Errors
-    /// When there is no name, or two.
-    fn name(&self) -> Result<&str, clap::Error> {
-        match (&self.target.name, &self.name) {
-            (Some(name), None) | (None, Some(name)) if !name.is_empty() => Ok(name),
-            _ => {
-                let message = "exactly one name is required: why pvc NAME, or why pvc/NAME";
-                Err(clap::Error::raw(ErrorKind::WrongNumberOfValues, message))
-            }
-        }
+    /// When there is no name, or two, or the output format is for another question.
+    fn target(&self) -> Result<Option<(Kind, &str)>, clap::Error> {
+        let table = matches!(self.output, Some(Output::Wide | Output::Name));
+        let Some(target) = &self.target else {
+            let misused = self.output == Some(Output::Tree);
+            let message = "-o tree is for one object: leave out -o, or choose another format";
+            return refuse_if(misused, ErrorKind::ArgumentConflict, message).map(|()| None);
+        };
+        let message = "-o wide and -o name require --stuck";
+        refuse_if(table, ErrorKind::ArgumentConflict, message)?;
+        let message = "-A requires --stuck";
+        refuse_if(self.all_namespaces, ErrorKind::ArgumentConflict, message)?;
+        let name = target.name(self.name.as_deref(), "why")?;
+        Ok(Some((target.kind, name)))
     }
 
-    fn object(&self, name: &str, default_namespace: &str) -> Object {
-        let namespace = if self.namespace.is_empty() {
-            default_namespace
-        } else {
-            &self.namespace
-        };
-        match self.target.kind {
+    fn object(&self, kind: Kind, name: &str, default_namespace: &str) -> Object {
+        let namespace = target::namespace(&self.namespace, default_namespace);
+        match kind {
             Kind::Pvc => Object::claim(namespace, name),
             Kind::Pv => Object::volume(name),
             Kind::Pod => Object::pod(namespace, name),
             Kind::Statefulset => Object::stateful_set(namespace, name),
             Kind::Namespace => Object::namespace(name),
+        }
+    }
+
+    /// Prints what is stuck in the namespace, or in all namespaces.
+    async fn list(&self, client: Client, default_namespace: String) -> anyhow::Result<ExitCode> {
+        let one = match self.namespace.is_empty() {
+            true => default_namespace,
+            false => self.namespace.clone(),
+        };
+        let which = Which {
+            namespace: (!self.all_namespaces).then_some(one),
+            min_age: self.min_age,
+        };
+        let now = Clock::system().timestamp();
+        match survey(client, &which, now).await {
+            Survey::Found(stuck) => {
+                let text = match self.output {
+                    Some(Output::Json) => serde_json::to_string(&stuck)?,
+                    Some(Output::Yaml) => format!("---\n{}", serde_saphyr::to_string(&stuck)?),
+                    Some(Output::Name) => why_stuck::names(&stuck),
+                    Some(Output::Wide) => Table(&stuck, Columns::Wide, now).to_string(),
+                    None | Some(Output::Tree) => Table(&stuck, Columns::Usual, now).to_string(),
+                };
+                why_stuck::report(&stuck, &text)?;
+                Ok(match stuck.unread.is_empty() {
+                    true => ExitCode::SUCCESS,
+                    false => ExitCode::from(UNREADABLE),
+                })
+            }
+            Survey::NoNamespace => {
+                let namespace = which.namespace.unwrap_or_default();
+                complain(format_args!("there is no Namespace {namespace}"));
+                Ok(ExitCode::from(NOT_FOUND))
+            }
         }
     }
 
@@ -240,9 +211,9 @@ impl WhyOptions {
         match explanation {
             Explanation::Explained(answer) => {
                 let text = match self.output {
-                    Output::Tree => Tree(answer, Clock::system().timestamp()).to_string(),
-                    Output::Json => format!("{}\n", serde_json::to_string(answer)?),
-                    Output::Yaml => format!("---\n{}", serde_saphyr::to_string(answer)?),
+                    Some(Output::Json) => serde_json::to_string(answer)?,
+                    Some(Output::Yaml) => format!("---\n{}", serde_saphyr::to_string(answer)?),
+                    _ => Tree(answer, Clock::system().timestamp()).to_string(),
                 };
                 print(text.trim_end())?;
                 let certain = answer.is_certain();
@@ -266,22 +237,9 @@ impl WhyOptions {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Kind, Target};
-
-    #[test]
-    fn an_object_is_named_as_kubectl_prints_it() {
-        for (text, expected) in [
-            ("statefulset.apps/web", Some("web")),
-            ("persistentvolumeclaim/data", Some("data")),
-            ("PVC", None),
-        ] {
-            let target = Target::parse(text).expect(text);
-            assert_eq!(target.name.as_deref(), expected, "{text}");
-            let is_set = matches!(target.kind, Kind::Statefulset);
-            assert_eq!(is_set, text.starts_with("statefulset"), "{text}");
-        }
-        assert!(Target::parse("node/one").is_err());
+fn refuse_if(refused: bool, kind: ErrorKind, message: &str) -> Result<(), clap::Error> {
+    match refused {
+        true => Err(clap::Error::raw(kind, message)),
+        false => Ok(()),
     }
 }

@@ -101,11 +101,14 @@ fn step(f: &mut fmt::Formatter<'_>, answer: &Answer, root: &Cause) -> fmt::Resul
     }
 }
 
-/// Formats an age roughly as `kubectl` does.
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
-    let Some(since) = since else {
-        return String::new();
-    };
+    since.map_or_else(String::new, |since| {
+        format!(" since {}", age_of(since, now))
+    })
+}
+
+/// Formats an age roughly as `kubectl` does.
+pub(super) fn age_of(since: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_second() - since.as_second()).max(0);
     let (number, unit) = match seconds {
         0..120 => (seconds, "s"),
@@ -113,7 +116,7 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
         7200..172_800 => (seconds / 3600, "h"),
         _ => (seconds / 86_400, "d"),
     };
-    format!(" since {number} {unit}")
+    format!("{number} {unit}")
 }
 
 #[cfg(test)]

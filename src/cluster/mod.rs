@@ -10,7 +10,10 @@ mod run;
 mod watch;
 mod write;
 
-pub use api::{UNHURRIED, USER_AGENT, connect, doubling, existing, is_absent, scoped, within};
+pub use api::{
+    UNHURRIED, USER_AGENT, connect, doubling, existing, for_users, is_absent, scoped, server_time,
+    within,
+};
 pub use leader::{Elector, Leadership, LeaseName, LeaseObject};
 pub use read::{
     Access, Basis, Configuration, Configurations, Evidence, Found, LiveGet, Proof, ServiceName,
@@ -18,7 +21,7 @@ pub use read::{
 };
 pub(crate) use run::{FIRST_RETRY, Pace};
 pub use run::{Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, WorkQueue};
-pub use watch::{Change, Feed, Feeds, RecentlyDeleted, Store};
+pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, Store};
 pub use write::{
     Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, Mutation,
     OnRefusal, Regarding, Target,

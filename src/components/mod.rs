@@ -6,6 +6,7 @@ pub mod pv_releaser;
 pub mod pvc_protection;
 pub mod pvc_provisioner;
 pub mod pvc_retention;
+pub mod pvc_trash;
 
 use crate::component::ComponentRef;
 
@@ -16,5 +17,6 @@ pub static ALL: &[ComponentRef] = &[
     &pvc_retention::PvcRetention,
     &pvc_provisioner::PvcProvisioner,
     &pv_releaser::PvReleaser,
+    &pvc_trash::PvcTrash,
     &namespace_gc::NamespaceGc,
 ];

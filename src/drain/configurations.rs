@@ -55,7 +55,7 @@ async fn delete_one(
         match apply.delete(&configuration.resource(), &found).await {
             applied @ (Applied::Done | Applied::Withheld) => return Ok(Some(applied)),
             Applied::Stale => {}
-            Applied::NotLeading => bail!("the Lease was lost; run it again"),
+            Applied::NotLeading => bail!("the Lease was lost; run volume-warden drain again"),
             Applied::Failed(error) => {
                 return Err(error).with_context(|| {
                     format!("the webhook configuration {name} could not be deleted")
@@ -63,7 +63,7 @@ async fn delete_one(
             }
         }
     }
-    bail!("the webhook configuration {name} changes all the time; run it again")
+    bail!("the webhook configuration {name} keeps changing; run volume-warden drain again")
 }
 
 /// Returns those of the deleted configurations that exist again.

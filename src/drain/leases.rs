@@ -84,9 +84,14 @@ pub fn all_here(found: &[Found], lease: &LeaseName) -> Vec<LeaseName> {
     let others = others.map(|found| LeaseName {
         name: found.name.clone(),
         labels: Default::default(),
+        former: None,
         ..lease.clone()
     });
-    [lease.clone()].into_iter().chain(others).collect()
+    let own = LeaseName {
+        former: None,
+        ..lease.clone()
+    };
+    [own].into_iter().chain(others).collect()
 }
 
 fn found(lease: Lease) -> Found {

@@ -13,7 +13,8 @@
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
 //! because the claim must be deleted with the pod. Labels that only users write: those of
 //! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and the
-//! ConfigMap, which are deleted with their namespace.
+//! ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash, because
+//! their data would be lost, and the annotation by which a user restores a claim.
 
 pub mod configurations;
 pub mod leases;
@@ -23,12 +24,16 @@ mod plan;
 mod read;
 #[cfg(test)]
 mod tests;
+mod trash;
+#[cfg(test)]
+mod trash_tests;
 mod write;
 
 pub use outcome::Outcome;
 pub use piece::Piece;
 pub use plan::{InUse, Plan, Terms, plan};
 pub use read::World;
+pub use trash::Kept;
 
 use crate::cluster::{Applied, Apply};
 use anyhow::bail;
@@ -94,7 +99,7 @@ impl Drain {
             let world = World::read(&self.client, self.namespace.as_deref()).await?;
             let plan = plan(&world, &self.terms);
             (outcome.claims, outcome.volumes) = world.count();
-            outcome.in_use = plan.in_use;
+            (outcome.in_use, outcome.kept) = (plan.in_use, plan.kept);
             let left = history.sort(plan.pieces);
             outcome.returned = history.returned.len();
             outcome.unsettled = left.len();
@@ -106,7 +111,9 @@ impl Drain {
                     Applied::Done => history.done(piece),
                     Applied::Stale => {}
                     Applied::Failed(error) if !is_refusal(&error) => {}
-                    Applied::NotLeading => bail!("the Lease was lost; run it again"),
+                    Applied::NotLeading => {
+                        bail!("the Lease was lost; run volume-warden drain again")
+                    }
                     Applied::Withheld => {
                         outcome.withheld += 1;
                         history.given_up.insert(piece.id());
@@ -120,10 +127,9 @@ impl Drain {
             tokio::time::sleep(PAUSE).await;
         }
         outcome.changed = history.done.len();
-        outcome
-            .in_use
-            .iter()
-            .for_each(|each| say(&each.to_string()));
+        let in_use = outcome.in_use.iter().map(ToString::to_string);
+        let kept = outcome.kept.iter().map(ToString::to_string);
+        in_use.chain(kept).for_each(|line| say(&line));
         Ok(outcome)
     }
 }

@@ -1,6 +1,6 @@
 //! The result of `drain`, and its last line of output.
 
-use super::InUse;
+use super::{InUse, Kept};
 use std::fmt;
 
 /// The result of one run of `drain`.
@@ -23,6 +23,8 @@ pub struct Outcome {
     pub unsettled: usize,
     /// Objects that are being deleted and in use, and therefore keep their finalizer.
     pub in_use: Vec<InUse>,
+    /// Volumes that pvc-trash keeps, and that are left on purpose.
+    pub kept: Vec<Kept>,
     /// Webhook configurations that exist again after their deletion.
     pub configurations: Vec<&'static str>,
 }
@@ -73,10 +75,15 @@ impl fmt::Display for Outcome {
         let in_use = self.in_use.len();
         let other = self.failed + self.returned + self.unsettled + self.configurations.len();
         match (in_use, other) {
-            (0, 0) => write!(f, "nothing {is} left"),
+            (0, 0) if self.kept.is_empty() => write!(f, "nothing {is} left"),
+            (0, 0) => write!(f, "nothing else {is} left"),
             (_, 0) => write!(f, "left: {in_use} being deleted and in use"),
             (0, _) => write!(f, "left: {other}"),
             _ => write!(f, "left: {other}, and {in_use} being deleted and in use"),
+        }?;
+        match self.kept.len() {
+            0 => Ok(()),
+            kept => write!(f, "; {kept} volumes stay in the trash or keep their record"),
         }
     }
 }
@@ -107,6 +114,22 @@ mod tests {
             "3 claims and 2 volumes read, 4 changed; left: 1 being deleted and in use"
         );
         assert_eq!(outcome.trouble(), None);
+        outcome.kept.push(Kept {
+            object: String::new(),
+            why: String::new(),
+        });
+        assert_eq!(
+            outcome.to_string(),
+            "3 claims and 2 volumes read, 4 changed; left: 1 being deleted and in use; 1 volumes \
+             stay in the trash or keep their record"
+        );
+        assert_eq!(outcome.trouble(), None);
+        outcome.in_use.clear();
+        assert_eq!(
+            outcome.to_string(),
+            "3 claims and 2 volumes read, 4 changed; nothing else is left; 1 volumes stay in the \
+             trash or keep their record"
+        );
         outcome.returned = 2;
         assert!(
             outcome

@@ -9,6 +9,7 @@ use crate::{
         finalizers,
         managed_by::PROVISIONER_LABEL,
         patch::remove,
+        volume::ClaimRef,
     },
 };
 use json_patch::PatchOperation;
@@ -28,6 +29,8 @@ pub struct Piece {
     pub what: Vec<String>,
     /// The patch that removes these parts.
     pub operations: Vec<PatchOperation>,
+    /// A claim that a live read must find, and not being deleted, before the patch is written.
+    pub living: Option<ClaimRef>,
 }
 
 impl Piece {
@@ -39,6 +42,7 @@ impl Piece {
             resource_version: resource_version.into(),
             what: Vec::new(),
             operations: Vec::new(),
+            living: None,
         }
     }
 
@@ -55,7 +59,11 @@ impl Piece {
         }
     }
 
-    fn remove_parts(&mut self, what: String, operations: impl IntoIterator<Item = PatchOperation>) {
+    pub(super) fn remove_parts(
+        &mut self,
+        what: String,
+        operations: impl IntoIterator<Item = PatchOperation>,
+    ) {
         self.what.push(what);
         self.operations.extend(operations);
     }

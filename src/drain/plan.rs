@@ -3,6 +3,7 @@
 use super::{
     World,
     piece::{Piece, object},
+    trash::{self, Kept},
 };
 use crate::{
     causes::{FinishedPods, uses},
@@ -14,6 +15,7 @@ use crate::{
         pvc_protection::PvcProtection,
         pvc_provisioner::PvcProvisioner,
         pvc_retention::{self, PvcRetention, Update},
+        pvc_trash::PvcTrash,
     },
     objects::{
         Claim, ControllerId, Kind, ObjectName, Pod, Volume,
@@ -49,6 +51,9 @@ pub struct Plan {
     pub pieces: Vec<Piece>,
     /// Objects that keep their finalizer, because they are being deleted and in use.
     pub in_use: Vec<InUse>,
+    /// Volumes that pvc-trash keeps, and whose data would be lost or could not be restored
+    /// otherwise.
+    pub kept: Vec<Kept>,
 }
 
 /// An object that is being deleted and in use.
@@ -84,11 +89,12 @@ pub fn plan(world: &World, terms: &Terms) -> Plan {
         plan.claim(name, claim, user, updates.remove(name), terms);
     }
     for (name, volume) in world.volumes.objects() {
-        plan.volume(name, volume, terms);
+        plan.volume(name, volume, &claims, terms);
     }
     plan.pieces
         .sort_by_key(|piece| (piece.kind == Kind::PersistentVolume, piece.name.clone()));
     plan.in_use.sort_by(|a, b| a.object.cmp(&b.object));
+    plan.kept.sort_by(|a, b| a.object.cmp(&b.object));
     plan
 }
 
@@ -121,6 +127,9 @@ impl Plan {
         if terms.drains(&PvcProvisioner) {
             piece.made_for_a_pod(claim, &terms.id);
         }
+        if terms.drains(&PvcTrash) {
+            trash::claim(&mut piece, claim);
+        }
         let protected = finalizers::has(&claim.finalizers, PVC_PROTECTION);
         if protected && terms.drains(&PvcProtection) && !terms.in_tree {
             match user {
@@ -131,7 +140,7 @@ impl Plan {
         self.put(piece);
     }
 
-    fn volume(&mut self, name: &ObjectName, volume: &Volume, terms: &Terms) {
+    fn volume(&mut self, name: &ObjectName, volume: &Volume, claims: &Store<Claim>, terms: &Terms) {
         let kind = Kind::PersistentVolume;
         let mut piece = Piece::new(kind, name, &volume.uid, &volume.resource_version);
         let label = volume
@@ -140,6 +149,10 @@ impl Plan {
             .and_then(|labels| labels.releaser.as_deref());
         if terms.drains(&PvReleaser) && label == Some(terms.id.as_str()) {
             piece.label(RELEASER_LABEL);
+        }
+        if terms.drains(&PvcTrash) {
+            self.kept
+                .extend(trash::volume(&mut piece, name, volume, claims));
         }
         let protected = finalizers::has(&volume.finalizers, PV_PROTECTION);
         if protected && terms.drains(&PvProtection) && !terms.in_tree {

@@ -41,7 +41,7 @@ fn on() -> Terms {
     }
 }
 
-fn only(component: ComponentRef) -> Terms {
+pub(super) fn only(component: ComponentRef) -> Terms {
     Terms {
         components: vec![component],
         ..off()
@@ -54,7 +54,7 @@ fn filled<T: Tracked>(wires: Vec<T::Wire>) -> Arc<Feed<T>> {
 
 /// The objects that `drain` reads: the claim `ns/c` with this metadata, the volume `v` with these
 /// fields, and pods that use the claim.
-fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
+pub(super) fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
     let mut wire =
         json!({"metadata": {"name": "c", "namespace": "ns", "uid": "1", "resourceVersion": "7"}});
     json_patch::merge(&mut wire, &json!({"metadata": claim}));
@@ -106,7 +106,7 @@ fn planned(
     (what, held.map(ToString::to_string).collect())
 }
 
-fn taken(claim: Value, volume: Value, terms: &Terms) -> Vec<String> {
+pub(super) fn taken(claim: Value, volume: Value, terms: &Terms) -> Vec<String> {
     let (what, held) = planned(claim, volume, &[], terms);
     assert_eq!(held, [""; 0]);
     what

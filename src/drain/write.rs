@@ -1,9 +1,13 @@
 //! Writes the planned removals and reports progress.
 
 use super::{Drain, NAME, Piece, piece::object};
-use crate::cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal};
+use crate::{
+    cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal, UNHURRIED, existing, within},
+    objects::{ObjectName, claim::ClaimWire, volume::ClaimRef},
+};
 use futures::{StreamExt as _, stream};
 use json_patch::PatchOperation;
+use kube::{Api, api::ObjectMeta};
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
 
@@ -41,11 +45,37 @@ impl Drain {
     }
 
     async fn perform(&self, piece: Piece) -> (Piece, Applied) {
+        if let Some(claim) = &piece.living {
+            match self.lives(claim).await {
+                Ok(true) => {}
+                // The next round reads everything again.
+                Ok(false) => return (piece, Applied::Stale),
+                Err(error) => return (piece, Applied::Failed(error)),
+            }
+        }
         let action = remove_parts(piece.operations.clone());
         let target = piece.target();
         let applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
         (piece, applied)
     }
+
+    /// Reads whether the claim exists and is not being deleted.
+    async fn lives(&self, claim: &ClaimRef) -> kube::Result<bool> {
+        let ObjectName { namespace, name } = &claim.name;
+        let api: Api<ClaimWire> = Api::namespaced(self.client.clone(), namespace);
+        let found = existing(within(UNHURRIED, api.get_metadata(name)).await)?;
+        Ok(is_living(
+            found.as_ref().map(|found| &found.metadata),
+            claim,
+        ))
+    }
+}
+
+/// Returns whether this is the claim with the uid, and it is not being deleted.
+pub(super) fn is_living(found: Option<&ObjectMeta>, claim: &ClaimRef) -> bool {
+    found.is_some_and(|found| {
+        found.uid.as_deref() == Some(&*claim.uid) && found.deletion_timestamp.is_none()
+    })
 }
 
 fn remove_parts(operations: Vec<PatchOperation>) -> Action {

@@ -2,12 +2,15 @@
 
 use super::{
     Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata, owner_references,
+    reuse::waiting_in,
     stateful_set::{Label, ordinal, readings},
+    trash::{UNDELETE, UNDELETE_TOUCHED, UNDELETE_WINDOW},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Annotation that the volume binder writes on a claim when the binding is complete on both sides.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -48,6 +51,8 @@ pub struct Claim {
     pub awaiting_pod: Option<Box<str>>,
     /// Whether the claim has any annotations. If not, a patch that adds one must add the map, too.
     pub annotated: bool,
+    /// The values of the annotations about the trash, if the claim has any.
+    pub trash: Option<Box<ClaimTrash>>,
     /// The volume that the claim names; empty if it names none.
     pub volume_name: Box<str>,
     /// Whether the volume binder has completed the binding.
@@ -56,6 +61,29 @@ pub struct Claim {
     /// binder of kube-controller-manager writes on a claim (`bind` in `pv_controller.go`), after
     /// the volume name and `bind-completed`.
     pub pending: bool,
+}
+
+/// What a claim requests of the trash, which is text of the claim's creator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimTrash {
+    /// The value of [`UNDELETE`].
+    pub undelete: Option<Box<str>>,
+    /// The value of [`UNDELETE_WINDOW`].
+    pub window: Option<Box<str>>,
+    /// Whether Volume Warden wrote [`UNDELETE_TOUCHED`].
+    pub touched: bool,
+}
+
+impl ClaimTrash {
+    fn of(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
+        let value = |key| annotations.get(key).map(|value| value.as_str().into());
+        let found = Self {
+            undelete: value(UNDELETE),
+            window: value(UNDELETE_WINDOW),
+            touched: annotations.contains_key(UNDELETE_TOUCHED),
+        };
+        (found != Self::default()).then(|| Box::new(found))
+    }
 }
 
 impl Claim {
@@ -67,6 +95,11 @@ impl Claim {
     /// Returns whether the claim needs its protection finalizer or is a candidate for its removal.
     pub fn finalizer_state(&self) -> finalizers::FinalizerState {
         finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PVC_PROTECTION)
+    }
+
+    /// Returns whether the claim waits for a volume, and names none.
+    pub fn awaits_volume(&self) -> bool {
+        self.pending && self.volume_name.is_empty() && !self.deleting
     }
 
     /// Returns whether the claim is completely bound to the volume of this name, as far as the
@@ -141,6 +174,7 @@ impl From<ClaimWire> for Claim {
                 .get(AWAITING_POD)
                 .map(|time| time.as_str().into()),
             annotated: !annotations.is_empty(),
+            trash: ClaimTrash::of(&annotations),
             volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
             pending: !matches!(wire.status.phase.as_deref(), Some("Bound" | "Lost")),
@@ -157,10 +191,11 @@ impl Tracked for Claim {
     }
 
     /// Returns the part of the name before the ordinal, which all claims of one template of one
-    /// StatefulSet have in common.
+    /// StatefulSet have in common, and the namespace of a claim that waits for a volume.
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
         let before = ordinal(&name.name).map(|(before, _)| before);
         let common = before.map(|before| ObjectName::new(name.namespace.clone(), before));
-        common.into_iter().collect()
+        let waits = self.awaits_volume().then(|| waiting_in(&name.namespace));
+        common.into_iter().chain(waits).collect()
     }
 }

@@ -7,6 +7,7 @@
 pub mod claim;
 pub mod claim_requests;
 pub mod finalizers;
+pub mod fit;
 mod kind;
 pub mod managed_by;
 mod metadata;
@@ -16,9 +17,12 @@ pub mod owner_references;
 pub mod patch;
 pub mod pod;
 mod pod_wire;
+pub(crate) mod quantity;
+pub mod reuse;
 pub mod stateful_set;
 pub mod storage_class;
 mod tracked;
+pub mod trash;
 pub mod volume;
 pub mod volume_attachment;
 

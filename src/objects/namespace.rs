@@ -5,11 +5,16 @@ use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
+/// The label by which a namespace opts out of Volume Warden, and its value.
+pub const EXCLUDE: (&str, &str) = ("volume-warden.dev/exclude", "true");
+
 /// The fields of a namespace that are kept. A namespace that is being deleted still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// The `metadata.uid`.
     pub uid: Box<str>,
+    /// Whether the namespace has opted out by [`EXCLUDE`].
+    pub excluded: bool,
 }
 
 /// The fields of a namespace that are parsed.
@@ -28,8 +33,13 @@ impl Tracked for Namespace {
     /// Keeps every namespace in every state, because a namespace that is not in the store counts as
     /// deleted.
     fn track(wire: NamespaceWire) -> Option<Self> {
-        let uid = wire.metadata.uid.unwrap_or_default().into();
-        Some(Self { uid })
+        let (label, value) = EXCLUDE;
+        let labels = wire.metadata.labels.as_ref();
+        let found = labels.and_then(|labels| labels.get(label));
+        Some(Self {
+            excluded: found.is_some_and(|found| found == value),
+            uid: wire.metadata.uid.unwrap_or_default().into(),
+        })
     }
 }
 

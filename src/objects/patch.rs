@@ -17,9 +17,21 @@ pub fn remove(place: &[&str]) -> PatchOperation {
     PatchOperation::Remove(RemoveOperation { path })
 }
 
+/// Returns an `add` operation at any path in the object. It replaces a value that is there.
+pub fn add_at(place: &[&str], value: Value) -> PatchOperation {
+    let path = PointerBuf::from_tokens(place.iter().copied());
+    PatchOperation::Add(AddOperation { path, value })
+}
+
 /// Returns a `test` operation for a path below `metadata`.
 pub fn test(place: &[&str], value: Value) -> PatchOperation {
     let path = path(place);
+    PatchOperation::Test(TestOperation { path, value })
+}
+
+/// Returns a `test` operation for any path in the object.
+pub fn test_at(place: &[&str], value: Value) -> PatchOperation {
+    let path = PointerBuf::from_tokens(place.iter().copied());
     PatchOperation::Test(TestOperation { path, value })
 }
 

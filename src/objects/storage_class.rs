@@ -1,6 +1,6 @@
-//! StorageClasses that name the installation that releases their volumes.
+//! StorageClasses that configure what happens to their volumes.
 
-use super::{Kind, Tracked, metadata};
+use super::{Kind, Tracked, metadata, reuse::RELEASE_SCOPE, trash::UNDELETE_WINDOW};
 use k8s_openapi::api::storage::v1 as storage;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -8,12 +8,16 @@ use serde::Deserialize;
 /// Annotation of a StorageClass that names the installation that releases its volumes.
 pub const CONTROLLER_ID: &str = "reclaimable-pv-releaser.kubernetes.io/controller-id";
 
-/// The fields of a StorageClass that the rules read. StorageClasses without the annotation
-/// [`CONTROLLER_ID`] are not kept.
+/// The annotations of a StorageClass that the rules read. StorageClasses without any of them are
+/// not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClass {
     /// The value of [`CONTROLLER_ID`].
-    pub controller_id: Box<str>,
+    pub controller_id: Option<Box<str>>,
+    /// The value of [`UNDELETE_WINDOW`].
+    pub undelete_window: Option<Box<str>>,
+    /// The value of [`RELEASE_SCOPE`].
+    pub release_scope: Option<Box<str>>,
 }
 
 /// The fields of a StorageClass that are parsed.
@@ -31,8 +35,16 @@ impl Tracked for StorageClass {
 
     fn track(wire: StorageClassWire) -> Option<Self> {
         let annotations = wire.metadata.annotations?;
-        let controller_id = annotations.get(CONTROLLER_ID)?.as_str().into();
-        Some(Self { controller_id })
+        let value = |key| annotations.get(key).map(|value| value.as_str().into());
+        let class = Self {
+            controller_id: value(CONTROLLER_ID),
+            undelete_window: value(UNDELETE_WINDOW),
+            release_scope: value(RELEASE_SCOPE),
+        };
+        let has_any = class.controller_id.is_some()
+            || class.undelete_window.is_some()
+            || class.release_scope.is_some();
+        has_any.then_some(class)
     }
 }
 
@@ -52,6 +64,10 @@ mod tests {
         assert_eq!(class(json!(null)), None);
         assert_eq!(class(json!({"other": "me"})), None);
         let annotated = class(json!({CONTROLLER_ID: "me"})).expect("kept");
-        assert_eq!(&*annotated.controller_id, "me");
+        assert_eq!(annotated.controller_id.as_deref(), Some("me"));
+        let windowed = class(json!({UNDELETE_WINDOW: "72h"})).expect("kept");
+        assert_eq!(windowed.undelete_window.as_deref(), Some("72h"));
+        let scoped = class(json!({RELEASE_SCOPE: "cluster"})).expect("kept");
+        assert_eq!(scoped.release_scope, Some("cluster".into()));
     }
 }

@@ -1,21 +1,28 @@
 //! PersistentVolumes, as the rules read them.
 
-use super::{Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata};
+pub use super::fit::STORAGE_CLASS;
+use super::{
+    Kind, ManagedBy, ObjectName, Tracked, finalizers,
+    fit::Offer,
+    metadata, quantity,
+    reuse::{Record, Reuse, parked_name, waiting_in},
+    trash::Trash,
+};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Annotation that the volume binder writes on a volume that it chose itself, and not on one that a
 /// user reserved for the claim.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Annotation that named the StorageClass before `spec.storageClassName` existed. If it is set, it
-/// still takes precedence.
-pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// The reclaim policy of a volume that is kept after its claim is deleted.
-const RETAIN: &str = "Retain";
+pub const RETAIN: &str = "Retain";
+/// The reclaim policy of a volume that is deleted after its claim.
+pub const DELETE: &str = "Delete";
 
 /// The fields of a volume that the rules read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
     /// Distinguishes the volume from an earlier or later one of the same name.
     pub uid: Box<str>,
@@ -32,6 +39,8 @@ pub struct Volume {
     /// Whether the reclaim policy is Retain: the volume and its data are kept when its claim is
     /// deleted.
     pub retain: bool,
+    /// Whether the reclaim policy is Delete: the volume and its data are deleted after its claim.
+    pub delete: bool,
     /// The claim that the volume is bound to or reserved for.
     pub claim_ref: Option<ClaimRef>,
     /// The name of the StorageClass; empty if there is none.
@@ -40,8 +49,14 @@ pub struct Volume {
     pub bound_by_controller: bool,
     /// Whether the volume has any labels. If not, a patch that adds one must add the map, too.
     pub labelled: bool,
+    /// Whether the volume has any annotations. If not, a patch that adds one must add the map, too.
+    pub annotated: bool,
     /// The labels that name the installation that manages the volume.
     pub managed_by: Option<Box<ManagedBy>>,
+    /// What Volume Warden recorded to undo the deletion of the claim.
+    pub trash: Option<Box<Trash>>,
+    /// What decides which namespace may get the volume next; none for most volumes.
+    pub reuse: Option<Box<Reuse>>,
 }
 
 /// The phase of a volume, as far as a rule needs it.
@@ -79,6 +94,40 @@ impl Volume {
             .as_ref()
             .filter(|claim| !claim.uid.is_empty())
     }
+
+    /// Returns the recorded namespace of the claim that the volume has or had.
+    pub fn record(&self) -> Option<&Record> {
+        self.reuse.as_ref()?.record.as_ref()
+    }
+
+    /// Returns whether the recorded namespace is that of the claim that the volume is or was bound
+    /// to. A record of an earlier claim does not count.
+    pub fn is_recorded(&self) -> bool {
+        self.claimed_by()
+            .zip(self.record())
+            .is_some_and(|(claim, record)| {
+                claim.uid == record.claim_uid && claim.name.namespace == record.namespace
+            })
+    }
+
+    /// Returns whether the volume is parked: no claim can be bound to it.
+    pub fn is_parked(&self, system_namespace: &str) -> bool {
+        let parked = || parked_name(system_namespace, &self.uid);
+        self.waiting()
+            .is_some_and(|(claim, _)| claim.name == parked())
+    }
+
+    /// Returns the claim that the volume is reserved for, if it is one of the recorded namespace.
+    pub fn reserved_for(&self) -> Option<&ClaimRef> {
+        let (claim, record) = self.waiting()?;
+        (claim.name.namespace == record.namespace).then_some(claim)
+    }
+
+    /// Returns claimRef and record of a recorded volume that has no claim.
+    fn waiting(&self) -> Option<(&ClaimRef, &Record)> {
+        let claim = self.claim_ref.as_ref().filter(|claim| claim.uid.is_empty());
+        claim.zip(self.record())
+    }
 }
 
 /// The fields of a volume that are parsed.
@@ -109,6 +158,31 @@ pub struct VolumeSpec {
     /// The name of the StorageClass.
     #[serde(default)]
     pub storage_class_name: Option<String>,
+    /// The amount of each resource, of which volumes have `storage`.
+    #[serde(default)]
+    pub capacity: Option<BTreeMap<String, String>>,
+    /// The access modes of the volume.
+    #[serde(default)]
+    pub access_modes: Vec<String>,
+    /// The mode: Filesystem or Block.
+    #[serde(default)]
+    pub volume_mode: Option<String>,
+    /// The name of the VolumeAttributesClass.
+    #[serde(default)]
+    pub volume_attributes_class_name: Option<String>,
+}
+
+impl VolumeSpec {
+    fn offer(&self, labels: Option<&BTreeMap<String, String>>) -> Offer {
+        let storage = self.capacity.as_ref().and_then(|all| all.get("storage"));
+        Offer {
+            capacity: storage.map_or(0.0, |text| quantity::of(text)),
+            access_modes: self.access_modes.clone(),
+            mode: self.volume_mode.clone(),
+            attributes_class: self.volume_attributes_class_name.clone(),
+            labels: labels.cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// The fields of `spec.claimRef` that are parsed.
@@ -175,7 +249,14 @@ impl From<VolumeWire> for Volume {
         let (metadata, spec) = (wire.metadata, wire.spec);
         let annotations = metadata.annotations.unwrap_or_default();
         let class = annotations.get(STORAGE_CLASS).cloned();
+        let labels = metadata.labels.as_ref();
+        let offer = || {
+            let reserved = spec.claim_ref.as_ref().is_some_and(|it| it.uid.is_empty());
+            reserved.then(|| spec.offer(labels))
+        };
+        let reuse = Reuse::of(labels, &annotations, offer);
         let policy = spec.persistent_volume_reclaim_policy;
+        let capacity = spec.capacity.as_ref().and_then(|all| all.get("storage"));
         let deleted = metadata.deletion_timestamp.as_ref();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
@@ -190,11 +271,15 @@ impl From<VolumeWire> for Volume {
                 .collect(),
             phase: wire.status.phase(),
             retain: policy.as_deref() == Some(RETAIN),
+            delete: policy.as_deref() == Some(DELETE),
             claim_ref: spec.claim_ref.map(Into::into),
             class: class.or(spec.storage_class_name).unwrap_or_default().into(),
             bound_by_controller: annotations.contains_key(BOUND_BY_CONTROLLER),
-            labelled: metadata.labels.is_some(),
-            managed_by: metadata.labels.as_ref().and_then(ManagedBy::of),
+            labelled: labels.is_some(),
+            annotated: !annotations.is_empty(),
+            trash: Trash::of(&annotations, capacity, &spec.access_modes),
+            managed_by: labels.and_then(ManagedBy::of),
+            reuse,
         }
     }
 }
@@ -207,10 +292,13 @@ impl Tracked for Volume {
         Some(wire.into())
     }
 
-    /// Returns the claim that the volume is bound to or reserved for.
+    /// Returns the claim that the volume is bound to or reserved for, and the namespace whose claims
+    /// a parked or reserved volume waits for.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         let claim = self.claim_ref.as_ref().map(|claim| claim.name.clone());
-        claim.into_iter().collect()
+        let waits = self.waiting();
+        let waits = waits.map(|(_, record)| waiting_in(&record.namespace));
+        claim.into_iter().chain(waits).collect()
     }
 }
 

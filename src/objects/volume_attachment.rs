@@ -11,6 +11,8 @@ use serde::Deserialize;
 pub struct VolumeAttachment {
     /// The PersistentVolume that is attached or is to be attached.
     pub volume: ObjectName,
+    /// The node that the volume is attached to.
+    pub node: Box<str>,
 }
 
 /// The fields of a VolumeAttachment that are parsed.
@@ -27,7 +29,11 @@ pub struct VolumeAttachmentWire {
 
 /// The fields of a VolumeAttachment's `spec` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AttachmentSpec {
+    /// The name of the node.
+    #[serde(default)]
+    pub node_name: String,
     /// The attached volume.
     #[serde(default)]
     pub source: AttachmentSource,
@@ -49,7 +55,8 @@ impl Tracked for VolumeAttachment {
     fn track(wire: VolumeAttachmentWire) -> Option<Self> {
         let volume = wire.spec.source.persistent_volume_name?;
         let volume = ObjectName::new("", volume);
-        Some(Self { volume })
+        let node = wire.spec.node_name.into();
+        Some(Self { volume, node })
     }
 
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
@@ -72,6 +79,7 @@ mod tests {
         let name = ObjectName::new("", "csi-1");
         let kept = attachment(json!({"persistentVolumeName": "pv"})).expect("kept");
         assert_eq!(kept.references(&name), [ObjectName::new("", "pv")]);
+        assert_eq!(&*kept.node, "n");
         assert_eq!(attachment(json!({"inlineVolumeSpec": {}})), None);
     }
 }

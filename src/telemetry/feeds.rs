@@ -31,15 +31,15 @@ impl FeedMetrics {
             errors: own.add("feed_errors", "Watches that failed"),
             live_lists: own.add(
                 "live_lists",
-                "Live lists that confirm that an object is not in use",
+                "LIST requests that confirm that an object is not in use",
             ),
             live_reads: own.add(
                 "live_reads",
-                "Live reads of single objects before a decision about others",
+                "GET requests for an object that a decision about another object requires",
             ),
             access_reviews: own.add(
                 "access_reviews",
-                "SubjectAccessReviews that ask whether the creator of an annotated pod may create claims",
+                "SubjectAccessReviews sent to the API server to check whether the creator of an annotated pod may create claims",
             ),
         }
     }

@@ -19,7 +19,10 @@ impl HeldMetrics {
             number: own.add(name, help),
             oldest: own.add_seconds(
                 &format!("{name}_oldest_timestamp"),
-                "When the first of these objects was deleted, in seconds since 1970; 0 if there is none",
+                &format!(
+                    "Earliest deletionTimestamp of the objects in volume_warden_{name}, in seconds since \
+                     1970; 0 if there is none"
+                ),
             ),
         }
     }

@@ -13,8 +13,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Maximum number of scrapes that wait for a rendering. More cannot come at once, because the metrics
-/// server allows no more connections.
+/// Maximum number of scrapes that wait for a rendering: one for each connection that the metrics
+/// server accepts at once.
 const WAITING: usize = 64;
 /// Pause after each rendering, as a multiple of the time that the rendering took.
 const PAUSE: u32 = 9;

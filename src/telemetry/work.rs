@@ -28,7 +28,10 @@ impl WorkMetrics {
                 "Time spent on one object, waiting for live reads and writes included",
             ),
             queue_depth: own.add("queue_depth", "Objects that are queued or being reconciled"),
-            leader: own.add("leader", "1 while this replica reconciles"),
+            leader: own.add(
+                "leader",
+                "1 while this replica is the leader, which runs the reconcilers",
+            ),
             ready: own.add(
                 "ready",
                 "1 while this replica is ready for traffic, as /readyz reports",

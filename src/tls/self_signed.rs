@@ -13,6 +13,7 @@ use super::{
     secret::{self, Shared},
 };
 use crate::cluster::{Configuration, Configurations, Found, Pace, ServiceName};
+use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::time::Duration;
@@ -165,7 +166,12 @@ impl SelfSigned {
             None => Material::generate(&bundles(found), scene)?,
         };
         if shared.as_ref() != Some(&material) {
-            self.shared.write(secret, &material).await?;
+            let missing = secret.is_none();
+            let written = self.shared.write(secret, &material).await;
+            written.with_context(|| match missing {
+                true => "the Secret is missing: apply the manifests, which contain it empty",
+                false => "the Secret could not be written",
+            })?;
             tracing::info!(secret = self.shared.name, "certificate stored");
         }
         self.known = Some(material.clone());

@@ -143,7 +143,7 @@ impl Service {
                     tracing::debug!(
                         webhook = webhook.name,
                         why,
-                        "cannot determine whether the webhook trusts the certificate"
+                        "cannot determine whether the caBundle of the webhook trusts the certificate"
                     );
                 }
             }
@@ -163,7 +163,11 @@ impl Service {
         if judgement.doubts != before.doubts {
             for doubt in &judgement.doubts {
                 let ready = !judgement.is_useless();
-                tracing::warn!(doubt, ready, "a webhook does not trust the certificate");
+                tracing::warn!(
+                    doubt,
+                    ready,
+                    "the caBundle of a webhook does not trust the certificate"
+                );
             }
             if judgement.doubts.is_empty() {
                 tracing::info!("every webhook configuration trusts the certificate");

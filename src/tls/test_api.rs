@@ -96,6 +96,7 @@ impl Fake {
             namespace: "ns".to_owned(),
             name: "nameless".to_owned(),
             identity: "nameless".to_owned(),
+            former: None,
             labels: Default::default(),
         };
         let leases = Api::namespaced(client.clone(), "ns");

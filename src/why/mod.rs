@@ -13,6 +13,9 @@
 //! mostly with three to five calls. An object that could not be read is reported, and nothing is
 //! concluded from it.
 //!
+//! For all stuck objects of a namespace or the cluster, the same function is asked about each of
+//! them, and the objects of a kind are read at once.
+//!
 //! **Limits.** `why` writes nothing to the cluster. It never suggests removing a finalizer manually
 //! while the owner of the finalizer may be running.
 
@@ -20,6 +23,7 @@ mod answer;
 mod ask;
 mod explain;
 mod read;
+mod stuck;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -27,4 +31,5 @@ mod world;
 pub use crate::causes::{Cause, Code, Evidence, Next, Object};
 pub use answer::{Answer, Conclusion};
 pub use ask::{Explanation, ask};
+pub use stuck::{Item, Stuck, Survey, Which, survey};
 pub use world::{Look, Readable, Selection, World};

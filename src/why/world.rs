@@ -1,15 +1,18 @@
 //! The objects that one answer of `why` has read, and the reads that it still requests.
 
-use crate::cluster::{UNHURRIED, within};
-use futures::future::{BoxFuture, join_all};
+mod listed;
+mod look;
+mod question;
+
+use super::read::Pod;
+use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
-use kube::{
-    Client, Resource, ResourceExt,
-    api::{GetParams, ListParams, ObjectList, PartialObjectMeta, Request},
-};
+use kube::{Client, Resource, ResourceExt};
+use listed::{Listed, PodOfClaims};
+pub use look::Look;
+use question::{Fetch, Metadata, Question, Reading};
 use serde::de::DeserializeOwned;
 use std::{
-    any::{Any, TypeId},
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -18,6 +21,24 @@ use std::{
 /// Maximum number of API calls for one answer. Objects that would need more calls stay unread,
 /// which the answer reports.
 const MOST_CALLS: usize = 8;
+
+/// Maximum number of API calls for the answers about all objects together: one LIST for each of the
+/// kinds in [`LISTED`], and some for single objects.
+const MOST_CALLS_FOR_ALL: usize = 24;
+
+/// The kinds of which one answer reads single objects, or those of one namespace, and the answers
+/// about all objects read all.
+const LISTED: [&str; 9] = [
+    "pods",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "statefulsets",
+    "nodes",
+    "events",
+    "resourcequotas",
+    "configmaps",
+    "secrets",
+];
 
 /// Maximum number of objects that are read with one GET each, where their names are known. More are
 /// read with one LIST.
@@ -34,27 +55,6 @@ impl<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 's
 {
 }
 
-/// The result of a lookup in [`World`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum Look<T> {
-    /// The object exists.
-    Found(T),
-    /// The object does not exist.
-    Absent,
-    /// Not known: the object is read before the next lookup, or it could not be read.
-    Unread,
-}
-
-impl<T> Look<T> {
-    /// The object, if it was read and exists.
-    pub fn found(self) -> Option<T> {
-        match self {
-            Self::Found(found) => Some(found),
-            Self::Absent | Self::Unread => None,
-        }
-    }
-}
-
 /// Selects objects of a namespace for a LIST.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection<'a> {
@@ -69,36 +69,50 @@ pub struct World {
     /// The time of the answer, to which all ages are relative.
     pub now: Timestamp,
     client: Client,
+    scope: Scope,
     read: BTreeMap<Question, Reading>,
-    claim_requests: RefCell<BTreeMap<Question, Fetch>>,
+    wishes: RefCell<BTreeMap<Question, Fetch>>,
+    /// Objects that were read and could not be parsed, as sentences.
+    unparsed: RefCell<BTreeSet<String>>,
     calls: usize,
 }
 
-/// One call to the API server.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Question {
-    kind: TypeId,
-    plural: String,
-    namespace: String,
-    /// The name of the object; empty for a LIST.
-    name: String,
-    labels: String,
-    fields: String,
+/// How objects are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// One by one, because few matter.
+    Single,
+    /// All objects of a kind in a namespace at once.
+    Namespace,
+    /// All objects of a kind in the cluster at once.
+    Cluster,
 }
-
-type Metadata<K> = PartialObjectMeta<K>;
-type Object = Arc<dyn Any + Send + Sync>;
-type Reading = Result<Option<Object>, String>;
-type Fetch = fn(Client, Question) -> BoxFuture<'static, Reading>;
 
 impl World {
     /// A world in which nothing is read yet.
     pub fn new(client: Client, now: Timestamp) -> Self {
+        Self::reading(client, now, Scope::Single)
+    }
+
+    /// A world in which nothing is read yet, for answers about all objects of one namespace, or of
+    /// the cluster: it reads all objects of a kind at once.
+    pub fn for_all(client: Client, now: Timestamp, in_one_namespace: bool) -> Self {
+        let scope = if in_one_namespace {
+            Scope::Namespace
+        } else {
+            Scope::Cluster
+        };
+        Self::reading(client, now, scope)
+    }
+
+    fn reading(client: Client, now: Timestamp, scope: Scope) -> Self {
         Self {
             now,
             client,
+            scope,
             read: BTreeMap::new(),
-            claim_requests: RefCell::default(),
+            wishes: RefCell::default(),
+            unparsed: RefCell::default(),
             calls: 0,
         }
     }
@@ -109,7 +123,11 @@ impl World {
         if name.is_empty() {
             return Look::Absent;
         }
-        self.look(Question::new::<K>(namespace, name), fetch_one::<K>)
+        if self.lists::<K>() {
+            let all = self.listed::<K, K>(namespace, question::listed::<K>);
+            return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
+        }
+        self.look(Question::new::<K>(namespace, name), question::one::<K>)
     }
 
     /// Looks up these objects of a namespace, in the order of the names: few of them with one GET
@@ -119,12 +137,8 @@ impl World {
         namespace: &str,
         names: impl ExactSizeIterator<Item = &'a str>,
     ) -> Vec<Look<K>> {
-        if names.len() <= ONE_BY_ONE {
-            let read = names.map(|name| match self.get(namespace, name) {
-                Look::Found(object) => Look::Found(Arc::unwrap_or_clone(object)),
-                Look::Absent => Look::Absent,
-                Look::Unread => Look::Unread,
-            });
+        if names.len() <= ONE_BY_ONE || self.lists::<K>() {
+            let read = names.map(|name| self.get(namespace, name).map(Arc::unwrap_or_clone));
             return read.collect();
         }
         let Some(all) = self.list::<K>(namespace, Selection::default()).found() else {
@@ -140,26 +154,74 @@ impl World {
     /// Looks up whether an object exists, and requests its metadata if they were not read yet. Its
     /// content is not read.
     pub fn metadata<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<Metadata<K>>> {
-        let question = Question {
-            kind: TypeId::of::<Metadata<K>>(),
-            ..Question::new::<K>(namespace, name)
-        };
-        self.look(question, fetch_metadata::<K>)
+        if self.lists::<K>() {
+            let all = self.listed::<K, Metadata<K>>(namespace, question::listed_metadata::<K>);
+            return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
+        }
+        let question = Question::new::<K>(namespace, name).returning::<Metadata<K>>();
+        self.look(question, question::metadata::<K>)
     }
 
     /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
-    /// requests them if they were not read yet.
+    /// requests them if they were not read yet. Objects that are not selected may be among the
+    /// result.
     pub fn list<K: Readable>(
         &self,
         namespace: &str,
         selection: Selection<'_>,
     ) -> Look<Arc<Vec<K>>> {
+        let all_namespaces = namespace.is_empty() && self.scope == Scope::Namespace;
+        if self.lists::<K>() && !all_namespaces {
+            let all = self.listed::<K, K>(namespace, question::listed::<K>);
+            return all.map(|all| all.in_namespace(namespace));
+        }
         let question = Question {
             labels: selection.labels.to_owned(),
             fields: selection.fields.to_owned(),
             ..Question::new::<K>(namespace, "")
         };
-        self.look(question, fetch_all::<K>)
+        self.look(question.returning::<Vec<K>>(), question::all::<K>)
+    }
+
+    /// Looks up all objects of a kind in the namespace, or in the cluster, by namespace.
+    pub fn every<K: Readable>(&self, namespace: Option<&str>) -> Look<Vec<Arc<Vec<K>>>> {
+        match namespace {
+            Some(namespace) => self
+                .list(namespace, Selection::default())
+                .map(|all| vec![all]),
+            None => {
+                let all = self.listed::<K, K>("", question::listed::<K>);
+                all.map(|all| all.namespaces())
+            }
+        }
+    }
+
+    /// Looks up the pods of a namespace that name the claim, and requests all pods of the namespace
+    /// if they were not read yet: the API server cannot select them.
+    pub fn users(&self, namespace: &str, claim: &str) -> Look<Vec<Pod>> {
+        if self.lists::<Pod>() {
+            let all = self.list::<Pod>(namespace, Selection::default());
+            let users = |all: Arc<Vec<Pod>>| {
+                let users = all.iter().filter(|pod| pod.rules.names(claim));
+                users.cloned().collect()
+            };
+            return all.map(users);
+        }
+        let question = Question::new::<Pod>(namespace, "").returning::<Vec<PodOfClaims>>();
+        let about = question.description();
+        let all = self.look::<Vec<PodOfClaims>>(question, question::pods_of_claims::<Pod>);
+        let Some(all) = all.found() else {
+            return Look::Unread;
+        };
+        let users = all.iter().filter(|pod| pod.names(claim));
+        match users.map(PodOfClaims::parse).collect() {
+            Ok(users) => Look::Found(users),
+            Err(error) => {
+                let sentence = format!("{about} could not be read: {error}");
+                self.unparsed.borrow_mut().insert(sentence);
+                Look::Unread
+            }
+        }
     }
 
     /// The number of API calls so far.
@@ -176,18 +238,24 @@ impl World {
                 question.description()
             ))
         });
-        failed.collect::<BTreeSet<_>>().into_iter().collect()
+        let unparsed = self.unparsed.borrow();
+        let all = failed.chain(unparsed.iter().cloned());
+        all.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Reads all requested objects. Returns whether any were requested.
     pub async fn fulfil(&mut self) -> bool {
-        let mut wishes = std::mem::take(self.claim_requests.get_mut());
+        let mut wishes = std::mem::take(self.wishes.get_mut());
         let any = !wishes.is_empty();
-        let room = MOST_CALLS.saturating_sub(self.calls);
+        let most = match self.scope {
+            Scope::Single => MOST_CALLS,
+            Scope::Namespace | Scope::Cluster => MOST_CALLS_FOR_ALL,
+        };
+        let room = most.saturating_sub(self.calls);
         let beyond = wishes.keys().nth(room).cloned();
         if let Some(first) = beyond {
             let refused = wishes.split_off(&first).into_keys();
-            let error = format!("one answer makes at most {MOST_CALLS} API calls");
+            let error = format!("one answer makes at most {most} API calls");
             let refused = refused.map(|question| (question, Err(error.clone())));
             self.read.extend(refused);
         }
@@ -201,6 +269,31 @@ impl World {
         any
     }
 
+    /// Whether all objects of this kind are read at once.
+    fn lists<K: Readable>(&self) -> bool {
+        let plural = &*K::plural(&());
+        match self.scope {
+            Scope::Single => false,
+            Scope::Namespace => LISTED.contains(&plural),
+            Scope::Cluster => LISTED.contains(&plural) || plural == "namespaces",
+        }
+    }
+
+    /// Looks up all objects of the kind `K`, of which `T` is read, in the cluster or in the
+    /// namespace.
+    fn listed<K: Readable, T: Send + Sync + 'static>(
+        &self,
+        namespace: &str,
+        fetch: Fetch,
+    ) -> Look<Arc<Listed<T>>> {
+        let namespace = match self.scope {
+            Scope::Cluster => "",
+            Scope::Single | Scope::Namespace => namespace,
+        };
+        let question = Question::new::<K>(namespace, "").returning::<Listed<T>>();
+        self.look(question, fetch)
+    }
+
     fn look<T: Send + Sync + 'static>(&self, question: Question, fetch: Fetch) -> Look<Arc<T>> {
         match self.read.get(&question) {
             Some(Ok(Some(object))) => match object.clone().downcast::<T>() {
@@ -210,93 +303,9 @@ impl World {
             Some(Ok(None)) => Look::Absent,
             Some(Err(_)) => Look::Unread,
             None => {
-                self.claim_requests.borrow_mut().insert(question, fetch);
+                self.wishes.borrow_mut().insert(question, fetch);
                 Look::Unread
             }
         }
-    }
-}
-
-impl Question {
-    fn new<K: Readable>(namespace: &str, name: &str) -> Self {
-        Self {
-            kind: TypeId::of::<K>(),
-            plural: K::plural(&()).into_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            labels: String::new(),
-            fields: String::new(),
-        }
-    }
-
-    fn description(&self) -> String {
-        let Self {
-            plural,
-            namespace,
-            name,
-            ..
-        } = self;
-        match (namespace.as_str(), name.as_str()) {
-            ("", "") => plural.clone(),
-            ("", name) => format!("{plural} {name}"),
-            (namespace, "") => format!("{plural} in {namespace}"),
-            (namespace, name) => format!("{plural} {namespace}/{name}"),
-        }
-    }
-
-    fn request<K: Readable>(&self) -> Request {
-        let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        Request::new(K::url_path(&(), namespace))
-    }
-}
-
-fn fetch_one<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
-    Box::pin(async move {
-        let request = question.request::<K>();
-        let request = request.get(&question.name, &GetParams::default());
-        let request = request.map_err(|error| error.to_string())?;
-        reading(within(UNHURRIED, client.request::<K>(request)).await)
-    })
-}
-
-fn fetch_metadata<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
-    Box::pin(async move {
-        let request = question.request::<K>();
-        let request = request.get_metadata(&question.name, &GetParams::default());
-        let request = request.map_err(|error| error.to_string())?;
-        reading(within(UNHURRIED, client.request::<Metadata<K>>(request)).await)
-    })
-}
-
-fn reading<T: Send + Sync + 'static>(result: kube::Result<T>) -> Reading {
-    match result {
-        Ok(object) => Ok(Some(Arc::new(object) as Object)),
-        // Only the API server's own NotFound counts. A 404 of a proxy does not say that the object
-        // does not exist.
-        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
-            Ok(None)
-        }
-        Err(error) => Err(error_message(&error)),
-    }
-}
-
-fn fetch_all<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
-    Box::pin(async move {
-        let only = ListParams::default()
-            .labels(&question.labels)
-            .fields(&question.fields);
-        let request = question.request::<K>().list(&only);
-        let request = request.map_err(|error| error.to_string())?;
-        let listed = within(UNHURRIED, client.request::<ObjectList<K>>(request)).await;
-        let listed = listed.map_err(|error| error_message(&error))?;
-        Ok(Some(Arc::new(listed.items) as Object))
-    })
-}
-
-/// The message of the API server, or of the client if there was no answer.
-fn error_message(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
     }
 }

@@ -3,6 +3,7 @@
 mod drained;
 mod printed;
 mod probe;
+mod trash;
 
 use std::{
     fs,
@@ -166,6 +167,12 @@ fn an_invalid_command_line_is_reported() {
         (&["why", "pvc/data", "data"], &["why pvc/NAME"]),
         (&["why", "node", "a"], &["pvc, pv, pod, statefulset"]),
         (&["why", "pvc/data", "--as-group=devs"], &["--as"]),
+        (&["why"], &["KIND"]),
+        (&["why", "pvc/data", "--stuck"], &["--stuck"]),
+        (&["why", "pvc/data", "-A"], &["--stuck"]),
+        (&["why", "--stuck", "-A", "-n", "a"], &["--namespace"]),
+        (&["why", "pvc/data", "-o", "wide"], &["--stuck"]),
+        (&["why", "--stuck", "-o", "tree"], &["-o tree"]),
         (&["drain"], &["--in-tree"]),
         (&["drain", "--in-tree=maybe"], &["--in-tree", "off"]),
         (

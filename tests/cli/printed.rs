@@ -36,6 +36,7 @@ fn help_of_run_has_every_group() {
         "pvc-provisioner and pv-releaser:",
         "pvc-provisioner:",
         "pv-releaser:",
+        "pvc-trash:",
         "namespace-gc: storage backend:",
         "namespace-gc: collection:",
         "namespace-gc: schedule:",

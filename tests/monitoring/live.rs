@@ -273,10 +273,11 @@ async fn every_query_asks_for_what_is_served() -> Result<()> {
 async fn prometheus_evaluates_each_query() -> Result<()> {
     let scene = Scene::new().await?;
     let prometheus = Prometheus::locate().await?;
-    prometheus::answers(
-        &prometheus,
-        scene.warden.metrics_port(),
-        &shipped::queries(),
-    )
-    .await
+    // This Prometheus does not scrape the API server, and no volume is held.
+    let without_data = [
+        FAIL_OPEN,
+        "volume_warden_volumes_held_oldest_timestamp_seconds",
+    ];
+    let port = scene.warden.metrics_port();
+    prometheus::answers(&prometheus, port, &without_data).await
 }

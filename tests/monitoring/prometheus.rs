@@ -3,14 +3,19 @@
 //!
 //! Building it takes longer than all other builds, so the weekly run has these tests.
 
-use crate::shipped::{ROOT, rules};
+use crate::shipped::{ROOT, queries, rules, shown, substituted};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::{fs, net::TcpListener, path::Path, process::Command};
 use volume_warden_controlplane::{Guardian, Process, Prometheus, eventually};
 
-/// Prometheus scrapes the program on that port, and evaluates each query and rule.
-pub async fn answers(prometheus: &Prometheus, metrics_port: u16, queries: &[String]) -> Result<()> {
+/// Prometheus scrapes the program on that port, and evaluates each query and rule. Those of the
+/// dashboard have data, except those of `without_data`.
+pub async fn answers(
+    prometheus: &Prometheus,
+    metrics_port: u16,
+    without_data: &[&str],
+) -> Result<()> {
     let files = tempfile::tempdir()?;
     let guardian = Guardian::start(files.path())?;
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
@@ -25,8 +30,18 @@ pub async fn answers(prometheus: &Prometheus, metrics_port: u16, queries: &[Stri
         Ok(())
     })
     .await?;
-    for query in queries {
-        prometheus.tool(&["query", "instant", &url, query]).await?;
+    for query in queries() {
+        prometheus.tool(&["query", "instant", &url, &query]).await?;
+    }
+    let with_data = |query: &String| !without_data.iter().any(|metric| query.contains(metric));
+    let shown = shown().into_iter().map(|query| substituted(&query));
+    for query in shown.filter(with_data) {
+        eventually("the panel shows data", async || {
+            let answer = prometheus.tool(&["query", "instant", &url, &query]).await?;
+            ensure!(!answer.trim().is_empty(), "{query}");
+            Ok(())
+        })
+        .await?;
     }
     Ok(())
 }

@@ -11,3 +11,4 @@ mod replicas;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod upgrade;

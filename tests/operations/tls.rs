@@ -8,7 +8,7 @@ mod rotation;
 pub mod visitor;
 
 use self::visitor::{CONFIGURATION, bundle};
-use crate::support::{BINARY, installed, webhooks_answer};
+use crate::support::{BINARY, installed, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{
     ByteString,
@@ -69,8 +69,8 @@ async fn publish(cluster: &Cluster, kind: &str, configuration: &Value, bundle: &
     cluster.kubectl(&arguments).await.map(drop)
 }
 
-/// Two replicas serve one certificate; a deleted Secret is restored with the same content, an
-/// empty caBundle is filled again, and each replica alone answers.
+/// Two replicas serve one certificate; a Secret that is deleted and applied again empty is restored
+/// with the same content, an empty caBundle is filled again, and each replica alone answers.
 #[tokio::test]
 async fn replicas_share_and_repair_a_certificate() -> Result<()> {
     let cluster = installed("shared-tls", "manifests").await?;
@@ -92,6 +92,9 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
     trust
         .secrets
         .delete("volume-warden-tls", &DeleteParams::default())
+        .await?;
+    cluster
+        .apply_kustomization(&repository().join("manifests"))
         .await?;
     let empty = json!({"webhooks": [{"name": "claims.pvc-protection.volume-warden.dev", "clientConfig": {"caBundle": null}}]});
     trust

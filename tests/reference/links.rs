@@ -1,6 +1,6 @@
 //! Relative links, links to files of this repository on its host, and their anchors.
 
-use crate::{pages, root};
+use crate::{documentation::pages, root};
 use std::{collections::BTreeSet, fs, path::Path};
 
 const HOST: &str = "https://github.com/volume-warden/volume-warden/blob/main/";

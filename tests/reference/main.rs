@@ -3,17 +3,18 @@
 //! Flags and metrics are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test reference`
 //! writes their pages. The other lists are written by hand and have one row for each name.
 
+#[path = "../support/documentation.rs"]
+mod documentation;
 mod flags;
+mod krew;
 mod links;
 mod metrics;
 mod names;
+mod readme;
+mod recording;
 mod snippets;
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// The root of this repository.
 fn root() -> &'static Path {
@@ -47,24 +48,4 @@ fn rows(page: &str, heading: &str) -> BTreeSet<String> {
     let lines = section.expect("a section").lines();
     let cells = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     cells.map(str::to_owned).collect()
-}
-
-/// The pages of the book and the other Markdown files of the repository.
-fn pages() -> Vec<PathBuf> {
-    let mut pages = Vec::new();
-    collect(root(), &mut pages);
-    assert!(pages.len() > 30, "{pages:?}");
-    pages
-}
-
-fn collect(directory: &Path, pages: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory").flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = name.to_string_lossy();
-        if path.is_dir() && name != "target" && name != ".git" && name != "dist" {
-            collect(&path, pages);
-        } else if name.ends_with(".md") {
-            pages.push(path);
-        }
-    }
 }

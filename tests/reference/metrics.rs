@@ -4,10 +4,11 @@ use crate::generated;
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 use volume_warden::{
     causes::FinishedPods,
+    clock::Clock,
     cluster::Feeds,
     components::{
         namespace_gc::GcMetrics, pv_protection, pv_releaser, pvc_protection, pvc_provisioner,
-        pvc_retention,
+        pvc_retention, pvc_trash,
     },
     objects::{ControllerId, Kind},
     telemetry::Metrics,
@@ -110,6 +111,8 @@ fn with_every_series() -> Arc<Metrics> {
     pvc_provisioner::register_metrics(&metrics, known, ControllerId::default());
     let known = pv_releaser::Caches::new(&feeds, None, pv_releaser::Options::default());
     pv_releaser::register_metrics(&metrics, known);
+    let known = pvc_trash::Caches::new(&feeds, None);
+    pvc_trash::register_metrics(&metrics, known, Clock::system());
     let gc = GcMetrics::new(&metrics);
     gc.called("o", "o", Duration::ZERO);
     gc.waiting("r", 0, Duration::ZERO);

@@ -41,6 +41,19 @@ fn every_reason_is_in_the_list() {
     assert!(failures.is_subset(&events), "{failures:?}");
 }
 
+#[test]
+fn every_log_message_in_the_list_exists() {
+    let page = include_str!("../../docs/operations/logs-and-traces.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let messages: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+    assert!(messages.len() >= 6, "{messages:?}");
+    let source = source();
+    for message in messages {
+        let found = source.contains(&format!("\"{message}\""));
+        assert!(found || message == "message", "no log line has {message:?}");
+    }
+}
+
 /// API groups and values, which are neither labels nor annotations nor finalizers.
 const OTHER: [&str; 3] = [
     "volume-warden.dev/volume-warden",

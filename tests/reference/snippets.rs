@@ -1,15 +1,114 @@
 //! The commands that the documentation shows: `volume-warden` understands them, and what `cargo`
-//! is to run exists. `tests/operations/documentation` runs those of `kubectl` and `helm`.
+//! is to run exists. `tests/operations/documentation` runs those of `kubectl` and `helm`. A table
+//! says how the other programs are checked, or why they are not.
 
-use crate::{pages, root};
+use crate::{
+    documentation::{self, Shown, shown},
+    root,
+};
 use clap::error::ErrorKind;
-use std::fs;
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 use volume_warden::{cli, components};
+
+/// Where the commands of a program are checked, or why they are not.
+enum Check {
+    /// A test, which names the program.
+    In(&'static str),
+    /// The program is a script of this repository.
+    Script,
+    Not(&'static str),
+}
+
+/// Every program that a code block runs, and some that only sentences name.
+const PROGRAMS: [(&str, Check); 19] = [
+    ("volume-warden", Check::In("tests/reference/snippets.rs")),
+    ("cargo", Check::In("tests/reference/snippets.rs")),
+    (
+        "kubectl",
+        Check::In("tests/operations/documentation/understood.rs"),
+    ),
+    (
+        "helm",
+        Check::In("tests/operations/documentation/understood.rs"),
+    ),
+    ("docker", Check::In("tests/reference/snippets.rs")),
+    ("mdbook-mermaid", Check::In("release/book")),
+    ("mdbook", Check::In("release/book")),
+    (".ci/run", Check::Script),
+    ("fuzz/run", Check::Script),
+    ("release/book", Check::Script),
+    ("release/build", Check::Script),
+    ("release/check", Check::Script),
+    ("release/record", Check::Script),
+    ("release/sbom", Check::Script),
+    ("release/version", Check::Script),
+    ("git", Check::Not("the repository is on the network")),
+    ("cd", Check::Not("it follows the command of git")),
+    ("cosign", Check::Not("it needs a published release")),
+    ("gh", Check::Not("it needs a published release")),
+];
+
+#[test]
+fn every_program_of_a_code_block_is_in_the_table() {
+    let listed: BTreeSet<&str> = PROGRAMS.iter().map(|(program, _)| *program).collect();
+    assert_eq!(listed.len(), PROGRAMS.len(), "each program once");
+    let mut count = 0;
+    for Shown { page, command, .. } in shown().into_iter().filter(|each| each.in_block) {
+        let program = program(&command);
+        // It follows the commands of cosign, and has no other use.
+        let known = listed.contains(program) || program == "sha256sum";
+        assert!(known, "{}: {command}", page.display());
+        count += 1;
+    }
+    assert!(count > 40, "{count} lines");
+}
+
+#[test]
+fn every_row_of_the_table_holds() {
+    let shown: Vec<_> = shown().into_iter().map(|each| each.command).collect();
+    for (name, check) in PROGRAMS {
+        let used = shown.iter().any(|command| program(command) == name);
+        assert!(used, "no page runs {name}");
+        match check {
+            Check::In(place) => {
+                let text = fs::read_to_string(root().join(place)).expect(place);
+                assert!(text.contains(name), "{place} has no {name}");
+            }
+            Check::Script => {
+                let file = fs::metadata(root().join(name)).expect(name);
+                assert!(file.permissions().mode() & 0o111 != 0, "{name}");
+            }
+            Check::Not(reason) => assert!(!reason.is_empty(), "{name}"),
+        }
+    }
+}
+
+fn commands(program: &str) -> Vec<String> {
+    let found = documentation::commands(program).into_iter();
+    found.map(|each| each.command).collect()
+}
+
+/// The first word that is no variable.
+fn program(command: &str) -> &str {
+    let is_variable = |word: &&str| {
+        let name = word.split('=').next().unwrap_or_default();
+        word.contains('=')
+            && name
+                .bytes()
+                .all(|each| each == b'_' || each.is_ascii_uppercase())
+    };
+    let mut words = command.split(' ').skip_while(is_variable);
+    words.next().unwrap_or_default()
+}
 
 #[test]
 fn every_command_of_volume_warden_is_understood() {
     let mut count = 0;
-    for command in commands("volume-warden ") {
+    let in_a_container = commands("kubectl ").into_iter().filter_map(|command| {
+        let (_, inside) = command.split_once(" -- /")?;
+        Some(inside.to_owned())
+    });
+    for command in commands("volume-warden ").into_iter().chain(in_a_container) {
         let command = command.split(" > ").next().unwrap_or_default();
         let words = command.split(" | ").next().unwrap_or_default();
         let known = cli::command(components::ALL);
@@ -29,52 +128,45 @@ fn every_target_of_cargo_exists() {
     for command in commands("cargo ") {
         let words: Vec<_> = command.split_whitespace().collect();
         for pair in words.windows(2) {
-            let directory = match pair[0] {
-                "--test" => "tests",
-                "--bench" => "benches",
+            let (directory, name) = match pair[0] {
+                "--test" => ("tests", pair[1]),
+                "--bench" => ("benches", pair[1]),
+                "--bin" => ("sim/src/bin", pair[1]),
+                "-p" => ("sim", pair[1].trim_start_matches("volume-warden-sim")),
                 _ => continue,
             };
-            let (file, folder) = (format!("{}.rs", pair[1]), format!("{}/main.rs", pair[1]));
-            let directory = root().join(directory);
-            let exists = directory.join(file).exists() || directory.join(folder).exists();
+            let path = root().join(directory);
+            let files = [format!("{name}.rs"), format!("{name}/main.rs"), name.into()];
+            let exists = files.iter().any(|file| path.join(file).exists());
             assert!(exists, "{command}");
             count += 1;
         }
     }
-    assert!(count > 5, "{count} targets");
+    assert!(count > 10, "{count} targets");
 }
 
-/// The commands in code blocks and in backquotes that begin with this. A synopsis with
-/// alternatives or optional parts is none.
-fn commands(program: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for page in pages() {
-        // What earlier versions offered may be gone.
-        if page.ends_with("CHANGELOG.md") {
-            continue;
-        }
-        let text = fs::read_to_string(&page).expect("a page");
-        let text = text.replace("\\\n", " ");
-        let lines = text
-            .lines()
-            .map(|line| line.trim().trim_start_matches("$ "));
-        let lines = lines
-            .filter(|line| line.starts_with(program))
-            .map(str::to_owned);
-        let prose: String = text.split("```").step_by(2).collect();
-        let quoted = prose.split('`').skip(1).step_by(2);
-        let quoted = quoted.map(|each| each.split_whitespace().collect::<Vec<_>>().join(" "));
-        let quoted = quoted.filter(|each| each.starts_with(program));
-        let all = lines.filter(|line| !line.contains('`')).chain(quoted);
-        let all = all.map(|each| {
-            each.split("  #")
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
+/// Neither docker nor podman is needed for the tests: the file that the command names exists, and
+/// has the arguments that the command sets.
+#[test]
+fn the_image_has_the_arguments_that_docker_sets() {
+    let built = commands("docker build ");
+    assert_eq!(built.len(), 1, "{built:?}");
+    let words: Vec<_> = built[0].split(' ').collect();
+    let values = |flag: &str| {
+        let pairs = words.windows(2).filter(move |pair| pair[0] == flag);
+        pairs.map(|pair| pair[1]).collect::<Vec<_>>()
+    };
+    let files = values("-f");
+    let file = fs::read_to_string(root().join(files[0])).expect("the file of the image");
+    let arguments = values("--build-arg");
+    assert_eq!(arguments.len(), 1, "{words:?}");
+    for argument in arguments {
+        let name = argument.split('=').next().unwrap_or_default();
+        let declared = file.lines().any(|line| {
+            let rest = line.strip_prefix("ARG ").unwrap_or_default();
+            rest.split('=').next() == Some(name)
         });
-        found.extend(all.filter(|each| !each.contains(['…', '[']) && !each.contains("COMMAND")));
+        assert!(declared, "{name}");
     }
-    found.retain(|each| !each.contains('|') || each.contains(" | "));
-    found
+    assert_eq!(words.last(), Some(&"."));
 }

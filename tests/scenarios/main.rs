@@ -3,6 +3,7 @@
 
 mod differential;
 mod drain;
+mod excluded;
 mod faults;
 mod namespace_gc;
 mod pv_protection;
@@ -10,6 +11,7 @@ mod pv_releaser;
 mod pvc_protection;
 mod pvc_provisioner;
 mod pvc_retention;
+mod pvc_trash;
 mod rights;
 #[path = "../support/mod.rs"]
 mod support;

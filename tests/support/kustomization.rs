@@ -15,8 +15,13 @@ pub struct Kustomization(TempDir);
 impl Kustomization {
     /// These components of `manifests/components`, installed in that namespace.
     pub fn of(components: &[&str], namespace: &str) -> Result<Self> {
+        Self::within(&repository().join("manifests"), components, namespace)
+    }
+
+    /// The same of another version's manifests.
+    pub fn within(manifests: &Path, components: &[&str], namespace: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let manifests = relative(&directory.path().canonicalize()?)?;
+        let manifests = relative(&directory.path().canonicalize()?, manifests)?;
         let components = components.iter();
         let components: Vec<_> = components
             .map(|name| format!("{manifests}/components/{name}"))
@@ -44,9 +49,9 @@ impl Kustomization {
 }
 
 /// The path of `manifests` relative to `directory`: kustomize accepts no absolute path.
-fn relative(directory: &Path) -> Result<String> {
+fn relative(directory: &Path, manifests: &Path) -> Result<String> {
     let up = "../".repeat(directory.components().count() - 1);
-    let manifests = repository().join("manifests").canonicalize()?;
+    let manifests = manifests.canonicalize()?;
     let down = manifests.strip_prefix("/")?;
     Ok(up + down.to_str().context("the path is not UTF-8")?)
 }

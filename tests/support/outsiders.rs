@@ -33,7 +33,7 @@ const HELD: usize = 10_000;
 const BODIES: usize = 64;
 const BODY: usize = 8 << 20;
 /// Hooks that a client can know, because they are documented.
-pub const HOOKS: [&str; 12] = [
+pub const HOOKS: [&str; 14] = [
     "/pvc-protection/claims",
     "/pvc-protection/pods",
     "/pvc-protection/bindings",
@@ -46,6 +46,8 @@ pub const HOOKS: [&str; 12] = [
     "/pvc-provisioner/pods",
     "/pvc-provisioner/marks",
     "/pv-releaser/volumes",
+    "/pvc-trash/volumes",
+    "/pvc-trash/claims",
 ];
 /// A path of the same form as the secret one.
 pub const GUESS: &str = "/0000000000000000000000000000000000000000000000000000000000000000";

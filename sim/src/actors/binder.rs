@@ -79,6 +79,17 @@ fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call>
             )
         });
     }
+    let reserved = |volume: &&std::sync::Arc<Value>| {
+        text(volume, "/spec/claimRef/uid").is_empty()
+            && text(volume, "/spec/claimRef/namespace") == namespace(claim)
+            && text(volume, "/spec/claimRef/name") == name(claim)
+            && !is_deleting(volume)
+    };
+    if let Some(volume) = view.all("persistentvolumes").find(reserved) {
+        let mut bound = (**volume).clone();
+        bound["spec"]["claimRef"] = reference(claim);
+        return Some(Call::replace(path(volume), bound));
+    }
     let mine = |volume: &&std::sync::Arc<Value>| text(volume, "/spec/claimRef/uid") == uid(claim);
     if let Some(volume) = view.all("persistentvolumes").find(mine) {
         let mut bound = claim.clone();

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use volume_warden::objects::{
     claim::AWAITING_POD,
     finalizers::{PV_PROTECTION, PVC_PROTECTION},
+    reuse::CLAIM_NAMESPACE,
+    trash::TRASH,
 };
 
 /// The label of volumes that are released for reuse, and of their claims.
@@ -92,7 +94,11 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
 /// The volume of a labelled claim is labelled, and released when the claim is gone.
 fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
     let kept = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain";
-    if !kept || is_deleting(volume) {
+    // pvc-trash handles the volume, which pv-releaser leaves unchanged.
+    let trash = volume
+        .pointer("/metadata/annotations")
+        .is_some_and(|all| all.get(TRASH).is_some());
+    if !kept || trash || is_deleting(volume) {
         return None;
     }
     let label = |object: &Value| object.pointer("/metadata/labels")?.get(MANAGED_BY).cloned();
@@ -100,6 +106,8 @@ fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
         .all("volumeattachments")
         .any(|each| text(each, "/spec/source/persistentVolumeName") == name(volume));
     match text(volume, "/status/phase") {
+        // Nothing proves in which namespace the claim was.
+        "Released" if !is_recorded(volume) => None,
         "Released" if label(volume).is_some() && !attached => Some(format!(
             "the volume {} was not released for reuse",
             name(volume)
@@ -113,6 +121,15 @@ fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Whether the volume records the namespace of the claim that it names.
+fn is_recorded(volume: &Value) -> bool {
+    let record = volume
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(CLAIM_NAMESPACE));
+    let record = record.and_then(Value::as_str).unwrap_or_default();
+    record.ends_with(&format!("/{}", text(volume, "/spec/claimRef/uid")))
 }
 
 /// A claim that a waiting pod requests exists.

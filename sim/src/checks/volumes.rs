@@ -1,17 +1,65 @@
-//! S2, S6: what may happen to volumes.
+//! S2, S6, S12: what may happen to volumes.
 
 use super::{Found, ledger::Ledger};
 use crate::{
+    cluster::EPOCH,
     json::{has_finalizer, is_deleting, name, text, uid},
     replica::SERVICE_ACCOUNT,
 };
 use serde_json::Value;
-use volume_warden::objects::finalizers::PV_PROTECTION;
+use volume_warden::objects::{
+    finalizers::PV_PROTECTION,
+    reuse::CLAIM_NAMESPACE,
+    trash::{TRASH, TrashRecord},
+};
 use volume_warden_apiserver_model::Change;
 
-/// Looks at a change of a volume by Volume Warden.
+/// Looks at a change of a volume, and at each binding.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
-    if change.plural != "persistentvolumes" || change.user != SERVICE_ACCOUNT {
+    if let Some(crossed) = crossed(ledger, change) {
+        return Some(crossed);
+    }
+    if change.plural != "persistentvolumes" {
+        return None;
+    }
+    let after = change.after.as_deref();
+    let at_risk = after.and_then(|after| data_at_risk(now, change.before.as_deref(), after));
+    at_risk.or_else(|| by_volume_warden(ledger, now, change))
+}
+
+/// S12: once the trash is enabled for a volume, no version of it is Released with the policy Delete
+/// before its window has ended.
+fn data_at_risk(now: u64, before: Option<&Value>, after: &Value) -> Found {
+    let record = record(after)?;
+    let at_risk = |volume: &Value| {
+        text(volume, "/status/phase") == "Released"
+            && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete"
+    };
+    if !at_risk(after) || before.is_some_and(at_risk) {
+        return None;
+    }
+    let void = record.claim.uid != text(after, "/spec/claimRef/uid");
+    let seconds = EPOCH.unix_timestamp() + i64::try_from(now / 1000).unwrap_or_default();
+    let ended = record.ends().is_some_and(|end| end.as_second() <= seconds);
+    (void || !ended).then(|| {
+        let message = format!(
+            "the data of the volume {} is deleted within its window",
+            name(after)
+        );
+        ("S12", message)
+    })
+}
+
+fn record(volume: &Value) -> Option<TrashRecord> {
+    let text = volume
+        .pointer("/metadata/annotations")?
+        .get(TRASH)?
+        .as_str()?;
+    serde_json::from_str(text).ok()
+}
+
+fn by_volume_warden(ledger: &Ledger, now: u64, change: &Change) -> Found {
+    if change.user != SERVICE_ACCOUNT {
         return None;
     }
     let before = change.before.as_ref()?;
@@ -43,6 +91,33 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     } else {
         None
     }
+}
+
+/// S6: a volume that waits for the claims of a namespace is bound to no claim of another one, also
+/// of the same name.
+fn crossed(ledger: &Ledger, change: &Change) -> Found {
+    let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
+    let record = before
+        .pointer("/metadata/annotations")?
+        .get(CLAIM_NAMESPACE)?;
+    let mut record = record.as_str()?.split('/');
+    let (recorded, recorded_uid) = (record.next()?, record.next()?);
+    let claim = |volume: &Value| text(volume, "/spec/claimRef/uid").to_owned();
+    let reserved = before.pointer("/spec/claimRef/name").is_some();
+    if !reserved || !claim(before).is_empty() || claim(after).is_empty() {
+        return None;
+    }
+    let namespace = text(after, "/spec/claimRef/namespace");
+    let mut namespaces = ledger.all("namespaces");
+    let live = namespaces.find(|each| name(each) == namespace);
+    let same = live.is_none_or(|live| uid(live) == recorded_uid);
+    (namespace != recorded || !same).then(|| {
+        let message = format!(
+            "the volume {} of {recorded} was bound in {namespace}",
+            name(after)
+        );
+        ("S6", message)
+    })
 }
 
 /// S6: claimRef is cleared only on a Released volume with the policy Retain that is not being

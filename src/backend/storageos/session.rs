@@ -155,7 +155,8 @@ impl Session {
         let credentials = Credentials::read(&self.secrets).await?;
         self.wire.reload().await?;
         // The attempt is recorded before the request is sent, because the caller may stop waiting.
-        let then = Failure::timeout("the last login to StorageOS was abandoned a moment ago");
+        let then =
+            Failure::timeout("the last login to StorageOS ended without an answer a moment ago");
         *last = Some(Login {
             at: Instant::now(),
             then,

@@ -17,6 +17,7 @@ fn shipped_timeouts() -> BTreeMap<String, Duration> {
         include_str!("../../../manifests/components/pvc-protection-binding-guard/webhooks.yaml"),
         include_str!("../../../manifests/components/pvc-provisioner/webhooks.yaml"),
         include_str!("../../../manifests/components/pvc-retention/webhooks.yaml"),
+        include_str!("../../../manifests/components/pvc-trash/webhooks.yaml"),
     ];
     let mut timeouts = BTreeMap::new();
     for text in texts {

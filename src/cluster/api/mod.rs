@@ -3,10 +3,14 @@
 mod absence;
 mod backoff;
 mod client;
+mod for_users;
 mod scope;
+mod server_time;
 
 pub use absence::{existing, is_absent};
 pub use backoff::doubling;
 pub use client::{UNHURRIED, USER_AGENT, connect, within};
+pub use for_users::for_users;
 pub(crate) use scope::ApiOf;
 pub use scope::{Scope, scoped};
+pub use server_time::server_time;

@@ -1,7 +1,7 @@
 //! The Lease of Volume Warden as the object that Events regard: it is the only object that exists
 //! as long as Volume Warden runs.
 
-use super::lease::LeaseName;
+use super::lease_name::LeaseName;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
 use kube::{Api, Client};
 use std::{sync::Arc, time::Duration};

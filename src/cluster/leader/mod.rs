@@ -1,9 +1,12 @@
 //! Leader election by a Lease.
 
+mod held;
 mod leadership;
 mod lease;
+mod lease_name;
 mod lease_object;
 
 pub use leadership::Leadership;
-pub use lease::{Elector, LeaseName};
+pub use lease::Elector;
+pub use lease_name::LeaseName;
 pub use lease_object::LeaseObject;

@@ -86,7 +86,7 @@ pub trait Reconcile: Send + Sync + 'static {
     /// The name of the component, as in the CLI.
     const COMPONENT: &'static str;
 
-    /// What one reconcile handles, mostly the name of an object.
+    /// Identifies what one reconcile is about, in most components the name of an object.
     type Key: Clone + Eq + Hash + Ord + Display + Send + Sync + 'static;
 
     /// Returns all keys that may need work now, according to the caches.
@@ -183,7 +183,7 @@ impl<R: Reconcile> Reconciler<R> {
             Ok(Requeue::OnEvent) => self.queue.done(key),
             Ok(Requeue::After(delay, reason)) => {
                 self.queue.later(key, delay);
-                tracing::debug!(component = R::COMPONENT, object = %key, %reason, ?delay, "key requeued");
+                tracing::debug!(component = R::COMPONENT, object = %key, %reason, ?delay, "the object is reconciled again after the delay");
             }
             Err(error) => {
                 let delay = match error.backoff {

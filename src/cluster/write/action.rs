@@ -114,6 +114,20 @@ impl Action {
         }
     }
 
+    /// Returns the part of the action that only removes what Volume Warden added: a finalizer, owner
+    /// references or marks.
+    pub(crate) fn removal(self) -> Option<Self> {
+        let mutation = match self.mutation {
+            Mutation::Disown { late, .. } => Mutation::Disown {
+                fresh: late.clone(),
+                late,
+            },
+            Mutation::RemoveFinalizer(_) => self.mutation,
+            Mutation::AddFinalizer(_) | Mutation::Patch(_) | Mutation::Delete => return None,
+        };
+        Some(Self { mutation, ..self })
+    }
+
     /// Removes owner references or marks; see [`Mutation::Disown`].
     pub const fn disown(
         fresh: Vec<PatchOperation>,

@@ -9,7 +9,8 @@ use kube::core::Status;
 pub enum Applied {
     /// The write succeeded, or the object does not exist.
     Done,
-    /// Nothing was written, because this is a dry run.
+    /// Nothing was written, because this is a dry run, or because the namespace of the object has
+    /// opted out; see [`Excluded`](crate::cluster::Excluded).
     Withheld,
     /// Nothing was written, because this replica does not lead or cannot be sure that it does.
     NotLeading,

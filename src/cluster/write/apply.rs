@@ -11,8 +11,10 @@ use super::events::Events;
 use super::events::Regarding;
 use super::lanes::Lane;
 use super::lanes::Lanes;
+use crate::cluster::api::for_users;
 use crate::cluster::api::within;
 use crate::cluster::leader::Leadership;
+use crate::cluster::watch::Excluded;
 use crate::telemetry::Metrics;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -31,10 +33,11 @@ pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(4);
 /// The only writer of actions to the API server.
 pub struct Apply {
     pub(crate) client: Client,
-    events: Events,
+    events: Arc<Events>,
     pub(crate) leadership: Leadership,
     pub(crate) lanes: Lanes,
     pub(crate) dry_run: bool,
+    pub(crate) excluded: Excluded,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -64,13 +67,21 @@ impl Apply {
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
-            events: Events::new(client.clone()),
+            events: Arc::new(Events::new(client.clone())),
             client,
             leadership,
             lanes: Lanes::new(max_in_flight),
             dry_run,
+            excluded: Excluded::default(),
             metrics,
         }
+    }
+
+    /// Makes the writer start nothing in these namespaces. It still removes finalizers, owner
+    /// references and marks there.
+    #[must_use]
+    pub fn excluding(self, excluded: Excluded) -> Self {
+        Self { excluded, ..self }
     }
 
     /// Carries out an action and returns the outcome. `reason` is why the rule requests the action.
@@ -81,14 +92,52 @@ impl Apply {
         action: Action,
         reason: &'static str,
     ) -> Applied {
+        let Some(action) = self.within_exclusion(&target.name.namespace, action) else {
+            tracing::debug!(component, object = %target.name, reason, "the namespace is excluded");
+            return Applied::Withheld;
+        };
         let applied = self.write(target, &action).await;
         self.metrics
             .work
             .acted(component, action.name, reason, applied.label());
         self.log(component, target, action.name, reason, &applied);
         if let Applied::Failed(error) = &applied {
-            self.report(target, &action, error).await;
+            self.report(target, &action, error);
         }
+        applied
+    }
+
+    /// Returns the part of the action that its namespace permits.
+    fn within_exclusion(&self, namespace: &str, action: Action) -> Option<Action> {
+        match self.excluded.contains(namespace) {
+            true => action.removal(),
+            false => Some(action),
+        }
+    }
+
+    /// Carries out an action while an admission review waits, until this instant at most. Every
+    /// replica answers reviews, and no review waits for background writes.
+    pub async fn perform_in_review(
+        &self,
+        component: &'static str,
+        target: &Target<'_>,
+        action: Action,
+        reason: &'static str,
+        until: Instant,
+    ) -> Applied {
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .min(CALL_LIMIT);
+        let applied = match self.dry_run {
+            true => Applied::Withheld,
+            false if !target.guards(&action) => Applied::Stale,
+            false => judge(within(left, self.call(target, &action)).await),
+        };
+        let label = applied.label();
+        self.metrics
+            .work
+            .acted(component, action.name, reason, label);
+        self.log(component, target, action.name, reason, &applied);
         applied
     }
 
@@ -178,17 +227,15 @@ impl Apply {
 
     /// Publishes an Event about a refused write, for example because of missing permissions, a
     /// policy or an admission webhook. For some actions, an outage of the API server is reported,
-    /// too.
-    async fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
+    /// too. The caller does not wait for the Event.
+    fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
         let kube::Error::Api(status) = error else {
             return;
         };
         let outage = status.code >= 500 && action.on_refusal.outages;
         if (400..429).contains(&status.code) || outage {
-            let regarding = target.reference();
             self.events
-                .count(&regarding, &refusal(action, status))
-                .await;
+                .count(target.reference(), refusal(action, status));
         }
     }
 
@@ -201,6 +248,27 @@ impl Apply {
         announcement: Announcement,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
+        self.announce_by(regarding, announcement, false, otherwise);
+    }
+
+    /// Publishes an Event as [`Self::announce`] does, unless an equal Event about the object
+    /// exists, for example because an earlier leader published it.
+    pub fn announce_once(
+        self: &Arc<Self>,
+        regarding: Regarding,
+        announcement: Announcement,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
+        self.announce_by(regarding, announcement, true, otherwise);
+    }
+
+    fn announce_by(
+        self: &Arc<Self>,
+        regarding: Regarding,
+        announcement: Announcement,
+        once: bool,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
         let apply = self.clone();
         tokio::spawn(async move {
             let Regarding { kind, name, uid } = &regarding;
@@ -208,8 +276,13 @@ impl Apply {
             let (reason, note) = (announcement.reason, &announcement.note);
             let kind = kind.plural();
             if apply.dry_run {
-                tracing::info!(kind, object = %name, reason, note, "event withheld");
-            } else if apply.publish_as_leader(&regarded, &announcement).await {
+                tracing::info!(kind, object = %name, reason, note, "would publish event");
+            } else if apply.excluded.contains(&name.namespace) {
+                otherwise();
+            } else if apply
+                .publish_as_leader(&regarded, &announcement, once)
+                .await
+            {
                 tracing::info!(kind, object = %name, reason, note, "event published");
             } else {
                 otherwise();
@@ -227,7 +300,11 @@ impl Apply {
     ) {
         let apply = self.clone();
         tokio::spawn(async move {
-            if !apply.dry_run && !apply.publish_as_leader(&regarded, &announcement).await {
+            if !apply.dry_run
+                && !apply
+                    .publish_as_leader(&regarded, &announcement, false)
+                    .await
+            {
                 otherwise();
             }
         });
@@ -237,8 +314,20 @@ impl Apply {
         &self,
         regarded: &ObjectReference,
         announcement: &Announcement,
+        once: bool,
     ) -> bool {
-        self.leadership.holds() && self.events.publish(regarded, announcement).await
+        if !self.leadership.holds() {
+            return false;
+        }
+        match once {
+            true => self.events.publish_once(regarded, announcement).await,
+            false => self.events.publish(regarded, announcement).await,
+        }
+    }
+
+    /// Waits until the Events about refused writes are published, before the process ends.
+    pub async fn reported(&self) {
+        self.events.counted().await;
     }
 }
 
@@ -255,7 +344,7 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
                 "failed at the write"
             },
             action.on_refusal.next,
-            status.message
+            for_users(status)
         ),
         related: None,
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     awaited::Awaited,
-    cluster::{Basis, Elector, OnRefusal, Proof},
+    cluster::{Basis, Caller, Creation, Elector, Excluded, Feeds, OnRefusal, Proof},
     objects::{Kind, ObjectName, patch::remove},
 };
 use futures::future::join_all;
@@ -12,11 +12,16 @@ use tokio::time::{advance, sleep};
 
 const CALL: Duration = Duration::from_millis(100);
 
+/// The requests to an API server.
+type Sent = Arc<Mutex<Vec<String>>>;
+/// Until when the writer leads.
+type Lead = Arc<Awaited<Option<Instant>>>;
+
 /// An API server that accepts every write after [`CALL`], and records their paths and bodies.
 struct Server {
     apply: Apply,
-    sent: Arc<Mutex<Vec<String>>>,
-    _lead: Arc<Awaited<Option<Instant>>>,
+    sent: Sent,
+    _lead: Lead,
 }
 
 impl Server {
@@ -187,4 +192,108 @@ async fn an_old_decision_to_keep_something_is_carried_out() {
         assert!(body.contains(path), "{body}");
         assert!(body.contains("resourceVersion"), "{body}");
     }
+}
+
+/// A writer whose API server refuses all patches, and accepts an Event only after three seconds.
+fn refused() -> (Arc<Apply>, Sent, Lead) {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let log = events.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let log = log.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap_or_default();
+            let (code, answer) = if head.uri.path().contains("/events") {
+                sleep(Duration::from_secs(3)).await;
+                log.lock().expect("lock").push(head.uri.to_string());
+                (201, body.to_vec())
+            } else {
+                let status =
+                    json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"});
+                (403, status.to_string().into_bytes())
+            };
+            let response = http::Response::builder()
+                .status(code)
+                .body(Body::from(answer));
+            response.map_err(std::io::Error::other)
+        }
+    });
+    let (lead, leadership) = Elector::by_hand();
+    lead.replace(Some(Instant::now() + Duration::from_secs(600)));
+    let client = Client::new(service, "default");
+    let apply = Apply::new(client, leadership, 1, false, Arc::new(Metrics::new()));
+    (Arc::new(apply), events, lead)
+}
+
+/// The reconcile that was refused holds its key, and a place among a thousand, until `perform`
+/// returns.
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_does_not_wait_for_its_event() {
+    let (apply, events, _lead) = refused();
+    let name = ObjectName::new("ns", "claim");
+    let target = Target {
+        resource_version: Some("1"),
+        ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
+    };
+    let began = Instant::now();
+    let action = Action::remove_finalizer("f", Basis::Object);
+    let applied = apply.perform("test", &target, action, "Test").await;
+    assert_eq!(
+        (applied.label(), began.elapsed()),
+        ("Failed", Duration::ZERO)
+    );
+    assert_eq!(events.lock().expect("lock").len(), 0);
+    apply.reported().await;
+    assert_eq!(events.lock().expect("lock").len(), 1, "the Event follows");
+}
+
+/// Every action, and what is sent of it for a claim of a namespace that has opted out.
+#[tokio::test(start_paused = true)]
+async fn an_excluded_namespace_loses_what_it_has_and_gets_nothing() {
+    let mut server = Server::new(8);
+    let feeds = Feeds::new(&Arc::new(Metrics::new()));
+    let label = json!({"volume-warden.dev/exclude": "true"});
+    let out = json!({"metadata": {"name": "ns", "uid": "1", "labels": label}});
+    let out = serde_json::from_value(out).expect("a namespace");
+    feeds.namespaces.list(vec![out]);
+    server.apply = server.apply.excluding(Excluded::by_label(&feeds, None));
+    for (claim, action, outcome, sent) in [
+        ("added", Action::add_finalizer("f"), "Withheld", None),
+        ("owned", own(Basis::Object), "Withheld", None),
+        ("deleted", Action::delete(proof()), "Withheld", None),
+        ("released", release(), "Withheld", None),
+        (
+            "removed",
+            Action::remove_finalizer("f", Basis::Object),
+            "Done",
+            Some("resourceVersion"),
+        ),
+        ("disowned", disown(Basis::Object), "Done", Some("late")),
+    ] {
+        assert_eq!(server.perform(claim, action).await, outcome, "{claim}");
+        let body = server.sent(claim).map(|(_, body)| body);
+        let found = body
+            .as_deref()
+            .map(|body| sent.is_some_and(|part| body.contains(part)));
+        assert_eq!(found, sent.map(|_| true), "{claim}: {body:?}");
+    }
+    let name = ObjectName::new("ns", "created");
+    let creation = Creation {
+        kind: Kind::PersistentVolumeClaim,
+        name: &name,
+        manifest: &json!({}),
+    };
+    for caller in [
+        Caller::Reconciler,
+        Caller::Review(Instant::now() + CALL * 9),
+    ] {
+        let created = server.apply.create("test", creation, caller, "Test").await;
+        assert_eq!(created.label(), "Withheld", "{caller:?}");
+    }
+    // In any other namespace it acts.
+    feeds.namespaces.list(Vec::new());
+    assert_eq!(
+        server.perform("added", Action::add_finalizer("f")).await,
+        "Done"
+    );
 }

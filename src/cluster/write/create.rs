@@ -50,6 +50,9 @@ impl Apply {
         caller: Caller,
         reason: &'static str,
     ) -> Applied {
+        if self.excluded.contains(&creation.name.namespace) {
+            return Applied::Withheld;
+        }
         let applied = self.admit(creation, caller).await;
         self.metrics
             .work

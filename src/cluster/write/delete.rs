@@ -1,4 +1,4 @@
-//! Deletion, by the only writer, of objects of kinds that no rule handles.
+//! Deletion, by the only writer, of objects of kinds that no component has a rule for.
 
 use super::applied::Applied;
 use super::applied::judge;

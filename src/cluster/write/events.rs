@@ -1,15 +1,29 @@
 //! Publishes Events about objects.
 
 use super::fair_semaphore::FairSemaphore;
+use crate::clock::Clock;
 use crate::cluster::api::within;
 use crate::objects::{Kind, ObjectName};
 use crate::plain::Plain;
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1 as api},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
 use kube::{
-    Client,
+    Api, Client,
+    api::{ObjectMeta, PostParams},
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
+
+/// The reporting controller of all Events.
+const REPORTER: &str = "volume-warden.dev/volume-warden";
 
 /// Time limit of writing one Event.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
@@ -57,12 +71,17 @@ pub(crate) struct Events {
     recorder: Recorder,
     /// Shared fairly between the namespaces of the objects.
     in_flight: Arc<FairSemaphore>,
+    /// The Events that are published in the background.
+    counting: TaskTracker,
+    /// Counts the Events about one object one after the other: the recorder knows an equal Event
+    /// only once it is published.
+    one_by_one: [Mutex<()>; IN_FLIGHT],
 }
 
 impl Events {
     pub(crate) fn new(client: Client) -> Self {
         let reporter = Reporter {
-            controller: "volume-warden.dev/volume-warden".into(),
+            controller: REPORTER.into(),
             instance: None,
         };
         Self {
@@ -70,6 +89,8 @@ impl Events {
             client,
             reporter,
             in_flight: FairSemaphore::new(IN_FLIGHT),
+            counting: TaskTracker::new(),
+            one_by_one: Default::default(),
         }
     }
 
@@ -84,11 +105,45 @@ impl Events {
         self.publish_by(&recorder, regarding, announcement).await
     }
 
+    /// Publishes an Event once, also if several processes publish it: its name follows from the uid
+    /// of the object, the reason and the note. The API server deletes Events after an hour; then it
+    /// may be published again. Returns whether it exists now.
+    pub(crate) async fn publish_once(
+        &self,
+        regarding: &ObjectReference,
+        announcement: &Announcement,
+    ) -> bool {
+        let event = named(regarding, announcement);
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let events: Api<api::Event> = Api::namespaced(self.client.clone(), namespace);
+        let create = async {
+            match events.create(&PostParams::default(), &event).await {
+                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+                created => created.map(drop),
+            }
+        };
+        self.in_turn(regarding, create).await
+    }
+
     /// Publishes an Event or increases the count of an equal one, for causes that are reported at
-    /// every attempt.
-    pub(crate) async fn count(&self, regarding: &ObjectReference, announcement: &Announcement) {
-        self.publish_by(&self.recorder, regarding, announcement)
-            .await;
+    /// every attempt. It does so in a separate task, because the caller must not wait for an API
+    /// server that accepts no Events.
+    pub(crate) fn count(self: &Arc<Self>, regarding: ObjectReference, announcement: Announcement) {
+        let events = self.clone();
+        self.counting.spawn(async move {
+            let event = event(&announcement);
+            let write = async {
+                let _turn = events.turn(&regarding).lock().await;
+                events.recorder.publish(&event, &regarding).await
+            };
+            events.in_turn(&regarding, write).await;
+        });
+    }
+
+    /// Waits until all Events are published that [`Self::count`] publishes.
+    pub(crate) async fn counted(&self) {
+        self.counting.close();
+        self.counting.wait().await;
     }
 
     /// Publishes an Event with this recorder. A failure is only logged.
@@ -98,30 +153,87 @@ impl Events {
         regarding: &ObjectReference,
         announcement: &Announcement,
     ) -> bool {
-        let mut note = Plain(&announcement.note).to_string();
-        note.truncate(note.floor_char_boundary(NOTE_LIMIT));
-        let event = Event {
-            type_: if announcement.warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            reason: announcement.reason.into(),
-            note: Some(note),
-            action: announcement.action.into(),
-            secondary: announcement.related.clone(),
-        };
+        let event = event(announcement);
+        self.in_turn(regarding, recorder.publish(&event, regarding))
+            .await
+    }
+
+    fn turn(&self, regarding: &ObjectReference) -> &Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        regarding.uid.hash(&mut hasher);
+        &self.one_by_one[hasher.finish() as usize % IN_FLIGHT]
+    }
+
+    /// Writes an Event once it is the turn of the object's namespace. A failure is only logged.
+    async fn in_turn(
+        &self,
+        regarding: &ObjectReference,
+        write: impl Future<Output = kube::Result<()>>,
+    ) -> bool {
         let namespace = regarding.namespace.as_deref().unwrap_or_default().into();
         if self.in_flight.waiting(&namespace) >= WAITING {
             return false;
         }
         let _permit = self.in_flight.acquire(&namespace).await;
-        let published = recorder.publish(&event, regarding);
-        let published = within(CALL_LIMIT, published).await;
+        let published = within(CALL_LIMIT, write).await;
         if let Err(error) = &published {
             tracing::info!(object = regarding.name, %error, "the Event was not published");
         }
         published.is_ok()
+    }
+}
+
+fn event(announcement: &Announcement) -> Event {
+    Event {
+        type_: if announcement.warning {
+            EventType::Warning
+        } else {
+            EventType::Normal
+        },
+        reason: announcement.reason.into(),
+        note: Some(note_of(announcement)),
+        action: announcement.action.into(),
+        secondary: announcement.related.clone(),
+    }
+}
+
+/// The note of the Event: plain text that the API server accepts.
+fn note_of(announcement: &Announcement) -> String {
+    let mut note = Plain(&announcement.note).to_string();
+    note.truncate(note.floor_char_boundary(NOTE_LIMIT));
+    note
+}
+
+/// The Event with a name that follows from its content.
+fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
+    let note = note_of(announcement);
+    // The keys of a new `DefaultHasher` are constant, so every replica computes the same name.
+    let mut hasher = DefaultHasher::new();
+    (&regarding.uid, announcement.reason, &note).hash(&mut hasher);
+    let object = regarding.name.as_deref().unwrap_or_default();
+    let kind = if announcement.warning {
+        "Warning"
+    } else {
+        "Normal"
+    };
+    // Events about cluster-scoped objects are in the namespace `default`.
+    let namespace = regarding.namespace.as_deref().unwrap_or("default");
+    api::Event {
+        action: Some(announcement.action.to_owned()),
+        reason: Some(announcement.reason.to_owned()),
+        event_time: Some(MicroTime(Clock::system().timestamp())),
+        regarding: Some(regarding.clone()),
+        related: announcement.related.clone(),
+        note: Some(note),
+        metadata: ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            name: Some(format!("{object}.{:016x}", hasher.finish())),
+            ..ObjectMeta::default()
+        },
+        reporting_controller: Some(REPORTER.to_owned()),
+        reporting_instance: Some(REPORTER.to_owned()),
+        type_: Some(kind.to_owned()),
+        ..api::Event::default()
     }
 }
 
@@ -130,6 +242,7 @@ mod tests {
     use super::*;
     use futures::future::join_all;
     use kube::client::Body;
+    use serde_json::json;
     use std::sync::Mutex;
     use tokio::time::sleep;
 
@@ -190,6 +303,38 @@ mod tests {
         };
         assert_eq!(short, "a\\n\\u{1b}[2Jb");
         assert_eq!(long.len(), NOTE_LIMIT);
+    }
+
+    /// Two replicas publish the same Event with the same name, so the API server keeps one.
+    #[test]
+    fn the_name_of_an_event_follows_from_its_content() {
+        let name = |uid: &str, note: &str| {
+            let mut regarding = about("ns");
+            regarding.uid = Some(uid.to_owned());
+            let event = named(&regarding, &announcement(note));
+            event.metadata.name.expect("a name")
+        };
+        let first = name("1", "a");
+        assert_eq!(first, name("1", "a"));
+        assert_eq!(first.len(), "p.".len() + 16, "{first}");
+        assert_ne!(first, name("2", "a"), "an object of the same name");
+        assert_ne!(first, name("1", "b"), "another cause");
+    }
+
+    /// An Event that exists counts as published; any other conflict does not.
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_another_replica_published_exists() {
+        for (reason, published) in [("AlreadyExists", true), ("Conflict", false)] {
+            let status = json!({"kind": "Status", "code": 409, "reason": reason, "message": "no"});
+            let service = tower::service_fn(move |_: http::Request<Body>| {
+                let body = Body::from(status.to_string().into_bytes());
+                let response = http::Response::builder().status(409).body(body);
+                async move { response.map_err(std::io::Error::other) }
+            });
+            let events = Events::new(Client::new(service, "default"));
+            let exists = events.publish_once(&about("ns"), &announcement("a")).await;
+            assert_eq!(exists, published, "{reason}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

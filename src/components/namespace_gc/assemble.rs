@@ -77,7 +77,7 @@ pub fn parts(shared: &Shared, backend: Arc<dyn Backend>, options: Options) -> Pa
 }
 
 fn inactive(reason: &str) -> Parts {
-    tracing::info!(component = NAME, reason, "inactive");
+    tracing::info!(component = NAME, reason, "the component is inactive");
     Parts::default()
 }
 

@@ -119,8 +119,8 @@ impl Collection {
         let orphans = self.judge(&found, waiting).contains(&Verdict::Orphan);
         if orphans {
             tokio::time::sleep(self.options.confirm_after).await;
-            // A namespace that existed at the first LIST is kept: the reconciler handles its
-            // deletion.
+            // A namespace that existed at the first LIST is kept: when
+            // Kubernetes deletes it, the reconciler removes it from the backend.
             found.kubernetes.extend(self.kubernetes().await?);
         }
         let verdicts = self.judge(&found, waiting);

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 /// Pause before a requested collection. Deletions that the watch missed are found together, and one
-/// collection handles all of them.
+/// collection removes all of these namespaces from the storage backend.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// Runs periodic collections while this replica leads.
@@ -105,8 +105,8 @@ impl Collector {
         }
     }
 
-    /// Hands a failed removal to the reconciler, which retries it like a deletion that the watch
-    /// reported.
+    /// Records the result of a removal. If it failed, the reconciler retries it, as it does for a
+    /// deletion that the watch reported.
     fn done(&self, name: &str, removal: &Removal) {
         if *removal == Removal::NotLeading {
             // This replica lost the lead, so the new leader runs the next collection.

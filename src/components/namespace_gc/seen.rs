@@ -81,7 +81,7 @@ impl Seen {
             tracing::warn!(
                 component = NAME,
                 name = CONFIG_MAP,
-                "ConfigMap not found in the system namespace, so no namespaces are known for this cluster"
+                "ConfigMap not found in the system namespace; this cluster is not known to have had any namespace, so none is deleted"
             );
             return Ok(HashSet::new());
         };

@@ -35,12 +35,17 @@ fn parts(shared: &Shared) -> Parts {
     let queue = Arc::new(WorkQueue::default());
     let live_claims = LiveGet::new(shared.metrics.clone(), &shared.client);
     let mut parts = Parts::watching(&[Kind::PersistentVolume, Kind::PersistentVolumeClaim]);
-    parts.webhooks = hooks(&feeds.claims, &live_claims, shared.namespace.as_deref());
+    let namespace = shared.namespace.as_deref();
+    parts.webhooks = hooks(&feeds.claims, &live_claims, namespace, &shared.excluded);
     parts.webhooks.push(deletions_hook());
     // If pv-releaser is enabled, the API server sends new volumes only to the webhook of
     // pv-releaser.
     let review = Review::from_memory(protect);
-    parts.joined_reviews.push(("/pv-releaser/volumes", review));
+    parts
+        .joined_reviews
+        .push(("/pv-releaser/volumes", review.clone()));
+    // The same holds for volumes with the policy Delete and pvc-trash.
+    parts.joined_reviews.push(("/pvc-trash/volumes", review));
     let reconciler = PvProtectionReconciler {
         volumes: feeds.volumes,
         apply: shared.apply.clone(),

@@ -3,7 +3,7 @@
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
-    cluster::{Feed, LiveGet},
+    cluster::{Excluded, Feed, LiveGet},
     objects::{
         Claim, ObjectName, Volume,
         finalizers::PV_PROTECTION,
@@ -12,16 +12,19 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The webhooks of pv-protection. With `namespace`, only claims of that namespace are watched.
+/// The webhooks of pv-protection. With `namespace`, only claims of that namespace are watched. No
+/// binding to a claim of an excluded namespace is refused.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
     live: &Arc<LiveGet<Claim>>,
     namespace: Option<&str>,
+    excluded: &Excluded,
 ) -> Vec<Hook> {
     let guard = Arc::new(Guard {
         claims: claims.clone(),
         live: live.clone(),
         namespace: namespace.map(str::to_owned),
+        excluded: excluded.clone(),
     });
     let review = Review::asking(&guard, |guard, request| async move {
         guard.review(&request).await
@@ -77,6 +80,7 @@ struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
     namespace: Option<String>,
+    excluded: Excluded,
 }
 
 impl Guard {
@@ -107,6 +111,9 @@ impl Guard {
         {
             // The claim is in a namespace that is not watched, and a refusal could cause the loss
             // of the claim's data.
+            return Ok(Answer::Allow);
+        }
+        if self.excluded.contains(&claim_ref.namespace) {
             return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() {

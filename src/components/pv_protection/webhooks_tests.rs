@@ -3,7 +3,7 @@
 use super::hooks;
 use crate::{
     admission::{Answer, Request, Reviewed},
-    cluster::{Feed, LiveGet},
+    cluster::{Excluded, Feed, Feeds, LiveGet},
     objects::{Claim, finalizers::PV_PROTECTION},
     telemetry::Metrics,
 };
@@ -132,7 +132,12 @@ async fn reviewed_before(
     request: &Request,
 ) -> Reviewed {
     let live = LiveGet::new(Arc::new(Metrics::new()), &api(live));
-    let hooks = hooks(claims, &live, namespace);
+    let feeds = Feeds::new(&Arc::new(Metrics::new()));
+    let labels = json!({"volume-warden.dev/exclude": "true"});
+    let out = json!({"metadata": {"name": "out", "uid": "1", "labels": labels}});
+    feeds.namespaces.list(vec![read(out)]);
+    let excluded = Excluded::by_label(&feeds, None);
+    let hooks = hooks(claims, &live, namespace, &excluded);
     let mut responsible = hooks
         .iter()
         .filter(|hook| hook.rules.iter().any(|rule| rule.covers(request)));
@@ -188,6 +193,14 @@ fn a_deleting_volume_is_not_bound_again() {
         refused(&rebound(true, &to("bound"), &to(claim)), claim);
         refused(&moved(true, &to(claim), "Available", "Bound"), claim);
     }
+}
+
+/// The namespace `out` has opted out.
+#[test]
+fn no_binding_in_an_excluded_namespace_is_refused() {
+    let mut elsewhere = to("fresh");
+    elsewhere["namespace"] = json!("out");
+    assert_eq!(rebound(true, &json!(null), &elsewhere), Answer::Allow);
 }
 
 #[test]

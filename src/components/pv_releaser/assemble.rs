@@ -1,8 +1,11 @@
 //! Builds the component pv-releaser from its options and the shared parts.
 
-use super::{Caches, NAME, Options, PvReleaserReconciler, hook, strip_binding_hook};
+use super::{
+    Caches, Handover, Identity, NAME, Options, PvReleaserReconciler, VolumeWebhook,
+    reservation_hook, strip_binding_hook, volume_hook,
+};
 use crate::{
-    cluster::{Configuration, SharedList, WorkQueue},
+    cluster::{Configuration, LiveGet, SharedList, WorkQueue},
     component::{Component, Parts, Shared},
     objects::Kind,
 };
@@ -19,7 +22,10 @@ impl Component for PvReleaser {
     }
 
     fn webhook_configurations(&self) -> &'static [Configuration] {
-        &[Configuration::Mutating("volume-warden-pv-releaser")]
+        &[
+            Configuration::Mutating("volume-warden-pv-releaser"),
+            Configuration::Validating("volume-warden-pv-releaser"),
+        ]
     }
 
     fn is_per_controller_id(&self) -> bool {
@@ -46,6 +52,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     }
     let options = Options {
         id: shared.controller_id.clone(),
+        system_namespace: shared.system_namespace.clone(),
         ..options
     };
     let mut parts = Parts::watching(&[
@@ -57,9 +64,22 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         parts.watches.push(Kind::StorageClass);
     }
     let caches = Caches::new(&shared.feeds, namespace, options);
-    parts.webhooks = vec![hook(&caches), strip_binding_hook()];
+    let handover = handover(shared, &caches);
+    // Admission and the reconciler do not wait for each other's reads.
+    let identity = identity(shared);
+    let volumes = VolumeWebhook {
+        caches: caches.clone(),
+        identity: identity.clone(),
+    };
+    let claims = Handover {
+        identity,
+        ..handover.clone()
+    };
+    parts.webhooks = vec![volume_hook(volumes), reservation_hook(claims)];
+    parts.safeguards = vec![strip_binding_hook()];
     let reconciler = PvReleaserReconciler {
         caches,
+        handover,
         live_attachments: SharedList::new(shared.metrics.clone(), &shared.client),
         apply: shared.apply.clone(),
         events: Arc::default(),
@@ -69,4 +89,21 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     reconciler.register_metrics(&shared.metrics);
     parts.reconcile(shared, reconciler, queue);
     parts
+}
+
+fn handover(shared: &Shared, caches: &Caches) -> Handover {
+    Handover {
+        caches: caches.clone(),
+        identity: identity(shared),
+        apply: shared.apply.clone(),
+        clock: shared.clock.clone(),
+        exempt: shared.exempt.clone().into(),
+    }
+}
+
+fn identity(shared: &Shared) -> Identity {
+    Identity {
+        namespaces: LiveGet::new(shared.metrics.clone(), &shared.client),
+        claims: LiveGet::new(shared.metrics.clone(), &shared.client),
+    }
 }

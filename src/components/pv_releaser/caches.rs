@@ -1,14 +1,16 @@
 //! The watches of volumes, claims, StorageClasses and VolumeAttachments, and views for the rule.
 
 use super::{
-    Options,
-    rule::{Attachment, Decision, Left, Unconfirmed, View, decide},
+    Options, Scope,
+    rule::{Attachment, Decision, Left, Unconfirmed, View, decide, scope},
 };
 use crate::{
-    cluster::{Change, Feed, Feeds, RecentlyDeleted},
+    cluster::{Change, Excluded, Feed, Feeds, RecentlyDeleted},
     objects::{
         Claim, ManagedBy, ObjectName, StorageClass, Volume, VolumeAttachment,
-        managed_by::Ownership, volume::ClaimRef,
+        managed_by::Ownership,
+        reuse::waiting_in,
+        volume::{ClaimRef, Phase},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -33,6 +35,7 @@ pub struct Caches {
     pub options: Arc<Options>,
     recently_deleted: Arc<RecentlyDeleted<Box<str>, Arc<ManagedBy>>>,
     namespace: Option<Arc<str>>,
+    excluded: Excluded,
 }
 
 impl Caches {
@@ -47,13 +50,14 @@ impl Caches {
             options: Arc::new(options),
             recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
             namespace: namespace.map(Into::into),
+            excluded: Excluded::by_label(feeds, namespace),
         };
         caches.remember_claims();
         caches
     }
 
     /// Registers a listener that remembers the labels of deleted claims. It is registered before
-    /// all other listeners of claims, so that a listener that handles a deletion finds the labels.
+    /// all other listeners of claims, so that they find the labels when they react to a deletion.
     fn remember_claims(&self) {
         let recently_deleted = self.recently_deleted.clone();
         self.claims.listen(move |change| {
@@ -83,28 +87,96 @@ impl Caches {
         let claim_ref = volume.claimed_by();
         let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
         let recently_deleted = claim_ref.and_then(|claim| self.recently_deleted.get(&claim.uid));
-        let class = ObjectName::new("", &*volume.class);
-        let class = self.classes.read().get(&class);
+        let class = self.class(volume);
         let view = View {
             volume,
             watched: claim_ref.is_some_and(|claim| self.watches(claim)),
+            excluded: claim_ref.is_some_and(|claim| self.excluded.contains(&claim.name.namespace)),
             claim: claim.as_deref(),
             recently_deleted: recently_deleted.as_deref(),
-            class: class.as_ref().map(|class| &*class.controller_id),
+            class: class.as_deref(),
             attachment,
         };
         decide(&view, &self.options)
     }
 
+    /// Returns who may get the volume once it is released; none if its scope is invalid.
+    pub fn scope(&self, volume: &Volume) -> Option<Scope> {
+        let class = self.class(volume);
+        scope(volume, class.as_deref(), &self.options)
+    }
+
+    fn class(&self, volume: &Volume) -> Option<Arc<StorageClass>> {
+        let class = ObjectName::new("", &*volume.class);
+        self.classes.read().get(&class)
+    }
+
     fn watches(&self, claim: &ClaimRef) -> bool {
-        let only = self.namespace.as_ref();
-        only.is_none_or(|only| *only == claim.name.namespace)
+        self.watches_namespace(&claim.name.namespace)
+    }
+
+    /// Returns whether the claims of the namespace are watched.
+    pub fn watches_namespace(&self, namespace: &str) -> bool {
+        self.namespace
+            .as_deref()
+            .is_none_or(|only| only == namespace)
+    }
+
+    /// The recorded volumes without a claim that wait for claims of this namespace: parked, or
+    /// reserved for one of them. Volumes that Volume Warden has just written are left out.
+    pub fn waiting_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
+        let volumes = self.volumes.read();
+        let names = volumes.names_referring_to(&waiting_in(namespace));
+        let names = names.filter(|_| self.watches_namespace(namespace));
+        let fresh = names.filter_map(|name| Some((name.clone(), volumes.get_fresh(name)?)));
+        fresh.filter(|(_, volume)| !volume.deleting).collect()
+    }
+
+    /// The parked volumes that wait for claims of this namespace.
+    pub fn parked_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
+        let mut parked = self.waiting_in(namespace);
+        parked.retain(|(_, volume)| self.is_parked(volume) && volume.phase == Phase::Other);
+        parked
+    }
+
+    /// The volumes that are reserved for the claim of this name, and were of its namespace.
+    pub fn reserved_for(&self, claim: &ObjectName) -> Vec<(ObjectName, Arc<Volume>)> {
+        let mut reserved = self.waiting_in(&claim.namespace);
+        reserved.retain(|(_, volume)| volume.reserved_for().is_some_and(|it| it.name == *claim));
+        reserved
+    }
+
+    /// Returns whether the volume is parked by this installation.
+    pub fn is_parked(&self, volume: &Volume) -> bool {
+        volume.is_parked(&self.options.system_namespace)
+    }
+
+    /// The claims that wait for a volume, in namespaces for whose claims a volume is parked.
+    pub fn claims_waiting_in(&self, namespace: &Arc<str>) -> Vec<ObjectName> {
+        let claims = self.claims.read();
+        let names = claims.names_referring_to(&waiting_in(namespace));
+        names.cloned().collect()
     }
 
     /// Returns whether the volume is an orphan: it stays Released, because no label assigns it to
     /// an installation.
     pub fn is_orphan(&self, name: &ObjectName, volume: &Volume) -> bool {
         self.judge(name, volume) == Decision::Leave(Left::Orphaned)
+    }
+
+    /// Returns the VolumeAttachment that alone keeps the volume from being released, and the volume;
+    /// none if the volume is left unchanged for another reason, or does not exist.
+    pub fn attachment_in_the_way(
+        &self,
+        name: &ObjectName,
+    ) -> Option<(Arc<Volume>, ObjectName, Arc<VolumeAttachment>)> {
+        let volume = self.volumes.read().get(name)?;
+        if self.judge(name, &volume) != Decision::Leave(Left::Attached) {
+            return None;
+        }
+        let attachments = self.attachments.read();
+        let (attachment, object) = attachments.named_referrers(name).next()?;
+        Some((volume, attachment.clone(), object.clone()))
     }
 
     /// Returns whether the volume still exists and is an orphan.

@@ -16,15 +16,21 @@ use std::collections::HashMap;
 
 /// The fate of a Released volume that is labelled or released next.
 const DUE: &str = "Due";
+/// The fate of an Available volume that waits for the next claim of its namespace.
+const PARKED: &str = "Parked";
 /// The fates of the volumes that stay Released, which say why.
-const STAY: [Left; 7] = [
+const STAY: [Left; 11] = [
+    Left::Excluded,
     Left::Unlabeled,
     Left::OtherInstallation,
     Left::Freed,
     Left::NotRetained,
     Left::Deleting,
     Left::Attached,
+    Left::InvalidScope,
+    Left::Unrecorded,
     Left::Orphaned,
+    Left::InTrash,
 ];
 
 struct ReleaseMetrics {
@@ -41,7 +47,7 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         ),
         released: own.add(
             "released_volumes",
-            "Released volumes by fate: why they stay Released, or Due if they are labelled or released next",
+            "Released volumes by fate: why they stay Released, Due if they are labelled or released next, or Parked if they wait for a claim of their namespace",
         ),
     });
     metrics.before_scrape(move |_| count(&caches, &own));
@@ -55,17 +61,23 @@ fn count(caches: &Caches, metrics: &ReleaseMetrics) {
     let released: Vec<_> = released
         .map(|(name, volume)| (name.clone(), volume.clone()))
         .collect();
+    let mut parked = 0;
+    volumes
+        .objects()
+        .filter(|(_, each)| caches.is_parked(each))
+        .for_each(|_| parked += 1);
     drop(volumes);
-    let mut fates: HashMap<&str, i64> = HashMap::new();
+    let mut fates: HashMap<&str, i64> = HashMap::from([(PARKED, parked)]);
     for (name, volume) in &released {
         let fate = match caches.judge(name, volume) {
             Decision::Leave(left) => left.name(),
-            Decision::Associate | Decision::Release(Unconfirmed) => DUE,
+            Decision::Record => Left::Unrecorded.name(),
+            Decision::Associate | Decision::Release(_, Unconfirmed) => DUE,
         };
         *fates.entry(fate).or_default() += 1;
     }
     let number = |fate| fates.get(fate).copied().unwrap_or(0);
-    for fate in STAY.map(Left::name).into_iter().chain([DUE]) {
+    for fate in STAY.map(Left::name).into_iter().chain([DUE, PARKED]) {
         let released = &metrics.released;
         released.get_or_create(&Fate { fate }).set(number(fate));
     }

@@ -26,9 +26,11 @@
 mod assemble;
 mod caches;
 mod claims;
+mod identity;
 mod metrics;
 mod notices;
 mod options;
+mod parked;
 mod patch;
 mod reconcile;
 mod rule;
@@ -42,11 +44,15 @@ mod webhooks_tests;
 pub use assemble::PvReleaser;
 pub use caches::Caches;
 pub use claims::strip_binding_hook;
+pub use identity::Identity;
 pub use metrics::register as register_metrics;
-pub use options::{Mode, Options};
+pub use options::{Mode, Options, Scope};
+pub use parked::Handover;
 pub use reconcile::PvReleaserReconciler;
-pub use rule::{Attachment, Decision, Left, Unconfirmed, View, decide};
-pub use webhooks::hook;
+pub use rule::{
+    Attachment, Decision, Left, Reservation, Unconfirmed, Verdict, View, decide, decide_reservation,
+};
+pub use webhooks::{VolumeWebhook, reservation_hook, volume_hook};
 
 /// Name of the component pv-releaser in flags, logs and metrics.
 pub const NAME: &str = "pv-releaser";
@@ -57,6 +63,12 @@ pub mod reasons {
     pub const ASSOCIATED: &str = "Associated";
     /// A volume was released from its deleted claim.
     pub const RELEASED: &str = "Released";
+    /// The namespace of a volume's claim was recorded on the volume.
+    pub const RECORDED: &str = "Recorded";
+    /// A parked volume was reserved for a claim of its namespace.
+    pub const RESERVED: &str = "Reserved";
+    /// A volume waits for the next claim of the namespace of its deleted claim.
+    pub const PARKED: &str = "Parked";
     /// A volume is managed, but cannot be released.
     pub const CANNOT_RELEASE: &str = "ErrReleasePV";
     /// A volume is Released, and no label assigns it to an installation.

@@ -1,13 +1,16 @@
 //! The Events of pv-releaser on a volume.
 
 use super::{
-    Mode, Options,
-    reasons::{ASSOCIATED, CANNOT_RELEASE, ORPHANED, RELEASED},
+    Mode, Options, Scope,
+    reasons::{ASSOCIATED, CANNOT_RELEASE, ORPHANED, RELEASED, RESERVED},
     rule::Left,
 };
 use crate::{
     cluster::{Announcement, Target},
-    objects::{Kind, Volume, managed_by::RELEASER_LABEL, volume::ClaimRef},
+    objects::{
+        Kind, ObjectName, Volume, managed_by::RELEASER_LABEL, reuse::RELEASE_SCOPE,
+        volume::ClaimRef,
+    },
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -21,19 +24,33 @@ pub fn associated(volume: &Volume) -> Announcement {
 }
 
 /// The Event that the volume was released from its claim.
-pub fn released(volume: &Volume, mode: Mode) -> Announcement {
+pub fn released(volume: &Volume, scope: Scope, mode: Mode) -> Announcement {
     let claim = claim_name(volume);
-    let note = match mode {
-        Mode::Full => format!(
+    let note = match (mode, scope) {
+        (Mode::Full, Scope::Cluster) => format!(
             "the claim {claim} of this volume is deleted; any claim can be bound to the volume now"
         ),
-        Mode::Soft => {
+        (Mode::Full, Scope::Namespace) => format!(
+            "the claim {claim} of this volume is deleted; the next claim of its namespace that the volume \
+             fits gets the volume"
+        ),
+        (Mode::Soft, _) => {
             format!(
                 "the claim {claim} of this volume is deleted; only a new claim of that name can be bound to the volume"
             )
         }
     };
     announcement(volume, RELEASED, "Release", false, note)
+}
+
+/// The Event that a parked volume was reserved for a new claim.
+pub fn reserved(volume: &Volume) -> Announcement {
+    let claim = claim_name(volume);
+    let note = format!("the volume is reserved for the new claim {claim} of its namespace");
+    Announcement {
+        related: None,
+        ..announcement(volume, RESERVED, "Reserve", false, note)
+    }
 }
 
 /// The Event that says why the volume is left unchanged; none if its user need not know.
@@ -49,20 +66,57 @@ pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announceme
                         so it is left unchanged";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
+        Left::InvalidScope => {
+            let note = format!(
+                "the label {RELEASE_SCOPE} of the volume, or the annotation of its StorageClass, is neither \
+                 namespace nor cluster, so the volume is left unchanged"
+            );
+            (CANNOT_RELEASE, "Release", note)
+        }
+        Left::Unrecorded => {
+            let claim = claim_name(volume);
+            let note = format!(
+                "the claim {claim} of this volume is deleted, and nothing proves that the claim was in the \
+                 present namespace of that name, so the volume stays Released. If any claim may see its \
+                 data, label it {RELEASE_SCOPE}=cluster; else set its claimRef yourself, or delete it"
+            );
+            (CANNOT_RELEASE, "Release", note)
+        }
         Left::Orphaned => {
             let (claim, id) = (claim_name(volume), &options.id);
+            let any = match options.scope() {
+                Scope::Namespace => format!(" and {RELEASE_SCOPE}=cluster for any claim"),
+                Scope::Cluster => String::new(),
+            };
             let note = format!(
                 "the claim {claim} of this volume is deleted, and no label assigns the volume to \
                  an installation, so the volume stays Released. To make the volume available \
-                 again, label it {RELEASER_LABEL}={id}; delete it if its data is not needed"
+                 again, label it {RELEASER_LABEL}={id}{any}: the next claim then sees its data. \
+                 Delete the volume if its data is not needed"
             );
             (ORPHANED, ORPHANED, note)
         }
-        Left::Unlabeled | Left::OtherInstallation | Left::InUse | Left::Freed | Left::Attached => {
-            return None;
-        }
+        Left::Excluded
+        | Left::Unlabeled
+        | Left::OtherInstallation
+        | Left::InUse
+        | Left::Freed
+        | Left::Attached
+        | Left::InTrash => return None,
     };
     Some(announcement(volume, reason, action, true, note))
+}
+
+/// The Event that a VolumeAttachment has kept the volume from being released for minutes.
+pub fn attached(volume: &Volume, attachment: &ObjectName, node: &str) -> Announcement {
+    let claim = claim_name(volume);
+    let note = format!(
+        "the claim {claim} of this volume is deleted, but the volume is still attached to the node \
+         {node} (VolumeAttachment {attachment}), which may still write to it, so the volume is not \
+         made available. To see what the detachment waits for: kubectl describe volumeattachment \
+         {attachment}"
+    );
+    announcement(volume, CANNOT_RELEASE, "Release", true, note)
 }
 
 fn announcement(

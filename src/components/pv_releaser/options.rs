@@ -12,6 +12,10 @@ pub struct Options {
     #[arg(skip)]
     pub id: ControllerId,
 
+    /// The namespace of Volume Warden, which parked volumes name.
+    #[arg(skip)]
+    pub system_namespace: String,
+
     /// Never add or remove the managed-by label of volumes. Only volumes that a user labelled are
     /// released, and these volumes keep the label.
     #[arg(long, action = ArgAction::Set, default_value_t)]
@@ -20,6 +24,12 @@ pub struct Options {
     /// Which part of its claimRef a released volume keeps.
     #[arg(long, value_enum, default_value_t)]
     pub release_mode: Mode,
+
+    /// Who may get a released volume. A volume with the label volume-warden.dev/release-scope chooses
+    /// for itself, as does a StorageClass with that annotation where classes are read [default:
+    /// namespace; with a --controller-id other than the default, cluster]
+    #[arg(long, value_enum)]
+    pub release_scope: Option<Scope>,
 
     /// Also read the label reclaimable-pv-releaser/managed-by, which plumber-cd's releaser wrote
     /// instead of the documented label reclaimable-pv-releaser.kubernetes.io/managed-by.
@@ -43,7 +53,29 @@ pub enum Mode {
     Soft,
 }
 
+/// Who may get a released volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Scope {
+    /// Claims of the namespace of the deleted claim, while that namespace exists.
+    Namespace,
+    /// Any claim that the volume fits, in any namespace.
+    Cluster,
+}
+
 impl Options {
+    /// Returns who may get a released volume, if neither the volume nor its StorageClass says so.
+    /// An installation with an id of its own was set up as plumber-cd's controllers are, whose
+    /// volumes any claim may get.
+    pub fn scope(&self) -> Scope {
+        let own_id = self.id != ControllerId::default();
+        let default = if own_id {
+            Scope::Cluster
+        } else {
+            Scope::Namespace
+        };
+        self.release_scope.unwrap_or(default)
+    }
+
     /// Returns whether the labels of the volume name this installation, another installation, or
     /// none.
     pub fn whose(&self, volume: &Volume) -> Ownership {
@@ -64,8 +96,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             id: ControllerId::default(),
+            system_namespace: "volume-warden".to_owned(),
             disable_automatic_association: false,
             release_mode: Mode::Full,
+            release_scope: None,
             legacy_label: true,
             associate_by_storage_class: false,
         }

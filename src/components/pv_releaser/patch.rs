@@ -1,13 +1,16 @@
-//! Translates the decisions about a volume into JSON patch operations.
+//! Translates the decisions about a volume into JSON patch operations, and into writes.
 
-use super::{Mode, Options};
+use super::{Mode, Options, Scope};
+use crate::cluster::{Action, Basis, Lane, Mutation, OnRefusal, Regarding, Target};
 use crate::objects::{
-    ControllerId, Volume,
+    ControllerId, Kind, ObjectName, Volume,
     managed_by::{LEGACY_LABEL, RELEASER_LABEL},
-    patch::{add, remove, remove_at},
+    patch::{add, add_at, remove, remove_at},
+    reuse::{CLAIM_NAMESPACE, RESERVED_AT, Record, parked_name},
     volume::BOUND_BY_CONTROLLER,
 };
 use json_patch::PatchOperation;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 const CLAIM_REF: [&str; 2] = ["spec", "claimRef"];
@@ -21,9 +24,26 @@ pub fn association(volume: &Volume, id: &ControllerId) -> Vec<PatchOperation> {
     }]
 }
 
-/// The operations that release the volume from its claim. The volume must have a `claimRef`.
-pub fn release(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
-    let mut operations = freed(volume, options.release_mode);
+/// The operations that record the namespace of the volume's claim. The volume is no longer reserved
+/// then.
+pub fn record(volume: &Volume, record: &Record) -> Vec<PatchOperation> {
+    let value = json!(record.to_string());
+    let written = if volume.annotated {
+        add(&["annotations", CLAIM_NAMESPACE], value)
+    } else {
+        add(&["annotations"], json!({CLAIM_NAMESPACE: value}))
+    };
+    [written].into_iter().chain(unreserved(volume)).collect()
+}
+
+/// The operations that release the volume from its claim to this scope. The volume must have a
+/// `claimRef`, and a record for [`Scope::Namespace`].
+pub fn release(volume: &Volume, scope: Scope, options: &Options) -> Vec<PatchOperation> {
+    let mut operations = freed(volume, scope, options);
+    if scope == Scope::Cluster && volume.record().is_some() {
+        operations.push(remove(&["annotations", CLAIM_NAMESPACE]));
+    }
+    operations.extend(unreserved(volume));
     if !options.disable_automatic_association {
         operations.extend(unlabelled(volume, options));
     }
@@ -33,15 +53,48 @@ pub fn release(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
     operations
 }
 
-fn freed(volume: &Volume, mode: Mode) -> Vec<PatchOperation> {
+/// The operations that make the volume Available to no claim. It waits for the next claim of the
+/// recorded namespace.
+pub fn park(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
+    let parked = parked_name(&options.system_namespace, &volume.uid);
+    let parked = reference(&parked);
+    [parked].into_iter().chain(unreserved(volume)).collect()
+}
+
+/// The operations that reserve a parked volume for the claim of this name.
+pub fn reservation(claim: &ObjectName, now: Timestamp) -> Vec<PatchOperation> {
+    let now = json!(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    vec![reference(claim), add(&["annotations", RESERVED_AT], now)]
+}
+
+/// A `claimRef` without uid.
+fn reference(claim: &ObjectName) -> PatchOperation {
+    let reference = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": *claim.namespace, "name": *claim.name,
+    });
+    add_at(&CLAIM_REF, reference)
+}
+
+fn unreserved(volume: &Volume) -> Option<PatchOperation> {
+    let reserved = volume.reuse.as_ref()?.reserved_at.is_some();
+    reserved.then(|| remove(&["annotations", RESERVED_AT]))
+}
+
+fn freed(volume: &Volume, scope: Scope, options: &Options) -> Vec<PatchOperation> {
     let [spec, claim_ref] = CLAIM_REF;
     let versioned = volume
         .claim_ref
         .as_ref()
         .is_some_and(|claim| claim.versioned);
-    match mode {
-        Mode::Full => vec![remove_at(&[spec, claim_ref])],
-        Mode::Soft => {
+    match (options.release_mode, scope) {
+        (Mode::Full, Scope::Cluster) => vec![remove_at(&CLAIM_REF)],
+        (Mode::Full, Scope::Namespace) => {
+            vec![reference(&parked_name(
+                &options.system_namespace,
+                &volume.uid,
+            ))]
+        }
+        (Mode::Soft, _) => {
             let uid = remove_at(&[spec, claim_ref, "uid"]);
             let version = versioned.then(|| remove_at(&[spec, claim_ref, "resourceVersion"]));
             [uid].into_iter().chain(version).collect()
@@ -56,4 +109,56 @@ fn unlabelled(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
     let label = has_label.then(|| remove(&["labels", RELEASER_LABEL]));
     let legacy = (has_legacy && options.legacy_label).then(|| remove(&["labels", LEGACY_LABEL]));
     label.into_iter().chain(legacy).collect()
+}
+
+/// The volume as the target of a write that tests its version.
+pub(super) fn written<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
+    Target {
+        resource_version: Some(&volume.resource_version),
+        ..Target::new(Kind::PersistentVolume, name, &volume.uid)
+    }
+}
+
+/// The volume as the object of an Event.
+pub(super) fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
+    Regarding {
+        kind: Kind::PersistentVolume,
+        name: name.clone(),
+        uid: volume.uid.clone(),
+    }
+}
+
+/// An action whose failures are reported by Events even if they are outages, as plumber-cd's
+/// releaser does.
+pub(super) fn action(
+    name: &'static str,
+    on_refusal: OnRefusal,
+    operations: Vec<PatchOperation>,
+    basis: Basis,
+) -> Action {
+    Action {
+        name,
+        mutation: Mutation::Patch(operations),
+        lane: Lane::Release,
+        basis,
+        on_refusal: OnRefusal {
+            outages: true,
+            ..on_refusal
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_use_their_own_lane_and_report_outages() {
+        let refusal = OnRefusal::new("ErrReleasePV");
+        let action = action("Release", refusal, Vec::new(), Basis::Object);
+        assert_eq!(
+            (action.lane, action.on_refusal.outages),
+            (Lane::Release, true)
+        );
+    }
 }

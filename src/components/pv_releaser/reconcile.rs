@@ -1,28 +1,32 @@
 //! The reconciler of pv-releaser: labels and releases volumes, and reports orphans.
 
 use super::{
-    NAME,
+    NAME, Scope,
     caches::Caches,
     metrics, notices,
-    patch::{association, release},
-    reasons::{ASSOCIATED, RELEASED},
+    parked::Handover,
+    patch::{action, association, record, regarding, release, written},
+    reasons::{ASSOCIATED, RECORDED, RELEASED},
     rule::{Attachment, Decision, Left, Unconfirmed},
     triggers,
 };
 use crate::{
     cluster::{
-        Action, Apply, Basis, EventDeduplicator, Lane, Mutation, OnRefusal, Proof, Reconcile,
-        ReconcileError, Reconciled, Regarding, Requeue, SharedList, Target, WorkQueue,
+        Apply, Basis, EventDeduplicator, OnRefusal, Proof, Reconcile, ReconcileError, Reconciled,
+        Requeue, SharedList, UNHURRIED, WorkQueue,
     },
-    objects::{Kind, ObjectName, Volume, VolumeAttachment},
+    objects::{ObjectName, Volume, VolumeAttachment, reuse::Record, volume::Phase},
     telemetry::Metrics,
 };
-use json_patch::PatchOperation;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Delay before an orphaned volume is reported: the watch of claims may lag behind the watch of
 /// volumes.
 const SURE: Duration = Duration::from_secs(5);
+
+/// Delay before the VolumeAttachment of a Released volume is reported: detaching takes some time,
+/// and kube-controller-manager forces it after six minutes.
+const DETACHED: Duration = Duration::from_secs(420);
 
 /// Maximum age of the LIST of VolumeAttachments on which the release of a volume may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
@@ -33,6 +37,8 @@ pub struct PvReleaserReconciler {
     pub caches: Caches,
     /// Live LISTs of VolumeAttachments.
     pub live_attachments: Arc<SharedList<VolumeAttachment>>,
+    /// Hands parked volumes to claims.
+    pub handover: Handover,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
     /// The causes that Events have already reported, by volume.
@@ -45,9 +51,17 @@ impl PvReleaserReconciler {
         triggers::listen(&self.caches, queue);
         let (caches, apply) = (self.caches.clone(), self.apply.clone());
         self.caches.volumes.listen(move |change| {
-            if let Some(volume) = change.new.filter(|_| caches.is_labelled_from_birth(change)) {
+            let Some(volume) = change.new else {
+                return;
+            };
+            if caches.is_labelled_from_birth(change) {
                 let regarding = regarding(change.name, volume);
                 apply.announce(regarding, notices::associated(volume), || {});
+            }
+            let was_parked = change.old.is_some_and(|old| caches.is_parked(old));
+            if was_parked && !caches.is_parked(volume) && volume.reserved_for().is_some() {
+                let regarding = regarding(change.name, volume);
+                apply.announce(regarding, notices::reserved(volume), || {});
             }
         });
     }
@@ -79,13 +93,22 @@ impl PvReleaserReconciler {
         Ok(self.caches.judge_with(volume, detached))
     }
 
+    /// Proves in which namespace the volume's claim is.
+    async fn identify(&self, volume: &Volume) -> Result<Option<Record>, ReconcileError> {
+        let found = self.handover.identity.record(volume, UNHURRIED).await;
+        found.map_err(|error| {
+            ReconcileError::new(format!("a namespace or claim could not be read: {error}"))
+        })
+    }
+
     async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
-        let action = action(
-            "Associate",
-            OnRefusal::new("ErrAssociatePV"),
-            association(volume, &self.caches.options.id),
-            Basis::Object,
-        );
+        let mut operations = association(volume, &self.caches.options.id);
+        if self.caches.scope(volume) == Some(Scope::Namespace) {
+            let found = self.identify(volume).await?;
+            operations.extend(found.iter().flat_map(|found| record(volume, found)));
+        }
+        let refusal = OnRefusal::new("ErrAssociatePV");
+        let action = action("Associate", refusal, operations, Basis::Object);
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
         if applied.written() {
@@ -97,26 +120,45 @@ impl PvReleaserReconciler {
         applied.settled()
     }
 
+    /// Records the namespace of the volume's claim. Where nothing proves it, the volume is left
+    /// unchanged.
+    async fn record(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
+        let Some(found) = self.identify(volume).await? else {
+            if volume.phase == Phase::Released {
+                self.publish(name, volume, Left::Unrecorded);
+            }
+            return Ok(Requeue::OnEvent);
+        };
+        let refusal = OnRefusal::new("ErrAssociatePV");
+        let action = action("Record", refusal, record(volume, &found), Basis::Object);
+        let target = written(name, volume);
+        let applied = self.apply.perform(NAME, &target, action, RECORDED).await;
+        if applied.written() {
+            self.caches.volumes.mark_stale(name, volume);
+        }
+        applied.settled()
+    }
+
     /// Releases the volume from its claim. `detached` proves that no VolumeAttachment names the
     /// volume.
     async fn release(
         &self,
         name: &ObjectName,
         volume: &Arc<Volume>,
-        detached: Proof,
+        (scope, detached): (Scope, Proof),
     ) -> Reconciled {
         let options = &self.caches.options;
         let action = action(
             "Release",
             OnRefusal::new("ErrReleasePV"),
-            release(volume, options),
+            release(volume, scope, options),
             Basis::Proof(detached),
         );
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
-            let announcement = notices::released(volume, options.release_mode);
+            let announcement = notices::released(volume, scope, options.release_mode);
             self.apply
                 .announce(regarding(name, volume), announcement, || {});
         }
@@ -128,23 +170,34 @@ impl PvReleaserReconciler {
     fn publish(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
         let options = &self.caches.options;
         let announcement = notices::left(volume, left, options);
-        let causes: HashSet<_> = announcement.iter().map(|_| left).collect();
+        let is_reported = announcement.is_some() || left == Left::Attached;
+        let causes: HashSet<_> = is_reported.then_some(left).into_iter().collect();
         let news = self.events.news(name, &volume.uid, causes);
-        let Some(announcement) = announcement.filter(|_| news.contains(&left)) else {
+        if !news.contains(&left) {
             return;
-        };
+        }
         let (caches, apply, events) =
             (self.caches.clone(), self.apply.clone(), self.events.clone());
         let regarding = regarding(name, volume);
         let name = name.clone();
         tokio::spawn(async move {
-            if left == Left::Orphaned {
-                tokio::time::sleep(SURE).await;
-                if !caches.is_orphan_still(&name) {
-                    return;
+            let announcement = match left {
+                Left::Orphaned => {
+                    tokio::time::sleep(SURE).await;
+                    announcement.filter(|_| caches.is_orphan_still(&name))
                 }
+                Left::Attached => {
+                    tokio::time::sleep(DETACHED).await;
+                    let attached = caches.attachment_in_the_way(&name);
+                    attached.map(|(volume, attachment, object)| {
+                        notices::attached(&volume, &attachment, &object.node)
+                    })
+                }
+                _ => announcement,
+            };
+            if let Some(announcement) = announcement {
+                apply.announce_once(regarding, announcement, move || events.forget(&name));
             }
-            apply.announce(regarding, announcement, move || events.forget(&name));
         });
     }
 }
@@ -156,10 +209,26 @@ impl Reconcile for PvReleaserReconciler {
     fn candidates(&self) -> Vec<ObjectName> {
         let volumes = self.caches.volumes.read();
         self.events.retain(|name| volumes.get(name).is_some());
-        volumes.names_where(|volume| volume.claimed_by().is_some())
+        let mut names = volumes
+            .names_where(|volume| volume.claimed_by().is_some() || volume.reserved_for().is_some());
+        let parked = volumes
+            .objects()
+            .filter(|(_, each)| self.caches.is_parked(each));
+        let parked = parked.filter_map(|(_, each)| Some(each.record()?.namespace.clone()));
+        let namespaces: HashSet<_> = parked.collect();
+        drop(volumes);
+        let claims = namespaces
+            .iter()
+            .map(|each| self.caches.claims_waiting_in(each));
+        names.extend(claims.flatten());
+        names
     }
 
+    /// Reconciles a volume, or a claim that waits for a parked volume.
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
+        if !name.namespace.is_empty() {
+            return self.handover.serve(name).await;
+        }
         let (known, current) = {
             let volumes = self.caches.volumes.read();
             (volumes.get(name), volumes.get_fresh(name))
@@ -170,11 +239,15 @@ impl Reconcile for PvReleaserReconciler {
         let Some(volume) = current else {
             return Ok(Requeue::OnEvent);
         };
+        if volume.reserved_for().is_some() {
+            return self.handover.check(name, &volume).await;
+        }
         let decision = match self.caches.judge(name, &volume) {
             // The volume was read before, so a LIST of VolumeAttachments that begins now is newer
             // than the volume.
-            Decision::Release(Unconfirmed) => self.confirm(name, &volume).await?,
+            Decision::Release(_, Unconfirmed) => self.confirm(name, &volume).await?,
             Decision::Associate => Decision::Associate,
+            Decision::Record => Decision::Record,
             Decision::Leave(left) => Decision::Leave(left),
         };
         if !decision.is_in_time(volume.phase) {
@@ -183,7 +256,10 @@ impl Reconcile for PvReleaserReconciler {
         }
         match decision {
             Decision::Associate => self.associate(name, &volume).await,
-            Decision::Release(detached) => self.release(name, &volume, detached).await,
+            Decision::Record => self.record(name, &volume).await,
+            Decision::Release(scope, detached) => {
+                self.release(name, &volume, (scope, detached)).await
+            }
             Decision::Leave(left) => {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
@@ -191,55 +267,5 @@ impl Reconcile for PvReleaserReconciler {
                 Ok(Requeue::OnEvent)
             }
         }
-    }
-}
-
-fn written<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
-    Target {
-        resource_version: Some(&volume.resource_version),
-        ..Target::new(Kind::PersistentVolume, name, &volume.uid)
-    }
-}
-
-fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
-    Regarding {
-        kind: Kind::PersistentVolume,
-        name: name.clone(),
-        uid: volume.uid.clone(),
-    }
-}
-
-/// An action whose failures are reported by Events even if they are outages, as plumber-cd's
-/// releaser does.
-fn action(
-    name: &'static str,
-    on_refusal: OnRefusal,
-    operations: Vec<PatchOperation>,
-    basis: Basis,
-) -> Action {
-    Action {
-        name,
-        mutation: Mutation::Patch(operations),
-        lane: Lane::Release,
-        basis,
-        on_refusal: OnRefusal {
-            outages: true,
-            ..on_refusal
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_use_their_own_lane_and_report_outages() {
-        let refusal = OnRefusal::new("ErrReleasePV");
-        let action = action("Release", refusal, Vec::new(), Basis::Object);
-        assert_eq!(
-            (action.lane, action.on_refusal.outages),
-            (Lane::Release, true)
-        );
     }
 }

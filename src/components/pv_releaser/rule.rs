@@ -1,11 +1,16 @@
 //! The rule of pv-releaser: decides whether a volume is labelled, released or left unchanged.
 
-use super::Options;
+use super::{Options, Scope};
 use crate::objects::{
-    Claim, ManagedBy, Volume,
+    Claim, ManagedBy, StorageClass, Volume,
+    fit::Need,
     managed_by::Ownership,
+    reuse::Record,
     volume::{ClaimRef, Phase},
 };
+use clap::ValueEnum;
+use k8s_openapi::jiff::Timestamp;
+use std::time::Duration;
 use strum::IntoStaticStr;
 
 /// The volume and everything else that the rule reads.
@@ -16,12 +21,14 @@ pub struct View<'a, D> {
     /// Whether the namespace of the volume's claim is watched. If not, it is unknown whether the
     /// claim exists.
     pub watched: bool,
+    /// Whether the namespace of the volume's claim has opted out.
+    pub excluded: bool,
     /// The claim with the name in `claimRef`, with any uid.
     pub claim: Option<&'a Claim>,
     /// The last labels of the claim with the uid in `claimRef`, if it was deleted recently.
     pub recently_deleted: Option<&'a ManagedBy>,
-    /// The installation that the StorageClass of the volume names, if classes are watched.
-    pub class: Option<&'a str>,
+    /// The annotations of the StorageClass of the volume, if classes are watched.
+    pub class: Option<&'a StorageClass>,
     /// Whether the volume is attached to a node.
     pub attachment: Attachment<D>,
 }
@@ -48,8 +55,11 @@ pub enum Decision<D> {
     /// Label the volume as managed. A stored volume is labelled only when
     /// [`Decision::is_in_time`].
     Associate,
-    /// Release the volume from its claim, by this evidence that it is detached.
-    Release(D),
+    /// Record the namespace of the volume's claim on the volume, if a live read proves it. Without a
+    /// record, a Released volume stays Released: [`Left::Unrecorded`].
+    Record,
+    /// Release the volume from its claim to this scope, by this evidence that it is detached.
+    Release(Scope, D),
 }
 
 impl<D> Decision<D> {
@@ -60,18 +70,20 @@ impl<D> Decision<D> {
     /// a conflict, and the binding waits for the binder's next resync, up to 15 s later. The change
     /// of the phase enqueues the volume again.
     pub fn is_in_time(&self, phase: Phase) -> bool {
-        !matches!(self, Self::Associate) || phase != Phase::Other
+        !matches!(self, Self::Associate | Self::Record) || phase != Phase::Other
     }
 }
 
 /// Why a volume is left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 pub enum Left {
+    /// The namespace of the volume's claim has opted out.
+    Excluded,
     /// No label or class assigns the volume to this installation.
     Unlabeled,
     /// The volume has the label of another installation.
     OtherInstallation,
-    /// The volume is managed and not Released.
+    /// The volume is managed and not Released, or its claim still exists in the watch.
     InUse,
     /// The volume is managed and has been released from its claim; its phase changes next.
     Freed,
@@ -82,9 +94,16 @@ pub enum Left {
     Deleting,
     /// The volume is managed and Released, but a node may still write to it.
     Attached,
+    /// The volume is managed and Released, but its label or the annotation of its StorageClass names
+    /// no scope.
+    InvalidScope,
+    /// The volume is managed and Released, but no record says in which namespace its claim was.
+    Unrecorded,
     /// The volume stays Released: its claim is deleted, and no label or class assigns the volume to
     /// an installation.
     Orphaned,
+    /// The volume is kept by pvc-trash: the deletion of its claim can be undone.
+    InTrash,
 }
 
 impl Left {
@@ -96,26 +115,72 @@ impl Left {
 
 /// Decides whether the volume is labelled, released or left unchanged.
 pub fn decide<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
+    match decide_included(view, options) {
+        Decision::Associate
+        | Decision::Record
+        | Decision::Release(..)
+        | Decision::Leave(Left::Orphaned)
+            if view.excluded =>
+        {
+            Decision::Leave(Left::Excluded)
+        }
+        decision => decision,
+    }
+}
+
+fn decide_included<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
     match options.whose(view.volume) {
+        _ if view.volume.trash.is_some() => Decision::Leave(Left::InTrash),
         Ownership::Foreign => Decision::Leave(Left::OtherInstallation),
-        Ownership::Own => view.release(),
+        Ownership::Own => view.release(options),
         Ownership::Unlabeled if view.is_to_be_associated(options) => Decision::Associate,
-        Ownership::Unlabeled if view.is_ours_by_class(options) => view.release(),
+        Ownership::Unlabeled if view.is_ours_by_class(options) => view.release(options),
         Ownership::Unlabeled if view.is_orphaned(options) => Decision::Leave(Left::Orphaned),
         Ownership::Unlabeled => Decision::Leave(Left::Unlabeled),
     }
 }
 
+/// Returns who may get the volume; none if its label, or else the annotation of its StorageClass, has
+/// an invalid value. Tenants can write neither.
+pub(super) fn scope(
+    volume: &Volume,
+    class: Option<&StorageClass>,
+    options: &Options,
+) -> Option<Scope> {
+    let label = volume.reuse.as_ref().and_then(|all| all.scope.as_deref());
+    let class = class.and_then(|class| class.release_scope.as_deref());
+    match label.or(class) {
+        Some(scope) => Scope::from_str(scope, false).ok(),
+        None => Some(options.scope()),
+    }
+}
+
 impl<D: Copy> View<'_, D> {
-    fn release(&self) -> Decision<D> {
-        let volume = self.volume;
-        let left = match self.attachment {
+    fn release(&self, options: &Options) -> Decision<D> {
+        let (volume, scope) = (self.volume, scope(self.volume, self.class, options));
+        let unrecorded = scope == Some(Scope::Namespace) && !volume.is_recorded();
+        let left = match (self.attachment, scope) {
+            _ if volume.phase == Phase::Bound && self.stays() && unrecorded => {
+                return Decision::Record;
+            }
             _ if volume.phase != Phase::Released => Left::InUse,
             _ if volume.claimed_by().is_none() => Left::Freed,
+            // kube-controller-manager found no claim, and the watch knows one that exists or was just
+            // deleted. Its deletion enqueues the volume.
+            _ if volume
+                .claimed_by()
+                .is_some_and(|claim| self.living(claim).is_some()) =>
+            {
+                Left::InUse
+            }
             _ if volume.deleting => Left::Deleting,
             _ if !volume.retain => Left::NotRetained,
-            Attachment::Attached => Left::Attached,
-            Attachment::Detached(evidence) => return Decision::Release(evidence),
+            (_, None) => Left::InvalidScope,
+            _ if unrecorded => return Decision::Record,
+            (Attachment::Attached, _) => Left::Attached,
+            (Attachment::Detached(evidence), Some(scope)) => {
+                return Decision::Release(scope, evidence);
+            }
         };
         Decision::Leave(left)
     }
@@ -136,8 +201,12 @@ impl<D: Copy> View<'_, D> {
     /// only for volumes that are kept after their claims, because the policy of most classes is
     /// Delete.
     fn is_ours_by_class(&self, options: &Options) -> bool {
-        let own = self.class == Some(options.id.as_str());
+        let own = self.class_id() == Some(options.id.as_str());
         options.associate_by_storage_class && own && self.stays()
+    }
+
+    fn class_id(&self) -> Option<&str> {
+        self.class?.controller_id.as_deref()
     }
 
     fn is_orphaned(&self, options: &Options) -> bool {
@@ -146,7 +215,7 @@ impl<D: Copy> View<'_, D> {
         let released = self.volume.phase == Phase::Released && self.stays();
         // If another installation managed the claim, it manages the volume too.
         let foreign = |labels: &ManagedBy| !options.is_own_claim(labels);
-        let anothers = self.class.is_some() || self.recently_deleted.is_some_and(foreign);
+        let anothers = self.class_id().is_some() || self.recently_deleted.is_some_and(foreign);
         released && claim_is_gone && !anothers
     }
 
@@ -163,5 +232,56 @@ impl<D: Copy> View<'_, D> {
             Some(claim) => claim.managed_by.as_deref(),
             None => self.recently_deleted,
         }
+    }
+}
+
+/// How long a reservation waits for its claim to be stored.
+const UNUSED: i64 = 60;
+
+/// A reservation, and the live state of the objects that it depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Reservation<'a> {
+    /// The name of the volume.
+    pub volume: &'a str,
+    /// The namespace of the volume's earlier claim.
+    pub record: &'a Record,
+    /// The uid of the namespace of that name, if it exists.
+    pub namespace: Option<&'a str>,
+    /// When Volume Warden made the reservation; none if a soft release kept it.
+    pub reserved_at: Option<Timestamp>,
+    /// The claim that the volume is reserved for, if it exists.
+    pub claim: Option<&'a Need>,
+    /// The current time.
+    pub now: Timestamp,
+}
+
+/// Decision about a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Keep the reservation.
+    Keep,
+    /// Keep the reservation, and decide again after this time.
+    Later(Duration),
+    /// Park the volume: it waits for another claim of its namespace.
+    Park,
+}
+
+/// Decides whether a volume stays reserved. A reservation for a claim of a recreated namespace ends
+/// at once. One that Volume Warden made ends if its claim was not stored within a minute, or is
+/// bound to another volume.
+pub fn decide_reservation(view: &Reservation<'_>) -> Verdict {
+    if view.namespace != Some(&*view.record.namespace_uid) {
+        return Verdict::Park;
+    }
+    let Some(reserved_at) = view.reserved_at else {
+        return Verdict::Keep;
+    };
+    let age = view.now.as_second().saturating_sub(reserved_at.as_second());
+    let left = u64::try_from(UNUSED.saturating_sub(age)).unwrap_or_default();
+    let elsewhere = |claim: &Need| !["", view.volume].contains(&claim.volume_name());
+    match view.claim {
+        _ if left > 0 => Verdict::Later(Duration::from_secs(left.min(UNUSED.unsigned_abs()))),
+        Some(claim) if !elsewhere(claim) => Verdict::Keep,
+        _ => Verdict::Park,
     }
 }

@@ -3,16 +3,32 @@
 use super::caches::Caches;
 use crate::{
     cluster::{Change, WorkQueue},
-    objects::{Claim, ObjectName, VolumeAttachment, volume::Phase},
+    objects::{Claim, ObjectName, Volume, VolumeAttachment, volume::Phase},
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change.
+/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change,
+/// and a claim when it waits for a volume and one is parked for its namespace.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
-    let line = queue.clone();
-    caches
-        .volumes
-        .listen(move |change| line.add(change.name.clone()));
+    let (line, all) = (queue.clone(), caches.clone());
+    caches.volumes.listen(move |change| {
+        line.add(change.name.clone());
+        let ready = |volume: &Arc<Volume>| all.is_parked(volume) && volume.phase == Phase::Other;
+        let parked = change
+            .new
+            .filter(|new| ready(new) && !change.old.is_some_and(ready));
+        if let Some(record) = parked.and_then(|volume| volume.record()) {
+            let claims = all.claims_waiting_in(&record.namespace);
+            claims.into_iter().for_each(|claim| line.add(claim));
+        }
+    });
+    let (line, all) = (queue.clone(), caches.clone());
+    caches.claims.listen(move |change| {
+        let waits = change.new.is_some_and(|claim| claim.awaits_volume());
+        if waits && !all.parked_in(&change.name.namespace).is_empty() {
+            line.add(change.name.clone());
+        }
+    });
     let (line, volumes) = (queue.clone(), caches.volumes.clone());
     caches.claims.listen(move |change| {
         if concerns_us(change) {

@@ -1,40 +1,77 @@
-//! The webhook of pv-releaser: labels a volume that is created for a managed claim, so that even a
-//! claim that exists for two seconds leaves no unlabelled volume.
+//! The webhooks of pv-releaser: they label a volume that is created for a managed claim, so that even
+//! a claim that exists for two seconds leaves no unlabelled volume, and reserve parked volumes for
+//! new claims.
 
 use super::{
+    Scope,
     caches::Caches,
-    patch::association,
+    identity::Identity,
+    parked::Handover,
+    patch::{association, record},
     rule::{Attachment, Decision, Unconfirmed},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     objects::{Volume, managed_by::RELEASER_LABEL, volume::VolumeWire},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The webhook for new volumes.
-pub fn hook(caches: &Caches) -> Hook {
-    let caches = caches.clone();
+pub struct VolumeWebhook {
+    /// The watches that pv-releaser reads.
+    pub caches: Caches,
+    /// Live reads of namespaces and claims.
+    pub identity: Identity,
+}
+
+/// The webhook for new volumes, ready to be served.
+pub fn volume_hook(webhook: VolumeWebhook) -> Hook {
+    let webhook = Arc::new(webhook);
     Hook {
         path: "/pv-releaser/volumes",
         rules: &[Rule("CREATE", "persistentvolumes")],
         timeout: Duration::from_secs(2),
-        review: Review::from_memory(move |request| review(&caches, request)),
+        review: Review::asking(&webhook, |webhook, request| async move {
+            webhook.review(&request).await
+        }),
     }
 }
 
-/// Labels the new volume if its claim is managed. The review refuses no volume and waits for no
-/// watch: the reconciler labels the volumes that the webhook missed.
-fn review(caches: &Caches, request: &Request) -> Reviewed {
-    let volume = Volume::from(request.object::<VolumeWire>()?);
-    Ok(
-        match caches.judge_with(&volume, Attachment::Detached(Unconfirmed)) {
-            Decision::Associate => Answer::Patch {
-                operations: association(&volume, &caches.options.id),
-                what: format!("add the label {RELEASER_LABEL}={}", caches.options.id),
-                warnings: Vec::new(),
-            },
-            Decision::Leave(_) | Decision::Release(Unconfirmed) => Answer::Allow,
-        },
-    )
+/// The webhook for new claims, which a parked volume may fit. It is called last, when the claim is
+/// as it will be stored.
+pub fn reservation_hook(handover: Handover) -> Hook {
+    let handover = Arc::new(handover);
+    Hook {
+        path: "/pv-releaser/reservations",
+        rules: &[Rule("CREATE", "persistentvolumeclaims")],
+        timeout: Duration::from_secs(2),
+        review: Review::asking(&handover, |handover, request| async move {
+            handover.review(&request).await
+        }),
+    }
+}
+
+impl VolumeWebhook {
+    /// Labels the new volume if its claim is managed, and records the namespace of the claim. The
+    /// review refuses no volume and waits for no watch: the reconciler labels and records what the
+    /// webhook missed.
+    async fn review(&self, request: &Request) -> Reviewed {
+        let volume = Volume::from(request.object::<VolumeWire>()?);
+        let detached = Attachment::Detached(Unconfirmed);
+        if self.caches.judge_with(&volume, detached) != Decision::Associate {
+            return Ok(Answer::Allow);
+        }
+        let mut operations = association(&volume, &self.caches.options.id);
+        if self.caches.scope(&volume) == Some(Scope::Namespace) {
+            let limit = request.call_budget / 2;
+            // Without a record the volume is still labelled.
+            let found = self.identity.record(&volume, limit).await.ok().flatten();
+            operations.extend(found.iter().flat_map(|found| record(&volume, found)));
+        }
+        Ok(Answer::Patch {
+            operations,
+            what: format!("add the label {RELEASER_LABEL}={}", self.caches.options.id),
+            warnings: Vec::new(),
+        })
+    }
 }

@@ -3,10 +3,11 @@
 use super::*;
 use crate::{
     admission::{Answer, Request},
-    cluster::{Feed, Feeds},
+    cluster::{Feed, Feeds, LiveGet},
     objects::managed_by::{LEGACY_LABEL, PROVISIONER_LABEL, RELEASER_LABEL},
     telemetry::Metrics,
 };
+use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -39,18 +40,40 @@ fn created(changes: Value) -> Request {
     serde_json::from_value(request).expect("a request")
 }
 
-fn asked(caches: &Caches, request: &Request) -> Answer {
-    let hook = hook(caches);
+/// The answer, where the API server knows the namespace with the uid `n` and this claim.
+async fn answered(caches: &Caches, request: &Request, claim_uid: &'static str) -> Answer {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let uid = match request.uri().path().ends_with("/namespaces/ns") {
+            true => "n",
+            false => claim_uid,
+        };
+        let body = json!({"metadata": {"namespace": "ns", "name": "data", "uid": uid}});
+        let body = Body::from(body.to_string().into_bytes());
+        std::future::ready(Ok::<_, std::io::Error>(http::Response::new(body)))
+    });
+    let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
+    let hook = volume_hook(VolumeWebhook {
+        caches: caches.clone(),
+        identity: Identity {
+            namespaces: LiveGet::new(metrics.clone(), &client),
+            claims: LiveGet::new(metrics, &client),
+        },
+    });
     assert!(hook.rules.iter().all(|rule| rule.covers(request)));
-    hook.review.remembered(request).expect("an answer")
+    let answer = hook.review.answer(Arc::new(request.clone())).await;
+    answer.expect("an answer")
 }
 
-#[test]
-fn a_volume_for_a_managed_claim_is_labelled_at_creation() {
+async fn asked(caches: &Caches, request: &Request) -> Answer {
+    answered(caches, request, "other").await
+}
+
+#[tokio::test]
+async fn a_volume_for_a_managed_claim_is_labelled_at_creation() {
     let caches = caches(json!({PROVISIONER_LABEL: us()}));
     let Answer::Patch {
         operations, what, ..
-    } = asked(&caches, &created(json!({})))
+    } = asked(&caches, &created(json!({}))).await
     else {
         panic!("it is labelled");
     };
@@ -60,8 +83,20 @@ fn a_volume_for_a_managed_claim_is_labelled_at_creation() {
     assert_eq!(what, format!("add the label {RELEASER_LABEL}={}", us()));
 }
 
-#[test]
-fn all_other_volumes_are_allowed_unchanged() {
+#[tokio::test]
+async fn the_namespace_of_a_claim_that_exists_is_recorded_at_creation() {
+    let caches = caches(json!({PROVISIONER_LABEL: us()}));
+    let answer = answered(&caches, &created(json!({})), "1").await;
+    let Answer::Patch { operations, .. } = answer else {
+        panic!("it is labelled");
+    };
+    let annotations = json!({"op": "add", "path": "/metadata/annotations",
+        "value": {"volume-warden.dev/claim-namespace": "ns/n/1"}});
+    assert_eq!(json!(operations)[1], annotations);
+}
+
+#[tokio::test]
+async fn all_other_volumes_are_allowed_unchanged() {
     let own = json!({PROVISIONER_LABEL: us()});
     for (row, caches, volume) in [
         (
@@ -100,13 +135,17 @@ fn all_other_volumes_are_allowed_unchanged() {
             json!({"metadata": {"labels": {LEGACY_LABEL: "you"}}}),
         ),
     ] {
-        assert_eq!(asked(&caches, &created(volume)), Answer::Allow, "{row}");
+        assert_eq!(
+            asked(&caches, &created(volume)).await,
+            Answer::Allow,
+            "{row}"
+        );
     }
 }
 
-#[test]
-fn an_empty_watch_refuses_nothing() {
+#[tokio::test]
+async fn an_empty_watch_refuses_nothing() {
     let feeds = Feeds::new(&Arc::new(Metrics::new()));
     let caches = Caches::new(&feeds, None, Options::default());
-    assert_eq!(asked(&caches, &created(json!({}))), Answer::Allow);
+    assert_eq!(asked(&caches, &created(json!({}))).await, Answer::Allow);
 }

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Instant)>>);
 
 impl LastSeen {
-    /// The watch has shown this state of the claim.
+    /// Records now as the time at which the watch showed the deletion of the claim. Forgets a claim
+    /// that is not being deleted.
     pub fn claim(&self, name: &ObjectName, claim: Option<&Arc<Claim>>) {
         let candidate =
             |claim: &&Arc<Claim>| claim.finalizer_state() == FinalizerState::DeletionCandidate;
@@ -27,16 +28,16 @@ impl LastSeen {
         }
     }
 
-    /// The watch has shown a change of a pod that may release the claim, or an attempt to release
-    /// the claim has failed.
+    /// Records now as the last time for the claim, if its deletion is recorded: the watch has shown
+    /// a change of a pod that may release the claim, or an attempt to release it has failed.
     pub fn touch(&self, name: &ObjectName) {
         if let Some((_, seen)) = self.lock().get_mut(name) {
             *seen = Instant::now();
         }
     }
 
-    /// The time after which a LIST may decide about this claim. It is now if the listeners have
-    /// not seen this very claim yet.
+    /// The time after which a LIST must have begun to decide about this claim. It is now if the
+    /// watch has not shown the deletion of a claim with this uid yet.
     pub fn since(&self, name: &ObjectName, claim: &Claim) -> Instant {
         match self.lock().get(name) {
             Some((uid, seen)) if *uid == claim.uid => *seen,

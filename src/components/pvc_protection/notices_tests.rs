@@ -105,7 +105,7 @@ impl Scene {
 }
 
 const USED: &str = "The claim is kept because pod ns/web uses it. What to do, once neither the pod nor the data of the claim is \
-                    needed: the claim is deleted after its last pod, and with the policy Delete its storage too: kubectl delete pod web -n ns";
+                    needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete): kubectl delete pod web -n ns";
 
 #[tokio::test(start_paused = true)]
 async fn the_holder_of_a_claim_is_reported_once() {

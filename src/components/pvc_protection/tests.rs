@@ -33,6 +33,7 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         awaiting_pod: None,
         scaled_with: None,
         annotated: false,
+        trash: None,
         volume_name: "".into(),
         bind_completed: false,
         pending: true,

@@ -1,8 +1,8 @@
 //! Builds the component pvc-provisioner from its flags and the shared parts.
 
 use super::{
-    Caches, NAME, Notices, Options, PodWebhook, PvcProvisionerReconciler, Requesters, Waiting,
-    hook, strip_marker_hook,
+    Attempts, Caches, NAME, Notices, Options, PodWebhook, PvcProvisionerReconciler, Requesters,
+    Waiting, hook, strip_marker_hook,
 };
 use crate::{
     cluster::{Access, Configuration, LiveGet, WorkQueue},
@@ -56,12 +56,14 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         apply: shared.apply.clone(),
         clock: shared.clock.clone(),
         requesters,
+        attempts: Attempts::watching(&caches),
         options: options.clone(),
         namespace: shared.namespace.clone(),
         exempt: shared.exempt.clone(),
     };
     let mut parts = Parts::watching(&[Kind::PersistentVolumeClaim, Kind::Pod]);
-    parts.webhooks = vec![hook(pods), strip_marker_hook()];
+    parts.webhooks = vec![hook(pods)];
+    parts.safeguards = vec![strip_marker_hook()];
     let reconciler = PvcProvisionerReconciler {
         caches,
         live_claims: LiveGet::new(metrics.clone(), client),

@@ -9,7 +9,7 @@ pub fn register(metrics: &Metrics, caches: Caches, controller_id: ControllerId) 
     let awaiting: Gauge = metrics.register(|own| {
         own.add(
             "claims_awaiting_pod",
-            "Claims created at admission that have no owner yet: pending claims and claims without a pod",
+            "Claims created at admission that have no owner reference yet: claims in the phase Pending, and claims whose pod has not been seen",
         )
     });
     metrics.before_scrape(move |_| {

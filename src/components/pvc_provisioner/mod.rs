@@ -26,6 +26,10 @@
 //! a live read has confirmed that the claim is absent and the pod exists. The pod is the owner
 //! from the beginning.
 //!
+//! **Pods that are refused.** A pod may still be refused after its claims were created. The number
+//! of claims that admission creates for pods of one controller that do not come to exist is
+//! limited, see `attempts`.
+//!
 //! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons.
 //! Differences: the claim exists before the pod does, an existing claim is not created again, one
 //! volume does not delay another, templates are parsed strictly, and an Event explains why a claim
@@ -33,6 +37,7 @@
 
 mod act;
 mod assemble;
+mod attempts;
 mod caches;
 mod claim_request;
 mod marks;
@@ -56,6 +61,7 @@ mod waiting;
 mod webhooks;
 
 pub use assemble::PvcProvisioner;
+pub use attempts::Attempts;
 pub use caches::Caches;
 pub use claim_request::ClaimRequest;
 pub use marks::strip_marker_hook;

@@ -1,6 +1,7 @@
 //! Notices for the author of a pod about the claims that the pod requests, mostly about errors.
 
 use super::{ClaimRequest, reasons, template::UnknownField};
+use crate::cluster::for_users;
 use crate::objects::{
     claim_requests::{MOST_CLAIMS, PREFIX},
     owner_references,
@@ -115,6 +116,15 @@ impl Notice {
         Self::new(reasons::PROVISIONED, sentence)
     }
 
+    /// The notice that no claim is created before the pod exists, because other pods of its
+    /// controller were refused after their claims were created.
+    pub fn delayed(kind: &str, controller: &str) -> Self {
+        let sentence = format!(
+            "pods of the {kind} {controller} were refused after their claims were created, so the claims of this pod are created once the pod exists"
+        );
+        Self::new(reasons::ASKED_FOR, sentence)
+    }
+
     /// The notice that the requested claim is being deleted. With `again`, the reconciler recreates
     /// it.
     pub fn stale(claim: &str, again: bool) -> Self {
@@ -212,9 +222,9 @@ pub fn is_refused(error: &kube::Error) -> bool {
 
 /// The message of the API server as the cause of the failure. Network errors are not shown to
 /// users.
-fn cause(error: &kube::Error) -> &str {
+fn cause(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => &status.message,
-        _ => "the API server did not answer",
+        kube::Error::Api(status) => for_users(status),
+        _ => "the API server did not answer".to_owned(),
     }
 }

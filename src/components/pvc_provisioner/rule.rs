@@ -137,7 +137,7 @@ pub enum Decision<'a, Act> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
-/// The write that live reads justify.
+/// What the reconciler does once live reads justify it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<'a> {
     /// Create the claim for this pod.

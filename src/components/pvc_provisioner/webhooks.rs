@@ -2,11 +2,12 @@
 //!
 //! It is a validating webhook although it validates little, because the API server calls validating
 //! webhooks last. The pod is then as it will be stored, and a pod that API validation or Pod
-//! Security refuses never reaches the webhook. Only a quota can refuse the pod later; Volume Warden
-//! then deletes the claim as an orphan.
+//! Security refuses never reaches the webhook. Only a quota, a ValidatingAdmissionPolicy or another
+//! validating webhook, which runs at the same time, can refuse the pod; Volume Warden then deletes
+//! the claim as an orphan, and `attempts` limits how often that happens.
 
 use super::{
-    Caches, ClaimRequest, NAME, Notice, Options, Requesters,
+    Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
     notice::is_the_templates_fault,
     parse::{each_claim_request, invalid_annotations},
     reasons,
@@ -17,8 +18,9 @@ use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     clock::Clock,
     cluster::{Applied, Apply, Caller, Creation},
-    objects::{ClaimRequests, Kind, ObjectName, pod::PodWire},
+    objects::{ClaimRequests, Kind, ObjectName, owner_references, pod::PodWire},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{sync::Arc, time::Duration};
 use tokio::{task::yield_now, time::Instant};
 
@@ -35,6 +37,8 @@ pub struct PodWebhook {
     pub clock: Clock,
     /// Checks whether the user who creates the pod may create claims; none if no check is required.
     pub requesters: Option<Requesters>,
+    /// Limits the claims of controllers whose pods are refused.
+    pub attempts: Arc<Attempts>,
     /// The options of pvc-provisioner.
     pub options: Arc<Options>,
     /// The only namespace whose pods are handled; none for all namespaces.
@@ -106,7 +110,10 @@ impl PodWebhook {
         if request.dry_run == Some(true) {
             findings.invalid(claim_requests.iter().flat_map(unknown_fields));
         } else if !refused && !claim_requests.is_empty() {
-            self.provide(request, &claim_requests, &mut findings).await;
+            let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+            let controller = owner_references::controller(owners);
+            self.provide(request, &claim_requests, controller, &mut findings)
+                .await;
         }
         Ok(findings.answer(self.options.strict_templates))
     }
@@ -133,6 +140,7 @@ impl PodWebhook {
         &self,
         request: &Request,
         claim_requests: &[ClaimRequest],
+        controller: Option<&OwnerReference>,
         findings: &mut Findings,
     ) {
         let until = Instant::now() + request.call_budget;
@@ -142,23 +150,38 @@ impl PodWebhook {
             findings.notices.push(notice);
             return;
         }
+        // Where requesters are checked, the reconciler creates no claims, so none may be left to it.
+        let controller = controller.filter(|_| self.requesters.is_none());
+        if let Some(OwnerReference {
+            kind, name, uid, ..
+        }) = controller
+            && !self.attempts.permit(uid)
+        {
+            findings.notices.push(Notice::delayed(kind, name));
+            return;
+        }
+        let controller = controller.map(|controller| controller.uid.as_str());
         for claim_request in claim_requests {
             let name = ObjectName::new(request.namespace.as_str(), claim_request.claim.clone());
-            self.provide_one(&name, claim_request, until, findings)
+            let created = self
+                .provide_one(&name, claim_request, until, findings)
                 .await;
+            if let Some(controller) = controller.filter(|_| created) {
+                self.attempts.created(controller, &name);
+            }
         }
     }
 
     /// Applies the rule to one claim that the pod requests, with the pod as the only user of the
     /// claim. The absence of the claim needs no confirmation, because the API server answers with a
-    /// conflict if the claim exists.
+    /// conflict if the claim exists. Returns whether the claim was created.
     async fn provide_one(
         &self,
         name: &ObjectName,
         claim_request: &ClaimRequest,
         until: Instant,
         findings: &mut Findings,
-    ) {
+    ) -> bool {
         let claim = self.caches.claims.read().get(name);
         let pod = [User {
             deleting: false,
@@ -182,7 +205,7 @@ impl PodWebhook {
         };
         match decide_live(view, terms) {
             Decision::Act(Step::Create(_)) => {
-                self.create(name, claim_request, until, findings).await
+                return self.create(name, claim_request, until, findings).await;
             }
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
@@ -193,6 +216,7 @@ impl PodWebhook {
             // The rule does not return these decisions for a claim that a pod requests.
             Decision::Act(_) | Decision::Later(_) => {}
         }
+        false
     }
 
     async fn create(
@@ -201,7 +225,7 @@ impl PodWebhook {
         claim_request: &ClaimRequest,
         until: Instant,
         findings: &mut Findings,
-    ) {
+    ) -> bool {
         let since = self
             .clock
             .timestamp()
@@ -223,11 +247,14 @@ impl PodWebhook {
         let created = self
             .apply
             .create(NAME, creation, caller, reasons::ASKED_FOR);
-        match created.await {
+        let created = created.await;
+        let is_new = matches!(created, Applied::Done);
+        match created {
             Applied::Withheld => findings.notices.push(Notice::withheld(&name.name)),
             Applied::Failed(error) => self.failed(claim_request, &error, findings),
             Applied::Done | Applied::Stale | Applied::NotLeading => {}
         }
+        is_new
     }
 
     fn failed(&self, claim_request: &ClaimRequest, error: &kube::Error, findings: &mut Findings) {

@@ -51,6 +51,8 @@ struct Scene {
     dry_run: bool,
     namespace: Option<String>,
     exempt: Vec<String>,
+    attempts: Option<Arc<Attempts>>,
+    owners: Value,
 }
 
 impl Default for Scene {
@@ -71,6 +73,8 @@ impl Default for Scene {
             dry_run: false,
             namespace: None,
             exempt: Vec::new(),
+            attempts: None,
+            owners: json!([]),
         }
     }
 }
@@ -92,6 +96,7 @@ impl Scene {
         };
         let access = || Requesters::new(Access::new(client.clone(), metrics.clone()));
         let webhook = PodWebhook {
+            attempts: self.attempts.unwrap_or_default(),
             clock: Clock::system(),
             caches,
             apply: Arc::new(Apply::new(
@@ -109,7 +114,7 @@ impl Scene {
         let request = json!({
             "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "p", "dryRun": dry_run, "userInfo": {"username": "jane"},
             "resource": {"group": "", "version": "v1", "resource": "pods"},
-            "object": {"metadata": {"name": "p", "annotations": annotations}, "spec": {"volumes": [
+            "object": {"metadata": {"name": "p", "annotations": annotations, "ownerReferences": self.owners}, "spec": {"volumes": [
                 {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "persistentVolumeClaim": {"claimName": "d"}}]}},
         });
         let request = serde_json::from_value(request).expect("a request");
@@ -304,4 +309,32 @@ fn warnings_are_truncated_at_a_character_boundary() {
         "{long}"
     );
     assert_eq!(shortened("short".into()), "short");
+}
+
+/// The pods of a ReplicaSet that another webhook refuses get no claims at their next attempts. Other
+/// pods do, and so does every pod whose requester is checked, because the reconciler creates none of
+/// their claims.
+#[tokio::test(start_paused = true)]
+async fn a_controller_whose_pods_are_refused_waits_for_its_claims() {
+    let attempts = Arc::new(Attempts::default());
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
+    let scene = |owners: Value| Scene {
+        attempts: Some(attempts.clone()),
+        owners,
+        ..Scene::default()
+    };
+    for _ in 0..5 {
+        let (answer, calls) = scene(json!([owner])).review(asks(TEMPLATE), false).await;
+        assert_eq!((answer.as_str(), calls.len()), ("allowed", 1));
+        tokio::time::advance(Duration::from_secs(20)).await;
+    }
+    let (answer, calls) = scene(json!([owner])).review(asks(TEMPLATE), false).await;
+    assert!(answer.contains("ReplicaSet web"), "{answer}");
+    assert_eq!(calls, [""; 0]);
+    let (answer, calls) = scene(json!([])).review(asks(TEMPLATE), false).await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 1));
+    let mut checked = scene(json!([owner]));
+    checked.options.authorize_requester = Authorize::PodCreator;
+    let (answer, calls) = checked.review(asks(TEMPLATE), false).await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 2));
 }

@@ -33,7 +33,8 @@ fn parts(shared: &Shared) -> Parts {
     let kinds = [Kind::StatefulSet, Kind::PersistentVolumeClaim, Kind::Pod];
     let mut parts = Parts::watching(&kinds);
     let claims = hook(&feeds.sets, &live_sets(), namespace);
-    parts.webhooks = vec![claims, strip_marker_hook()];
+    parts.webhooks = vec![claims];
+    parts.safeguards = vec![strip_marker_hook()];
     let reconciler = PvcRetentionReconciler {
         caches: Caches::from(feeds),
         live_sets: live_sets(),

@@ -64,7 +64,7 @@ impl Read {
 }
 
 /// The StatefulSet, or none if it is not managed: it is being deleted, so that the garbage
-/// collector handles its claims, or it has no retention policy.
+/// collector deletes the claims that it owns, or it has no retention policy.
 pub fn managed(set: StatefulSet, proof: Option<Proof>) -> Option<Read> {
     let retention = set.retention.filter(|_| !set.deleting)?;
     Some(Read {

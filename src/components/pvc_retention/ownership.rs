@@ -59,7 +59,7 @@ impl<'a> Owner<'a> {
     }
 
     /// Returns whether the first reference with this object's name has another uid. Then the
-    /// garbage collector handles the claim.
+    /// garbage collector removes the reference, or deletes the claim if it has no other owner.
     pub fn is_stale_in(self, references: &[OwnerReference]) -> bool {
         let named = references.iter().find(|each| self.is_named_by(each));
         named.is_some_and(|reference| !self.matches_uid(reference))

@@ -149,7 +149,7 @@ impl ClaimWebhook {
                 found.reading.set
             )),
             Err(error) if self.sets.read().get(&set).is_some() => {
-                tracing::warn!(%set, %error, "the StatefulSet was not read live; the claim is stamped by the watch");
+                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim is recorded as one of its claims, because the watch reported the StatefulSet");
                 stamp(&found, claim)
             }
             Err(_) if !made_by_it(request) => Answer::Allow,

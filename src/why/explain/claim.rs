@@ -36,6 +36,11 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     })
 }
 
+/// Whether the claim is not Bound, or its volume is not as a Bound claim needs it.
+pub fn has_trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> bool {
+    state(claim) != "Bound" || settled::trouble(world, object, claim).is_some()
+}
+
 /// The chain of causes for a claim in any state.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     if claim.metadata.deletion_timestamp.is_some() {

@@ -12,9 +12,9 @@ pub(super) fn latest(
     uid: Option<&str>,
     reason: &str,
 ) -> Option<Option<Event>> {
-    let uid = uid.map_or_else(String::new, |uid| format!(",involvedObject.uid={uid}"));
+    let of_uid = uid.map_or_else(String::new, |uid| format!(",involvedObject.uid={uid}"));
     let fields = format!(
-        "involvedObject.kind={},involvedObject.name={}{uid}",
+        "involvedObject.kind={},involvedObject.name={}{of_uid}",
         object.kind, object.name.name
     );
     let selection = Selection {
@@ -28,8 +28,15 @@ pub(super) fn latest(
         .found()?;
     let of_reason = events
         .iter()
-        .filter(|event| event.reason.as_deref() == Some(reason));
+        .filter(|event| event.reason.as_deref() == Some(reason) && is_about(event, object, uid));
     Some(of_reason.max_by_key(|event| last(event)).cloned())
+}
+
+fn is_about(event: &Event, object: &Object, uid: Option<&str>) -> bool {
+    let about = &event.involved_object;
+    about.kind.as_deref() == Some(object.kind)
+        && about.name.as_deref() == Some(&*object.name.name)
+        && (uid.is_none() || about.uid.as_deref() == uid)
 }
 
 /// When the Event was first observed.

@@ -11,10 +11,10 @@ mod events;
 mod namespace;
 mod nodes;
 mod pod;
-mod quantity;
 mod retention;
 mod reuse;
 mod stateful_set;
+mod trash;
 mod users;
 mod volume;
 mod volumes;
@@ -23,6 +23,7 @@ mod webhooks;
 mod writers;
 
 use super::{Answer, Look, Object, World};
+pub use claim::has_trouble;
 
 /// Explains an object; nothing where it does not exist or could not be read.
 pub fn explain(world: &World, object: &Object) -> Look<Answer> {

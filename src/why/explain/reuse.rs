@@ -7,7 +7,7 @@
 //! deleted, and no VolumeAttachment names it. The command fails if the volume has changed since it
 //! was read.
 
-use super::{attachments, wardens, writers};
+use super::{attachments, trash, wardens, writers};
 use crate::why::{Cause, Object, World, read::PersistentVolume};
 use k8s_openapi::{api::core::v1::PersistentVolumeStatus, jiff::Timestamp};
 use kube::ResourceExt;
@@ -65,6 +65,7 @@ pub(super) fn rescue(volume: &PersistentVolume, cause: Cause) -> Cause {
 
 fn first(world: &World, volume: &PersistentVolume) -> Option<First> {
     deleted(volume)
+        .or_else(|| in_trash(volume))
         .or_else(|| to_be_deleted(volume))
         .or_else(|| not_released(volume))
         .or_else(|| attached(world, volume))
@@ -76,6 +77,26 @@ fn deleted(volume: &PersistentVolume) -> Option<First> {
         why: "The volume is being deleted, so no claim may be bound to it.".to_owned(),
         command: format!("volume-warden why {}", object(volume).arguments()),
         purpose: "to see what holds the volume; its deletion cannot be undone",
+    })
+}
+
+/// A volume in the trash is given to a claim by pvc-trash alone, and a purge is final.
+fn in_trash(volume: &PersistentVolume) -> Option<First> {
+    if trash::is_purged(volume) {
+        return Some(First {
+            why: "The volume was in the trash and is purged: its data is being deleted and cannot \
+                  be restored."
+                .to_owned(),
+            command: object(volume).describe(),
+            purpose: "to see whether the volume is deleted yet",
+        });
+    }
+    let (kept, undelete) = trash::kept(volume).zip(trash::undelete(volume))?;
+    Some(First {
+        why: format!("The volume is in the trash: its data is kept {kept}."),
+        command: format!("{undelete} --new-name NEW"),
+        purpose: "to restore the data in a new claim NEW; to use the present name, delete the claim \
+                  that has it first, and omit --new-name",
     })
 }
 
@@ -116,7 +137,7 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
     let doubtful = |why| First {
         why,
         command: object(volume).describe(),
-        purpose: "to find the driver and the handle of the volume; a claim may be bound to it only \
+        purpose: "to find the driver and the handle of the volume; let a claim use the volume only \
                   if its storage certainly exists",
     };
     match phase(volume) {
@@ -168,7 +189,7 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
             "kubectl describe volumeattachment {}",
             attachment.name_any()
         ),
-        purpose: "to see what the detachment waits for; a claim may be bound to the volume after it",
+        purpose: "to see what the detachment waits for; let a claim use the volume only after the detachment",
     })
 }
 

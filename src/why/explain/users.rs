@@ -85,7 +85,7 @@ fn of_a_job(used: Cause, job: &str, namespace: &str) -> Cause {
         "once the job's work has ended or is not needed, and the data of the claim is not needed either"
     };
     let purpose = format!(
-        "{when}: the claim is deleted after its pods, and its storage with it if the volume's policy is Delete"
+        "{when} (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)"
     );
     used.run(format!("kubectl delete job {job} -n {namespace}"), purpose)
 }

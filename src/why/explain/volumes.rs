@@ -3,8 +3,10 @@
 //! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` and `findBestMatchForClaim` in
 //! `pkg/controller/volume/persistentvolume/index.go` of Kubernetes.
 
-use super::quantity;
-use crate::why::read::{PersistentVolume, PersistentVolumeClaim};
+use crate::{
+    objects::{quantity, reuse},
+    why::read::{PersistentVolume, PersistentVolumeClaim},
+};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaimSpec, PersistentVolumeSpec},
     apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
@@ -177,6 +179,12 @@ pub(super) fn taken(has: &PersistentVolumeSpec, claim: &PersistentVolumeClaim) -
         (false, None) => Some(Misfit::Reserved(format!("{namespace}/{name}"))),
         (false, Some(_)) => Some(Misfit::Taken(format!("{namespace}/{name}"))),
     }
+}
+
+/// The namespace whose claims the parked volume waits for; none if it is not parked.
+pub(super) fn parked_for(volume: &PersistentVolume) -> Option<&str> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?.name.as_deref()?;
+    reuse::parked_for(volume.metadata.uid.as_deref()?, claim, volume.annotations())
 }
 
 /// Whether one of the claim's expressions does not select the volume.

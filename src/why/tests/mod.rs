@@ -4,6 +4,7 @@ mod claims;
 mod health;
 mod pods;
 mod reuse;
+mod stuck;
 mod unread;
 mod volumes;
 mod wardens;
@@ -105,8 +106,16 @@ impl Cluster {
         found.map(|(_, object)| object)
     }
 
+    /// The objects in the collection with this path, or in those of all namespaces.
     fn all(&self, path: &str) -> Vec<&Value> {
-        let in_it = self.objects.iter().filter(|(each, _)| each == path);
+        let is_in = |each: &str| match each.split_once("/namespaces/") {
+            Some((api, rest)) if !path.contains("/namespaces/") => {
+                let resource = rest.split_once('/').map(|(_, resource)| resource);
+                resource.is_some_and(|resource| format!("{api}/{resource}") == path)
+            }
+            _ => each == path,
+        };
+        let in_it = self.objects.iter().filter(|(each, _)| is_in(each));
         in_it.map(|(_, object)| object).collect()
     }
 }

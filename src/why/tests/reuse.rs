@@ -1,6 +1,7 @@
 //! Tests whether a volume whose claim is deleted may be released for the next claim.
 
 use super::*;
+use crate::objects::trash::TRASH;
 
 /// The volume `disk` of a claim that was deleted at 00:30, with these changes.
 fn disk(changes: &Value) -> Value {
@@ -163,4 +164,58 @@ async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
     let cluster = Cluster::default().volume(disk(&class)).claim(data(""));
     let answer = cluster.explained(&Object::volume("disk")).await;
     assert_eq!(command(&answer), FREE);
+}
+
+/// Only pvc-trash gives such a volume to a claim: it checks who may have the data.
+#[tokio::test]
+async fn a_volume_in_the_trash_is_not_freed() {
+    let record = json!({
+        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
+        "claim": {"namespace": "shop", "name": "data", "uid": "old"},
+    });
+    let undelete = "volume-warden undelete pvc data -n shop --volume disk";
+    let renamed = format!("{undelete} --new-name NEW");
+    let object = Object::volume("disk");
+    for (record, until) in [
+        (record.to_string(), "until 2026-01-01T01:30:00Z"),
+        ("{}".to_owned(), "at least until"),
+    ] {
+        let trash = json!({"metadata": {"annotations": {TRASH: record}}});
+        assert_eq!(next_of_claim(&trash).await[1], renamed);
+        let cluster = || Cluster::default().volume(disk(&trash));
+        let replaced = cluster().claim(data("")).explained(&object).await;
+        assert_eq!(codes(&replaced), [Code::ClaimReplaced]);
+        assert_eq!(command(&replaced), renamed);
+        let kept = cluster().explained(&object).await;
+        assert_eq!(codes(&kept), [Code::InTrash]);
+        assert_eq!(command(&kept), undelete);
+        assert!(kept.chain[0].sentence.contains(until), "{kept:?}");
+        let mut purged = trash.clone();
+        let policy = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+        json_patch::merge(&mut purged, &policy);
+        assert_eq!(
+            next_of_claim(&purged).await[1],
+            DESCRIBE,
+            "a purge is final"
+        );
+    }
+}
+
+/// A parked volume says for which namespace it waits, and no claim elsewhere hears of it.
+#[tokio::test]
+async fn a_parked_volume_waits_for_its_namespace() {
+    let parked = json!({
+        "metadata": {"uid": "pv-1", "annotations": {"volume-warden.dev/claim-namespace": "yard/n/c"}},
+        "spec": {"claimRef": {"namespace": "volume-warden", "name": "parked-pv-1", "uid": null}},
+        "status": {"phase": "Available"},
+    });
+    let cluster = || Cluster::default().volume(disk(&parked));
+    let answer = cluster().explained(&Object::volume("disk")).await;
+    let said = format!("{answer:?}");
+    assert!(said.contains("in the namespace yard"), "{said}");
+    let claim = Object::claim("shop", "data");
+    let answer = cluster().claim(data("")).explained(&claim).await;
+    let said = format!("{answer:?}");
+    assert!(said.contains("NoMatchingVolume"), "{said}");
+    assert!(!said.contains("yard") && !said.contains("parked"), "{said}");
 }

@@ -73,3 +73,28 @@ async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
         assert!(matches!(explain(&world, &object), Look::Unread), "{object}");
     }
 }
+
+/// A pod that cannot be parsed may be the one that holds the claim.
+#[tokio::test]
+async fn a_pod_that_cannot_be_parsed_is_reported() {
+    let claim = json!({"metadata": {
+        "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z", "finalizers": ["kubernetes.io/pvc-protection"],
+    }});
+    let pod = |claim: &str| {
+        json!({"metadata": {"name": "web", "namespace": "shop"}, "status": {"podIP": 1}, "spec": {
+            "containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+        }})
+    };
+    let cluster = |named: &str| Cluster::default().claim(claim.clone()).pod(pod(named));
+    let data = Object::claim("shop", "data");
+    let answer = cluster("data").explained(&data).await;
+    assert_eq!(codes(&answer), []);
+    assert!(
+        answer.unread[0].starts_with("pods in shop could not be read: "),
+        "{:?}",
+        answer.unread
+    );
+    let answer = cluster("other").explained(&data).await;
+    assert!(codes(&answer).contains(&Code::NotInUse));
+    assert_eq!(answer.unread, [""; 0]);
+}

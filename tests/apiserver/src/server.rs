@@ -12,7 +12,10 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::{
+    OffsetDateTime,
+    format_description::well_known::{Rfc2822, Rfc3339},
+};
 
 /// The version of Kubernetes that the model behaves like, where versions differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,10 +170,26 @@ impl ApiServer {
         }
     }
 
+    /// The version, with the time of the API server in the header `Date`.
+    fn version(&self) -> Response<Body> {
+        let mut answer = respond(200, json!({"major": "1"}).to_string().into());
+        let date = (self.parts.settings.clock)()
+            .format(&Rfc2822)
+            .unwrap_or_default();
+        let date = HeaderValue::from_str(&date.replace("+0000", "GMT"));
+        if let Ok(date) = date {
+            answer.headers_mut().insert("date", date);
+        }
+        answer
+    }
+
     async fn answer(&self, user: &User, request: &Request<Bytes>) -> Answer<Response<Body>> {
         let path = request.uri().path();
         if path.ends_with("accessreviews") || path.ends_with("tokenreviews") {
             return self.review(path, request.body());
+        }
+        if path == "/version" {
+            return Ok(self.version());
         }
         let route = Route::parse(request.uri()).ok_or_else(Failure::unknown)?;
         let metadata_only = header(request, "accept").contains("as=PartialObjectMetadata");

@@ -31,12 +31,14 @@ const CHANGES: &str = r#"
             "blockOwnerDeletion": true
         },
         "pvReleaser": {
-            "enabled": false, "disableAutomaticAssociation": true, "releaseMode": "soft", "legacyLabel": false,
+            "enabled": false, "disableAutomaticAssociation": true, "releaseMode": "soft", "releaseScope": "cluster", "legacyLabel": false,
             "associateByStorageClass": true
         },
+        "pvcTrash": {"enabled": false, "trashMaxPurges": 10},
         "dryRun": true,
         "webhooks": {
             "port": 10250,
+            "exemptNamespaces": ["kube-system", "monitoring"],
             "namespaceSelector": {
                 "matchLabels": {"team": "storage"},
                 "matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]
@@ -52,13 +54,14 @@ const CHANGES: &str = r#"
         "securityContext": {"privileged": false},
         "hostNetwork": true,
         "podDisruptionBudget": {"enabled": false, "maxUnavailable": 2},
-        "priorityClass": {"create": false},
+        "priorityClass": {"create": true},
         "topologySpreadConstraints": [],
         "affinity": {"nodeAffinity": {}},
         "tolerations": [{"key": "storage"}],
         "nodeSelector": {"pool": "system"},
-        "networkPolicy": {"enabled": true},
+        "networkPolicy": {"enabled": false},
         "restrictServiceAccount": {"enabled": false},
+        "ownerReferencesPermissionEnforcement": {"enabled": true},
         "metricsAuthorization": {"enabled": true},
         "serviceMonitor": {"enabled": true},
         "prometheusRule": {"enabled": true},
@@ -94,7 +97,10 @@ const CHANGES: &str = r#"
     [{"image": {"tag": "next"}}, {"image": {"digest": "sha256:0000000000000000000000000000000000000000000000000000000000000000"}}],
     [{"priorityClass": {"create": false}}, {"priorityClass": {"name": "other"}}],
     [{"networkPolicy": {"enabled": true}}, {
-        "networkPolicy": {"webhooksFrom": [{"podSelector": {}}], "metricsFrom": [{"podSelector": {}}]}
+        "networkPolicy": {
+            "apiServerPorts": [8443], "egress": [{"ports": [{"port": 4317}]}],
+            "webhooksFrom": [{"podSelector": {}}], "metricsFrom": [{"podSelector": {}}]
+        }
     }],
     [{"serviceMonitor": {"enabled": true}}, {"serviceMonitor": {"interval": "30s", "labels": {"a": "b"}}}],
     [{"prometheusRule": {"enabled": true}}, {"prometheusRule": {"labels": {"a": "b"}}}],

@@ -53,8 +53,9 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
             "authorizeRequester": "pod-creator", "orphanGrace": "12345678s", "blockOwnerDeletion": true,
         },
         "pvReleaser": {
-            "disableAutomaticAssociation": true, "releaseMode": "soft", "legacyLabel": false, "associateByStorageClass": true,
+            "disableAutomaticAssociation": true, "releaseMode": "soft", "releaseScope": "cluster", "legacyLabel": false, "associateByStorageClass": true,
         },
+        "pvcTrash": {"trashMaxPurges": "unlimited"},
         "namespaceGc": {
             "gcScope": "all", "gcProtect": ["default", "precious-*"], "gcGrace": "1h30m", "gcMaxDeletions": 0, "gcConfirmAfter": "0",
             "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms", "namespaceDeleteGcInterval": "2h",

@@ -17,12 +17,13 @@ use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 use volume_warden_controlplane::Helm;
 
-const COMPONENTS: [&str; 6] = [
+const COMPONENTS: [&str; 7] = [
     "pvc-protection",
     "pv-protection",
     "pvc-retention",
     "pvc-provisioner",
     "pv-releaser",
+    "pvc-trash",
     "namespace-gc",
 ];
 

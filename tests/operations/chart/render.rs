@@ -19,6 +19,8 @@ const HELM_LABELS: [&str; 3] = [
 
 /// The component that the chart's default enables wherever there are webhooks.
 const RESTRICT: &str = "restrict-service-account";
+/// The component that the chart's default enables everywhere.
+const NETWORK: &str = "network-policy";
 
 type Objects = BTreeMap<String, Value>;
 
@@ -140,9 +142,9 @@ async fn each_component_alone_is_the_same() -> Result<()> {
     for component in COMPONENTS {
         // This component has no webhooks, and so no certificate.
         let kustomization = if component == "namespace-gc" {
-            Kustomization::of(&[component], "alone")?
+            Kustomization::of(&[NETWORK, component], "alone")?
         } else {
-            Kustomization::of(&["self-signed", component, RESTRICT], "alone")?
+            Kustomization::of(&["self-signed", NETWORK, component, RESTRICT], "alone")?
         };
         same(kustomization.path(), &only(&[component]), "alone").await?;
     }
@@ -173,13 +175,14 @@ async fn each_option_is_the_same() -> Result<()> {
             "client-ca",
             json!({"tls": {"clientCA": {"configMapName": "volume-warden-client-ca"}}}),
         ),
-        (
-            "network-policy",
-            json!({"networkPolicy": {"enabled": true}}),
-        ),
+        ("priority-class", json!({"priorityClass": {"create": true}})),
         (
             "service-monitor",
             json!({"serviceMonitor": {"enabled": true}}),
+        ),
+        (
+            "owner-references",
+            json!({"ownerReferencesPermissionEnforcement": {"enabled": true}}),
         ),
         (
             "metrics-authorization",
@@ -187,12 +190,17 @@ async fn each_option_is_the_same() -> Result<()> {
         ),
     ];
     for (component, values) in options {
-        let all = [&["self-signed"], &COMPONENTS[..], &[RESTRICT, component]].concat();
+        let all = [
+            &["self-signed", NETWORK],
+            &COMPONENTS[..],
+            &[RESTRICT, component],
+        ]
+        .concat();
         let kustomization = Kustomization::of(&all, NAMESPACE)?;
         same(kustomization.path(), &values, NAMESPACE).await?;
     }
     let monitored = [RESTRICT, "service-monitor", "metrics-authorization"];
-    let all = [&["self-signed"], &COMPONENTS[..], &monitored].concat();
+    let all = [&["self-signed", NETWORK], &COMPONENTS[..], &monitored].concat();
     let values =
         json!({"serviceMonitor": {"enabled": true}, "metricsAuthorization": {"enabled": true}});
     let kustomization = Kustomization::of(&all, "elsewhere")?;
@@ -210,8 +218,10 @@ async fn each_option_is_the_same() -> Result<()> {
         ),
     ];
     for (component, option, value) in options {
-        let kustomization =
-            Kustomization::of(&["self-signed", component, option, RESTRICT], NAMESPACE)?;
+        let kustomization = Kustomization::of(
+            &["self-signed", NETWORK, component, option, RESTRICT],
+            NAMESPACE,
+        )?;
         let mut values = only(&[component]);
         json_patch::merge(&mut values[section(component)], &value);
         same(kustomization.path(), &values, NAMESPACE).await?;

@@ -26,7 +26,8 @@ async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
         "{refused}"
     );
 
-    release.put("upgrade", &[]).await?;
+    // The Secret of the certificate was created by the program, and is part of the chart now.
+    release.put("upgrade", &["--take-ownership"]).await?;
     let warden = as_deployed(&cluster, NAMESPACE).await?;
     webhooks_answer(&cluster.client()).await?;
     warden.stop().await?;

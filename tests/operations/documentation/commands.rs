@@ -11,6 +11,8 @@ const CERT_MANAGER: [(&str, &str); 2] = [
     ("certificates.cert-manager.io", "Certificate"),
     ("issuers.cert-manager.io", "Issuer"),
 ];
+const SERVICE_MONITOR: (&str, &str) = ("servicemonitors.monitoring.coreos.com", "ServiceMonitor");
+const PROMETHEUS_RULE: (&str, &str) = ("prometheusrules.monitoring.coreos.com", "PrometheusRule");
 
 #[tokio::test]
 async fn the_readme_installs_the_chart() -> Result<()> {
@@ -46,14 +48,23 @@ async fn the_pages_of_kustomize_install_and_uninstall() -> Result<()> {
     Ok(())
 }
 
-/// The overlay with a choice of components, in a copy of the manifests.
+#[tokio::test]
+async fn the_page_of_metrics_installs_the_monitoring() -> Result<()> {
+    let cluster = Cluster::without_in_tree().name("page-metrics");
+    let cluster = cluster.start().await?;
+    for (name, kind) in [SERVICE_MONITOR, PROMETHEUS_RULE] {
+        define_kind(&cluster, name, kind).await?;
+    }
+    run(&cluster, "docs/install/helm.md").await?;
+    let commands = run(&cluster, "docs/operations/metrics.md").await?;
+    ensure!(commands.contains("manifests/monitoring"), "{commands}");
+    cluster.stop().await;
+    Ok(())
+}
+
+/// The overlay with a choice of components, an image and a dry run, in a copy of the manifests.
 async fn the_overlay_is_accepted(cluster: &Cluster) -> Result<()> {
     let page = fs::read_to_string(repository().join("docs/install/kustomize.md"))?;
-    let overlay = page
-        .split("```yaml\n")
-        .filter_map(|block| block.split("```").next())
-        .find(|block| block.contains("kind: Kustomization"))
-        .context("no kustomization")?;
     let copy = tempfile::tempdir()?;
     let copied = Command::new("cp")
         .arg("-r")
@@ -64,18 +75,28 @@ async fn the_overlay_is_accepted(cluster: &Cluster) -> Result<()> {
     ensure!(copied.success(), "the manifests are copied");
     let directory = copy.path().join("manifests/overlays/own");
     fs::create_dir(&directory)?;
-    fs::write(directory.join("kustomization.yaml"), overlay)?;
-    define_kind(
-        cluster,
-        "servicemonitors.monitoring.coreos.com",
-        "ServiceMonitor",
-    )
-    .await?;
+    let blocks = page.split("```yaml\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    let overlay = blocks.collect::<String>();
+    fs::write(directory.join("kustomization.yaml"), with_values(&overlay))?;
+    define_kind(cluster, SERVICE_MONITOR.0, SERVICE_MONITOR.1).await?;
     let directory = directory.display().to_string();
-    let apply = ["apply", "--dry-run=server", "-k", &directory];
+    let apply = ["apply", "--dry-run=server", "-o=yaml", "-k", &directory];
     let applied = cluster.kubectl(&apply).await?;
-    ensure!(applied.contains("servicemonitor"), "{applied}");
+    for part in [
+        "kind: ServiceMonitor",
+        "- --dry-run\n",
+        &with_values("image: REGISTRY/volume-warden:TAG\n"),
+    ] {
+        ensure!(applied.contains(part), "no {part} in {applied}");
+    }
     Ok(())
+}
+
+/// The text with values for its placeholders.
+fn with_values(text: &str) -> String {
+    let text = text.replace("REGISTRY", "registry.example.com");
+    text.replace("TAG", "1.2.3")
 }
 
 /// Runs the commands of a page that need only a cluster, and returns them.
@@ -101,7 +122,8 @@ async fn run(cluster: &Cluster, page: &str) -> Result<String> {
     Ok(script)
 }
 
-/// The lines that begin with `kubectl` or `helm`. Logs are left out: no pod runs.
+/// The lines that begin with `kubectl` or `helm`. Logs are left out, because no pod runs;
+/// `understood` has those commands, too.
 fn script(page: &str) -> String {
     let blocks = page.split("```sh\n").skip(1);
     let blocks = blocks.filter_map(|block| block.split("```").next());
@@ -109,7 +131,5 @@ fn script(page: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| {
         (line.starts_with("kubectl ") || line.starts_with("helm ")) && !line.contains(" logs ")
     });
-    lines
-        .map(|line| line.replace("REGISTRY", "registry.example.com") + "\n")
-        .collect()
+    lines.map(|line| with_values(line) + "\n").collect()
 }

@@ -102,9 +102,9 @@ async fn a_deleted_claim_leaves_its_volume_available(cluster: &Cluster) -> Resul
 
 /// Apart from the ages.
 async fn why_prints_the_transcript_of_the_readme(cluster: &Cluster) -> Result<()> {
-    let readme = fs::read_to_string(repository().join("README.md"))?;
-    let transcript = readme.split("```text\n").nth(1).context("no transcript")?;
-    let transcript = transcript.split("```").next().unwrap_or_default();
+    let transcript = transcript("README.md")?;
+    let page = self::transcript("docs/commands/why.md")?;
+    ensure!(page == transcript, "{page}");
     let (command, expected) = transcript.split_once('\n').context("no answer")?;
     let arguments = command
         .strip_prefix("$ volume-warden ")
@@ -137,6 +137,14 @@ async fn why_prints_the_transcript_of_the_readme(cluster: &Cluster) -> Result<()
         Ok(())
     })
     .await
+}
+
+/// The first transcript of a page.
+fn transcript(page: &str) -> Result<String> {
+    let text = fs::read_to_string(repository().join(page))?;
+    let block = text.split("```text\n").nth(1).context("no transcript")?;
+    let lines = block.split("```").next().unwrap_or_default();
+    Ok(lines.to_owned())
 }
 
 fn without_ages(text: &str) -> String {

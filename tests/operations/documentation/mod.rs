@@ -3,3 +3,6 @@
 
 mod commands;
 mod first_use;
+#[path = "../../support/documentation.rs"]
+mod pages;
+mod understood;

@@ -10,7 +10,8 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 const ALONE: [&str; 2] = ["pvc-provisioner", "pv-releaser"];
 /// Kinds of which the two overlays may contain objects of one name.
-const NAMESPACED: [&str; 7] = [
+const NAMESPACED: [&str; 8] = [
+    "NetworkPolicy",
     "Secret",
     "ServiceAccount",
     "Role",
@@ -49,7 +50,7 @@ spec:
 const VOLUME: &str = r#"
 apiVersion: v1
 kind: PersistentVolume
-metadata: {name: cache}
+metadata: {name: cache, labels: {volume-warden.dev/release-scope: cluster}}
 spec:
   accessModes: [ReadWriteOnce]
   capacity: {storage: 1Gi}
@@ -122,7 +123,7 @@ async fn each_is_complete_and_in_its_own_namespace() -> Result<()> {
                 "expression" => {
                     !text.contains("serviceaccount") || text.contains(&format!(":{component}:"))
                 }
-                "values" => text == "kube-system" || text == component,
+                "values" => text == "true" || text == "kube-system" || text == component,
                 _ => true,
             };
             ensure!(own, "{component}: {key}: {text}");

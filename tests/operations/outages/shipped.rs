@@ -58,7 +58,17 @@ impl Webhook {
 
     /// Whether the match conditions of the two webhooks exclude each other.
     pub fn excludes(&self, other: &Self) -> bool {
-        self.denies(other) || other.denies(self)
+        self.denies(other) || other.denies(self) || self.contradicts(other)
+    }
+
+    /// Whether the two webhooks require different values of the same expression.
+    fn contradicts(&self, other: &Self) -> bool {
+        let pairs = self
+            .conditions
+            .iter()
+            .flat_map(|one| other.conditions.iter().map(move |other| (one, other)));
+        let mut values = pairs.filter_map(|(one, other)| required(one).zip(required(other)));
+        values.any(|((one, value), (other, another))| one == other && value != another)
     }
 
     fn denies(&self, other: &Self) -> bool {
@@ -71,6 +81,13 @@ impl Webhook {
             runs.map(|(start, end)| format!("!({})", other.conditions[start..=end].join(" && ")));
         together.any(|denial| self.conditions.contains(&denial))
     }
+}
+
+/// The expression of a condition, and the one text that it must equal.
+fn required(condition: &str) -> Option<(&str, &str)> {
+    let (expression, value) = condition.split_once(" == ")?;
+    let value = value.strip_prefix('"')?.strip_suffix('"')?;
+    (!value.contains('"')).then_some((expression, value))
 }
 
 /// Every shipped webhook, with those of the default installation as rendered.

@@ -112,6 +112,7 @@ impl Replica {
             namespace: "volume-warden".to_owned(),
             name: "none".to_owned(),
             identity: "none".to_owned(),
+            former: None,
             labels: Default::default(),
         };
         let leases = Api::namespaced(self.client.clone(), "volume-warden");

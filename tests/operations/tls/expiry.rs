@@ -116,7 +116,7 @@ async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
     let events = published_events(&cluster).await?;
     assert_eq!(events.len(), 4, "{events:?}");
     let leases: Api<Lease> = Api::namespaced(cluster.client(), "volume-warden");
-    let lease = leases.get("pv-protection").await?.metadata.uid;
+    let lease = leases.get("volume-warden").await?.metadata.uid;
     for (note, about) in published_events(&cluster).await? {
         ensure!(about == lease, "about {about:?}");
         for words in ["the certificate of the webhooks expires", &file("tls.crt")] {

@@ -42,7 +42,7 @@ async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
     assert_eq!(space.finalizers("data").await?, [""; 0]);
     let left = stage.configurations().await?;
     ensure!(
-        left.len() == 6 && left.iter().all(|name| !name.contains("pvc-protection")),
+        left.len() == 8 && left.iter().all(|name| !name.contains("pvc-protection")),
         "{left:?}"
     );
     warden.stop().await?;

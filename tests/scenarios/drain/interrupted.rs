@@ -59,7 +59,7 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
             assert_eq!(protected(&stage).await?, [""; 0]);
             return Ok(());
         }
-        drained.failed("run it again")?;
+        drained.failed("run volume-warden drain again")?;
     }
     bail!("it comes to no end")
 }
@@ -78,7 +78,7 @@ async fn reports_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
         }
         // The Lease of its predecessor has to expire first, and may be lost again.
         drained
-            .failed("run it again")
+            .failed("run volume-warden drain again")
             .or_else(|_| drained.failed("of waiting"))?;
     }
     bail!("it ends without a word about progress")
@@ -129,7 +129,7 @@ async fn a_terminated_drain_releases_its_lease() -> Result<()> {
         assert_eq!(
             message,
             format!(
-                "volume-warden: drain was interrupted by {name} before it was done; run it again\n"
+                "volume-warden: drain was interrupted by {name} before it was done; run volume-warden drain again\n"
             )
         );
         assert_eq!(ended.status.code(), Some(1));

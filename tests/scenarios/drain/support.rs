@@ -54,7 +54,7 @@ impl Drained {
     /// On a machine that is too busy to answer a Lease may be lost, and then it says so and ends.
     pub fn has_lost_a_lease(&self) -> bool {
         let last = self.stderr.lines().last().unwrap_or_default();
-        self.code == Some(1) && last.ends_with(" Lease was lost; run it again")
+        self.code == Some(1) && last.ends_with(" Lease was lost; run volume-warden drain again")
     }
 
     /// A line that has all of these words.

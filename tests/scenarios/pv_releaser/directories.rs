@@ -2,7 +2,10 @@
 
 use super::support::{Estate, LABEL};
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::StorageClass};
+use k8s_openapi::api::{
+    core::v1::{ObjectReference, PersistentVolume},
+    storage::v1::StorageClass,
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
@@ -55,7 +58,7 @@ impl Estate {
     }
 }
 
-/// Available, and neither labelled nor reserved.
+/// Available, not labelled, and reserved for no claim that can exist.
 pub fn is_free(volume: &PersistentVolume) -> bool {
     let phase = volume
         .status
@@ -65,7 +68,9 @@ pub fn is_free(volume: &PersistentVolume) -> bool {
         .spec
         .as_ref()
         .and_then(|spec| spec.claim_ref.as_ref());
-    phase == Some("Available") && claim.is_none() && !volume.labels().contains_key(LABEL)
+    let name = |claim: &ObjectReference| claim.name.clone().unwrap_or_default();
+    let free = claim.is_none_or(|claim| name(claim).starts_with("parked-"));
+    phase == Some("Available") && free && !volume.labels().contains_key(LABEL)
 }
 
 /// Where the volume's files are.

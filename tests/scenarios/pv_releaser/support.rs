@@ -182,6 +182,26 @@ impl Estate {
         .await
     }
 
+    /// The volume is Available and names a claim in the namespace of Volume Warden that cannot exist.
+    pub async fn is_parked(&self, name: &str, system_namespace: &str) -> Result<()> {
+        eventually(&format!("volume {name} is parked"), async || {
+            let volume = self.get(name).await?;
+            let parked = format!("parked-{}", volume.uid().unwrap_or_default());
+            let status = volume.status.unwrap_or_default();
+            let claim = volume
+                .spec
+                .unwrap_or_default()
+                .claim_ref
+                .unwrap_or_default();
+            let found = (claim.namespace.as_deref(), claim.name.as_deref());
+            let wanted = (Some(system_namespace), Some(&*parked));
+            ensure!(found == wanted && claim.uid.is_none(), "{claim:?}");
+            ensure!(status.phase.as_deref() == Some("Available"), "{status:?}");
+            Ok(())
+        })
+        .await
+    }
+
     /// Whether the volume has a claim, by uid.
     pub async fn is_claimed(&self, name: &str) -> Result<bool> {
         let spec = self.get(name).await?.spec.unwrap_or_default();

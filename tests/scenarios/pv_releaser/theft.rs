@@ -1,10 +1,10 @@
 //! A tenant who wants a volume of another tenant, by the annotations of the binder.
 
-use crate::support::{Space, bare, claim, guarded, volume};
+use crate::support::{Space, bare, claim, dry_run, guarded, volume};
 use anyhow::{Context, Result, ensure};
 use http::Request;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{ResourceExt, api::PostParams, client::Body};
+use kube::{Api, ResourceExt, api::PostParams, client::Body};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
@@ -140,4 +140,28 @@ async fn without_the_webhook_such_a_claim_is_refused() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Such a claim would get the parked volume: no user may create it, not even an administrator.
+#[tokio::test]
+async fn no_claim_has_the_name_that_a_parked_volume_names() -> Result<()> {
+    let space = Space::new(bare().await?, "parked").await?;
+    let system = Api::namespaced(space.cluster.client(), "volume-warden");
+    let parked = claim("parked-1", json!({}))?;
+    eventually("the policy is in effect", async || {
+        let refused = system.create(&dry_run(), &parked).await;
+        let refusal = refused.err().map(|error| error.to_string());
+        let refusal = refusal.context("created")?;
+        ensure!(
+            refusal.contains("names that begin with parked-"),
+            "{refusal}"
+        );
+        Ok(())
+    })
+    .await?;
+    system
+        .create(&dry_run(), &claim("unparked-1", json!({}))?)
+        .await?;
+    space.claims.create(&dry_run(), &parked).await?;
+    Ok(())
 }

@@ -18,10 +18,10 @@ use volume_warden_controlplane::{Warden, eventually};
 /// Delete.
 pub const MARK: &str = "volume-warden.dev/scaled-with";
 
-/// The number of claims in the namespace without stamps because Volume Warden, by its log, could
-/// not read their sets in time.
+/// The number of claims in the namespace without a record of their sets because Volume Warden, by
+/// its log, could not read the sets in time.
 pub fn unread(log: &str, namespace: &str) -> usize {
-    let words = "not read live; the claim is not stamped";
+    let words = "the claim is not recorded as one of its claims";
     let place = format!("{namespace}/");
     let matches = |line: &&str| line.contains(words) && line.contains(&place);
     log.lines().filter(matches).count()

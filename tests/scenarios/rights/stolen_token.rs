@@ -4,7 +4,10 @@
 use crate::support::{Space, bare, claim, volume};
 use anyhow::{Result, ensure};
 use http::{Method, Request};
-use kube::{api::PostParams, client::Body};
+use kube::{
+    api::{Patch, PatchParams, PostParams},
+    client::Body,
+};
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Cluster, eventually};
 
@@ -279,7 +282,17 @@ async fn a_stolen_token_changes_no_volume_and_no_webhook_but_as_volume_warden_do
     let bound_by = json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes", "team": "a"}}});
     let mut released = claim_of(Some("gone"));
     json_patch::merge(&mut released, &bound_by);
-    for (what, changes) in [("reserved", claim_of(None)), ("released", released)] {
+    let record = |value: String| json!({"metadata": {"annotations": {"volume-warden.dev/claim-namespace": value}}});
+    let recorded = |changes: Value| {
+        let mut all = record(format!("{}/n/gone", space.name));
+        json_patch::merge(&mut all, &changes);
+        all
+    };
+    for (what, changes) in [
+        ("reserved", claim_of(None)),
+        ("released", released),
+        ("handed", recorded(claim_of(None))),
+    ] {
         let volume = volume(&name(what), changes)?;
         space.volumes.create(&post, &volume).await?;
     }
@@ -292,6 +305,38 @@ async fn a_stolen_token_changes_no_volume_and_no_webhook_but_as_volume_warden_do
     .await?;
     let path = |what: &str| format!("/api/v1/persistentvolumes/{}", name(what));
     let (reserved, released) = (path("reserved"), path("released"));
+    let parked = async |what: &str| -> Result<Value> {
+        let uid = space.volumes.get(&name(what)).await?.metadata.uid;
+        let claim = format!("parked-{}", uid.unwrap_or_default());
+        let claim = json!({"namespace": "volume-warden", "name": claim, "uid": null});
+        Ok(json!({"spec": {"claimRef": claim}}))
+    };
+    // Parked by the cluster's administrator, as Volume Warden does.
+    let kept = volume(&name("kept"), recorded(claim_of(None)))?;
+    space.volumes.create(&post, &kept).await?;
+    let park = parked("kept").await?;
+    let merge = (PatchParams::default(), Patch::Merge(&park));
+    space
+        .volumes
+        .patch(&name("kept"), &merge.0, &merge.1)
+        .await?;
+    eventually("the volumes are Available", async || {
+        for what in ["kept", "handed"] {
+            let status = space.volumes.get(&name(what)).await?.status;
+            let phase = status.and_then(|status| status.phase);
+            ensure!(phase.as_deref() == Some("Available"), "{what}: {phase:?}");
+        }
+        Ok(())
+    })
+    .await?;
+    let (kept, handed) = (path("kept"), path("handed"));
+    let to = |namespace: &str, uid: Option<&str>| json!({"spec": {"claimRef": {"namespace": namespace, "name": "new", "uid": uid}}});
+    let own = space.name.as_str();
+    let forged = |value: &str| {
+        let mut all = to("other", None);
+        json_patch::merge(&mut all, &record(value.to_owned()));
+        all
+    };
     let hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/volume-warden-pvc-protection";
     let set = |field: &str, value: Value| {
         patch(
@@ -302,7 +347,9 @@ async fn a_stolen_token_changes_no_volume_and_no_webhook_but_as_volume_warden_do
     let thief = Thief::new(&space).await?;
     let release = "may only release a volume";
     let labels = "may only change its own labels on volumes";
-    let annotations = "may only remove the annotation pv.kubernetes.io/bound-by-controller";
+    let annotations = "may only change its own annotations on volumes";
+    let reserve = "may only reserve a parked volume for a claim of its recorded namespace";
+    let recording = "may only record the namespace of a volume's present claim";
     let finalizer = "may only add and remove the finalizer kubernetes.io/pv-protection";
     let publish = "may only publish the path and the CA";
     let refused = vec![
@@ -319,8 +366,25 @@ async fn a_stolen_token_changes_no_volume_and_no_webhook_but_as_volume_warden_do
         ),
         (
             patch(&reserved, json!({"spec": {"claimRef": null}})),
-            release,
+            reserve,
         ),
+        (patch(&reserved, parked("reserved").await?), reserve),
+        (patch(&kept, json!({"spec": {"claimRef": null}})), reserve),
+        (patch(&kept, to("other", None)), reserve),
+        (patch(&kept, to(own, Some("u"))), reserve),
+        (patch(&kept, forged("other/n/u")), reserve),
+        (patch(&handed, to(own, None)), reserve),
+        (patch(&handed, to("other", None)), reserve),
+        (patch(&kept, record("other/n/gone".to_owned())), recording),
+        (
+            patch(&released, record("other/n/gone".to_owned())),
+            recording,
+        ),
+        (
+            patch(&released, record(format!("{own}/n/other"))),
+            recording,
+        ),
+        (patch(&released, parked("kept").await?), release),
         (
             patch(
                 &released,
@@ -377,6 +441,14 @@ async fn a_stolen_token_changes_no_volume_and_no_webhook_but_as_volume_warden_do
     thief.all_are_refused(refused).await?;
     let permitted = vec![
         patch(&released, json!({"spec": {"claimRef": null}})),
+        patch(&released, parked("released").await?),
+        patch(&released, record(format!("{own}/n/gone"))),
+        patch(&kept, to(own, None)),
+        patch(&handed, parked("handed").await?),
+        patch(
+            &handed,
+            json!({"metadata": {"annotations": {"volume-warden.dev/claim-namespace": null}}}),
+        ),
         patch(
             &released,
             json!({"spec": {"claimRef": {"uid": null}}, "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": null}}}),

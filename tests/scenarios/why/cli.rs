@@ -51,7 +51,7 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
         &format!("└─ InUse: The claim is kept because pod {name}/user uses it.\n"),
         &format!("   seen at Pod {name}/user, spec.volumes\n"),
         &format!(
-            "and with the policy Delete its storage too:\n  kubectl delete pod user -n {name}\n"
+            "and its storage too if the volume's policy is Delete):\n  kubectl delete pod user -n {name}\n"
         ),
     ] {
         ensure!(

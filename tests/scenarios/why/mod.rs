@@ -11,20 +11,20 @@ mod server;
 mod sets;
 mod silent;
 mod sizes;
+mod stuck;
 mod support;
 mod volumes;
 
 use anyhow::{Result, bail};
 use futures::{StreamExt, stream};
+use std::collections::HashSet;
 use support::{Fault, Stage};
 
 /// So many are made and explained at once.
 const AT_ONCE: usize = 6;
 
-/// Each fault has its root cause found, and the next command.
-#[tokio::test]
-async fn every_fault_is_explained() -> Result<()> {
-    let stage = &Stage::get().await?;
+/// All faults, by the file that causes them.
+fn faults() -> impl Iterator<Item = &'static Fault> {
     let all = [
         claims::FAULTS,
         pending::FAULTS,
@@ -35,7 +35,28 @@ async fn every_fault_is_explained() -> Result<()> {
         sets::FAULTS,
         namespaces::FAULTS,
     ];
-    let faults: Vec<&Fault> = all.into_iter().flatten().collect();
+    all.into_iter().flatten()
+}
+
+/// The number of explained faults can be checked: the documentation lists them, each once.
+#[test]
+fn the_documentation_lists_every_fault() {
+    let page = include_str!("../../../docs/why.md");
+    let (_, table) = page.split_once("## Tested faults").expect("a section");
+    let listed = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let listed: Vec<_> = listed.map(str::to_owned).collect();
+    let tested = faults().map(|fault| format!("| {} | `{}` |", fault.name, fault.root));
+    let tested: Vec<_> = tested.collect();
+    assert_eq!(listed, tested);
+    let different: HashSet<_> = faults().map(|fault| fault.name).collect();
+    assert_eq!((different.len(), tested.len()), (55, 55));
+}
+
+/// Each fault has its root cause found, and the next command.
+#[tokio::test]
+async fn every_fault_is_explained() -> Result<()> {
+    let stage = &Stage::get().await?;
+    let faults: Vec<&Fault> = faults().collect();
     let all = faults.len();
     let explained = stream::iter(faults).map(|fault| async move {
         let explained = fault.is_explained(stage).await;

@@ -140,8 +140,8 @@ async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
     space.create_running_pod("user-of-later", "later").await?;
     space.delete_claim("data").await?;
     let wanted = format!(
-        "The claim is kept because pod {0}/user uses it. What to do, once neither the pod nor the data of the claim is needed: the claim \
-         is deleted after its last pod, and with the policy Delete its storage too: kubectl delete pod user -n {0}",
+        "The claim is kept because pod {0}/user uses it. What to do, once neither the pod nor the data of the claim is needed (the claim \
+         is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete): kubectl delete pod user -n {0}",
         space.name
     );
     is_reported(&space, "data", &wanted).await?;

@@ -12,8 +12,11 @@ pvcProvisioner:
 pvReleaser:
   disableAutomaticAssociation: false
   releaseMode: full
+  releaseScope: ""
   legacyLabel: true
   associateByStorageClass: false
+pvcTrash:
+  trashMaxPurges: 100
 namespaceGc:
   gcProtect: [default, kube-*]
   gcGrace: 1m
@@ -66,6 +69,10 @@ namespaceGc:
 {{- if ne (int .Values.webhooks.port) 9443 }}
 - --webhook-bind-address=0.0.0.0:{{ int .Values.webhooks.port }}
 {{- end }}
+{{- $exempt := .Values.webhooks.exemptNamespaces | join "," }}
+{{- if ne $exempt "kube-system" }}
+- --exempt-namespaces={{ $exempt }}
+{{- end }}
 {{- if .Values.dryRun }}
 - --dry-run
 {{- end }}
@@ -103,6 +110,16 @@ env:
 {{- if .enabled }}
 {{- if .gcScope }}{{ .gcScope }}{{ else if eq (default "" .storageBackend) "directory" }}seen{{ end }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The port of the storage backend's API; empty without one. */}}
+{{- define "volume-warden.storagePort" -}}
+{{- $gc := .Values.namespaceGc }}
+{{- if and $gc.enabled (eq (default "" $gc.storageBackend) "storageos") }}
+{{- $url := urlParse $gc.storageos.endpoint }}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" }}
+{{- $port | default (ternary "80" "443" (eq $url.scheme "http")) }}
 {{- end }}
 {{- end }}
 

@@ -35,7 +35,7 @@
 {{- /* The enabled components, as a JSON array of the names that --components accepts. */}}
 {{- define "volume-warden.components" -}}
 {{- $enabled := list }}
-{{- range $key := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "namespaceGc" }}
+{{- range $key := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "pvcTrash" "namespaceGc" }}
 {{- if (get $.Values $key).enabled }}{{ $enabled = append $enabled (kebabcase $key) }}{{ end }}
 {{- end }}
 {{- toJson $enabled }}

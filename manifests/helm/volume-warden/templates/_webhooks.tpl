@@ -25,25 +25,31 @@ clientConfig:
   {{- end }}
 {{- end }}
 
-{{- /* The selector of a webhook for workloads: without system namespaces, so that their pods do not wait for Volume Warden. webhooks.namespaceSelector can only exclude more, because all requirements must hold. */}}
+{{- /* The requirement that a namespace has not opted out, in a JSON array. */}}
+{{- define "volume-warden.isIncluded" -}}
+{{- list (dict "key" "volume-warden.dev/exclude" "operator" "NotIn" "values" (list "true")) | toJson }}
+{{- end }}
+
+{{- /* The selector of a webhook for workloads: without exempt namespaces, so that their pods do not wait for Volume Warden. webhooks.namespaceSelector can only exclude more, because all requirements must hold. */}}
 {{- define "volume-warden.workloadSelector" -}}
-{{- $system := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list "kube-system" .Release.Namespace) }}
-{{- $selector := .Values.webhooks.namespaceSelector }}
+{{- $names := append .Values.webhooks.exemptNamespaces .Release.Namespace | uniq }}
+{{- $system := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" $names }}
+{{- include "volume-warden.selector" (list . (prepend (include "volume-warden.isIncluded" . | fromJsonArray) $system)) }}
+{{- end }}
+
+{{- /* The selector of a webhook for claims. The webhooks that remove a marker have none, because a marker decides whether a claim is deleted. */}}
+{{- define "volume-warden.claimSelector" -}}
+{{- include "volume-warden.selector" (list . (include "volume-warden.isIncluded" . | fromJsonArray)) }}
+{{- end }}
+
+{{- /* webhooks.namespaceSelector and more requirements. Parameters: root, requirements. */}}
+{{- define "volume-warden.selector" -}}
+{{- $selector := (index . 0).Values.webhooks.namespaceSelector -}}
 namespaceSelector:
   {{- with $selector.matchLabels }}
   matchLabels:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   matchExpressions:
-    {{- prepend ($selector.matchExpressions | default list) $system | toYaml | nindent 2 }}
-{{- end }}
-
-{{- /* The selector of a webhook for claims; empty by default. The webhooks that remove a marker have none, because a marker decides whether a claim is deleted. */}}
-{{- define "volume-warden.claimSelector" -}}
-{{- $selector := pick .Values.webhooks.namespaceSelector "matchLabels" "matchExpressions" }}
-{{- range $key, $value := $selector }}{{ if not $value }}{{ $selector = omit $selector $key }}{{ end }}{{ end }}
-{{- with $selector -}}
-namespaceSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+    {{- concat (index . 1) ($selector.matchExpressions | default list) | toYaml | nindent 2 }}
 {{- end }}

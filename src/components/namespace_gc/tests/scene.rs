@@ -74,12 +74,14 @@ impl Scene {
             namespace: None,
             system_namespace: "system".into(),
             exempt: vec![],
+            excluded: Default::default(),
             controller_id: Default::default(),
             dry_run,
             lease: LeaseName {
                 namespace: "system".into(),
                 name: "lease".into(),
                 identity: "us".into(),
+                former: None,
                 labels: Default::default(),
             },
             feeds: Feeds {

@@ -2,7 +2,7 @@
 
 use super::{
     Decision::{Associate, Leave, Release},
-    Left::{Orphaned, OtherInstallation, Unlabeled},
+    Left::{Excluded, Orphaned, OtherInstallation, Unlabeled},
     *,
 };
 use crate::objects::managed_by::{LEGACY_LABEL, PROVISIONER_LABEL};
@@ -19,7 +19,7 @@ fn own_labels() -> Value {
 #[test]
 fn volumes_are_associated_by_their_claims() {
     let bound = || unlabelled(phase("Bound"));
-    table! { Options::default();
+    table! { cluster();
         "PR-01 the provisioner's label": bound(), known("1", own_labels()) => Associate;
         "PR-02 only the releaser's label": bound(), known("1", json!({RELEASER_LABEL: *US})) => Associate;
         "PR-03 both": bound(), known("1", both(&US, &US)) => Associate;
@@ -32,6 +32,24 @@ fn volumes_are_associated_by_their_claims() {
         "PR-18 missed at its creation": unlabelled(phase("Available")), known("1", own_labels()) => Associate;
         "PR-20 claim deleted before the review": unlabelled(json!({})), gone(own_labels()) => Associate;
         "PR-20 whatever the phase": bound(), gone(own_labels()) => Associate;
+    }
+}
+
+/// The namespace of the claim has opted out: the volume is neither labelled nor released nor
+/// reported.
+#[test]
+fn volumes_of_excluded_namespaces_are_left_unchanged() {
+    let outside = |other: Else| Else {
+        excluded: true,
+        ..other
+    };
+    let own = || volume(label(RELEASER_LABEL, &US));
+    table! { cluster();
+        "not labelled": unlabelled(phase("Bound")), outside(known("1", own_labels())) => Leave(Excluded);
+        "nor after the deletion of the claim": unlabelled(json!({})), outside(gone(own_labels())) => Leave(Excluded);
+        "not released": own(), outside(NOTHING) => Leave(Excluded);
+        "released otherwise": own(), NOTHING => Release(Scope::Cluster, ());
+        "not reported": unlabelled(json!({})), outside(known("2", own_labels())) => Leave(Excluded);
     }
 }
 
@@ -51,7 +69,7 @@ fn volumes_labelled_for_other_installations_are_left_unchanged() {
                 gone(own_labels()),
                 class(&US),
             ] {
-                let found = decided(&foreign, &other, &Options::default());
+                let found = decided(&foreign, &other, &cluster());
                 assert_eq!(found, Leave(OtherInstallation), "{key} {value} {changes}");
             }
         }
@@ -65,7 +83,7 @@ fn the_claim_that_the_volume_means_decides() {
         claim: Some(claim),
         ..gone(own_labels())
     };
-    table! { Options::default();
+    table! { cluster();
         "it lost its labels before its end": unlabelled(phase("Bound")), after(claim("1", json!(null))) => Leave(Unlabeled);
         "its successor has none": unlabelled(json!({})), after(claim("2", json!(null))) => Associate;
     }
@@ -74,7 +92,7 @@ fn the_claim_that_the_volume_means_decides() {
 #[test]
 fn volumes_that_do_not_outlive_their_claims_are_not_associated() {
     let bound = |changes| unlabelled(changed(phase("Bound"), changes));
-    table! { Options::default();
+    table! { cluster();
         "policy Delete": bound(policy("Delete")), known("1", own_labels()) => Leave(Unlabeled);
         "being deleted": bound(deleted()), known("1", own_labels()) => Leave(Unlabeled);
     }
@@ -84,7 +102,7 @@ fn volumes_that_do_not_outlive_their_claims_are_not_associated() {
 fn a_reservation_is_no_claim() {
     let reserved = |changes| unlabelled(changed(phase("Available"), changes));
     let by_name = json!({"spec": {"claimRef": {"uid": ""}}});
-    table! { Options::default();
+    table! { cluster();
         "by name": reserved(by_name), known("", own_labels()) => Leave(Unlabeled);
     }
 }
@@ -94,12 +112,12 @@ fn a_reservation_is_no_claim() {
 fn without_automatic_association_no_volume_is_labelled() {
     let by_hand = Options {
         disable_automatic_association: true,
-        ..Options::default()
+        ..cluster()
     };
     table! { by_hand;
         "PR-08 Bound": unlabelled(phase("Bound")), known("1", own_labels()) => Leave(Unlabeled);
         "PR-08 Released": unlabelled(json!({})), gone(own_labels()) => Leave(Orphaned);
-        "PR-10": volume(json!({})), NOTHING => Release(());
+        "PR-10": volume(json!({})), NOTHING => Release(Scope::Cluster, ());
     }
 }
 
@@ -108,20 +126,20 @@ fn without_automatic_association_no_volume_is_labelled() {
 fn the_legacy_label_counts_where_it_is_to() {
     let ignoring = Options {
         legacy_label: false,
-        ..Options::default()
+        ..cluster()
     };
     let claimed = || known("1", json!({LEGACY_LABEL: *US}));
     let own = || unlabelled(label(LEGACY_LABEL, &US));
     let foreign = || volume(label(LEGACY_LABEL, "you"));
-    table! { Options::default();
-        "on a volume": own(), NOTHING => Release(());
+    table! { cluster();
+        "on a volume": own(), NOTHING => Release(Scope::Cluster, ());
         "on a claim": unlabelled(phase("Bound")), claimed() => Associate;
         "label of another installation": foreign(), NOTHING => Leave(OtherInstallation);
     }
     table! { ignoring;
         "on a volume": own(), NOTHING => Leave(Orphaned);
         "on a claim": unlabelled(phase("Bound")), claimed() => Leave(Unlabeled);
-        "label of another installation": foreign(), NOTHING => Release(());
+        "label of another installation": foreign(), NOTHING => Release(Scope::Cluster, ());
     }
 }
 
@@ -130,20 +148,20 @@ fn the_legacy_label_counts_where_it_is_to() {
 fn each_installation_serves_its_own() {
     let other = Options {
         id: "other".parse().expect("an id"),
-        ..Options::default()
+        ..cluster()
     };
     let (bound, foreign) = (
         unlabelled(phase("Bound")),
         json!({PROVISIONER_LABEL: "other"}),
     );
-    table! { Options::default();
-        "own volume": volume(json!({})), NOTHING => Release(());
+    table! { cluster();
+        "own volume": volume(json!({})), NOTHING => Release(Scope::Cluster, ());
         "claim of the other installation": bound, known("1", foreign.clone()) => Leave(Unlabeled);
         "volume of the other installation": volume(label(RELEASER_LABEL, "other")), NOTHING => Leave(OtherInstallation);
     }
     table! { other;
         "own volume": volume(json!({})), NOTHING => Leave(OtherInstallation);
         "claim of the other installation": bound, known("1", foreign.clone()) => Associate;
-        "volume of the other installation": volume(label(RELEASER_LABEL, "other")), NOTHING => Release(());
+        "volume of the other installation": volume(label(RELEASER_LABEL, "other")), NOTHING => Release(Scope::Cluster, ());
     }
 }

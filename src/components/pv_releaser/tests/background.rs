@@ -8,7 +8,7 @@ use super::{
 /// Test cases PR-09 and PR-11 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_released_once() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.watch_volume("5", labelled());
     assert!(scene.look().await);
     let expected = json!([
@@ -30,7 +30,7 @@ async fn a_volume_is_released_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attached_volume_is_left_until_it_is_detached() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.server.attached.lock().expect("lock").push("pv");
     scene.watch_volume("5", labelled());
     assert!(
@@ -55,7 +55,7 @@ async fn an_attached_volume_is_left_until_it_is_detached() {
 /// PR-14 and PR-15: the changed volume is evaluated again.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_changed_meanwhile_is_no_error() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.watch_volume("5", labelled());
     scene
         .server
@@ -78,7 +78,7 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
 /// Test case PR-24 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_is_reported_and_retried() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.watch_volume("5", labelled());
     scene
         .server
@@ -98,7 +98,7 @@ async fn a_failed_write_is_reported_and_retried() {
 /// write would fail with a conflict.
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_labelled_once_it_is_bound() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
     for (version, phase, patches) in [
         ("5", "Pending", 0),

@@ -2,7 +2,9 @@
 
 mod association;
 mod background;
+mod crossing;
 mod notices;
+mod parking;
 mod patches;
 mod releasing;
 mod scene;
@@ -10,12 +12,21 @@ mod waking;
 
 use super::*;
 use crate::objects::{
-    Claim, ManagedBy, Volume, claim::ClaimWire, managed_by::RELEASER_LABEL, volume::VolumeWire,
+    Claim, ManagedBy, StorageClass, Volume, claim::ClaimWire, managed_by::RELEASER_LABEL,
+    volume::VolumeWire,
 };
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
 static US: LazyLock<String> = LazyLock::new(|| Options::default().id.to_string());
+
+/// Options of an installation whose released volumes any claim may get.
+fn cluster() -> Options {
+    Options {
+        release_scope: Some(Scope::Cluster),
+        ..Options::default()
+    }
+}
 
 /// A labelled volume whose claim is deleted, with these changes; `null` removes a field.
 fn wire(changes: Value) -> Value {
@@ -77,8 +88,9 @@ fn claim(uid: &str, labels: Value) -> Claim {
 struct Else {
     claim: Option<Claim>,
     recently_deleted: Option<ManagedBy>,
-    class: Option<String>,
+    class: Option<StorageClass>,
     watched: bool,
+    excluded: bool,
     attachment: Attachment<()>,
 }
 
@@ -88,6 +100,7 @@ const NOTHING: Else = Else {
     recently_deleted: None,
     class: None,
     watched: true,
+    excluded: false,
     attachment: Attachment::Detached(()),
 };
 
@@ -111,7 +124,11 @@ fn gone(labels: Value) -> Else {
 /// The volume's class names this installation.
 fn class(id: &str) -> Else {
     Else {
-        class: Some(id.to_owned()),
+        class: Some(StorageClass {
+            controller_id: Some(id.into()),
+            undelete_window: None,
+            release_scope: None,
+        }),
         ..NOTHING
     }
 }
@@ -135,9 +152,10 @@ fn decided(volume: &Volume, other: &Else, options: &Options) -> Decision<()> {
     let view = View {
         volume,
         watched: other.watched,
+        excluded: other.excluded,
         claim: other.claim.as_ref(),
         recently_deleted: other.recently_deleted.as_ref(),
-        class: other.class.as_deref(),
+        class: other.class.as_ref(),
         attachment: other.attachment,
     };
     decide(&view, options)

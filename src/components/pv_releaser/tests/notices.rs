@@ -1,7 +1,7 @@
 //! Tests of the Events of pv-releaser, and of how often they are published.
 
 use super::{
-    scene::{Scene, claim, claimed, labelled},
+    scene::{Scene, attachment, claim, claimed, labelled},
     *,
 };
 use crate::{cluster::Reconcile, objects::ObjectName};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Test case PR-13 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_cannot_be_released_is_reported_once() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     let mut deleted = labelled();
     json_patch::merge(
         &mut deleted,
@@ -33,7 +33,7 @@ async fn a_volume_that_cannot_be_released_is_reported_once() {
 /// Test case PR-19 of the specification.
 #[tokio::test(start_paused = true)]
 async fn an_orphan_is_reported_once_and_counted() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     for version in ["5", "6"] {
         scene.watch_volume(version, json!({}));
         assert!(scene.look().await);
@@ -43,8 +43,9 @@ async fn an_orphan_is_reported_once_and_counted() {
         panic!("{events:?}");
     };
     assert_eq!(reason, "Orphaned");
-    let label = format!("label it {RELEASER_LABEL}={}", Options::default().id);
+    let label = format!("label it {RELEASER_LABEL}={}", cluster().id);
     assert!(note.contains("ns/data") && note.contains(&label), "{note}");
+    assert!(note.contains("the next claim then sees its data"), "{note}");
     let counted = |count| {
         scene
             .metrics
@@ -60,14 +61,14 @@ async fn an_orphan_is_reported_once_and_counted() {
 /// namespace.
 #[tokio::test(start_paused = true)]
 async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
-    let scene = Scene::within(Some("other"), Options::default());
+    let scene = Scene::within(Some("other"), cluster());
     scene.watch_volume("5", json!({}));
     assert!(scene.look().await);
     assert_eq!(scene.server.events(), []);
     scene.watch_volume("6", labelled());
     assert!(scene.look().await);
     assert_eq!(scene.server.reasons(), ["Released"]);
-    let scene = Scene::within(Some("ns"), Options::default());
+    let scene = Scene::within(Some("ns"), cluster());
     scene.watch_volume("5", json!({}));
     assert!(scene.look().await);
     assert_eq!(scene.server.reasons(), ["Orphaned"]);
@@ -77,7 +78,7 @@ async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
 /// volumes.
 #[tokio::test(start_paused = true)]
 async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.watch_volume("5", json!({}));
     let name = ObjectName::new("", "pv");
     scene.releaser.reconcile(&name).await.expect("settled");
@@ -89,7 +90,7 @@ async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
 /// PR-01 at admission: no Event can be published before the volume exists.
 #[tokio::test(start_paused = true)]
 async fn a_label_added_at_admission_is_reported_once() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
     let mut bound = labelled();
     json_patch::merge(&mut bound, &json!({"status": {"phase": "Bound"}}));
@@ -107,7 +108,7 @@ async fn a_label_added_at_admission_is_reported_once() {
 /// If a user creates a volume with the label, no Event is published.
 #[tokio::test(start_paused = true)]
 async fn a_manual_label_is_not_reported() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     scene.watch_volume("5", labelled());
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(scene.server.events(), []);
@@ -117,7 +118,7 @@ async fn a_manual_label_is_not_reported() {
 /// reported again.
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_gone_is_forgotten() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     for version in ["5", "6"] {
         scene.watch_volume(version, json!({}));
         assert!(scene.look().await);
@@ -125,4 +126,64 @@ async fn a_volume_that_is_gone_is_forgotten() {
         assert!(scene.woken().await && scene.look().await);
     }
     assert_eq!(scene.server.reasons(), ["Orphaned", "Orphaned"]);
+}
+
+/// kube-controller-manager detaches a volume within six minutes. If it does not, only an
+/// administrator can.
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_stays_is_reported_with_its_node() {
+    let scene = Scene::new(cluster());
+    scene.hear(&scene.releaser.caches.attachments, attachment("pv"));
+    for version in ["5", "6"] {
+        scene.watch_volume(version, labelled());
+        assert!(scene.look().await);
+    }
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(scene.server.events(), [], "detaching takes some time");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let events = scene.server.events();
+    let [(reason, note)] = &*events else {
+        panic!("{events:?}");
+    };
+    assert_eq!(reason, "ErrReleasePV");
+    assert!(note.contains("node n7 (VolumeAttachment csi-pv)"), "{note}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_detached_in_time_is_not_reported() {
+    let scene = Scene::new(cluster());
+    scene.hear(&scene.releaser.caches.attachments, attachment("pv"));
+    scene.watch_volume("5", labelled());
+    assert!(scene.look().await);
+    scene.lose(&scene.releaser.caches.attachments, attachment("pv"));
+    assert!(scene.woken().await && scene.look().await);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(scene.server.reasons(), ["Released"]);
+}
+
+/// Another replica may lead and publish the same Event, so its name follows from its content.
+#[tokio::test(start_paused = true)]
+async fn two_leaders_publish_one_event_about_an_orphan() {
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        let scene = Scene::new(Options::default());
+        scene.watch_volume("5", json!({}));
+        assert!(scene.look().await);
+        let sent = scene.server.sent("POST events");
+        names.push(sent[0]["metadata"]["name"].clone());
+    }
+    assert!(names[0].is_string() && names[0] == names[1], "{names:?}");
+}
+
+/// A watch that knows the claim proves that the volume may be in use.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_exists_prevents_the_release() {
+    let scene = Scene::new(cluster());
+    scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
+    scene.watch_volume("5", labelled());
+    assert!(scene.look().await);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 0);
+    scene.lose(&scene.releaser.caches.claims, claim("1", claimed()));
+    assert!(scene.woken().await && scene.look().await);
+    assert_eq!(scene.server.reasons(), ["Associated", "Released"]);
 }

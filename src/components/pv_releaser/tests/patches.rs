@@ -15,7 +15,7 @@ fn patched(before: Value, operations: &[PatchOperation]) -> Value {
 
 /// The volume after its release.
 fn freed(changes: Value, options: &Options) -> Value {
-    let operations = release(&volume(changes.clone()), options);
+    let operations = release(&volume(changes.clone()), Scope::Cluster, options);
     patched(wire(changes), &operations)
 }
 
@@ -25,7 +25,7 @@ fn association_adds_one_label_and_nothing_else() {
     for labels in [json!(null), json!({}), json!({"app": "x"})] {
         let mut before = wire(json!({}));
         before["metadata"]["labels"] = labels.clone();
-        let operations = association(&read(before.clone()), &Options::default().id);
+        let operations = association(&read(before.clone()), &cluster().id);
         let mut expected = before.clone();
         expected["metadata"]["labels"][RELEASER_LABEL] = json!(*US);
         assert_eq!(patched(before, &operations), expected, "{labels}");
@@ -40,7 +40,7 @@ fn a_release_removes_only_what_binds_the_volume() {
     let tied = json!({"metadata": {"labels": {RELEASER_LABEL: null}}, "spec": {"claimRef": null}});
     let expected = changed(wire(binders_mark.clone()), tied);
     for changes in [json!({}), binders_mark] {
-        assert_eq!(freed(changes, &Options::default()), expected);
+        assert_eq!(freed(changes, &cluster()), expected);
     }
 }
 
@@ -50,7 +50,7 @@ fn a_volume_managed_by_its_class_keeps_its_labels() {
     let unlabelled = json!({"metadata": {"labels": {RELEASER_LABEL: null}}});
     let options = Options {
         associate_by_storage_class: true,
-        ..Options::default()
+        ..cluster()
     };
     let after = freed(unlabelled, &options);
     assert_eq!(after["metadata"]["labels"], json!({"app": "x"}));
@@ -61,11 +61,11 @@ fn a_volume_managed_by_its_class_keeps_its_labels() {
 #[test]
 fn the_legacy_label_is_removed_where_it_counts() {
     let legacy = label(LEGACY_LABEL, &US);
-    let all = freed(legacy.clone(), &Options::default());
+    let all = freed(legacy.clone(), &cluster());
     assert_eq!(all["metadata"]["labels"], json!({"app": "x"}));
     let ignoring = Options {
         legacy_label: false,
-        ..Options::default()
+        ..cluster()
     };
     let kept = json!({"app": "x", LEGACY_LABEL: *US});
     assert_eq!(freed(legacy, &ignoring)["metadata"]["labels"], kept);
@@ -76,7 +76,7 @@ fn the_legacy_label_is_removed_where_it_counts() {
 fn manual_labels_are_kept() {
     let by_hand = Options {
         disable_automatic_association: true,
-        ..Options::default()
+        ..cluster()
     };
     let after = freed(label(LEGACY_LABEL, &US), &by_hand);
     let labels = json!({RELEASER_LABEL: *US, LEGACY_LABEL: *US, "app": "x"});
@@ -89,7 +89,7 @@ fn manual_labels_are_kept() {
 fn a_soft_release_keeps_the_name_of_the_claim() {
     let soft = Options {
         release_mode: Mode::Soft,
-        ..Options::default()
+        ..cluster()
     };
     let name = json!({"kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data"});
     let unversioned = json!({"spec": {"claimRef": {"resourceVersion": null}}});

@@ -3,7 +3,10 @@
 use super::super::*;
 use crate::{
     awaited::Awaited,
-    cluster::{Apply, Elector, EventDeduplicator, Feed, Feeds, Reconcile, SharedList, WorkQueue},
+    clock::Clock,
+    cluster::{
+        Apply, Elector, EventDeduplicator, Feed, Feeds, LiveGet, Reconcile, SharedList, WorkQueue,
+    },
     objects::{
         ObjectName, Tracked,
         managed_by::{PROVISIONER_LABEL, RELEASER_LABEL},
@@ -29,6 +32,10 @@ pub(super) struct Server {
     calls: Mutex<Vec<Call>>,
     /// Status codes for the next patches of volumes; all later patches get 200.
     pub(super) answers: Mutex<VecDeque<(u16, &'static str)>>,
+    /// The uid of the namespace `ns`; none if it does not exist.
+    pub(super) namespace: Mutex<Option<&'static str>>,
+    /// The claim that exists.
+    pub(super) claim: Mutex<Option<Value>>,
     /// Names of volumes that are attached.
     pub(super) attached: Mutex<Vec<&'static str>>,
 }
@@ -39,7 +46,14 @@ impl Server {
         let body = body.collect().await.expect("a body").to_bytes();
         let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
         let path = head.uri.path();
-        let resource = ["events", "volumeattachments", "persistentvolumes"]
+        let resources = [
+            "events",
+            "volumeattachments",
+            "persistentvolumes",
+            "persistentvolumeclaims",
+            "namespaces",
+        ];
+        let resource = resources
             .into_iter()
             .find(|resource| path.contains(resource))
             .unwrap_or(path);
@@ -48,6 +62,11 @@ impl Server {
         let (code, answer) = match resource {
             "volumeattachments" => (200, self.attachments()),
             "persistentvolumes" => self.patched(),
+            "persistentvolumeclaims" => found(self.claim.lock().expect("lock").clone()),
+            "namespaces" => {
+                let uid = *self.namespace.lock().expect("lock");
+                found(uid.map(|uid| json!({"metadata": {"name": "ns", "uid": uid}})))
+            }
             _ => (200, sent),
         };
         let body = Body::from(answer.to_string().into_bytes());
@@ -100,11 +119,16 @@ impl Server {
     }
 }
 
-pub(super) fn attachment(volume: &str) -> Value {
-    json!({"metadata": {"name": format!("csi-{volume}")}, "spec": {"source": {"persistentVolumeName": volume}}})
+fn found(object: Option<Value>) -> (u16, Value) {
+    let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"});
+    object.map_or((404, absent), |object| (200, object))
 }
 
-fn volume(version: &str, changes: Value) -> Value {
+pub(super) fn attachment(volume: &str) -> Value {
+    json!({"metadata": {"name": format!("csi-{volume}")}, "spec": {"nodeName": "n7", "source": {"persistentVolumeName": volume}}})
+}
+
+pub(super) fn volume(version: &str, changes: Value) -> Value {
     let mut wire = json!({
         "metadata": {"name": "pv", "uid": "pv-uid", "resourceVersion": version},
         "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "1"}, "persistentVolumeReclaimPolicy": "Retain",
@@ -113,6 +137,10 @@ fn volume(version: &str, changes: Value) -> Value {
     });
     json_patch::merge(&mut wire, &changes);
     wire
+}
+
+fn time_of(seconds: i64) -> time::OffsetDateTime {
+    time::OffsetDateTime::from_unix_timestamp(seconds).expect("in range")
 }
 
 pub(super) fn labelled() -> Value {
@@ -133,6 +161,8 @@ pub(super) struct Scene {
     pub(super) releaser: PvReleaserReconciler,
     queue: Arc<WorkQueue<ObjectName>>,
     pub(super) metrics: Arc<Metrics>,
+    /// The wall clock in seconds since 1970.
+    pub(super) now: Arc<Mutex<i64>>,
     _lead: Arc<Awaited<Option<Instant>>>,
 }
 
@@ -155,10 +185,26 @@ impl Scene {
             volumes: Feed::filled(vec![]),
             ..Feeds::new(&metrics)
         };
+        let caches = Caches::new(&feeds, namespace, options);
+        let identity = Identity {
+            namespaces: LiveGet::new(metrics.clone(), &client),
+            claims: LiveGet::new(metrics.clone(), &client),
+        };
+        let live_attachments = SharedList::new(metrics.clone(), &client);
+        let apply = Arc::new(Apply::new(client, leadership, 1, false, metrics.clone()));
+        let now = Arc::new(Mutex::new(0));
+        let clock = now.clone();
         let releaser = PvReleaserReconciler {
-            caches: Caches::new(&feeds, namespace, options),
-            live_attachments: SharedList::new(metrics.clone(), &client),
-            apply: Arc::new(Apply::new(client, leadership, 1, false, metrics.clone())),
+            caches: caches.clone(),
+            live_attachments,
+            handover: Handover {
+                caches,
+                identity,
+                apply: apply.clone(),
+                clock: Clock::new(move || time_of(*clock.lock().expect("lock"))),
+                exempt: Arc::new(["kube-system".to_owned()]),
+            },
+            apply,
             events: Arc::new(EventDeduplicator::default()),
         };
         let queue = Arc::new(WorkQueue::default());
@@ -170,6 +216,7 @@ impl Scene {
             releaser,
             queue,
             metrics,
+            now,
             _lead: lead,
         }
     }

@@ -8,7 +8,7 @@ use super::{
 /// Test cases PR-05 and PR-20 of the specification.
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", json!(null)));
     scene.watch_volume("5", json!({"status": {"phase": "Bound"}}));
@@ -29,7 +29,7 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
         {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
-        {"op": "add", "path": "/metadata/labels", "value": {RELEASER_LABEL: Options::default().id.as_str()}},
+        {"op": "add", "path": "/metadata/labels", "value": {RELEASER_LABEL: cluster().id.as_str()}},
     ]);
     assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
     scene.watch_volume("7", labelled());
@@ -42,7 +42,7 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
 /// not the deletion.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_replaced_is_remembered_too() {
-    let scene = Scene::new(Options::default());
+    let scene = Scene::new(cluster());
     let claims = &scene.releaser.caches.claims;
     scene.hear(claims, claim("1", claimed()));
     scene.hear(claims, claim("2", json!(null)));
@@ -57,7 +57,7 @@ async fn a_claim_that_was_replaced_is_remembered_too() {
 async fn a_class_enqueues_its_released_volumes() {
     let scene = Scene::new(Options {
         associate_by_storage_class: true,
-        ..Options::default()
+        ..cluster()
     });
     let classes = &scene.releaser.caches.classes;
     let class = |id: &str| json!({"metadata": {"name": "fast", "annotations": {"reclaimable-pv-releaser.kubernetes.io/controller-id": id}}});
@@ -65,12 +65,12 @@ async fn a_class_enqueues_its_released_volumes() {
     assert!(scene.look().await && scene.woken().await);
     scene.hear(classes, class("other"));
     assert!(scene.look().await && scene.woken().await);
-    scene.hear(classes, class(Options::default().id.as_str()));
+    scene.hear(classes, class(cluster().id.as_str()));
     assert!(scene.woken().await);
     assert!(scene.look().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
     scene.watch_volume("6", json!({"metadata": {"uid": "another"}}));
-    scene.lose(classes, class(Options::default().id.as_str()));
+    scene.lose(classes, class(cluster().id.as_str()));
     assert!(scene.look().await && scene.woken().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
     assert_eq!(scene.server.reasons(), ["Orphaned", "Released", "Orphaned"]);

@@ -27,7 +27,7 @@ impl ClaimWebhook {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
             let live = self.live.get(&set, request.call_budget).await;
             if let Err(error) = &live {
-                tracing::warn!(%set, %error, "the StatefulSet was not read live; the claim is not stamped for it");
+                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim is not recorded as one of its claims");
             }
             live.map(|set| set.and_then(|set| candidate(reading, Arc::new(set))))
         });

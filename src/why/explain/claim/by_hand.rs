@@ -4,7 +4,7 @@ use super::in_the_way;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
     explain::{
-        volumes::{Difference, Misfit, fits, taken},
+        volumes::{Difference, Misfit, fits, parked_for, taken},
         wardens,
     },
     read::{PersistentVolume, PersistentVolumeClaim},
@@ -81,8 +81,10 @@ pub(super) fn any(
     let volumes = world
         .list::<PersistentVolume>("", Selection::default())
         .found()?;
+    // Parked volumes wait for the claims of one namespace, whose name is not shown here.
     let judged: Vec<_> = volumes
         .iter()
+        .filter(|volume| parked_for(volume).is_none())
         .map(|volume| (volume, fits(volume, claim)))
         .collect();
     if let Some((fitting, _)) = judged.iter().find(|(_, judged)| judged.is_ok()) {

@@ -4,7 +4,7 @@ use super::by_hand;
 use crate::why::{
     Cause, Code, Evidence, Object, Selection, World,
     explain::{classes::Classes, events, nodes, users},
-    read::{PersistentVolumeClaim, Pod},
+    read::PersistentVolumeClaim,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
@@ -114,12 +114,11 @@ fn missing_class(object: &Object, name: &str) -> Cause {
 /// Explains a claim whose StorageClass is `WaitForFirstConsumer`: it is bound once the scheduler
 /// has selected a node for the first pod that uses it.
 fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
-    let pods = world
-        .list::<Pod>(object.namespace_name(), Selection::default())
+    let users = world
+        .users(object.namespace_name(), &object.name.name)
         .found()?;
-    let users = pods.iter().filter(|pod| pod.rules.names(&object.name.name));
     // The claim waits for a pod that is not being deleted and has no node yet, if there is one.
-    let user = users.min_by_key(|pod| {
+    let user = users.iter().min_by_key(|pod| {
         let placed = nodes::name_of(pod).is_some();
         (pod.metadata.deletion_timestamp.is_some(), placed)
     });

@@ -4,10 +4,13 @@
 //! `staging/src/k8s.io/api/core/v1/types.go` of Kubernetes, and the external-resizer, which writes
 //! them together with the kubelet.
 
-use crate::why::{
-    Cause, Code, Evidence, Object, Selection, World,
-    explain::{events, nodes, quantity},
-    read::{PersistentVolumeClaim, Pod},
+use crate::{
+    objects::quantity,
+    why::{
+        Cause, Code, Evidence, Object, World,
+        explain::{events, nodes},
+        read::PersistentVolumeClaim,
+    },
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition;
 use kube::ResourceExt;
@@ -112,12 +115,11 @@ fn on_the_node(
     sizes: &str,
 ) -> Option<Cause> {
     let pods = world
-        .list::<Pod>(object.namespace_name(), Selection::default())
+        .users(object.namespace_name(), &object.name.name)
         .found()?;
-    let user = pods.iter().find(|pod| {
-        let placed = nodes::name_of(pod).is_some();
-        placed && !pod.rules.finished && pod.rules.names(&object.name.name)
-    });
+    let user = pods
+        .iter()
+        .find(|pod| nodes::name_of(pod).is_some() && !pod.rules.finished);
     let since = condition(claim, FILE_SYSTEM).and_then(since);
     let field = format!("status.conditions[{FILE_SYSTEM}]");
     let evidence = Evidence::new(object.to_string(), field).since(since);

@@ -44,7 +44,12 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     trouble.unwrap_or_else(|| retention::causes(world, object, claim))
 }
 
-fn trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Vec<Cause>> {
+/// The chain of causes for a Bound claim whose volume is not as the claim needs it; none if it is.
+pub(super) fn trouble(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Option<Vec<Cause>> {
     retention::dead_owner(world, object, claim)
         .or_else(|| unprotected(world, claim))
         .map(|cause| vec![cause])

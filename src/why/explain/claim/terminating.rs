@@ -4,9 +4,9 @@ use crate::{
     causes::{self, FinishedPods, Holder, NamedPod, uses},
     components::pvc_protection::PvcProtection,
     why::{
-        Cause, Object, Selection, World,
+        Cause, Object, World,
         explain::{nodes::of_pod, retention, users, wardens, writers},
-        read::{PersistentVolumeClaim, Pod},
+        read::PersistentVolumeClaim,
     },
 };
 
@@ -16,16 +16,16 @@ pub(super) fn causes(
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> (Vec<Cause>, Vec<Cause>) {
-    let pods = world.list::<Pod>(object.namespace_name(), Selection::default());
-    let Some(pods) = pods.found() else {
+    let (name, hold) = (&object.name.name, FinishedPods::Hold);
+    let Some(pods) = world.users(object.namespace_name(), name).found() else {
         return Default::default();
     };
-    let (name, hold) = (&object.name.name, FinishedPods::Hold);
-    let users = || pods.iter().filter(|pod| pod.rules.names(name));
-    let names: Vec<_> = users().map(|pod| of_pod(pod).name).collect();
-    let named: Vec<NamedPod<'_>> = names.iter().zip(users().map(|pod| &pod.rules)).collect();
+    let names: Vec<_> = pods.iter().map(|pod| of_pod(pod).name).collect();
+    let rules = pods.iter().map(|pod| &pod.rules);
+    let named: Vec<NamedPod<'_>> = names.iter().zip(rules).collect();
     let holders = causes::claim_holders(name, &claim.rules, &named, hold);
-    let user = users()
+    let user = pods
+        .iter()
         .filter(|pod| uses(&pod.rules, name, &claim.rules, hold))
         .min_by_key(|pod| pod.rules.finished);
     let cause = |holder: &Holder<'_>| writers::describe(object, holder, &claim.metadata);

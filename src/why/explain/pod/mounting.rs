@@ -2,7 +2,7 @@
 
 use super::claims::Mounted;
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, Readable, Selection, World,
+    Cause, Code, Evidence, Look, Object, Readable, World,
     explain::{attachments, events, nodes, users},
     read::{PersistentVolumeClaim, Pod},
 };
@@ -104,11 +104,10 @@ fn is_shared(claim: &PersistentVolumeClaim) -> bool {
 /// The pod that uses the claim on the other node, and why it stays there.
 fn user(world: &World, namespace: &str, claim: &str, attachment: &VolumeAttachment) -> Vec<Cause> {
     let node = attachment.spec.node_name.as_str();
-    let pods = world.list::<Pod>(namespace, Selection::default()).found();
-    let pods = pods.as_deref().map_or(&[][..], Vec::as_slice);
-    let user = pods
+    let users = world.users(namespace, claim).found().unwrap_or_default();
+    let user = users
         .iter()
-        .find(|other| nodes::name_of(other) == Some(node) && other.rules.names(claim));
+        .find(|other| nodes::name_of(other) == Some(node));
     let Some(user) = user else {
         return Vec::new();
     };

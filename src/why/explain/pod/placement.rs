@@ -80,12 +80,10 @@ fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Opti
         return Some(Vec::new());
     };
     let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
-    let pods = world
-        .list::<Pod>(&namespace, Selection::default())
-        .found()?;
-    let other = pods.iter().find(|other| {
+    let users = world.users(&namespace, &name).found()?;
+    let other = users.iter().find(|other| {
         let placed = nodes::name_of(other).is_some();
-        placed && other.uid() != pod.uid() && !other.rules.finished && other.rules.names(&name)
+        placed && other.uid() != pod.uid() && !other.rules.finished
     });
     let Some(other) = other else {
         return Some(Vec::new());

@@ -1,6 +1,9 @@
 //! Explains ResourceQuotas that do not allow another claim.
 
-use crate::why::{Cause, Code, Evidence, Object, Selection, World, explain::quantity};
+use crate::{
+    objects::quantity,
+    why::{Cause, Code, Evidence, Object, Selection, World},
+};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota};
 use kube::ResourceExt;
 

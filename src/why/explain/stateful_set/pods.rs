@@ -29,10 +29,12 @@ impl Pods {
             .list::<Pod>(object.namespace_name(), selection)
             .found()?;
         let pods = pods.iter().filter_map(|pod| {
+            if !is_controlled(pod, set) {
+                return None;
+            }
             let name = pod.name_any();
             let (before, ordinal) = ordinal(&name)?;
-            let is_its = *before == *object.name.name && is_controlled(pod, set);
-            is_its.then(|| (ordinal, pod.clone()))
+            (*before == *object.name.name).then(|| (ordinal, pod.clone()))
         });
         Some(Self(pods.collect()))
     }

@@ -4,7 +4,7 @@ use crate::{
     objects::managed_by::RELEASER_LABEL,
     why::{
         Cause, Code, Evidence, Look, Object, World,
-        explain::{attachments, claim, events, reuse, volumes::lacking},
+        explain::{attachments, claim, events, reuse, trash, volumes::lacking},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -119,6 +119,14 @@ fn retained(
         .map(|time| time.0);
     let evidence =
         Evidence::new(object.to_string(), "spec.persistentVolumeReclaimPolicy").since(since);
+    if let Some((kept, undelete)) = trash::kept(volume).zip(trash::undelete(volume)) {
+        let sentence = format!(
+            "The volume belonged to the claim {name}, which is deleted, and is in the trash: its data is kept {kept}."
+        );
+        let evidence = Evidence::new(object.to_string(), "metadata.annotations").since(since);
+        let purpose = "to restore the data in a new claim of that name";
+        return vec![Cause::new(Code::InTrash, sentence, evidence).run(undelete, purpose)];
+    }
     let sentence = format!(
         "The volume belonged to the claim {name}, which is deleted, and its policy is Retain: its data is kept until an administrator decides."
     );

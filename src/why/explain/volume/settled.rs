@@ -2,7 +2,10 @@
 
 use crate::why::{
     Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
-    explain::{claim, volumes::lacking},
+    explain::{
+        claim,
+        volumes::{lacking, parked_for},
+    },
     read::{PersistentVolume, PersistentVolumeClaim},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -20,9 +23,15 @@ pub(super) fn explain(
         .spec
         .as_ref()
         .and_then(|spec| spec.claim_ref.as_ref());
+    let parked = parked_for(volume);
     let conclusion = match (phase, reference) {
         ("Available", None) => {
             Conclusion::healthy("any claim that the volume fits may be bound to it")
+        }
+        ("Available", Some(_)) if parked.is_some() => {
+            let namespace = parked.unwrap_or_default();
+            let waits = "the volume waits for the next claim that fits it in the namespace";
+            Conclusion::healthy(format!("{waits} {namespace}"))
         }
         ("Bound" | "Available", Some(reference)) => {
             let (namespace, name) = (

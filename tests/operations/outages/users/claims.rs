@@ -30,6 +30,10 @@ impl Users {
                 "restored",
                 json!({"metadata": {"annotations": marks.clone()}}),
             ),
+            (
+                "protected",
+                json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}),
+            ),
             ("brief", json!({})),
             ("brief-1", label.clone()),
             ("brief-2", label),
@@ -40,7 +44,9 @@ impl Users {
             .create(&dry_run(), &claim("never", json!({}))?)
             .await
             .context("dry run")?;
-        self.use_tenant(marks).await.context("a tenant")?;
+        self.use_tenant(marks.clone()).await.context("a tenant")?;
+        self.undelete().await.context("the trash")?;
+        self.undelete_by_volume(marks).await.context("a volume")?;
         change(claims, "data").await?;
         for name in ["brief", "unused", "used"] {
             self.space.delete_claim(name).await.context(name)?;

@@ -1,8 +1,8 @@
 //! A tenant who restores a bound claim: the role `edit`, so no rights on volumes.
 
 use super::Users;
-use crate::support::claim;
-use anyhow::{Context, Result, ensure};
+use crate::support::{claim, dry_run};
+use anyhow::{Context, Result, bail, ensure};
 use http::Request;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt, client::Body};
@@ -13,6 +13,8 @@ use volume_warden_controlplane::eventually;
 const TENANT: &str = "tenant";
 /// The annotation by which the binder states that it bound a claim.
 const BOUND: &str = "pv.kubernetes.io/bind-completed";
+/// The annotation by which a user restores a deleted claim.
+const UNDELETE: &str = "volume-warden.dev/undelete";
 
 impl Users {
     /// Gives the tenant its role, and waits until it is in effect.
@@ -34,15 +36,42 @@ impl Users {
 
     /// A claim from a backup with the annotations of the binder and of Volume Warden: either they
     /// are removed, or the policy refuses the claim.
-    pub(super) async fn use_tenant(&self, marks: Value) -> Result<()> {
-        match self.restore_bound(marks).await? {
+    pub(super) async fn use_tenant(&self, mut marks: Value) -> Result<()> {
+        match self.restore_bound(marks.clone()).await? {
             Ok(claim) => ensure!(!claim.annotations().contains_key(BOUND), "{claim:?}"),
             Err(refusal) => {
                 let policy = refusal.contains("annotations under pv.kubernetes.io/");
                 ensure!(policy, "{refusal}");
             }
         }
-        Ok(())
+        marks[UNDELETE] = json!("absent");
+        match self.restore_bound(marks).await? {
+            Ok(claim) => bail!("nothing is in the trash: {claim:?}"),
+            Err(refusal) => is_refused_by_the_trash(&refusal),
+        }
+    }
+
+    /// A claim that requests the data of a deleted one: nothing is in the trash, or it is unknown
+    /// what is. A dry run.
+    pub(super) async fn undelete(&self) -> Result<()> {
+        let changes = json!({"metadata": {"annotations": {UNDELETE: "absent"}}});
+        let wanted = claim("undeleted", changes)?;
+        match self.space.claims.create(&dry_run(), &wanted).await {
+            Ok(claim) => bail!("nothing is in the trash: {claim:?}"),
+            Err(refusal) => is_refused_by_the_trash(&refusal.to_string()),
+        }
+    }
+
+    /// The same from a backup, with the name of its volume: the claim is refused, or cannot be bound
+    /// to that volume. A dry run.
+    pub(super) async fn undelete_by_volume(&self, mut marks: Value) -> Result<()> {
+        marks[UNDELETE] = json!("absent");
+        let changes = json!({"metadata": {"annotations": marks}, "spec": {"volumeName": "absent"}});
+        let wanted = claim("undeleted", changes)?;
+        match self.space.claims.create(&dry_run(), &wanted).await {
+            Ok(_) => Ok(()),
+            Err(refusal) => is_refused_by_the_trash(&refusal.to_string()),
+        }
     }
 
     /// The claim, or the refusal. A dry run.
@@ -66,4 +95,16 @@ impl Users {
             code => Err(format!("{code} {}", String::from_utf8(body.to_vec())?)),
         })
     }
+}
+
+/// Refused by a policy that replaces a webhook, or by the webhook of pvc-trash.
+fn is_refused_by_the_trash(refusal: &str) -> Result<()> {
+    let refusals = [
+        "did not add spec.volumeName",
+        "is in the trash. Check its name",
+        "annotations under pv.kubernetes.io/",
+    ];
+    let refused = refusals.iter().any(|each| refusal.contains(each));
+    ensure!(refused, "{refusal}");
+    Ok(())
 }

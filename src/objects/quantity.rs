@@ -21,7 +21,7 @@ const SUFFIXES: [(&str, f64); 15] = [
 ];
 
 /// The quantity as a number; 0 if the text cannot be parsed.
-pub(super) fn of(text: &str) -> f64 {
+pub(crate) fn of(text: &str) -> f64 {
     let suffix = SUFFIXES
         .iter()
         .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, factor)));

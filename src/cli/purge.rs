@@ -1,0 +1,244 @@
+//! `volume-warden purge`: requests that the data of a deleted claim is deleted for good.
+
+use super::{
+    caller::CallerOptions,
+    print::{complain, print},
+    target::{self, Target, TrashKind},
+    trash::{block_on, in_trash, unreadable, volumes},
+    trash_report::{age, sort},
+};
+use crate::{
+    clock::Clock,
+    cluster::{Store, UNHURRIED, existing, within},
+    components::pvc_trash::{Entry, Next},
+    objects::{
+        ObjectName, Tracked as _, Volume,
+        patch::{add, test, test_at},
+        trash::PURGE,
+        volume::VolumeWire,
+    },
+    plain::Plain,
+};
+use clap::{Args, error::ErrorKind};
+use json_patch::Patch as JsonPatch;
+use k8s_openapi::jiff::Timestamp;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    process::ExitCode,
+    sync::Arc,
+};
+
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
+ambiguous, not confirmed, or refused; 2 the command line is wrong; 3 the volumes could not be \
+read.";
+
+/// `volume-warden purge`
+#[derive(Debug, Args)]
+pub struct PurgeOptions {
+    /// Kind of the object: pvc for the name of the deleted claim, pv for that of its volume; or
+    /// KIND/NAME.
+    #[arg(value_name = "KIND", value_parser = Target::<TrashKind>::parse)]
+    target: Target<TrashKind>,
+
+    /// Name of the object, if it does not follow the kind.
+    name: Option<String>,
+
+    /// Namespace of the deleted claim [default: the namespace of the kubeconfig's context]
+    #[arg(short, long, default_value = "", hide_default_value = true)]
+    namespace: String,
+
+    /// Do not ask for confirmation. Required if standard input is not a terminal.
+    #[arg(short, long, default_value_t)]
+    yes: bool,
+
+    #[command(flatten)]
+    caller: CallerOptions,
+}
+
+/// Requests the purge of one volume.
+///
+/// # Errors
+/// When the command line is wrong, or the terminal cannot be used.
+pub fn run(options: PurgeOptions) -> anyhow::Result<ExitCode> {
+    if !options.yes && !io::stdin().is_terminal() {
+        let message = "purge deletes data for good: confirm it by --yes";
+        return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, message).into());
+    }
+    block_on(purge(options))
+}
+
+async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
+    let name = options.target.name(options.name.as_deref(), "purge")?;
+    let (client, default) = match options.caller.cluster().await {
+        Ok(found) => found,
+        Err(error) => return Ok(unreadable(format!("{error:#}"))),
+    };
+    let namespace = target::namespace(&options.namespace, &default);
+    let read = match options.target.kind {
+        TrashKind::Pvc => volumes(&client).await,
+        TrashKind::Pv => volume(&client, name).await,
+    };
+    let volumes = match read {
+        Ok(volumes) => volumes,
+        Err(code) => return Ok(code),
+    };
+    let mut found = in_trash(&volumes, |entry| match options.target.kind {
+        TrashKind::Pvc => is_of(entry, namespace, name),
+        TrashKind::Pv => true,
+    });
+    sort(&mut found);
+    let entry = match chosen(&found, Clock::system().timestamp()) {
+        Ok(entry) => entry,
+        Err(None) => {
+            complain(missing(options.target.kind, namespace, name));
+            return Ok(ExitCode::FAILURE);
+        }
+        Err(Some(why)) => {
+            complain(why);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    print(&Plain(description(entry, Clock::system().timestamp())).to_string())?;
+    if !options.yes && !confirmed()? {
+        complain("nothing is deleted");
+        return Ok(ExitCode::FAILURE);
+    }
+    request(&client, entry).await
+}
+
+/// Reads one volume.
+async fn volume(client: &Client, name: &str) -> Result<Store<Volume>, ExitCode> {
+    let api: Api<VolumeWire> = Api::all(client.clone());
+    let read = existing(within(UNHURRIED, api.get(name)).await);
+    let read = read.map_err(|error| {
+        unreadable(format!(
+            "the PersistentVolume {name} could not be read: {error}"
+        ))
+    })?;
+    let mut volumes = Store::default();
+    if let Some(volume) = read.and_then(Volume::track) {
+        volumes.put(ObjectName::new("", name), Some(Arc::new(volume)));
+    }
+    Ok(volumes)
+}
+
+fn is_of(entry: &Entry<'_>, namespace: &str, name: &str) -> bool {
+    entry.record.claim.namespace == namespace && entry.record.claim.name == name
+}
+
+fn missing(kind: TrashKind, namespace: &str, name: &str) -> String {
+    match kind {
+        TrashKind::Pvc => format!("no deleted claim {namespace}/{name} is in the trash"),
+        TrashKind::Pv => format!("no volume {name} is in the trash"),
+    }
+}
+
+/// Returns the only volume that can be purged.
+///
+/// # Errors
+/// Why none is; none if no volume was found.
+fn chosen<'a, 'b>(found: &'b [Entry<'a>], now: Timestamp) -> Result<&'b Entry<'a>, Option<String>> {
+    let living: Vec<_> = found
+        .iter()
+        .filter(|each| each.next != Next::Purging)
+        .collect();
+    match (living.as_slice(), found) {
+        ([], []) => Err(None),
+        ([], [first, ..]) => Err(Some(format!(
+            "volume {} of the deleted claim {} is being deleted already",
+            first.name,
+            first.claim()
+        ))),
+        ([one], _) if one.next == Next::Kept => Err(Some(format!(
+            "the reclaim policy of volume {} was Retain before its claim {} was deleted, so Volume \
+             Warden never deletes its data",
+            one.name,
+            one.claim()
+        ))),
+        ([one], _) => Ok(one),
+        (several, _) => Err(Some(ambiguous(several, now))),
+    }
+}
+
+fn ambiguous(several: &[&Entry<'_>], now: Timestamp) -> String {
+    let each = several.iter().map(|entry| {
+        let deleted = deleted(entry, now);
+        format!("volume {} ({}, {deleted})", entry.name, entry.capacity())
+    });
+    let each: Vec<_> = each.collect();
+    format!(
+        "several deleted claims had this name: {}. Name one of the volumes: volume-warden purge pv \
+         NAME",
+        each.join(", ")
+    )
+}
+
+fn description(entry: &Entry<'_>, now: Timestamp) -> String {
+    format!(
+        "This deletes volume {} of the deleted claim {} ({}, {}) for good, with its data.",
+        entry.name,
+        entry.claim(),
+        entry.capacity(),
+        deleted(entry, now)
+    )
+}
+
+fn deleted(entry: &Entry<'_>, now: Timestamp) -> String {
+    match entry.record.deleted_at {
+        Some(deleted) => format!("deleted {} ago", age(deleted, now)),
+        None => "the time of the deletion is not recorded yet".to_owned(),
+    }
+}
+
+fn confirmed() -> io::Result<bool> {
+    print!("Continue? [y/N] ");
+    io::stdout().flush()?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// Annotates the volume, if it is still the one of the deleted claim.
+async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode> {
+    let api: Api<VolumeWire> = Api::all(client.clone());
+    let patch: Patch<()> = Patch::Json(operations(entry));
+    let (name, params) = (&*entry.name.name, PatchParams::default());
+    match within(UNHURRIED, api.patch(name, &params, &patch)).await {
+        Ok(_) => {
+            let done = format!(
+                "The purge of volume {name} is requested. Volume Warden deletes it within its \
+                 limit of purges per hour."
+            );
+            print(&Plain(done).to_string())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(kube::Error::Api(status)) => {
+            complain(format_args!(
+                "the purge of volume {name} was refused, or the volume has changed meanwhile: {}",
+                status.message
+            ));
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error) => Ok(unreadable(format!(
+            "it is unknown whether the purge of volume {name} is requested: {error}. Run it again"
+        ))),
+    }
+}
+
+fn operations(entry: &Entry<'_>) -> JsonPatch {
+    let uid = &entry.record.claim.uid;
+    JsonPatch(vec![
+        test(&["uid"], json!(&*entry.volume.uid)),
+        test_at(&["spec", "claimRef", "uid"], json!(uid)),
+        add(&["annotations", PURGE], json!(uid)),
+    ])
+}
+
+#[cfg(test)]
+#[path = "purge_tests.rs"]
+mod tests;

@@ -1,0 +1,118 @@
+//! Tests of which volume `purge` chooses, and of its write.
+
+use super::*;
+use crate::objects::trash::TRASH;
+use serde_json::Value;
+
+/// A Released volume of the claim `shop/data` with this uid, with changes to its record and to the
+/// volume.
+fn wire(uid: &str, record: Value, changes: Value) -> Value {
+    let mut written = json!({
+        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T12:00:00Z",
+        "claim": {"namespace": "shop", "name": "data", "uid": uid},
+    });
+    json_patch::merge(&mut written, &record);
+    let mut volume = json!({
+        "metadata": {"name": "pv", "uid": "v", "annotations": {TRASH: written.to_string()}},
+        "spec": {"claimRef": {"namespace": "shop", "name": "data", "uid": uid},
+            "capacity": {"storage": "10Gi"}, "persistentVolumeReclaimPolicy": "Retain"},
+        "status": {"phase": "Released"},
+    });
+    json_patch::merge(&mut volume, &changes);
+    volume
+}
+
+fn read(wire: &Value) -> Volume {
+    let wire: VolumeWire = serde_json::from_value(wire.clone()).expect("a volume");
+    wire.into()
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T12:05:00Z".parse().expect("a time")
+}
+
+/// Which of these volumes is purged, or why none is.
+fn choice(volumes: &[(&str, Value)]) -> Result<String, Option<String>> {
+    let mut store = Store::default();
+    for (name, wire) in volumes {
+        store.put(ObjectName::new("", *name), Some(Arc::new(read(wire))));
+    }
+    let mut found = in_trash(&store, |entry| is_of(entry, "shop", "data"));
+    sort(&mut found);
+    let now = now();
+    chosen(&found, now).map(|entry| description(entry, now))
+}
+
+#[test]
+fn the_only_volume_in_the_trash_is_chosen() {
+    let plain = || wire("1", json!({}), json!({}));
+    let purging = wire(
+        "2",
+        json!({}),
+        json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+    );
+    let other = wire("3", json!({"claim": {"name": "other"}}), json!({}));
+    let foreign = wire("4", json!({"claim": {"namespace": "other"}}), json!({}));
+    let bound = wire("5", json!({}), json!({"status": {"phase": "Bound"}}));
+    let expected = "This deletes volume pv-1 of the deleted claim shop/data (10Gi, deleted 5m \
+                    ago) for good, with its data.";
+    let volumes = [
+        ("pv-1", plain()),
+        ("pv-2", purging),
+        ("pv-3", other),
+        ("pv-4", foreign),
+        ("pv-5", bound),
+    ];
+    assert_eq!(choice(&volumes).as_deref(), Ok(expected));
+    assert_eq!(choice(&volumes[2..]), Err(None));
+    let refused = choice(&volumes[1..2]).expect_err("none").expect("a reason");
+    assert!(refused.contains("is being deleted already"), "{refused}");
+}
+
+#[test]
+fn two_volumes_of_one_claim_name_are_listed() {
+    let later = json!({"deletedAt": "2026-01-01T12:04:00Z"});
+    let volumes = [
+        ("pv-1", wire("1", later, json!({}))),
+        ("pv-2", wire("2", json!({}), json!({}))),
+    ];
+    let refused = choice(&volumes).expect_err("ambiguous").expect("a reason");
+    for words in [
+        "volume pv-2 (10Gi, deleted 5m ago), volume pv-1 (10Gi, deleted 60s ago)",
+        "purge pv NAME",
+    ] {
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+}
+
+/// The reconciler ignores the annotation there, so it must not look as if it had an effect.
+#[test]
+fn a_volume_whose_policy_was_retain_is_refused() {
+    let kept = wire("1", json!({"policy": "Retain"}), json!({}));
+    let refused = choice(&[("pv-1", kept)])
+        .expect_err("kept")
+        .expect("a reason");
+    assert!(refused.contains("never deletes its data"), "{refused}");
+}
+
+#[test]
+fn the_write_fails_on_another_volume_or_claim() {
+    let wire = wire("1", json!({}), json!({}));
+    let (name, volume) = (ObjectName::new("", "pv"), read(&wire));
+    let entry = Entry::of(&name, &volume).expect("in the trash");
+    let mut patched = wire.clone();
+    json_patch::patch(&mut patched, &operations(&entry)).expect("the patch applies");
+    let requested = read(&patched);
+    let requested = Entry::of(&name, &requested).expect("in the trash");
+    assert_eq!(requested.next, Next::Requested);
+    for changes in [
+        json!({"metadata": {"uid": "another"}}),
+        json!({"spec": {"claimRef": {"uid": "2"}}}),
+        json!({"spec": {"claimRef": {"uid": null}}}),
+    ] {
+        let mut changed = wire.clone();
+        json_patch::merge(&mut changed, &changes);
+        let refused = json_patch::patch(&mut changed, &operations(&entry));
+        assert!(refused.is_err(), "{changes}");
+    }
+}

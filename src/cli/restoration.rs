@@ -1,0 +1,156 @@
+//! The claim that `undelete` creates, and its messages.
+
+use crate::{
+    cluster::{UNHURRIED, is_absent, within},
+    objects::trash::UNDELETE,
+};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
+use kube::{Api, ResourceExt, api::ObjectMeta, core::Status};
+use std::{fmt, time::Duration};
+use tokio::time::Instant;
+
+/// Interval between two reads of the claim.
+const POLL: Duration = Duration::from_millis(500);
+
+/// The claim to create.
+pub(super) struct Restoration<'a> {
+    pub(super) namespace: &'a str,
+    /// The name of the deleted claim.
+    pub(super) deleted: &'a str,
+    /// The volume to restore, if it is named.
+    pub(super) volume: Option<&'a str>,
+    /// The name of the new claim.
+    pub(super) name: &'a str,
+}
+
+/// How the wait for a claim ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The claim is Bound.
+    Bound,
+    /// The claim does not exist any more.
+    Deleted,
+    /// The time is up; with the error of the last read, if it failed.
+    Late(Option<kube::Error>),
+}
+
+impl fmt::Display for Restoration<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Restoration<'_> {
+    /// The claim with an empty spec. The webhook of pvc-trash fills in everything.
+    pub(super) fn claim(&self) -> PersistentVolumeClaim {
+        let requested = self.volume.unwrap_or(self.deleted);
+        PersistentVolumeClaim {
+            metadata: ObjectMeta {
+                name: Some(self.name.to_owned()),
+                namespace: Some(self.namespace.to_owned()),
+                annotations: Some([(UNDELETE.to_owned(), requested.to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PersistentVolumeClaimSpec::default()),
+            status: None,
+        }
+    }
+
+    /// Reads the claim until it is Bound.
+    pub(super) async fn bound(
+        &self,
+        claims: &Api<PersistentVolumeClaim>,
+        created: &PersistentVolumeClaim,
+        limit: Duration,
+    ) -> End {
+        let end = Instant::now() + limit;
+        loop {
+            let read = within(UNHURRIED, claims.get(self.name)).await;
+            let failed = match read {
+                Ok(claim) if claim.uid() != created.uid() => return End::Deleted,
+                Ok(claim) if is_bound(&claim) => return End::Bound,
+                Ok(_) => None,
+                Err(error) if is_absent(&error) => return End::Deleted,
+                Err(error) => Some(error),
+            };
+            if Instant::now() + POLL > end {
+                return End::Late(failed);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Says why the claim was not created, and what to do.
+    pub(super) fn refusal(&self, error: &kube::Error) -> String {
+        let Self {
+            namespace, name, ..
+        } = self;
+        match error {
+            kube::Error::Api(status) if status.reason == "AlreadyExists" => format!(
+                "a claim {name} exists in the namespace {namespace}. To restore the data under \
+                 another name: volume-warden undelete pvc {} -n {namespace} --new-name NEW. A \
+                 StatefulSet recreates its claim at once: scale it to 0 and delete the new claim \
+                 first",
+                self.deleted
+            ),
+            kube::Error::Api(status) if lacks_a_spec(status) => self.not_filled_in(),
+            // 504: the API server does not know whether its storage has the object.
+            kube::Error::Api(status) if status.code != 504 => {
+                format!("the claim was not created: {}", status.message)
+            }
+            error => format!(
+                "it is unknown whether the claim {self} was created: {error}. Check: \
+                 kubectl get pvc {name} -n {namespace}"
+            ),
+        }
+    }
+
+    /// Says that the claim does not get the data, because its webhook was not called.
+    pub(super) fn not_filled_in(&self) -> String {
+        format!(
+            "the webhook of pvc-trash did not process the claim {self}, so it does not get the \
+             data. Check that Volume Warden runs with the component pvc-trash, then check whether \
+             the claim exists, delete it, and run this again"
+        )
+    }
+
+    /// Says that the claim is not Bound in time, and what to look at.
+    pub(super) fn late(&self, limit: Duration, last: Option<kube::Error>) -> String {
+        let Self {
+            namespace, name, ..
+        } = self;
+        let read = last.map_or_else(String::new, |error| {
+            format!(" (the last read failed: {error})")
+        });
+        format!(
+            "the claim {self} is not Bound after {limit:?}{read}. It stays, and is bound later if \
+             nothing prevents it. To see what does: volume-warden why pvc {name} -n {namespace}, \
+             and kubectl describe pvc {name} -n {namespace}"
+        )
+    }
+}
+
+/// Returns the volume that the claim names.
+pub(super) fn volume_of(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let volume = claim.spec.as_ref()?.volume_name.as_deref();
+    volume.filter(|volume| !volume.is_empty())
+}
+
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    let status = claim.status.as_ref();
+    status.and_then(|status| status.phase.as_deref()) == Some("Bound")
+}
+
+/// Returns whether the API server's own validation refused a claim without a spec, which shows that
+/// no webhook has filled it in.
+fn lacks_a_spec(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.reason == "Invalid"
+        && causes
+            .into_iter()
+            .any(|cause| cause.field == "spec.accessModes")
+}
+
+#[cfg(test)]
+#[path = "restoration_tests.rs"]
+mod tests;

@@ -1,0 +1,124 @@
+//! Tests of the claim that `undelete` creates, and of its sentences.
+
+use super::*;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+const WANTED: Restoration<'static> = Restoration {
+    namespace: "shop",
+    deleted: "data",
+    volume: None,
+    name: "copy",
+};
+
+fn refused(status: Value) -> String {
+    let status: Status = serde_json::from_value(status).expect("a status");
+    WANTED.refusal(&kube::Error::Api(Box::new(status)))
+}
+
+/// Waits for the claim with the uid 1 while the API server gives these answers, the last of them
+/// again and again.
+async fn ended(answers: Vec<(u16, Value)>) -> End {
+    let answers = std::sync::Arc::new(Mutex::new(answers));
+    let service = tower::service_fn(move |_: http::Request<Body>| {
+        let mut left = answers.lock().expect("not poisoned");
+        let (code, body) = match left.len() {
+            1 => left[0].clone(),
+            _ => left.remove(0),
+        };
+        let response = http::Response::builder().status(code);
+        let response = response.body(Body::from(body.to_string().into_bytes()));
+        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+    });
+    let claims = Api::namespaced(Client::new(service, "shop"), "shop");
+    let created: PersistentVolumeClaim =
+        serde_json::from_value(claim("1", "Pending")).expect("a claim");
+    WANTED
+        .bound(&claims, &created, Duration::from_secs(5))
+        .await
+}
+
+fn claim(uid: &str, phase: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "copy", "uid": uid},
+        "status": {"phase": phase}})
+}
+
+fn failure(code: u16, reason: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
+        "message": "the words", "code": code})
+}
+
+/// The webhook fills in the rest; a class or a size would be a tenant's guess.
+#[test]
+fn the_claim_names_what_it_restores_and_nothing_else() {
+    let created = serde_json::to_value(WANTED.claim()).expect("JSON");
+    let expected = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "copy", "namespace": "shop", "annotations": {"volume-warden.dev/undelete": "data"}},
+        "spec": {},
+    });
+    assert_eq!(created, expected);
+    let by_volume = Restoration {
+        volume: Some("pv-1"),
+        ..WANTED
+    };
+    assert_eq!(by_volume.claim().annotations()[UNDELETE], "pv-1");
+}
+
+#[test]
+fn a_refusal_says_what_to_do() {
+    let exists = refused(failure(409, "AlreadyExists"));
+    for words in [
+        "a claim copy exists",
+        "undelete pvc data -n shop --new-name NEW",
+        "scale it to 0",
+    ] {
+        assert!(exists.contains(words), "{words}: {exists}");
+    }
+    assert_eq!(
+        refused(failure(422, "Invalid")),
+        "the claim was not created: the words"
+    );
+    let mut invalid = failure(422, "Invalid");
+    invalid["details"] =
+        json!({"causes": [{"field": "spec.accessModes", "reason": "FieldValueRequired"}]});
+    let invalid = refused(invalid);
+    assert!(invalid.contains("did not process"), "{invalid}");
+    let silent = WANTED.refusal(&kube::Error::Service("no answer".into()));
+    let late = refused(failure(504, "Timeout"));
+    for words in [silent, late] {
+        assert!(words.contains("it is unknown whether"), "{words}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_ends_when_the_claim_is_bound() {
+    let answers = vec![
+        (200, claim("1", "Pending")),
+        (503, failure(503, "ServiceUnavailable")),
+        (200, claim("1", "Bound")),
+    ];
+    let end = ended(answers).await;
+    assert!(matches!(end, End::Bound), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_ends_when_the_claim_does_not_exist_any_more() {
+    for answer in [(404, failure(404, "NotFound")), (200, claim("2", "Bound"))] {
+        let end = ended(vec![answer]).await;
+        assert!(matches!(end, End::Deleted), "{end:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_ends_after_the_timeout() {
+    let end = ended(vec![(200, claim("1", "Pending"))]).await;
+    assert!(matches!(end, End::Late(None)), "{end:?}");
+    // A proxy answers for objects that exist.
+    let end = ended(vec![(404, json!("404 page not found"))]).await;
+    assert!(matches!(end, End::Late(Some(_))), "{end:?}");
+    let late = WANTED.late(Duration::from_secs(60), None);
+    assert!(late.contains("not Bound after 60s"), "{late}");
+    assert!(late.contains("why pvc copy -n shop"), "{late}");
+}

@@ -1,0 +1,117 @@
+//! `volume-warden undelete`: creates a claim that gets the data of a deleted one.
+
+use super::{
+    caller::CallerOptions,
+    print::{complain, print},
+    restoration::{End, Restoration, volume_of},
+    target::{self, ClaimKind, Target},
+    trash::{UNREADABLE, block_on, unreadable},
+};
+use crate::{
+    cluster::{UNHURRIED, within},
+    go_duration,
+    plain::Plain,
+};
+use clap::Args;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Api, api::PostParams};
+use std::{fmt, process::ExitCode, time::Duration};
+
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 the claim is Bound; 1 refused, or the claim was \
+deleted meanwhile; 2 the command line is wrong; 3 the claim is not Bound in time and stays, or \
+there is no usable kubeconfig.";
+
+/// `volume-warden undelete`
+#[derive(Debug, Args)]
+pub struct UndeleteOptions {
+    /// Kind of the object: pvc; or pvc/NAME, as kubectl prints it.
+    #[arg(value_name = "KIND", value_parser = Target::<ClaimKind>::parse)]
+    target: Target<ClaimKind>,
+
+    /// Name of the deleted claim, if it does not follow the kind.
+    name: Option<String>,
+
+    /// Namespace of the claim [default: the namespace of the kubeconfig's context]
+    #[arg(short, long, default_value = "", hide_default_value = true)]
+    namespace: String,
+
+    /// Volume to restore, if several deleted claims had this name [default: that of the claim which
+    /// was deleted last]
+    #[arg(long, value_name = "PV")]
+    volume: Option<String>,
+
+    /// Name of the new claim [default: the name of the deleted claim]
+    #[arg(long, value_name = "NAME")]
+    new_name: Option<String>,
+
+    /// How long to wait until the new claim is Bound.
+    #[arg(long, default_value = "60s", value_parser = go_duration::parse)]
+    timeout: Duration,
+
+    #[command(flatten)]
+    caller: CallerOptions,
+}
+
+/// Creates the claim, and waits until it is Bound.
+///
+/// # Errors
+/// When the command line is wrong, or the steps cannot be printed.
+pub fn run(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
+    block_on(undelete(options))
+}
+
+async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
+    let deleted = options.target.name(options.name.as_deref(), "undelete")?;
+    let (client, default) = match options.caller.cluster().await {
+        Ok(found) => found,
+        Err(error) => return Ok(unreadable(format!("{error:#}"))),
+    };
+    let restoration = Restoration {
+        namespace: target::namespace(&options.namespace, &default),
+        deleted,
+        volume: options.volume.as_deref(),
+        name: options.new_name.as_deref().unwrap_or(deleted),
+    };
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, restoration.namespace);
+    let claim = restoration.claim();
+    let created = within(UNHURRIED, claims.create(&PostParams::default(), &claim)).await;
+    let created = match created {
+        Ok(created) => created,
+        Err(error) => {
+            complain(restoration.refusal(&error));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let Some(volume) = volume_of(&created) else {
+        complain(restoration.not_filled_in());
+        return Ok(ExitCode::FAILURE);
+    };
+    say(format_args!(
+        "Created the claim {restoration} for volume {volume}, which has the data of the deleted \
+         claim."
+    ))?;
+    say(format_args!("Waiting until the claim is Bound."))?;
+    let end = restoration.bound(&claims, &created, options.timeout).await;
+    match end {
+        End::Bound => {
+            say(format_args!(
+                "The claim {restoration} is Bound to volume {volume}."
+            ))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        End::Deleted => {
+            complain(format_args!(
+                "the claim {restoration} was deleted before it was Bound"
+            ));
+            Ok(ExitCode::FAILURE)
+        }
+        End::Late(last) => {
+            complain(restoration.late(options.timeout, last));
+            Ok(ExitCode::from(UNREADABLE))
+        }
+    }
+}
+
+fn say(sentence: fmt::Arguments<'_>) -> anyhow::Result<()> {
+    Ok(print(&Plain(sentence).to_string())?)
+}

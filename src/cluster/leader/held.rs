@@ -1,0 +1,219 @@
+//! One Lease of the leader election: its acquisition, renewal and release.
+
+use super::lease_name::LeaseName;
+use crate::clock::Clock;
+use crate::cluster::api::existing;
+use crate::cluster::api::is_absent;
+use crate::cluster::api::within;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Lease duration: other replicas wait this long after the last renewal before they acquire the
+/// Lease.
+const DURATION: Duration = Duration::from_secs(15);
+/// Time limit of one call of the leader election.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// One Lease that this replica competes for or holds.
+pub(super) struct HeldLease {
+    api: Api<Lease>,
+    lease: LeaseName,
+    /// The clock for the times in the Lease. They only inform: a Lease expires by the local time
+    /// since this replica saw it change.
+    clock: Clock,
+    /// The Lease as this replica last read or wrote it, and when it first saw that spec.
+    seen: Option<(Lease, Instant)>,
+    /// Whether another replica may have written the Lease since: then it is read before it is
+    /// written.
+    stale: bool,
+    /// Whether a Lease of an installation with other components was reported.
+    reported: bool,
+}
+
+impl HeldLease {
+    pub(super) fn new(api: Api<Lease>, lease: LeaseName, clock: Clock) -> Self {
+        Self {
+            api,
+            lease,
+            clock,
+            seen: None,
+            stale: true,
+            reported: false,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.lease.name
+    }
+
+    /// Returns true if this replica holds the Lease by a write that the API server accepted.
+    pub(super) async fn attempt(&mut self) -> kube::Result<bool> {
+        if !self.stale
+            && let Some((held, _)) = self
+                .seen
+                .clone()
+                .filter(|(lease, _)| holder(lease) == self.lease.identity)
+            && self.write(held).await?
+        {
+            // The holder renews without a read. If another client wrote the Lease, perhaps only a
+            // label, the compare-and-swap fails, and the Lease is read below.
+            return Ok(true);
+        }
+        let read = within(CALL_LIMIT, self.api.get(&self.lease.name)).await;
+        match existing(read)? {
+            None => self.create().await,
+            Some(lease) => {
+                self.remember(lease.clone());
+                let is_holder = holder(&lease) == self.lease.identity;
+                if is_holder || holder(&lease).is_empty() || self.expired() {
+                    self.write(lease).await
+                } else {
+                    self.report_other_components(&lease);
+                    Ok(false)
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, lease: Lease) {
+        let known = self.seen.take().filter(|(seen, _)| seen.spec == lease.spec);
+        let since = known.map_or_else(Instant::now, |(_, since)| since);
+        self.seen = Some((lease, since));
+        self.stale = false;
+    }
+
+    fn expired(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(lease, since)| {
+            let seconds = lease
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.lease_duration_seconds)
+                .unwrap_or(0);
+            since.elapsed() > Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+        })
+    }
+
+    async fn create(&mut self) -> kube::Result<bool> {
+        let metadata = ObjectMeta {
+            name: Some(self.lease.name.clone()),
+            labels: Some(self.lease.labels.clone()),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease {
+            metadata,
+            spec: Some(self.spec(&LeaseSpec::default())),
+        };
+        let written = within(CALL_LIMIT, self.api.create(&PostParams::default(), &lease)).await;
+        self.written(written)
+    }
+
+    async fn write(&mut self, mut lease: Lease) -> kube::Result<bool> {
+        lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
+        let labels = lease.metadata.labels.get_or_insert_default();
+        labels.extend(self.lease.labels.clone());
+        // The API server compares metadata.resourceVersion, which makes this write a
+        // compare-and-swap.
+        let written = within(
+            CALL_LIMIT,
+            self.api
+                .replace(&self.lease.name, &PostParams::default(), &lease),
+        )
+        .await;
+        self.written(written)
+    }
+
+    fn written(&mut self, written: kube::Result<Lease>) -> kube::Result<bool> {
+        // After a failed write, only a read can show whether it was applied.
+        self.stale = true;
+        match written {
+            Ok(lease) => {
+                self.remember(lease);
+                Ok(true)
+            }
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the spec that replaces `before`. A change of the holder counts as a transition.
+    fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
+        let now = MicroTime(self.clock.timestamp());
+        let is_holder = before.holder_identity.as_deref() == Some(&self.lease.identity);
+        let transitions = before.lease_transitions.unwrap_or(0);
+        let first = before.holder_identity.is_none() && before.lease_transitions.is_none();
+        LeaseSpec {
+            holder_identity: Some(self.lease.identity.clone()),
+            lease_duration_seconds: Some(DURATION.as_secs().try_into().unwrap_or(i32::MAX)),
+            acquire_time: if is_holder {
+                before.acquire_time.clone()
+            } else {
+                Some(now.clone())
+            },
+            renew_time: Some(now),
+            lease_transitions: Some(if is_holder || first {
+                transitions
+            } else {
+                transitions.saturating_add(1)
+            }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Gives the Lease back, if this replica holds it.
+    pub(super) async fn release(mut self) {
+        let Some((mut lease, _)) = self
+            .seen
+            .take()
+            .filter(|(lease, _)| holder(lease) == self.lease.identity)
+        else {
+            return;
+        };
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+        }
+        if let Err(error) = within(
+            CALL_LIMIT,
+            self.api
+                .replace(&self.lease.name, &PostParams::default(), &lease),
+        )
+        .await
+        {
+            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires");
+        }
+    }
+
+    /// Reports once that the holder runs other components: two installations may compete by mistake.
+    fn report_other_components(&mut self, lease: &Lease) {
+        let found = lease.metadata.labels.as_ref();
+        let differs = |label: &String| found.is_none_or(|labels| !labels.contains_key(label));
+        if !self.reported && self.lease.labels.keys().any(differs) {
+            self.reported = true;
+            tracing::warn!(
+                lease = self.lease.name,
+                holder = holder(lease),
+                "the Lease is held by a process with other components; unless this is an upgrade, \
+                 give each installation its own --service-name or --leader-elect-resource-name"
+            );
+        }
+    }
+}
+
+fn holder(lease: &Lease) -> &str {
+    lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.holder_identity.as_deref())
+        .unwrap_or_default()
+}

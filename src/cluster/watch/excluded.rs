@@ -1,0 +1,82 @@
+//! The namespaces that have opted out of Volume Warden.
+
+use super::{feed::Feed, feeds::Feeds};
+use crate::objects::{Kind, Namespace, ObjectName};
+use std::sync::Arc;
+
+/// Which namespaces have opted out by the label `volume-warden.dev/exclude: "true"`, by the watch of
+/// namespaces.
+///
+/// The watch may be late, and it is empty until its first list is complete: then reconcilers do not
+/// run, and a namespace counts as included at admission, where its webhook configurations exclude
+/// it already.
+#[derive(Clone, Default)]
+pub struct Excluded {
+    namespaces: Option<Arc<Feed<Namespace>>>,
+}
+
+impl Excluded {
+    /// The namespaces that have opted out. With `only`, Volume Warden handles that namespace
+    /// whatever its labels are: its rights may not include namespaces.
+    pub fn by_label(feeds: &Feeds, only: Option<&str>) -> Self {
+        let namespaces = only.is_none().then(|| feeds.namespaces.clone());
+        Self { namespaces }
+    }
+
+    /// Returns whether the namespace has opted out.
+    pub fn contains(&self, namespace: &str) -> bool {
+        let name = || ObjectName::new("", namespace);
+        let found = |feed: &Arc<Feed<Namespace>>| feed.read().get(&name());
+        let known = self.namespaces.as_ref().filter(|_| !namespace.is_empty());
+        known
+            .and_then(found)
+            .is_some_and(|namespace| namespace.excluded)
+    }
+
+    /// The kinds to watch for it.
+    pub fn watches(&self) -> &'static [Kind] {
+        match self.namespaces {
+            Some(_) => &[Kind::Namespace],
+            None => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+    use serde_json::json;
+
+    #[test]
+    fn only_the_value_true_excludes_a_namespace() {
+        let feeds = Feeds::new(&Arc::new(Metrics::new()));
+        let excluded = Excluded::by_label(&feeds, None);
+        assert!(!excluded.contains("out"), "nothing is listed yet");
+        let namespace = |name, labels| {
+            let wire = json!({"metadata": {"name": name, "uid": name, "labels": labels}});
+            serde_json::from_value(wire).expect("a namespace")
+        };
+        let label = "volume-warden.dev/exclude";
+        feeds.namespaces.list(vec![
+            namespace("out", json!({label: "true"})),
+            namespace("in", json!({label: "false"})),
+            namespace("plain", json!({})),
+        ]);
+        for (name, expected) in [("out", true), ("in", false), ("plain", false), ("", false)] {
+            assert_eq!(excluded.contains(name), expected, "{name}");
+        }
+        feeds.namespaces.hear(namespace("out", json!({})), true);
+        assert!(!excluded.contains("out"), "the label was removed");
+    }
+
+    #[test]
+    fn an_only_namespace_is_never_excluded() {
+        let feeds = Feeds::new(&Arc::new(Metrics::new()));
+        assert_eq!(Excluded::by_label(&feeds, Some("a")).watches(), []);
+        assert_eq!(
+            Excluded::by_label(&feeds, None).watches(),
+            [Kind::Namespace]
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! Hands parked volumes to the claims of their namespace, and parks reservations that no claim
+//! uses.
+//!
+//! A reservation is a `claimRef` without uid. It is written before the claim is stored: a
+//! provisioner that sees the claim first creates a second volume.
+
+use super::{
+    NAME,
+    caches::Caches,
+    identity::Identity,
+    patch::{action, park, reservation, written},
+    reasons::{PARKED, RESERVED},
+    rule::{Reservation, Verdict, decide_reservation},
+};
+use crate::{
+    admission::{Answer, Request, Reviewed, Unavailable},
+    clock::Clock,
+    cluster::{Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, UNHURRIED},
+    objects::{
+        ObjectName, Volume,
+        fit::{Need, NeedWire},
+        reuse::Record,
+    },
+};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// How many parked volumes are tried for one claim. A volume is lost to another claim that was
+/// created at the same time.
+const TRIES: usize = 5;
+
+/// Hands parked volumes to claims.
+#[derive(Clone)]
+pub struct Handover {
+    /// The watches that pv-releaser reads.
+    pub caches: Caches,
+    /// Live reads of namespaces and claims.
+    pub identity: Identity,
+    /// Writes to the API server.
+    pub apply: Arc<Apply>,
+    /// The time of reservations.
+    pub clock: Clock,
+    /// Namespaces in which no claim is refused.
+    pub exempt: Arc<[String]>,
+}
+
+/// Who waits for a write: a reconciler, or an admission review until this instant.
+#[derive(Clone, Copy)]
+enum Caller {
+    Reconciler,
+    Review(Instant),
+}
+
+type Named = (ObjectName, Arc<Volume>);
+
+impl Handover {
+    /// Reserves a parked volume for a claim that is about to be stored. A volume that is reserved
+    /// for a claim of this name in an earlier namespace is parked first, or else the claim is
+    /// refused.
+    pub async fn review(&self, request: &Request) -> Reviewed {
+        let need = Need::from(request.object::<NeedWire>()?);
+        let name = ObjectName::new(request.namespace.as_str(), &*need.name);
+        let reserved = self.caches.reserved_for(&name);
+        let waiting = self.caches.waiting_in(&name.namespace);
+        if need.name.is_empty() || request.dry_run == Some(true) || waiting.is_empty() {
+            return Ok(Answer::Allow);
+        }
+        let until = Instant::now() + request.call_budget;
+        let live = self
+            .identity
+            .namespace(&name.namespace, request.call_budget);
+        let live = live.await.map_err(|error| error.to_string());
+        let live = live.and_then(|uid| uid.ok_or("it does not exist".to_owned()));
+        let uid = match live {
+            Ok(uid) => uid,
+            Err(error) if reserved.is_empty() => {
+                let why = format!(
+                    "the namespace {} could not be read: {error}",
+                    name.namespace
+                );
+                return Err(Unavailable::new(why));
+            }
+            Err(_) => return Ok(self.refused(&name)),
+        };
+        for (volume_name, volume) in &reserved {
+            if !is_of(volume, &uid) {
+                let parked = self.park(volume_name, volume, Caller::Review(until)).await;
+                if !parked.written() {
+                    return Ok(self.refused(&name));
+                }
+            }
+        }
+        if !reserved.iter().any(|(_, volume)| is_of(volume, &uid)) {
+            self.reserve(&name, &need, &uid, Caller::Review(until))
+                .await;
+        }
+        Ok(Answer::Allow)
+    }
+
+    fn refused(&self, name: &ObjectName) -> Answer {
+        if self.exempt.iter().any(|exempt| **exempt == *name.namespace) {
+            return Answer::Allow;
+        }
+        let message = format!(
+            "a volume of an earlier namespace {} is reserved for a claim {}. Create the claim again, or \
+             give it another name.",
+            name.namespace, name.name
+        );
+        Answer::deny(message)
+    }
+
+    /// Reserves a parked volume for a claim that admission missed, if neither a provisioner nor the
+    /// scheduler has begun to find a volume for it.
+    ///
+    /// # Errors
+    /// When an object could not be read, or a write failed.
+    pub async fn serve(&self, name: &ObjectName) -> Reconciled {
+        let claim = self.caches.claims.read().get(name);
+        let claim = claim.filter(|claim| claim.awaits_volume());
+        let reserved = !self.caches.reserved_for(name).is_empty();
+        let Some(claim) = claim.filter(|_| !reserved) else {
+            return Ok(Requeue::OnEvent);
+        };
+        if self.caches.parked_in(&name.namespace).is_empty() {
+            return Ok(Requeue::OnEvent);
+        }
+        let namespace = self.identity.namespace(&name.namespace, UNHURRIED).await;
+        let need = self.identity.claims.get(name, UNHURRIED).await;
+        let need = need.map_err(unread)?;
+        let need = need.filter(|need| need.uid == claim.uid && need.open);
+        if let (Some(uid), Some(need)) = (namespace.map_err(unread)?, need) {
+            self.reserve(name, &need, &uid, Caller::Reconciler).await;
+        }
+        Ok(Requeue::OnEvent)
+    }
+
+    /// Parks a reserved volume if its reservation no longer serves a claim of its namespace.
+    ///
+    /// # Errors
+    /// When an object could not be read, or the write failed.
+    pub async fn check(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
+        let (Some(claim), Some(record)) = (volume.reserved_for(), volume.record()) else {
+            return Ok(Requeue::OnEvent);
+        };
+        if !self.caches.watches_namespace(&record.namespace) {
+            return Ok(Requeue::OnEvent);
+        }
+        let namespace = self.identity.namespace(&record.namespace, UNHURRIED).await;
+        let live = self.identity.claims.get(&claim.name, UNHURRIED).await;
+        let (namespace, live) = (namespace.map_err(unread)?, live.map_err(unread)?);
+        let reserved_at = volume
+            .reuse
+            .as_ref()
+            .and_then(|all| all.reserved_at.as_deref());
+        let verdict = decide_reservation(&Reservation {
+            volume: &name.name,
+            record,
+            namespace: namespace.as_deref(),
+            reserved_at: reserved_at.map(|text| text.parse().unwrap_or_default()),
+            claim: live.as_ref(),
+            now: self.clock.timestamp(),
+        });
+        match verdict {
+            Verdict::Keep => Ok(Requeue::OnEvent),
+            Verdict::Later(delay) => Ok(Requeue::After(delay, format!("the claim {}", claim.name))),
+            Verdict::Park => self.park(name, volume, Caller::Reconciler).await.settled(),
+        }
+    }
+
+    /// Reserves the smallest parked volume of the namespace with this uid that fits the claim.
+    async fn reserve(&self, claim: &ObjectName, need: &Need, uid: &str, caller: Caller) {
+        let parked = self.caches.parked_in(&claim.namespace);
+        for (name, volume) in fitting(parked, need, uid).into_iter().take(TRIES) {
+            let operations = reservation(claim, self.clock.timestamp());
+            let write = self.write(&name, &volume, ("Reserve", operations, RESERVED), caller);
+            match write.await {
+                Applied::Stale => {}
+                _ => return,
+            }
+        }
+    }
+
+    async fn park(&self, name: &ObjectName, volume: &Arc<Volume>, caller: Caller) -> Applied {
+        let operations = park(volume, &self.caches.options);
+        self.write(name, volume, ("Park", operations, PARKED), caller)
+            .await
+    }
+
+    async fn write(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        (verb, operations, reason): (&'static str, Vec<json_patch::PatchOperation>, &'static str),
+        caller: Caller,
+    ) -> Applied {
+        let refusal = OnRefusal::new("ErrReleasePV");
+        let action = action(verb, refusal, operations, Basis::Object);
+        let target = written(name, volume);
+        let applied = match caller {
+            Caller::Reconciler => self.apply.perform(NAME, &target, action, reason).await,
+            Caller::Review(until) => {
+                let write = self
+                    .apply
+                    .perform_in_review(NAME, &target, action, reason, until);
+                write.await
+            }
+        };
+        if applied.written() {
+            self.caches.volumes.mark_stale(name, volume);
+        }
+        applied
+    }
+}
+
+fn is_of(volume: &Volume, namespace_uid: &str) -> bool {
+    let of = |record: &Record| &*record.namespace_uid == namespace_uid;
+    volume.record().is_some_and(of)
+}
+
+/// The parked volumes of the namespace with this uid that fit the claim, the smallest first.
+pub(super) fn fitting(parked: Vec<Named>, need: &Need, namespace_uid: &str) -> Vec<Named> {
+    let offer = |volume: &Volume| volume.reuse.as_ref().and_then(|all| all.offer.clone());
+    let fits = |(name, volume): &Named| {
+        let fits = offer(volume).is_some_and(|it| it.fits(&name.name, &volume.class, need));
+        fits && is_of(volume, namespace_uid)
+    };
+    let mut fitting: Vec<_> = parked.into_iter().filter(fits).collect();
+    let size = |volume: &Volume| offer(volume).map_or(0.0, |offer| offer.capacity);
+    fitting.sort_by(|(name, one), (other, two)| {
+        let size = size(one).total_cmp(&size(two));
+        size.then_with(|| name.cmp(other))
+    });
+    fitting
+}
+
+fn unread(error: kube::Error) -> ReconcileError {
+    ReconcileError::new(format!("a namespace or claim could not be read: {error}"))
+}

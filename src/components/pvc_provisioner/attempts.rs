@@ -1,0 +1,217 @@
+//! Claims that were created at admission for pods that then did not come to exist.
+//!
+//! Other validating webhooks, and quotas, may refuse a pod after its claims were created. Its
+//! controller retries, so a claim is created and deleted again and again, each time with a volume.
+//! After five such claims in a row, admission creates no claim for pods of that controller until a
+//! delay has passed, which doubles each time. The reconciler creates the claim once a pod exists.
+//!
+//! Each replica counts the claims that it creates. What it counts is lost with the process.
+
+use super::Caches;
+use crate::{hashing::HashMap, objects::ObjectName};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// How many claims in a row may be created for pods that do not come to exist.
+const FREE: u32 = 5;
+/// Delay after the last claim once [`FREE`] pods did not come to exist. It doubles with each further
+/// one.
+const FIRST_DELAY: Duration = Duration::from_secs(120);
+/// Maximum delay.
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
+/// A pod counts as refused if the watch has not delivered it so long after the review.
+const SEEN: Duration = Duration::from_secs(15);
+/// Controllers that create no pods for so long are forgotten.
+const REMEMBERED: Duration = Duration::from_secs(7200);
+/// Maximum number of controllers and of claims that are remembered. Beyond it, nothing is counted:
+/// claims are created as without this module.
+const MOST: usize = 4096;
+
+/// The uid of the controller of a pod.
+type Controller = Box<str>;
+
+/// The claims that admission has created for pods of controllers.
+#[derive(Debug, Default)]
+pub struct Attempts(Mutex<Memory>);
+
+#[derive(Debug, Default)]
+struct Memory {
+    controllers: HashMap<Controller, Record>,
+    /// The claims whose pods have not been seen.
+    claims: HashMap<ObjectName, (Controller, Instant)>,
+}
+
+#[derive(Debug)]
+struct Record {
+    /// How many pods in a row did not come to exist.
+    refused: u32,
+    /// When the last claim was created.
+    last: Instant,
+}
+
+impl Record {
+    fn blocked_until(&self) -> Option<Instant> {
+        let more = self.refused.checked_sub(FREE)?;
+        let factor = 1u32.checked_shl(more).unwrap_or(u32::MAX);
+        let delay = FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY);
+        Some(self.last + delay)
+    }
+}
+
+impl Attempts {
+    /// Counts nothing yet, and learns of the pods that exist from the watch of pods.
+    pub fn watching(caches: &Caches) -> Arc<Self> {
+        let attempts = Arc::new(Self::default());
+        let seen = attempts.clone();
+        caches.pods.listen(move |change| {
+            let Some(pod) = change.new.filter(|_| change.old.is_none()) else {
+                return;
+            };
+            let namespace = &change.name.namespace;
+            let claims = pod.claims().cloned();
+            let names = claims.map(|claim| ObjectName::new(namespace.clone(), claim));
+            names.for_each(|claim| seen.seen(&claim));
+        });
+        attempts
+    }
+
+    /// Returns whether admission may create a claim for a pod of this controller now.
+    pub fn permit(&self, controller: &str) -> bool {
+        let now = Instant::now();
+        let mut memory = self.lock();
+        memory.settle(now);
+        let until = memory.controllers.get(controller);
+        until
+            .and_then(Record::blocked_until)
+            .is_none_or(|until| until <= now)
+    }
+
+    /// Records that admission created the claim for a pod of this controller.
+    pub fn created(&self, controller: &str, claim: &ObjectName) {
+        let now = Instant::now();
+        let mut memory = self.lock();
+        memory.settle(now);
+        if memory.claims.len() >= MOST || memory.controllers.len() >= MOST {
+            return;
+        }
+        let first = Record {
+            refused: 0,
+            last: now,
+        };
+        let record = memory.controllers.entry(controller.into());
+        record.or_insert(first).last = now;
+        memory
+            .claims
+            .insert(claim.clone(), (controller.into(), now));
+    }
+
+    /// Records that a pod which names the claim exists.
+    pub fn seen(&self, claim: &ObjectName) {
+        let mut memory = self.lock();
+        if let Some((controller, _)) = memory.claims.remove(claim) {
+            memory.controllers.remove(&controller);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    /// Counts the claims whose pods should have been seen by now, and forgets controllers that have
+    /// created no pods for long.
+    fn settle(&mut self, now: Instant) {
+        let Self {
+            controllers,
+            claims,
+        } = self;
+        claims.retain(|_, (controller, created)| {
+            let waits = now.duration_since(*created) < SEEN;
+            if !waits && let Some(record) = controllers.get_mut(controller) {
+                record.refused = record.refused.saturating_add(1);
+            }
+            waits
+        });
+        controllers.retain(|_, record| now.duration_since(record.last) < REMEMBERED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    fn claim(index: usize) -> ObjectName {
+        ObjectName::new("ns", format!("claim-{index}"))
+    }
+
+    /// Creates a claim whose pod is refused, and waits until that is known.
+    async fn refused(attempts: &Attempts, index: usize) {
+        assert!(attempts.permit("web"), "claim {index}");
+        attempts.created("web", &claim(index));
+        advance(SEEN).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_whose_pods_are_refused_gets_claims_ever_more_rarely() {
+        let attempts = Attempts::default();
+        for index in 0..5 {
+            refused(&attempts, index).await;
+        }
+        for minutes in [2, 4, 8, 16, 32, 60, 60] {
+            assert!(!attempts.permit("web"), "{minutes}");
+            assert!(attempts.permit("other"), "another controller");
+            advance(Duration::from_secs(minutes * 60) - SEEN - Duration::from_secs(1)).await;
+            assert!(!attempts.permit("web"), "{minutes}");
+            advance(Duration::from_secs(1)).await;
+            refused(&attempts, 5).await;
+        }
+        advance(REMEMBERED).await;
+        assert!(attempts.permit("web"));
+        assert!(attempts.lock().controllers.is_empty(), "forgotten");
+    }
+
+    /// One pod that exists shows that pods of this controller are not refused in general.
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_exists_ends_the_delay() {
+        let attempts = Attempts::default();
+        for index in 0..5 {
+            refused(&attempts, index).await;
+        }
+        attempts.seen(&claim(0));
+        assert!(!attempts.permit("web"), "it was counted before");
+        advance(FIRST_DELAY).await;
+        attempts.created("web", &claim(5));
+        attempts.seen(&claim(5));
+        for index in 6..11 {
+            refused(&attempts, index).await;
+        }
+        assert!(!attempts.permit("web"), "five more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_pods_is_not_refused_before_they_can_be_seen() {
+        let attempts = Attempts::default();
+        for index in 0..100 {
+            assert!(attempts.permit("web"), "claim {index}");
+            attempts.created("web", &claim(index));
+        }
+        (0..100).for_each(|index| attempts.seen(&claim(index)));
+        advance(SEEN).await;
+        assert!(attempts.permit("web"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_memory_is_bounded() {
+        let attempts = Attempts::default();
+        for index in 0..2 * MOST {
+            attempts.created(&index.to_string(), &claim(index));
+        }
+        assert_eq!(attempts.lock().claims.len(), MOST);
+        assert_eq!(attempts.lock().controllers.len(), MOST);
+    }
+}

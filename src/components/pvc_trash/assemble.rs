@@ -1,0 +1,84 @@
+//! Builds the component pvc-trash from its options and the shared parts.
+
+use super::{
+    NAME,
+    caches::Caches,
+    confirm::Live,
+    metrics,
+    options::Options,
+    purges::Purges,
+    reconcile::PvcTrashReconciler,
+    undelete::Undelete,
+    webhooks::{Reviews, deletions, hooks},
+};
+use crate::{
+    cluster::{Configuration, WorkQueue},
+    component::{Component, Parts, Shared},
+    objects::Kind,
+};
+use clap::{Args as _, Command};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+
+/// The pvc-trash component.
+pub struct PvcTrash;
+
+impl Component for PvcTrash {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn webhook_configurations(&self) -> &'static [Configuration] {
+        &[Configuration::Mutating("volume-warden-pvc-trash")]
+    }
+
+    fn flags(&self, run: Command) -> Command {
+        Options::augment_args(run)
+    }
+
+    fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>> {
+        Box::pin(async { Ok(parts(shared, &shared.options::<Options>()?)) })
+    }
+}
+
+fn parts(shared: &Shared, options: &Options) -> Parts {
+    let caches = Caches::new(&shared.feeds, shared.namespace.as_deref());
+    let live = Live::new(&shared.metrics, &shared.client);
+    let mut parts = Parts::watching(&[
+        Kind::PersistentVolume,
+        Kind::PersistentVolumeClaim,
+        Kind::StorageClass,
+    ]);
+    let reviews = Arc::new(Reviews {
+        caches: caches.clone(),
+        // Neither the webhooks nor the reconciler wait for the reads of the other.
+        live: Live::new(&shared.metrics, &shared.client),
+    });
+    parts.webhooks = hooks(&reviews);
+    let warning = ("/pvc-protection/deletions", deletions(&reviews));
+    parts.joined_reviews.push(warning);
+    let reconciler = PvcTrashReconciler {
+        undelete: Undelete {
+            caches: caches.clone(),
+            live: live.clone(),
+            apply: shared.apply.clone(),
+            clock: shared.clock.clone(),
+            touches: Default::default(),
+        },
+        caches,
+        live,
+        apply: shared.apply.clone(),
+        clock: shared.clock.clone(),
+        purges: Purges::new(options.trash_max_purges),
+        events: Arc::default(),
+    };
+    let queue = Arc::new(WorkQueue::default());
+    reconciler.listen(&queue);
+    metrics::register(
+        &shared.metrics,
+        reconciler.caches.clone(),
+        shared.clock.clone(),
+    );
+    parts.reconcile(shared, reconciler, queue);
+    parts
+}

@@ -1,0 +1,168 @@
+//! The watches of volumes, claims and StorageClasses, and views for the rule.
+
+use super::rule::{Decision, Left, View, decide};
+use crate::{
+    cluster::{Change, Feed, Feeds},
+    hashing::HashMap,
+    objects::{
+        Claim, ObjectName, StorageClass, Volume,
+        trash::{TrashRecord, Window},
+        volume::{ClaimRef, Phase},
+    },
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The watches that pvc-trash reads. No two of the feeds are ever locked at once.
+#[derive(Clone)]
+pub struct Caches {
+    /// The watch of all volumes.
+    pub volumes: Arc<Feed<Volume>>,
+    /// The watch of all claims, or of the claims of one namespace.
+    pub claims: Arc<Feed<Claim>>,
+    /// The watch of the StorageClasses with an undelete window.
+    pub classes: Arc<Feed<StorageClass>>,
+    restorers: Arc<Restorers>,
+    namespace: Option<Arc<str>>,
+}
+
+/// The Pending claims that request the data of a deleted claim, by the volume that they name.
+#[derive(Default)]
+struct Restorers(Mutex<HashMap<Box<str>, BTreeSet<ObjectName>>>);
+
+impl Caches {
+    /// The caches of pvc-trash, which read these feeds. With `namespace`, only claims of that
+    /// namespace are watched, and volumes of other claims are left unchanged.
+    pub fn new(feeds: &Feeds, namespace: Option<&str>) -> Self {
+        let restorers: Arc<Restorers> = Arc::default();
+        let index = restorers.clone();
+        feeds.claims.listen(move |change| index.update(change));
+        Self {
+            volumes: feeds.volumes.clone(),
+            claims: feeds.claims.clone(),
+            classes: feeds.classes.clone(),
+            restorers,
+            namespace: namespace.map(Into::into),
+        }
+    }
+
+    /// Decides by the watches alone what happens next to the volume.
+    pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision {
+        let record = volume
+            .trash
+            .as_deref()
+            .and_then(|trash| trash.record.as_ref());
+        // A claim of another namespace cannot get the volume, and must not stand in the way.
+        let restorer =
+            record.and_then(|record| self.restorers.of(&name.name, &record.claim.namespace));
+        self.view(volume, restorer.as_ref(), decide)
+            .unwrap_or(Decision::Leave(Left::NotEnabled))
+    }
+
+    /// Applies `read` to the view of a volume; none if the namespace of its claim is not watched.
+    pub fn view<T>(
+        &self,
+        volume: &Volume,
+        restorer: Option<&ObjectName>,
+        read: impl FnOnce(&View<'_>) -> T,
+    ) -> Option<T> {
+        let claim_ref = volume.claim_ref.as_ref();
+        if claim_ref.is_some_and(|claim| !self.watches(claim)) {
+            return None;
+        }
+        let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
+        let view = View {
+            volume,
+            class: self.window(&volume.class).and_then(Result::ok),
+            claim: claim.as_deref(),
+            restorer,
+        };
+        Some(read(&view))
+    }
+
+    /// Returns what the StorageClass of this name requests; none without the annotation.
+    pub fn window(&self, class: &str) -> Option<Result<Window, String>> {
+        let class = self.classes.read().get(&ObjectName::new("", class))?;
+        class.undelete_window.as_deref().map(Window::of_class)
+    }
+
+    /// Returns the volume in the trash that a claim of this namespace requests by the name of the
+    /// deleted claim or of the volume: the one that was deleted last.
+    pub fn in_trash(&self, namespace: &str, requested: &str) -> Option<(ObjectName, Arc<Volume>)> {
+        let volumes = self.volumes.read();
+        let fits = |name: &ObjectName, record: &TrashRecord| {
+            record.claim.namespace == namespace
+                && (record.claim.name == requested || &*name.name == requested)
+        };
+        let found = volumes.objects().filter_map(|(name, volume)| {
+            let record = self.record_in_trash(volume)?;
+            fits(name, record).then_some((record.deleted_at, name, volume))
+        });
+        let last = found.max_by_key(|(deleted, name, _)| (*deleted, (*name).clone()));
+        last.map(|(_, name, volume)| (name.clone(), volume.clone()))
+    }
+
+    /// Returns the record of the volume if it is in the trash.
+    pub fn record_in_trash<'a>(&self, volume: &'a Volume) -> Option<&'a TrashRecord> {
+        let record = volume.trash.as_deref()?.record.as_ref()?;
+        let claim = volume.claimed_by()?;
+        let kept = volume.phase == Phase::Released && volume.retain && !volume.deleting;
+        (kept && *record.claim.uid == *claim.uid).then_some(record)
+    }
+
+    fn watches(&self, claim: &ClaimRef) -> bool {
+        let only = self.namespace.as_ref();
+        only.is_none_or(|only| *only == claim.name.namespace)
+    }
+}
+
+impl Restorers {
+    fn update(&self, change: &Change<'_, Claim>) {
+        let before = change.old.and_then(|claim| requested(claim));
+        let now = change.new.and_then(|claim| requested(claim));
+        if before == now {
+            return;
+        }
+        let mut index = self.lock();
+        if let Some(volume) = before
+            && let Some(claims) = index.get_mut(volume)
+        {
+            claims.remove(change.name);
+            if claims.is_empty() {
+                index.remove(volume);
+            }
+        }
+        if let Some(volume) = now {
+            index
+                .entry(volume.into())
+                .or_default()
+                .insert(change.name.clone());
+        }
+    }
+
+    /// Returns a claim of this namespace that requests the volume.
+    fn of(&self, volume: &str, namespace: &str) -> Option<ObjectName> {
+        let index = self.lock();
+        let claims = index.get(volume)?.iter();
+        claims
+            .into_iter()
+            .find(|claim| &*claim.namespace == namespace)
+            .cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeSet<ObjectName>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the volume whose data the claim requests, if it waits for it.
+pub fn requested(claim: &Claim) -> Option<&str> {
+    let asks = claim
+        .trash
+        .as_deref()
+        .is_some_and(|trash| trash.undelete.is_some());
+    let waits = claim.pending && !claim.deleting && !claim.volume_name.is_empty();
+    (asks && waits).then_some(&*claim.volume_name)
+}

@@ -1,0 +1,136 @@
+//! The live reads without which pvc-trash neither purges nor restores a volume.
+
+use crate::{
+    cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
+    objects::{
+        Claim, Namespace, ObjectName, VolumeAttachment, trash::TrashRecord, volume::ClaimRef,
+    },
+    telemetry::Metrics,
+};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use std::{sync::Arc, time::Duration};
+
+/// Maximum age of the reads on which a write of pvc-trash may rest.
+const MAX_AGE: Duration = Duration::from_secs(10);
+
+/// Reads objects and the time from the API server.
+pub struct Live {
+    client: Client,
+    claims: Arc<LiveGet<Claim>>,
+    namespaces: Arc<LiveGet<Namespace>>,
+    attachments: Arc<SharedList<VolumeAttachment>>,
+}
+
+impl Live {
+    /// Creates readers that use this client.
+    pub fn new(metrics: &Arc<Metrics>, client: &Client) -> Arc<Self> {
+        Arc::new(Self {
+            client: client.clone(),
+            claims: LiveGet::new(metrics.clone(), client),
+            namespaces: LiveGet::new(metrics.clone(), client),
+            attachments: SharedList::new(metrics.clone(), client),
+        })
+    }
+
+    /// Returns the time by the clock of the API server.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub async fn now(&self) -> Result<Timestamp, ReconcileError> {
+        let now = server_time(&self.client, UNHURRIED).await;
+        now.map_err(|error| unread("the time of the API server", &error))
+    }
+
+    /// Proves that the claim with this uid does not exist.
+    ///
+    /// # Errors
+    /// When it exists or could not be read.
+    pub async fn claim_is_deleted(&self, claim: &ClaimRef) -> Result<Proof, ReconcileError> {
+        let live = self.claims.read(&claim.name, UNHURRIED).await;
+        let live = live.map_err(|error| unread(&format!("the claim {}", claim.name), &error))?;
+        match &live.value {
+            Some(found) if found.uid == claim.uid => Err(ReconcileError::new(format!(
+                "the claim {} still exists",
+                claim.name
+            ))),
+            _ => Ok(live.proof(MAX_AGE)),
+        }
+    }
+
+    /// Reads a claim, with the proof of what was read.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub async fn claim(&self, name: &ObjectName) -> Result<(Option<Claim>, Proof), ReconcileError> {
+        let live = self.claims.read(name, UNHURRIED).await;
+        let live = live.map_err(|error| unread(&format!("the claim {name}"), &error))?;
+        let proof = live.proof(MAX_AGE);
+        Ok((live.value, proof))
+    }
+
+    /// Returns whether the namespace of the record's claim is still the one that it was.
+    ///
+    /// # Errors
+    /// When the namespace could not be read within `limit`.
+    pub async fn same_namespace(
+        &self,
+        record: &TrashRecord,
+        limit: Duration,
+    ) -> kube::Result<bool> {
+        let name = ObjectName::new("", record.claim.namespace.as_str());
+        let live = self.namespaces.get(&name, limit).await?;
+        let uid = record.claim.namespace_uid.as_deref();
+        Ok(uid.is_some() && live.as_ref().map(|live| &*live.uid) == uid)
+    }
+
+    /// Returns the same as [`Self::same_namespace`], for the reconciler.
+    ///
+    /// # Errors
+    /// When the namespace could not be read.
+    pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
+        let same = self.same_namespace(record, UNHURRIED).await;
+        same.map_err(|error| unread("the namespace", &error))
+    }
+
+    /// Returns the uid of the claim's namespace; none if the claim has been deleted.
+    ///
+    /// The claim's uid is known before the namespace is read, and the claim exists after that. So
+    /// the namespace is the one in which the claim was created: a namespace is deleted only after
+    /// all of its claims.
+    ///
+    /// # Errors
+    /// When one of them could not be read within `limit`.
+    pub async fn namespace_uid(
+        &self,
+        claim: &ClaimRef,
+        limit: Duration,
+    ) -> kube::Result<Option<String>> {
+        let name = ObjectName::new("", &*claim.name.namespace);
+        let Some(namespace) = self.namespaces.get(&name, limit).await? else {
+            return Ok(None);
+        };
+        let live = self.claims.get(&claim.name, limit).await?;
+        let exists = live.is_some_and(|live| live.uid == claim.uid);
+        Ok(exists.then(|| namespace.uid.to_string()))
+    }
+
+    /// Checks that no VolumeAttachment names the volume.
+    ///
+    /// # Errors
+    /// When one names it, or they could not be listed.
+    pub async fn is_detached(&self, volume: &ObjectName) -> Result<(), ReconcileError> {
+        let live = self.attachments.list(&volume.namespace).await;
+        let live = live.map_err(|error| unread("VolumeAttachments", &*error))?;
+        match live.value.is_unreferenced(volume) {
+            true => Ok(()),
+            false => Err(ReconcileError::new(
+                "the volume is still attached to a node",
+            )),
+        }
+    }
+}
+
+fn unread(what: &str, error: &dyn std::fmt::Display) -> ReconcileError {
+    ReconcileError::new(format!("{what} could not be read: {error}"))
+}

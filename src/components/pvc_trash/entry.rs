@@ -1,0 +1,68 @@
+//! The volumes in the trash, as the commands show them: a pure function of one volume.
+
+use crate::objects::{
+    ObjectName, Volume,
+    trash::{OriginalPolicy, TrashRecord},
+    volume::Phase,
+};
+use k8s_openapi::jiff::Timestamp;
+
+/// A Released volume with a record that holds for its deleted claim.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry<'a> {
+    /// The name of the volume.
+    pub name: &'a ObjectName,
+    /// The volume.
+    pub volume: &'a Volume,
+    /// The record of the volume.
+    pub record: &'a TrashRecord,
+    /// What happens next to the volume.
+    pub next: Next,
+}
+
+/// What happens next to a volume in the trash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The data can be restored until this time, and is deleted after it; none while the time of
+    /// the deletion is not recorded yet.
+    Until(Option<Timestamp>),
+    /// A user requested that the data is deleted now.
+    Requested,
+    /// The data can be restored, and Volume Warden never deletes it.
+    Kept,
+    /// The volume and its data are being deleted, and cannot be restored.
+    Purging,
+}
+
+impl<'a> Entry<'a> {
+    /// Returns what the trash has of the volume; none if the volume is not in the trash.
+    pub fn of(name: &'a ObjectName, volume: &'a Volume) -> Option<Self> {
+        let trash = volume.trash.as_deref()?;
+        let (record, claim) = trash.record.as_ref().zip(volume.claimed_by())?;
+        let requested = trash.purge.as_deref() == Some(&*claim.uid);
+        let next = match record.policy {
+            _ if volume.deleting || !volume.retain => Next::Purging,
+            OriginalPolicy::Retain => Next::Kept,
+            OriginalPolicy::Delete if requested => Next::Requested,
+            OriginalPolicy::Delete => Next::Until(record.ends()),
+        };
+        let valid = volume.phase == Phase::Released && *record.claim.uid == *claim.uid;
+        valid.then_some(Self {
+            name,
+            volume,
+            record,
+            next,
+        })
+    }
+
+    /// Returns the capacity of the volume, as a Kubernetes quantity.
+    pub fn capacity(&self) -> &'a str {
+        let trash = self.volume.trash.as_deref();
+        trash.map_or("", |trash| &trash.capacity)
+    }
+
+    /// Returns the namespace and name of the deleted claim.
+    pub fn claim(&self) -> String {
+        format!("{}/{}", self.record.claim.namespace, self.record.claim.name)
+    }
+}

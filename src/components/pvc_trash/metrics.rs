@@ -1,0 +1,85 @@
+//! The metrics of pvc-trash: volumes whose claim can be restored.
+
+use super::{
+    caches::Caches,
+    rule::{Decision, Left},
+};
+use crate::{
+    clock::Clock,
+    telemetry::{
+        Metrics,
+        labels::{Fate, Level},
+    },
+};
+use prometheus_client::metrics::gauge::Gauge;
+use std::collections::HashMap;
+
+/// Every fate of a volume that the metric reports, also those without a volume.
+const FATES: [&str; 7] = [ENABLED, IN_TRASH, DUE, KEPT, RESTORING, PURGING, UNREADABLE];
+const ENABLED: &str = "Enabled";
+const IN_TRASH: &str = "InTrash";
+const DUE: &str = "Due";
+const KEPT: &str = "Kept";
+const RESTORING: &str = "Restoring";
+const PURGING: &str = "Purging";
+const UNREADABLE: &str = "Unreadable";
+
+struct TrashMetrics {
+    volumes: Level<Fate>,
+    oldest: Gauge,
+}
+
+/// Registers the metrics, which are computed before each scrape.
+pub fn register(metrics: &Metrics, caches: Caches, clock: Clock) {
+    let own = metrics.register(|own| TrashMetrics {
+        volumes: own.add(
+            "trash_volumes",
+            "Volumes whose deleted claim can be restored, by fate: Enabled while the claim exists, InTrash, Due if the window has ended, Kept if the policy was Retain, Restoring, Purging, Unreadable",
+        ),
+        oldest: own.add(
+            "trash_oldest_timestamp_seconds",
+            "When the claim was deleted whose volume is in the trash for longest, as a Unix timestamp; 0 if there is none",
+        ),
+    });
+    metrics.before_scrape(move |_| count(&caches, &clock, &own));
+}
+
+fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
+    let recorded: Vec<_> = {
+        let volumes = caches.volumes.read();
+        let recorded = volumes
+            .objects()
+            .filter(|(_, volume)| volume.trash.is_some());
+        recorded
+            .map(|(name, volume)| (name.clone(), volume.clone()))
+            .collect()
+    };
+    let now = clock.timestamp();
+    let mut fates: HashMap<&str, i64> = HashMap::new();
+    let mut oldest = None;
+    for (name, volume) in &recorded {
+        let fate = match caches.judge(name, volume) {
+            Decision::Keep { until, requested } if requested || until <= now => DUE,
+            Decision::Keep { .. } | Decision::MoveToTrash(_) => IN_TRASH,
+            Decision::Restore(_) | Decision::AwaitBinding | Decision::Return => RESTORING,
+            Decision::Record(_) | Decision::Disable => ENABLED,
+            Decision::Leave(Left::Enabled | Left::Terminating) => ENABLED,
+            Decision::Leave(Left::Kept) => KEPT,
+            Decision::Leave(Left::Purging) => PURGING,
+            Decision::Leave(Left::Unreadable) => UNREADABLE,
+            Decision::Leave(Left::NotEnabled | Left::Deleting) => continue,
+        };
+        *fates.entry(fate).or_default() += 1;
+        let deleted = caches
+            .record_in_trash(volume)
+            .and_then(|record| record.deleted_at);
+        oldest = deleted.into_iter().chain(oldest).min();
+    }
+    for fate in FATES {
+        let number = fates.get(fate).copied().unwrap_or(0);
+        metrics.volumes.get_or_create(&Fate { fate }).set(number);
+    }
+    metrics
+        .oldest
+        .set(oldest.map_or(0, |oldest| oldest.as_second()));
+}

@@ -1,0 +1,91 @@
+//! The Events of pvc-trash.
+
+use super::reasons::{
+    CANNOT_READ, CANNOT_RESTORE, MOVED_TO_TRASH, PURGED, RESTORED, RETURNED_TO_TRASH,
+};
+use crate::{
+    cluster::Announcement,
+    objects::{
+        ObjectName,
+        trash::{OriginalPolicy, TRASH, TrashRecord},
+    },
+};
+
+/// The Event that a claim was deleted and can be restored.
+///
+/// It is also published in the namespace of the claim, whose users may not read volumes.
+pub fn moved_to_trash(record: &TrashRecord) -> Announcement {
+    let claim = &record.claim;
+    let until = match record.policy {
+        OriginalPolicy::Retain => "until an administrator deletes it".to_owned(),
+        OriginalPolicy::Delete => format!("until {}", ends(record)),
+    };
+    let note = format!(
+        "claim {}/{} is deleted. Its data is kept {until}. To restore it: \
+         volume-warden undelete pvc {} -n {}",
+        claim.namespace, claim.name, claim.name, claim.namespace
+    );
+    announcement(MOVED_TO_TRASH, "MoveToTrash", false, note)
+}
+
+/// The Event that a new claim gets the data of a deleted one.
+pub fn restored(claim: &ObjectName) -> Announcement {
+    let note = format!("the data of the deleted claim is restored for the new claim {claim}");
+    announcement(RESTORED, "Restore", false, note)
+}
+
+/// The Event that a volume is in the trash again.
+pub fn returned(volume: &ObjectName, record: &TrashRecord) -> Announcement {
+    let note = format!(
+        "volume {} was reserved for a claim that is deleted or could not be bound to it, and is in \
+         the trash again until {}",
+        volume.name,
+        ends(record)
+    );
+    announcement(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
+}
+
+/// The Event that the data of a volume is deleted for good.
+pub fn purged(record: &TrashRecord, requested: bool) -> Announcement {
+    let claim = format!("{}/{}", record.claim.namespace, record.claim.name);
+    let why = match requested {
+        true => "a user requested it".to_owned(),
+        false => format!("the undelete window ended at {}", ends(record)),
+    };
+    let note = format!("the volume of the deleted claim {claim} is deleted with its data: {why}");
+    announcement(PURGED, "Purge", false, note)
+}
+
+/// The Event for a claim that requests data it cannot get.
+pub fn not_restored(claim: &ObjectName, why: &str) -> Announcement {
+    let note = format!("claim {claim} does not get the data that it requests: {why}");
+    announcement(CANNOT_RESTORE, "Restore", true, note)
+}
+
+/// The Event for a volume whose record cannot be read.
+pub fn unreadable() -> Announcement {
+    let note = format!(
+        "the annotation {TRASH} of this volume cannot be read, so the volume is left unchanged. \
+         Restore the annotation, or remove it"
+    );
+    announcement(CANNOT_READ, CANNOT_READ, true, note)
+}
+
+fn ends(record: &TrashRecord) -> String {
+    record.ends().map(|end| end.to_string()).unwrap_or_default()
+}
+
+fn announcement(
+    reason: &'static str,
+    action: &'static str,
+    warning: bool,
+    note: String,
+) -> Announcement {
+    Announcement {
+        reason,
+        action,
+        warning,
+        note,
+        related: None,
+    }
+}

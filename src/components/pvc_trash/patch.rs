@@ -1,0 +1,131 @@
+//! Translates the decisions about a volume into JSON patch operations. Every patch also tests the
+//! uid and the `resourceVersion` of the object, see `cluster`.
+
+use crate::objects::{
+    Claim, ObjectName, Volume,
+    patch::{add, add_at, remove},
+    trash::{OriginalPolicy, PURGE, TRASH, TrashRecord, UNDELETE_TOUCHED},
+    volume::{DELETE, RETAIN},
+};
+use json_patch::PatchOperation;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+const POLICY: [&str; 2] = ["spec", "persistentVolumeReclaimPolicy"];
+const CLAIM_REF: [&str; 2] = ["spec", "claimRef"];
+
+/// Sets the policy Retain and writes the record.
+pub fn record(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
+    let policy = (!volume.retain).then(|| add_at(&POLICY, json!(RETAIN)));
+    policy
+        .into_iter()
+        .chain([annotate(volume, record)])
+        .collect()
+}
+
+/// Gives the volume its original policy back and removes the record.
+pub fn disable(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
+    let policy = match record.policy {
+        OriginalPolicy::Delete => DELETE,
+        OriginalPolicy::Retain => RETAIN,
+    };
+    let mut operations = vec![
+        add_at(&POLICY, json!(policy)),
+        remove(&["annotations", TRASH]),
+    ];
+    operations.extend(without_purge(volume));
+    operations
+}
+
+/// Writes when the claim was deleted.
+pub fn move_to_trash(volume: &Volume, record: &TrashRecord, now: Timestamp) -> Vec<PatchOperation> {
+    let deleted = TrashRecord {
+        deleted_at: Some(now),
+        ..record.clone()
+    };
+    vec![annotate(volume, &deleted)]
+}
+
+/// Reserves the volume for the claim: any uid of this name may be bound to it, and no other claim.
+pub fn reserve(
+    volume: &Volume,
+    record: &TrashRecord,
+    claim: &ObjectName,
+    now: Timestamp,
+) -> Vec<PatchOperation> {
+    let reserved = TrashRecord {
+        reserved_at: Some(now),
+        ..record.clone()
+    };
+    let mut operations = vec![
+        add_at(&CLAIM_REF, claim_ref(&claim.namespace, &claim.name, None)),
+        annotate(volume, &reserved),
+    ];
+    operations.extend(without_purge(volume));
+    operations
+}
+
+/// Returns a reserved volume to the trash: the deleted claim is its claim again.
+pub fn put_back(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
+    let TrashRecord { claim, .. } = record;
+    let returned = TrashRecord {
+        reserved_at: None,
+        ..record.clone()
+    };
+    vec![
+        add_at(
+            &CLAIM_REF,
+            claim_ref(&claim.namespace, &claim.name, Some(&claim.uid)),
+        ),
+        annotate(volume, &returned),
+    ]
+}
+
+/// Sets the policy Delete, and adds the finalizers without which a provisioner would leave the data
+/// behind if the volume were deleted meanwhile.
+pub fn purge(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
+    let mut finalizers: Vec<&str> = volume.finalizers.iter().map(|each| &**each).collect();
+    for finalizer in &record.finalizers {
+        if !finalizers.contains(&finalizer.as_str()) {
+            finalizers.push(finalizer);
+        }
+    }
+    vec![
+        add_at(&POLICY, json!(DELETE)),
+        add(&["finalizers"], json!(finalizers)),
+    ]
+}
+
+/// Changes an annotation of the claim, so that the volume binder looks at the claim again.
+pub fn touch(claim: &Claim, now: Timestamp) -> Vec<PatchOperation> {
+    let (key, value) = (UNDELETE_TOUCHED, now.to_string());
+    vec![match claim.annotated {
+        true => add(&["annotations", key], json!(value)),
+        false => add(&["annotations"], json!({key: value})),
+    }]
+}
+
+fn annotate(volume: &Volume, record: &TrashRecord) -> PatchOperation {
+    match volume.annotated {
+        true => add(&["annotations", TRASH], json!(record.json())),
+        false => add(&["annotations"], json!({TRASH: record.json()})),
+    }
+}
+
+fn without_purge(volume: &Volume) -> Option<PatchOperation> {
+    let purge = volume
+        .trash
+        .as_deref()
+        .and_then(|trash| trash.purge.as_ref());
+    purge.map(|_| remove(&["annotations", PURGE]))
+}
+
+fn claim_ref(namespace: &str, name: &str, uid: Option<&str>) -> serde_json::Value {
+    let mut reference = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name,
+    });
+    if let Some(uid) = uid {
+        reference["uid"] = json!(uid);
+    }
+    reference
+}

@@ -1,0 +1,271 @@
+//! The reconciler of pvc-trash: which live reads a decision needs, and what it writes.
+
+use super::{
+    NAME,
+    caches::Caches,
+    confirm::Live,
+    notices, patch,
+    purges::Purges,
+    reasons::{MOVED_TO_TRASH, PURGED, TRASH_DISABLED, TRASH_ENABLED},
+    rule::{Decision, Left},
+    target::{action, recorded, regarding, target},
+    triggers,
+    undelete::Undelete,
+};
+use crate::{
+    clock::Clock,
+    cluster::{
+        Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
+        ReconcileError, Reconciled, Regarding, Requeue, UNHURRIED, WorkQueue,
+    },
+    objects::{Kind, ObjectName, Volume, trash::TrashRecord},
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+/// Maximum difference between the clocks of this process and of the API server at which volumes are
+/// purged.
+const MAX_SKEW: SignedDuration = SignedDuration::from_mins(5);
+/// Delay before the clocks are compared again.
+const SKEW_RETRY: Duration = Duration::from_secs(300);
+/// Maximum delay until a volume in the trash is looked at again.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// The reconciler of pvc-trash.
+pub struct PvcTrashReconciler {
+    /// The watches that pvc-trash reads.
+    pub caches: Caches,
+    /// Live reads.
+    pub live: Arc<Live>,
+    /// Writes to the API server.
+    pub apply: Arc<Apply>,
+    /// The wall clock.
+    pub clock: Clock,
+    /// The limit of purges.
+    pub purges: Purges,
+    /// Restores volumes.
+    pub undelete: Undelete,
+    /// The causes that Events have already reported, by volume.
+    pub events: Arc<EventDeduplicator<ObjectName, Left>>,
+}
+
+impl PvcTrashReconciler {
+    /// Enqueues a volume on every change that may affect the decision about it.
+    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+        triggers::listen(&self.caches, queue);
+    }
+
+    async fn enable(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        mut record: TrashRecord,
+    ) -> Reconciled {
+        let before = volume
+            .trash
+            .as_deref()
+            .and_then(|trash| trash.record.as_ref());
+        if let Some(claim) = volume.claimed_by() {
+            let uid = self.live.namespace_uid(claim, UNHURRIED).await;
+            // Without it, only an administrator can restore the claim. Its data is kept all the same.
+            record.claim.namespace_uid = uid.unwrap_or_default();
+        }
+        if volume.retain && before == Some(&record) {
+            return Ok(Requeue::After(
+                LONGEST_WAIT,
+                "the namespace of the claim could not be read".to_owned(),
+            ));
+        }
+        let operations = patch::record(volume, &record);
+        let action = action("EnableTrash", Lane::Safety, operations, Basis::Object);
+        self.write(name, volume, action, TRASH_ENABLED)
+            .await
+            .settled()
+    }
+
+    async fn disable(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
+        let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
+            return Ok(Requeue::OnEvent);
+        };
+        let (live, proof) = self.live.claim(&claim.name).await?;
+        if !live.is_some_and(|live| live.uid == claim.uid && !live.deleting) {
+            return Err(ReconcileError::new("the claim is being deleted"));
+        }
+        let operations = patch::disable(volume, record);
+        let action = action("DisableTrash", Lane::Bulk, operations, Basis::Proof(proof));
+        self.write(name, volume, action, TRASH_DISABLED)
+            .await
+            .settled()
+    }
+
+    async fn move_to_trash(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        mut record: TrashRecord,
+    ) -> Reconciled {
+        let Some(claim) = volume.claimed_by() else {
+            return Ok(Requeue::OnEvent);
+        };
+        let proof = self.live.claim_is_deleted(claim).await?;
+        // A namespace that existed under the earlier claim and exists now was never deleted, so it is
+        // also the one of the claim between the two.
+        let void = recorded(volume).is_none_or(|before| before.claim.uid != record.claim.uid);
+        if void && !self.live.is_same_namespace(&record).await? {
+            record.claim.namespace_uid = None;
+        }
+        let now = self.live.now().await?;
+        let operations = patch::move_to_trash(volume, &record, now);
+        let action = action(
+            "MoveToTrash",
+            Lane::Release,
+            operations,
+            Basis::Proof(proof),
+        );
+        let applied = self.write(name, volume, action, MOVED_TO_TRASH).await;
+        if applied.written() {
+            let record = TrashRecord {
+                deleted_at: Some(now),
+                ..record
+            };
+            self.announce(name, volume, notices::moved_to_trash(&record));
+            // Users who may not read volumes see the Event in the namespace of their claim.
+            let claim = Regarding {
+                kind: Kind::PersistentVolumeClaim,
+                name: claim.name.clone(),
+                uid: claim.uid.clone(),
+            };
+            let announcement = notices::moved_to_trash(&record);
+            self.apply.announce(claim, announcement, || {});
+        }
+        applied.settled()
+    }
+
+    /// Purges the volume if its window has ended by the clock of the API server.
+    async fn keep(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        until: Timestamp,
+        requested: bool,
+    ) -> Reconciled {
+        let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
+            return Ok(Requeue::OnEvent);
+        };
+        let local = self.clock.timestamp();
+        if !requested && let Some(wait) = remaining(local, until) {
+            return Ok(wait);
+        }
+        let proof = self.live.claim_is_deleted(claim).await?;
+        self.live.is_detached(name).await?;
+        let now = self.live.now().await?;
+        if now.duration_since(local).abs() > MAX_SKEW {
+            return Err(ReconcileError::on_schedule(
+                SKEW_RETRY,
+                format!(
+                    "the clock of this process says {local} and the clock of the API server says \
+                     {now}: no volume is purged while they differ by more than 5 minutes"
+                ),
+            ));
+        }
+        if !requested && let Some(wait) = remaining(now, until) {
+            return Ok(wait);
+        }
+        if let Err(wait) = self.purges.begin() {
+            let why = "the limit --trash-max-purges of this hour is reached".to_owned();
+            return Ok(Requeue::After(wait, why));
+        }
+        let operations = patch::purge(volume, record);
+        let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
+        let applied = self.write(name, volume, action, PURGED).await;
+        if applied.written() {
+            self.announce(name, volume, notices::purged(record, requested));
+        }
+        applied.settled()
+    }
+
+    async fn write(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        action: Action,
+        reason: &'static str,
+    ) -> Applied {
+        let applied = self
+            .apply
+            .perform(NAME, &target(name, volume), action, reason)
+            .await;
+        if applied.written() {
+            self.caches.volumes.mark_stale(name, volume);
+        }
+        applied
+    }
+
+    fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
+        self.apply
+            .announce(regarding(name, volume), announcement, || {});
+    }
+
+    /// Publishes an Event if the record of the volume cannot be read, once.
+    fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {
+        let causes = HashSet::from_iter((left == Left::Unreadable).then_some(left));
+        if self.events.news(name, &volume.uid, causes).is_empty() {
+            return;
+        }
+        let (events, key) = (self.events.clone(), name.clone());
+        let otherwise = move || events.forget(&key);
+        self.apply
+            .announce(regarding(name, volume), notices::unreadable(), otherwise);
+    }
+}
+
+impl Reconcile for PvcTrashReconciler {
+    const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
+
+    fn candidates(&self) -> Vec<ObjectName> {
+        let windows: HashSet<_> = {
+            let classes = self.caches.classes.read();
+            let windows = classes
+                .objects()
+                .filter(|(_, class)| class.undelete_window.is_some());
+            windows.map(|(name, _)| name.name.clone()).collect()
+        };
+        let volumes = self.caches.volumes.read();
+        self.events.retain(|name| volumes.get(name).is_some());
+        volumes.names_where(|volume| volume.trash.is_some() || windows.contains(&*volume.class))
+    }
+
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
+        let Some(volume) = self.caches.volumes.read().get_fresh(name) else {
+            return Ok(Requeue::OnEvent);
+        };
+        let decision = self.caches.judge(name, &volume);
+        if decision != Decision::AwaitBinding {
+            self.undelete.forget(name);
+        }
+        match decision {
+            Decision::Record(record) => self.enable(name, &volume, record).await,
+            Decision::Disable => self.disable(name, &volume).await,
+            Decision::MoveToTrash(record) => self.move_to_trash(name, &volume, record).await,
+            Decision::Keep { until, requested } => self.keep(name, &volume, until, requested).await,
+            Decision::Restore(claim) => self.undelete.restore(name, &volume, &claim).await,
+            Decision::AwaitBinding => self.undelete.await_binding(name, &volume).await,
+            Decision::Return => self.undelete.put_back(name, &volume).await,
+            Decision::Leave(left) => {
+                let reason = left.name();
+                tracing::debug!(component = NAME, object = %name, reason, "no action");
+                self.publish(name, &volume, left);
+                Ok(Requeue::OnEvent)
+            }
+        }
+    }
+}
+
+/// How long the volume stays in the trash after `now`; none if its window has ended.
+fn remaining(now: Timestamp, until: Timestamp) -> Option<Requeue> {
+    let wait = Duration::try_from(until.duration_since(now)).ok();
+    let wait = wait.filter(|wait| !wait.is_zero())?;
+    let why = format!("the volume is in the trash until {until}");
+    Some(Requeue::After(wait.min(LONGEST_WAIT), why))
+}

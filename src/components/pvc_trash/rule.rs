@@ -1,0 +1,252 @@
+//! The rule of pvc-trash: what happens next to a volume whose claim can be restored.
+
+use crate::objects::{
+    Claim, ObjectName, Volume,
+    trash::{OriginalPolicy, RecordedClaim, TrashRecord, Window, window_of_claim},
+    volume::{ClaimRef, Phase},
+};
+use k8s_openapi::jiff::Timestamp;
+use std::time::Duration;
+use strum::IntoStaticStr;
+
+/// Finalizers that do not belong to the provisioner of a volume. All others are given back before
+/// the volume is deleted.
+const OTHER_FINALIZERS: [&str; 2] = ["kubernetes.io/pv-protection", "external-attacher/"];
+
+/// The volume and everything else that the rule reads.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The volume.
+    pub volume: &'a Volume,
+    /// What the StorageClass of the volume requests; none without a readable annotation.
+    pub class: Option<Window>,
+    /// The claim with the name in `claimRef`, with any uid.
+    pub claim: Option<&'a Claim>,
+    /// A Pending claim that requests the data of this volume.
+    pub restorer: Option<&'a ObjectName>,
+}
+
+/// Decision about a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Leave the volume unchanged, for this reason.
+    Leave(Left),
+    /// Set the policy Retain and write this record. The uid of the namespace is missing in it.
+    Record(TrashRecord),
+    /// Give the volume the policy Delete back and remove the record, if a live read shows that the
+    /// claim is not being deleted.
+    Disable,
+    /// Record the time of the deletion, if a live read shows that the claim does not exist.
+    MoveToTrash(TrashRecord),
+    /// The volume is in the trash until this time. After it, or if `requested`, it is purged.
+    Keep {
+        /// When the window ends.
+        until: Timestamp,
+        /// Whether a user requested the purge.
+        requested: bool,
+    },
+    /// Reserve the volume for this claim, if live reads show that the claim may have it.
+    Restore(ObjectName),
+    /// The volume is reserved for a claim that is not Bound yet.
+    AwaitBinding,
+    /// Return the volume to the trash, if a live read shows that the claim that it is reserved for
+    /// cannot be bound to it.
+    Return,
+}
+
+/// Why a volume is left unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+pub enum Left {
+    /// The trash is not enabled for the volume.
+    NotEnabled,
+    /// The volume is Bound, and its claim can be restored after a deletion.
+    Enabled,
+    /// The volume is being deleted.
+    Deleting,
+    /// The volume has been purged: its provisioner deletes it.
+    Purging,
+    /// The volume is in the trash. Its policy was Retain, so it is never purged.
+    Kept,
+    /// The record of the volume cannot be read.
+    Unreadable,
+    /// The trash is disabled for the class, but the claim is being deleted.
+    Terminating,
+}
+
+impl Left {
+    /// The name of the reason in logs and metrics.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Decides what happens next to the volume.
+pub fn decide(view: &View<'_>) -> Decision {
+    let (volume, trash) = (view.volume, view.volume.trash.as_deref());
+    let record = match trash.map(|trash| trash.record.as_ref()) {
+        Some(None) => return Decision::Leave(Left::Unreadable),
+        Some(record) => record,
+        None => None,
+    };
+    match (volume.phase, volume.claimed_by(), record) {
+        _ if volume.deleting => Decision::Leave(Left::Deleting),
+        (Phase::Bound, Some(claim), record) => view.bound(claim, record),
+        (Phase::Released, Some(claim), Some(record)) => view.released(claim, record),
+        (Phase::Other, None, Some(record)) if record.reserved_at.is_some() => view.reserved(),
+        _ => Decision::Leave(Left::NotEnabled),
+    }
+}
+
+impl View<'_> {
+    fn bound(&self, claim_ref: &ClaimRef, record: Option<&TrashRecord>) -> Decision {
+        let living = self.claim.filter(|claim| claim.uid == claim_ref.uid);
+        let window = match (self.class, record) {
+            (Some(Window::Off), None) | (None, None) => {
+                return Decision::Leave(Left::NotEnabled);
+            }
+            (Some(Window::Off), Some(_)) => {
+                let stays = living.is_some_and(|claim| !claim.deleting);
+                return if stays {
+                    Decision::Disable
+                } else {
+                    Decision::Leave(Left::Terminating)
+                };
+            }
+            (Some(Window::For(window)), _) => self.window(window, living),
+            // Without its annotation, a class changes nothing.
+            (None, Some(record)) => Duration::from_secs(record.window_seconds),
+        };
+        let Some(desired) = self.record(claim_ref, window, record) else {
+            return Decision::Leave(Left::NotEnabled);
+        };
+        let recorded =
+            record.filter(|record| self.volume.retain && record.claim.uid == desired.claim.uid);
+        match recorded {
+            Some(record) if is_current(record, &desired) => Decision::Leave(Left::Enabled),
+            _ => Decision::Record(desired),
+        }
+    }
+
+    fn window(&self, class: Duration, claim: Option<&Claim>) -> Duration {
+        let own = claim.and_then(|claim| claim.trash.as_deref());
+        window_of_claim(class, own.and_then(|own| own.window.as_deref()))
+    }
+
+    /// The record of a Bound volume; none if the trash is not to be enabled for it.
+    fn record(
+        &self,
+        claim: &ClaimRef,
+        window: Duration,
+        before: Option<&TrashRecord>,
+    ) -> Option<TrashRecord> {
+        let volume = self.volume;
+        let (policy, finalizers) = match before {
+            Some(before) => (before.policy, before.finalizers.clone()),
+            None if window.is_zero() => return None,
+            None if volume.delete => (OriginalPolicy::Delete, provisioner_finalizers(volume)),
+            None if volume.retain => (OriginalPolicy::Retain, Vec::new()),
+            None => return None,
+        };
+        Some(TrashRecord {
+            policy,
+            window_seconds: window.as_secs(),
+            finalizers,
+            claim: recorded(claim),
+            deleted_at: None,
+            reserved_at: None,
+        })
+    }
+
+    fn released(&self, claim_ref: &ClaimRef, record: &TrashRecord) -> Decision {
+        if !self.volume.retain {
+            return Decision::Leave(Left::Purging);
+        }
+        let valid = *record.claim.uid == *claim_ref.uid;
+        let Some(until) = record.ends().filter(|_| valid) else {
+            return Decision::MoveToTrash(TrashRecord {
+                claim: moved(record, claim_ref),
+                deleted_at: None,
+                reserved_at: None,
+                ..record.clone()
+            });
+        };
+        if let Some(restorer) = self.restorer {
+            return Decision::Restore(restorer.clone());
+        }
+        if record.policy == OriginalPolicy::Retain {
+            return Decision::Leave(Left::Kept);
+        }
+        let purge = self
+            .volume
+            .trash
+            .as_deref()
+            .and_then(|trash| trash.purge.as_deref());
+        Decision::Keep {
+            until,
+            requested: purge == Some(&*claim_ref.uid),
+        }
+    }
+
+    /// The volume is reserved by name for a claim that restores its data.
+    fn reserved(&self) -> Decision {
+        let waits = self
+            .claim
+            .is_some_and(|claim| claim.pending && !claim.deleting);
+        if waits {
+            Decision::AwaitBinding
+        } else {
+            Decision::Return
+        }
+    }
+}
+
+/// Builds the record of a volume at its creation; none if its class requests no window, or its
+/// claim requests none.
+pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
+    let Some(Window::For(window)) = view.class else {
+        return None;
+    };
+    let claim_ref = view.volume.claimed_by()?;
+    let living = view.claim.filter(|claim| claim.uid == claim_ref.uid);
+    view.record(claim_ref, view.window(window, living), None)
+        .filter(|_| view.volume.delete)
+}
+
+/// Returns whether the record needs no change. The uid of the namespace is read once: a record that
+/// has none is written again.
+fn is_current(record: &TrashRecord, desired: &TrashRecord) -> bool {
+    let same = TrashRecord {
+        claim: record.claim.clone(),
+        ..desired.clone()
+    };
+    record.claim.namespace_uid.is_some() && *record == same
+}
+
+/// The claim that was deleted. A void record holds for an earlier claim. If that one was in a namespace
+/// of the same name, its uid is to be compared with the namespace that exists now.
+fn moved(record: &TrashRecord, claim: &ClaimRef) -> RecordedClaim {
+    let same = *record.claim.namespace == *claim.name.namespace;
+    RecordedClaim {
+        namespace_uid: record.claim.namespace_uid.clone().filter(|_| same),
+        ..recorded(claim)
+    }
+}
+
+fn recorded(claim: &ClaimRef) -> RecordedClaim {
+    RecordedClaim {
+        namespace: claim.name.namespace.to_string(),
+        name: claim.name.name.to_string(),
+        uid: claim.uid.to_string(),
+        namespace_uid: None,
+    }
+}
+
+fn provisioner_finalizers(volume: &Volume) -> Vec<String> {
+    let others = |finalizer: &str| {
+        OTHER_FINALIZERS
+            .iter()
+            .any(|other| finalizer.starts_with(other))
+    };
+    let finalizers = volume.finalizers.iter().filter(|each| !others(each));
+    finalizers.map(|each| each.to_string()).collect()
+}

@@ -1,0 +1,45 @@
+//! A volume as the object of writes and Events of pvc-trash.
+
+use crate::{
+    cluster::{Action, Basis, Lane, Mutation, OnRefusal, Regarding, Target},
+    objects::{Kind, ObjectName, Volume, trash::TrashRecord},
+};
+use json_patch::PatchOperation;
+
+/// The record of the volume.
+pub fn recorded(volume: &Volume) -> Option<&TrashRecord> {
+    volume.trash.as_deref()?.record.as_ref()
+}
+
+/// The volume as the target of a write that tests its `resourceVersion`.
+pub fn target<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
+    Target {
+        resource_version: Some(&volume.resource_version),
+        ..Target::new(Kind::PersistentVolume, name, &volume.uid)
+    }
+}
+
+/// The volume as the object of an Event.
+pub fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
+    Regarding {
+        kind: Kind::PersistentVolume,
+        name: name.clone(),
+        uid: volume.uid.clone(),
+    }
+}
+
+/// A patch of pvc-trash.
+pub fn action(
+    name: &'static str,
+    lane: Lane,
+    operations: Vec<PatchOperation>,
+    basis: Basis,
+) -> Action {
+    Action {
+        name,
+        mutation: Mutation::Patch(operations),
+        lane,
+        basis,
+        on_refusal: OnRefusal::new("ErrTrash"),
+    }
+}

@@ -1,0 +1,298 @@
+//! What the rule decides in the life of a volume.
+
+use super::{FINALIZER, claim, record, recorded, restorer, view, volume};
+use crate::{
+    components::pvc_trash::{Decision, Left, View, decide, rule::record_at_creation},
+    objects::{
+        Volume,
+        trash::{OriginalPolicy, TRASH, UNDELETE_WINDOW, Window},
+    },
+};
+use serde_json::json;
+
+const DELETED: &str = "2026-01-01T00:00:00Z";
+const ENDS: &str = "2026-01-01T01:00:00Z";
+
+fn in_trash(changes: serde_json::Value) -> Volume {
+    let mut record = record("1", json!({"deletedAt": DELETED}));
+    json_patch::merge(&mut record, &changes);
+    recorded("Released", &record)
+}
+
+fn decided(volume: &Volume) -> Decision {
+    decide(&view(volume, None))
+}
+
+#[test]
+fn a_bound_volume_of_the_class_is_enabled() {
+    let (bound, claim) = (volume(json!({})), claim(json!({})));
+    let Decision::Record(record) = decide(&view(&bound, Some(&claim))) else {
+        unreachable!("it is enabled");
+    };
+    assert_eq!(
+        (record.policy, record.window_seconds),
+        (OriginalPolicy::Delete, 3600)
+    );
+    assert_eq!(
+        (record.finalizers, &*record.claim.uid),
+        (vec![FINALIZER.to_owned()], "1")
+    );
+    let retained = volume(json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}}));
+    let Decision::Record(record) = decide(&view(&retained, Some(&claim))) else {
+        unreachable!("it is recorded");
+    };
+    assert_eq!(
+        (record.policy, record.finalizers),
+        (OriginalPolicy::Retain, Vec::new())
+    );
+}
+
+/// The data of a volume that is Released with the policy Delete may be gone already.
+#[test]
+fn only_a_bound_volume_is_enabled() {
+    for phase in ["Available", "Pending", "Released", "Failed"] {
+        let other = volume(json!({"status": {"phase": phase}}));
+        assert_eq!(
+            decided(&other),
+            Decision::Leave(Left::NotEnabled),
+            "{phase}"
+        );
+    }
+    let recycled = volume(json!({"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}));
+    assert_eq!(decided(&recycled), Decision::Leave(Left::NotEnabled));
+    let deleting = volume(json!({"metadata": {"deletionTimestamp": DELETED}}));
+    assert_eq!(decided(&deleting), Decision::Leave(Left::Deleting));
+}
+
+#[test]
+fn a_claim_shortens_the_window_or_opts_out() {
+    let bound = volume(json!({}));
+    let window = |value: &str| {
+        let own = claim(json!({"metadata": {"annotations": {UNDELETE_WINDOW: value}}}));
+        match decide(&view(&bound, Some(&own))) {
+            Decision::Record(record) => Some(record.window_seconds),
+            _ => None,
+        }
+    };
+    assert_eq!(
+        [window("10m"), window("2h"), window("0")],
+        [Some(600), Some(3600), None]
+    );
+    // A record is not removed by the claim: its window becomes zero.
+    let enabled = recorded("Bound", &record("1", json!({})));
+    let own = claim(json!({"metadata": {"annotations": {UNDELETE_WINDOW: "0"}}}));
+    let Decision::Record(record) = decide(&view(&enabled, Some(&own))) else {
+        unreachable!("the window changes");
+    };
+    assert_eq!(record.window_seconds, 0);
+}
+
+#[test]
+fn a_record_is_written_again_only_where_it_changes() {
+    let claim = claim(json!({}));
+    let written = |record: &serde_json::Value| {
+        let bound = recorded("Bound", record);
+        matches!(decide(&view(&bound, Some(&claim))), Decision::Record(_))
+    };
+    assert!(!written(&record("1", json!({}))));
+    for change in [
+        json!({"windowSeconds": 60}),
+        json!({"claim": {"uid": "0"}}),
+        json!({"claim": {"namespaceUid": null}}),
+        json!({"deletedAt": DELETED}),
+        json!({"reservedAt": DELETED}),
+    ] {
+        assert!(written(&record("1", change.clone())), "{change}");
+    }
+}
+
+/// The record of an earlier claim keeps the original policy, also after the class has lost its
+/// annotation.
+#[test]
+fn a_restored_volume_gets_a_record_for_its_new_claim() {
+    let bound = recorded(
+        "Bound",
+        &record("0", json!({"deletedAt": DELETED, "reservedAt": DELETED})),
+    );
+    for class in [Some(Window::For(super::HOUR)), None] {
+        let view = View {
+            class,
+            ..view(&bound, None)
+        };
+        let Decision::Record(record) = decide(&view) else {
+            unreachable!("the record is for another claim");
+        };
+        assert_eq!(
+            (&*record.claim.uid, record.policy),
+            ("1", OriginalPolicy::Delete)
+        );
+        assert_eq!((record.deleted_at, record.reserved_at), (None, None));
+    }
+}
+
+#[test]
+fn only_off_disables_and_never_under_a_claim_that_is_being_deleted() {
+    let enabled = recorded("Bound", &record("1", json!({})));
+    let (living, going) = (
+        claim(json!({})),
+        claim(json!({"metadata": {"deletionTimestamp": DELETED}})),
+    );
+    let another = claim(json!({"metadata": {"uid": "2"}}));
+    let off = Some(Window::Off);
+    for (class, claim, expected) in [
+        (off, Some(&living), Decision::Disable),
+        (off, Some(&going), Decision::Leave(Left::Terminating)),
+        (off, Some(&another), Decision::Leave(Left::Terminating)),
+        (off, None, Decision::Leave(Left::Terminating)),
+        (None, Some(&living), Decision::Leave(Left::Enabled)),
+    ] {
+        let view = View {
+            class,
+            ..view(&enabled, claim)
+        };
+        assert_eq!(decide(&view), expected);
+    }
+    let never = volume(json!({}));
+    let view = View {
+        class: off,
+        ..view(&never, Some(&living))
+    };
+    assert_eq!(decide(&view), Decision::Leave(Left::NotEnabled));
+}
+
+#[test]
+fn the_window_begins_when_the_deletion_is_seen() {
+    let Decision::MoveToTrash(moved) = decided(&recorded("Released", &record("1", json!({}))))
+    else {
+        unreachable!("the claim is deleted");
+    };
+    assert_eq!(moved.claim.namespace_uid.as_deref(), Some("n"));
+    let until = ENDS.parse().expect("a time");
+    let keep = Decision::Keep {
+        until,
+        requested: false,
+    };
+    assert_eq!(decided(&in_trash(json!({}))), keep);
+}
+
+/// A volume that was restored, and whose new claim was deleted before its record was written.
+#[test]
+fn the_record_of_an_earlier_claim_ends_no_window() {
+    let void = json!({"deletedAt": DELETED, "claim": {"uid": "0"}, "reservedAt": DELETED});
+    let Decision::MoveToTrash(moved) = decided(&in_trash(void)) else {
+        unreachable!("the record is void");
+    };
+    // A live read compares it with the present namespace.
+    let claim = (&*moved.claim.uid, moved.claim.namespace_uid.as_deref());
+    assert_eq!(claim, ("1", Some("n")));
+    assert_eq!((moved.deleted_at, moved.reserved_at), (None, None));
+}
+
+#[test]
+fn a_request_to_purge_counts_for_one_claim() {
+    let requested = |uid: &str| {
+        let mut volume = in_trash(json!({}));
+        let trash = volume.trash.as_mut().expect("a record");
+        trash.purge = Some(uid.into());
+        matches!(
+            decided(&volume),
+            Decision::Keep {
+                requested: true,
+                ..
+            }
+        )
+    };
+    assert_eq!(
+        [requested("1"), requested("0"), requested("")],
+        [true, false, false]
+    );
+}
+
+#[test]
+fn a_restore_comes_before_a_purge() {
+    let restorer = restorer();
+    let trash = in_trash(json!({}));
+    let asked = |volume| {
+        decide(&View {
+            restorer: Some(&restorer),
+            ..view(volume, None)
+        })
+    };
+    assert_eq!(asked(&trash), Decision::Restore(restorer.clone()));
+    // A purge is final: the provisioner may be deleting the data.
+    let purged = volume(json!({
+        "metadata": {"annotations": {TRASH: record("1", json!({"deletedAt": DELETED})).to_string()}},
+        "status": {"phase": "Released"},
+    }));
+    assert_eq!(asked(&purged), Decision::Leave(Left::Purging));
+}
+
+#[test]
+fn what_was_retained_is_never_purged() {
+    let kept = in_trash(json!({"policy": "Retain"}));
+    assert_eq!(decided(&kept), Decision::Leave(Left::Kept));
+}
+
+#[test]
+fn a_reserved_volume_waits_for_its_claim_only() {
+    let mut reserved = recorded(
+        "Available",
+        &record("0", json!({"deletedAt": DELETED, "reservedAt": DELETED})),
+    );
+    let claim_ref = reserved.claim_ref.as_mut().expect("a claim");
+    claim_ref.uid = "".into();
+    let pending = claim(json!({"status": {"phase": "Pending"}}));
+    let going =
+        claim(json!({"metadata": {"deletionTimestamp": DELETED}, "status": {"phase": "Pending"}}));
+    let elsewhere = claim(json!({"spec": {"volumeName": "other"}}));
+    for (claim, expected) in [
+        (Some(&pending), Decision::AwaitBinding),
+        (Some(&going), Decision::Return),
+        (Some(&elsewhere), Decision::Return),
+        (None, Decision::Return),
+    ] {
+        assert_eq!(decide(&view(&reserved, claim)), expected);
+    }
+    // An administrator reserved it.
+    let record = record("0", json!({"deletedAt": DELETED}));
+    let mut manual = recorded("Available", &record);
+    manual.claim_ref = reserved.claim_ref;
+    assert_eq!(decided(&manual), Decision::Leave(Left::NotEnabled));
+}
+
+#[test]
+fn an_unreadable_record_changes_nothing() {
+    for phase in ["Bound", "Released", "Available"] {
+        let broken = recorded(phase, &json!("?"));
+        assert_eq!(
+            decided(&broken),
+            Decision::Leave(Left::Unreadable),
+            "{phase}"
+        );
+    }
+}
+
+#[test]
+fn a_new_volume_is_recorded_only_if_it_would_be_deleted() {
+    let created = |changes| {
+        let volume = volume(changes);
+        record_at_creation(&view(&volume, None)).is_some()
+    };
+    assert!(created(json!({"status": null})));
+    assert!(!created(
+        json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+    ));
+    assert!(!created(json!({"spec": {"claimRef": null}})));
+    let volume = volume(json!({}));
+    for class in [
+        None,
+        Some(Window::Off),
+        Some(Window::For(std::time::Duration::ZERO)),
+    ] {
+        let view = View {
+            class,
+            ..view(&volume, None)
+        };
+        assert_eq!(record_at_creation(&view), None, "{class:?}");
+    }
+}

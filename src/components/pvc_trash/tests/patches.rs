@@ -1,0 +1,133 @@
+//! The patches, applied to the object.
+
+use super::{FINALIZER, claim, record, recorded, volume};
+use crate::{
+    components::pvc_trash::patch,
+    objects::{
+        ObjectName, Volume,
+        trash::{PURGE, TRASH, TrashRecord, UNDELETE_TOUCHED},
+    },
+};
+use json_patch::PatchOperation;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().expect("a time")
+}
+
+fn read(volume: &Volume) -> &TrashRecord {
+    let trash = volume.trash.as_deref().expect("an annotation");
+    trash.record.as_ref().expect("a record")
+}
+
+/// The object after the patch.
+fn applied(object: Value, operations: &[PatchOperation]) -> Value {
+    let mut object = object;
+    json_patch::patch(&mut object, operations).expect("applies");
+    object
+}
+
+fn object(policy: &str, annotations: Value) -> Value {
+    json!({
+        "metadata": {"annotations": annotations, "finalizers": ["kubernetes.io/pv-protection"]},
+        "spec": {"persistentVolumeReclaimPolicy": policy,
+            "claimRef": {"namespace": "ns", "name": "data", "uid": "1", "resourceVersion": "5"}},
+    })
+}
+
+fn annotation(object: &Value) -> Value {
+    let text = object["metadata"]["annotations"][TRASH]
+        .as_str()
+        .expect("a record");
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn a_record_comes_with_the_policy_retain() {
+    let before = volume(json!({}));
+    let wanted: TrashRecord = serde_json::from_value(record("1", json!({}))).expect("a record");
+    let operations = patch::record(&before, &wanted);
+    let after = applied(json!({"metadata": {}, "spec": {}}), &operations);
+    assert_eq!(after["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+    assert_eq!(annotation(&after), record("1", json!({})));
+    let annotated = volume(json!({"metadata": {"annotations": {"a": "b"}}}));
+    let after = applied(
+        object("Delete", json!({"a": "b"})),
+        &patch::record(&annotated, &wanted),
+    );
+    assert_eq!(after["metadata"]["annotations"]["a"], "b");
+}
+
+#[test]
+fn disabling_gives_the_original_policy_back() {
+    for policy in ["Delete", "Retain"] {
+        let text = record("1", json!({"policy": policy}));
+        let mut before = recorded("Bound", &text);
+        before.trash.as_mut().expect("a record").purge = Some("1".into());
+        let annotations = json!({TRASH: text.to_string(), PURGE: "1", "a": "b"});
+        let operations = patch::disable(&before, read(&before));
+        let after = applied(object("Retain", annotations), &operations);
+        assert_eq!(after["spec"]["persistentVolumeReclaimPolicy"], policy);
+        assert_eq!(after["metadata"]["annotations"], json!({"a": "b"}));
+    }
+}
+
+#[test]
+fn a_purge_gives_the_finalizers_back() {
+    let text = record("1", json!({"deletedAt": NOW}));
+    let mut before = recorded("Released", &text);
+    before.finalizers = ["kubernetes.io/pv-protection".into()].into();
+    let operations = patch::purge(&before, read(&before));
+    let after = applied(
+        object("Retain", json!({TRASH: text.to_string()})),
+        &operations,
+    );
+    assert_eq!(after["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+    assert_eq!(
+        after["metadata"]["finalizers"],
+        json!(["kubernetes.io/pv-protection", FINALIZER])
+    );
+    assert_eq!(annotation(&after), text);
+}
+
+/// Only a claim of that name may be bound to a reserved volume, and the policy stays Retain: the
+/// phase of the volume is still Released.
+#[test]
+fn a_volume_is_reserved_and_put_back() {
+    let text = record("1", json!({"deletedAt": NOW}));
+    let before = recorded("Released", &text);
+    let claim = ObjectName::new("ns", "again");
+    let operations = patch::reserve(&before, read(&before), &claim, now());
+    let after = applied(
+        object("Retain", json!({TRASH: text.to_string()})),
+        &operations,
+    );
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "again"});
+    assert_eq!(after["spec"]["claimRef"], reference);
+    assert_eq!(after["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+    let reserved = record("1", json!({"deletedAt": NOW, "reservedAt": NOW}));
+    assert_eq!(annotation(&after), reserved);
+
+    let reserved = recorded("Available", &reserved);
+    let back = applied(after, &patch::put_back(&reserved, read(&reserved)));
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data", "uid": "1"});
+    assert_eq!(back["spec"]["claimRef"], reference);
+    assert_eq!(annotation(&back), text);
+}
+
+#[test]
+fn a_claim_is_touched_with_and_without_annotations() {
+    let touched = json!({UNDELETE_TOUCHED: NOW});
+    let after = applied(
+        json!({"metadata": {}}),
+        &patch::touch(&claim(json!({})), now()),
+    );
+    assert_eq!(after["metadata"]["annotations"], touched);
+    let annotated = claim(json!({"metadata": {"annotations": {"a": "b"}}}));
+    let before = json!({"metadata": {"annotations": {"a": "b"}}});
+    let after = applied(before, &patch::touch(&annotated, now()));
+    assert_eq!(after["metadata"]["annotations"]["a"], "b");
+}

@@ -1,0 +1,168 @@
+//! The webhooks of pvc-trash: for new volumes, for claims that restore data, and a warning for users
+//! who delete a claim.
+
+use super::{caches::Caches, confirm::Live, patch, rule::record_at_creation};
+use crate::{
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
+    objects::{
+        ObjectName, Volume,
+        claim::ClaimWire,
+        patch::add_at,
+        trash::{OriginalPolicy, TrashRecord, UNDELETE},
+        volume::{RETAIN, VolumeWire},
+    },
+};
+use json_patch::PatchOperation;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// What the webhooks read.
+pub struct Reviews {
+    /// The watches.
+    pub caches: Caches,
+    /// Live reads.
+    pub live: Arc<Live>,
+}
+
+/// The webhooks of pvc-trash.
+pub fn hooks(reviews: &Arc<Reviews>) -> Vec<Hook> {
+    vec![
+        Hook {
+            path: "/pvc-trash/volumes",
+            rules: &[Rule("CREATE", "persistentvolumes")],
+            timeout: Duration::from_secs(2),
+            review: Review::asking(reviews, |reviews, request| async move {
+                reviews.volume(&request).await
+            }),
+        },
+        Hook {
+            path: "/pvc-trash/claims",
+            rules: &[Rule("CREATE", "persistentvolumeclaims")],
+            timeout: Duration::from_secs(2),
+            review: Review::asking(reviews, |reviews, request| async move {
+                reviews.restorer(&request).await
+            }),
+        },
+    ]
+}
+
+/// Warns a user who deletes a claim until when the deletion can be undone, and how.
+pub fn deletions(reviews: &Arc<Reviews>) -> Review {
+    let reviews = reviews.clone();
+    Review::from_memory(move |request| reviews.deletion(request))
+}
+
+impl Reviews {
+    /// Enables the trash for a new volume, so that no stored version of it has the policy Delete.
+    async fn volume(&self, request: &Request) -> Reviewed {
+        let volume = Volume::from(request.object::<VolumeWire>()?);
+        let record = self
+            .caches
+            .view(&volume, None, record_at_creation)
+            .flatten();
+        let Some((mut record, claim)) = record.zip(volume.claimed_by()) else {
+            return Ok(Answer::Allow);
+        };
+        let uid = self.live.namespace_uid(claim, request.call_budget).await;
+        // The reconciler reads it again once the volume is Bound.
+        record.claim.namespace_uid = uid.unwrap_or_default();
+        Ok(Answer::Patch {
+            operations: patch::record(&volume, &record),
+            what: format!(
+                "set the policy {RETAIN}, because the deletion of the claim can be undone"
+            ),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Names the volume in a claim that restores data, so that no provisioner creates an empty one.
+    async fn restorer(&self, request: &Request) -> Reviewed {
+        let object = request.object::<Value>()?;
+        let requested = object["metadata"]["annotations"][UNDELETE].as_str();
+        let Some(requested) = requested else {
+            return Ok(Answer::Allow);
+        };
+        if !self.caches.volumes.is_synced() {
+            return Err(Unavailable::new(
+                "the watch of volumes has no complete list yet",
+            ));
+        }
+        let Some((name, volume)) = self.caches.in_trash(&request.namespace, requested) else {
+            return Ok(refuse(format!(
+                "no deleted claim {requested:?} of the namespace {} is in the trash. Check its name, \
+                 and whether its undelete window has ended",
+                request.namespace
+            )));
+        };
+        let Some(record) = self.caches.record_in_trash(&volume) else {
+            return Ok(Answer::Allow);
+        };
+        let same = self.live.same_namespace(record, request.call_budget).await;
+        match same {
+            Err(error) => Err(Unavailable::new(format!(
+                "the namespace could not be read: {error}"
+            ))),
+            Ok(false) => Ok(refuse(format!(
+                "the deleted claim {requested:?} was in a namespace {} that was deleted, too, so only \
+                 an administrator can restore it",
+                request.namespace
+            ))),
+            Ok(true) => Ok(Answer::Patch {
+                operations: restore(&object, &name, &volume),
+                what: format!("restore the data on volume {name}"),
+                warnings: Vec::new(),
+            }),
+        }
+    }
+
+    fn deletion(&self, request: &Request) -> Reviewed {
+        let claim = request.old_object::<ClaimWire>()?;
+        let volume = claim.spec.volume_name.as_deref().unwrap_or_default();
+        let volume = self.caches.volumes.read().get(&ObjectName::new("", volume));
+        let record = volume
+            .as_deref()
+            .and_then(|volume| volume.trash.as_deref()?.record.as_ref());
+        let uid = claim.metadata.uid.as_deref();
+        let record = record.filter(|record| Some(record.claim.uid.as_str()) == uid);
+        Ok(Answer::warned(record.map(warning)))
+    }
+}
+
+fn warning(record: &TrashRecord) -> String {
+    let (name, namespace) = (&record.claim.name, &record.claim.namespace);
+    let kept = match record.policy {
+        OriginalPolicy::Retain => "until an administrator deletes it".to_owned(),
+        OriginalPolicy::Delete => format!("for {:?}", Duration::from_secs(record.window_seconds)),
+    };
+    format!(
+        "the data of claim {name:?} is kept {kept} after its deletion; to restore it: \
+         volume-warden undelete pvc {name} -n {namespace}"
+    )
+}
+
+/// Names the volume and its class in the claim, and adds what the claim leaves out.
+fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
+    let spec = &claim["spec"];
+    let mut operations = Vec::new();
+    if !spec.is_object() {
+        operations.push(add_at(&["spec"], json!({})));
+    }
+    operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));
+    operations.push(add_at(&["spec", "storageClassName"], json!(&*volume.class)));
+    let trash = volume.trash.as_deref();
+    if let Some(trash) = trash.filter(|_| spec["accessModes"].is_null()) {
+        operations.push(add_at(
+            &["spec", "accessModes"],
+            json!(&trash.access_modes[..]),
+        ));
+    }
+    if let Some(trash) = trash.filter(|_| spec["resources"]["requests"]["storage"].is_null()) {
+        let request = json!({"requests": {"storage": &*trash.capacity}});
+        operations.push(add_at(&["spec", "resources"], request));
+    }
+    operations
+}
+
+fn refuse(message: String) -> Answer {
+    Answer::Deny { code: 422, message }
+}

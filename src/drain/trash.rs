@@ -1,0 +1,108 @@
+//! Decides what `drain` reverts of the writes of pvc-trash, and which volumes it leaves.
+
+use super::piece::{Piece, object};
+use crate::{
+    cluster::Store,
+    components::pvc_trash::{self, Entry, Next},
+    objects::{
+        Claim, Kind, ObjectName, Volume,
+        patch::remove,
+        trash::{OriginalPolicy, TRASH, Trash, UNDELETE_TOUCHED},
+        volume::{ClaimRef, Phase},
+    },
+};
+use std::fmt;
+
+/// A volume on which pvc-trash wrote and that is left unchanged, because its data would be lost or
+/// could not be restored otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The kind and name of the object, in words.
+    pub object: String,
+    /// Why the volume is left, in words.
+    pub why: String,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { object, why } = self;
+        write!(f, "{object}: left unchanged, because {why}")
+    }
+}
+
+/// Removes the annotation by which pvc-trash hurries the binding of a claim.
+pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
+    if claim.trash.as_deref().is_some_and(|trash| trash.touched) {
+        let mark = remove(&["annotations", UNDELETE_TOUCHED]);
+        piece.remove_parts(format!("annotation {UNDELETE_TOUCHED}"), [mark]);
+    }
+}
+
+/// Disables the trash for a Bound volume whose claim is not being deleted. Returns any other volume
+/// that pvc-trash keeps.
+pub(super) fn volume(
+    piece: &mut Piece,
+    name: &ObjectName,
+    volume: &Volume,
+    claims: &Store<Claim>,
+) -> Option<Kept> {
+    let trash = volume.trash.as_deref()?;
+    let why = match (volume.phase, volume.claimed_by()) {
+        (Phase::Bound, Some(claim)) => match disable(piece, volume, claim, trash, claims) {
+            Ok(()) => return None,
+            Err(why) => why,
+        },
+        (Phase::Released, _) => in_trash(name, volume)?,
+        _ => "it is not Bound, and Volume Warden may be restoring its data".to_owned(),
+    };
+    let object = object(Kind::PersistentVolume, name);
+    Some(Kept { object, why })
+}
+
+fn disable(
+    piece: &mut Piece,
+    volume: &Volume,
+    claim_ref: &ClaimRef,
+    trash: &Trash,
+    claims: &Store<Claim>,
+) -> Result<(), String> {
+    let Some(record) = &trash.record else {
+        return Err(format!("its annotation {TRASH} cannot be read"));
+    };
+    let claim = claims.get(&claim_ref.name);
+    let claim = claim.filter(|claim| claim.uid == claim_ref.uid);
+    let name = &claim_ref.name;
+    match claim {
+        _ if volume.deleting => Err("it is being deleted".to_owned()),
+        None => Err(format!("its claim {name} was deleted, or was not read")),
+        Some(claim) if claim.deleting => Err(format!("its claim {name} is being deleted")),
+        Some(_) => {
+            let what = match record.policy {
+                OriginalPolicy::Delete => format!("reclaim policy Retain, annotation {TRASH}"),
+                OriginalPolicy::Retain => format!("annotation {TRASH}"),
+            };
+            piece.remove_parts(what, pvc_trash::disable(volume, record));
+            piece.living = Some(claim_ref.clone());
+            Ok(())
+        }
+    }
+}
+
+/// Describes why a Released volume is left; none if its provisioner deletes it.
+fn in_trash(name: &ObjectName, volume: &Volume) -> Option<String> {
+    let Some(entry) = Entry::of(name, volume) else {
+        let kept = volume.retain && !volume.deleting;
+        return kept.then(|| "it is Released, and its data is kept".to_owned());
+    };
+    let claim = entry.claim();
+    let until = match entry.next {
+        Next::Purging => return None,
+        Next::Until(Some(end)) => format!("until {end}"),
+        Next::Until(None) => "until its undelete window ends".to_owned(),
+        Next::Requested => "though its purge is requested".to_owned(),
+        Next::Kept => "without limit".to_owned(),
+    };
+    Some(format!(
+        "it is in the trash: the data of the deleted claim {claim} is kept {until}"
+    ))
+}

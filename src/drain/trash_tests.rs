@@ -1,0 +1,175 @@
+//! Tests of what `drain` plans for volumes that pvc-trash keeps.
+
+use super::{
+    tests::{only, taken, world},
+    *,
+};
+use crate::{
+    components::{pv_releaser::PvReleaser, pvc_trash::PvcTrash},
+    objects::{ObjectName, volume::ClaimRef},
+};
+use kube::api::ObjectMeta;
+use serde_json::{Value, json};
+
+const TRASH: &str = "volume-warden.dev/trash";
+const PURGE: &str = "volume-warden.dev/purge";
+const TOUCHED: &str = "volume-warden.dev/undelete-touched";
+
+/// A volume of the claim `ns/c` with the uid 1 and this record, with changes.
+fn kept(record: Value, changes: Value) -> Value {
+    let mut written = json!({
+        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:00:00Z",
+        "claim": {"namespace": "ns", "name": "c", "uid": "1"},
+    });
+    json_patch::merge(&mut written, &record);
+    let mut volume = json!({
+        "metadata": {"annotations": {TRASH: written.to_string()}},
+        "spec": {"claimRef": {"namespace": "ns", "name": "c", "uid": "1"},
+            "persistentVolumeReclaimPolicy": "Retain"},
+        "status": {"phase": "Bound"},
+    });
+    json_patch::merge(&mut volume, &changes);
+    volume
+}
+
+fn left(volume: Value, claim: Value) -> Vec<String> {
+    let plan = plan(&world(&claim, &volume, &[]), &only(&PvcTrash));
+    assert_eq!(plan.pieces, [], "{volume}");
+    plan.kept.iter().map(ToString::to_string).collect()
+}
+
+fn phase(phase: &str) -> Value {
+    json!({"status": {"phase": phase}})
+}
+
+#[test]
+fn a_bound_volume_gets_its_original_policy() {
+    let marked = json!({"metadata": {"annotations": {PURGE: "1", "other": "x"}}});
+    for (policy, marked) in [("Delete", marked), ("Retain", json!({}))] {
+        let mut volume = kept(json!({"policy": policy}), marked);
+        let plan = plan(&world(&json!({}), &volume, &[]), &only(&PvcTrash));
+        assert_eq!(plan.kept, [], "{policy}");
+        let [piece] = plan.pieces.as_slice() else {
+            panic!("{:?}", plan.pieces);
+        };
+        let claim = piece.living.as_ref().map(|claim| claim.name.to_string());
+        assert_eq!(claim.as_deref(), Some("ns/c"), "the claim is read live");
+        json_patch::patch(&mut volume, &piece.operations).expect("the patch applies");
+        assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], policy);
+        let annotations = &volume["metadata"]["annotations"];
+        assert_eq!(
+            (&annotations[TRASH], &annotations[PURGE]),
+            (&Value::Null, &Value::Null)
+        );
+    }
+    let volume = kept(json!({}), json!({}));
+    let other = plan(&world(&json!({}), &volume, &[]), &only(&PvReleaser));
+    assert_eq!((other.pieces.len(), other.kept.len()), (0, 0));
+}
+
+/// With the policy Delete, its provisioner would delete the data once the claim does not exist.
+#[test]
+fn a_bound_volume_without_a_living_claim_is_left() {
+    let none = || json!({});
+    let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let unreadable = json!({"metadata": {"annotations": {TRASH: "{}"}}});
+    for (volume, claim, why) in [
+        (
+            kept(none(), none()),
+            deleting,
+            "its claim ns/c is being deleted",
+        ),
+        (
+            kept(none(), none()),
+            json!({"uid": "2"}),
+            "its claim ns/c was deleted, or was not read",
+        ),
+        (kept(none(), going), none(), "it is being deleted"),
+        (
+            kept(none(), unreadable),
+            none(),
+            "its annotation volume-warden.dev/trash cannot be read",
+        ),
+    ] {
+        assert_eq!(
+            left(volume, claim),
+            [format!("volume v: left unchanged, because {why}")]
+        );
+    }
+}
+
+#[test]
+fn volumes_in_the_trash_are_listed_and_left() {
+    let released = |record| kept(record, phase("Released"));
+    let requested =
+        json!({"metadata": {"annotations": {PURGE: "1"}}, "status": {"phase": "Released"}});
+    let of = "it is in the trash: the data of the deleted claim ns/c is kept";
+    for (volume, why) in [
+        (
+            released(json!({})),
+            format!("{of} until 2026-01-01T01:00:00Z"),
+        ),
+        (
+            released(json!({"deletedAt": null})),
+            format!("{of} until its undelete window ends"),
+        ),
+        (
+            released(json!({"policy": "Retain"})),
+            format!("{of} without limit"),
+        ),
+        (
+            kept(json!({}), requested),
+            format!("{of} though its purge is requested"),
+        ),
+        (
+            released(json!({"claim": {"uid": "2"}})),
+            "it is Released, and its data is kept".to_owned(),
+        ),
+        (
+            kept(
+                json!({}),
+                json!({"spec": {"claimRef": {"uid": null}}, "status": {"phase": "Available"}}),
+            ),
+            "it is not Bound, and Volume Warden may be restoring its data".to_owned(),
+        ),
+    ] {
+        assert_eq!(
+            left(volume, json!({})),
+            [format!("volume v: left unchanged, because {why}")]
+        );
+    }
+    let purging = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}, "status": {"phase": "Released"}});
+    assert_eq!(
+        left(kept(json!({}), purging), json!({})),
+        [""; 0],
+        "its provisioner deletes it"
+    );
+}
+
+#[test]
+fn a_claim_loses_the_mark_and_keeps_the_request_of_its_user() {
+    let claim = json!({"annotations": {TOUCHED: "then", "volume-warden.dev/undelete": "c"}});
+    let expected = [format!("c: annotation {TOUCHED}")];
+    assert_eq!(taken(claim.clone(), json!({}), &only(&PvcTrash)), expected);
+    assert_eq!(taken(claim, json!({}), &only(&PvReleaser)), [""; 0]);
+}
+
+#[test]
+fn only_the_claim_itself_lives() {
+    let claim = ClaimRef {
+        name: ObjectName::new("ns", "c"),
+        uid: "1".into(),
+        versioned: false,
+    };
+    let lives = |found: Value| {
+        let found: ObjectMeta = serde_json::from_value(found).expect("metadata");
+        write::is_living(Some(&found), &claim)
+    };
+    assert!(lives(json!({"uid": "1"})));
+    assert!(!lives(json!({"uid": "2"})));
+    assert!(!lives(
+        json!({"uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"})
+    ));
+    assert!(!write::is_living(None, &claim));
+}

@@ -1,0 +1,281 @@
+//! Compares what a volume offers with what a claim requires, for a volume that is reserved for the
+//! claim before the claim is bound.
+//!
+//! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` of Kubernetes. A
+//! reservation overrides class and selector there, so they are compared here.
+
+use super::{Kind, Tracked, metadata, quantity};
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
+};
+use kube::{Resource, api::ObjectMeta};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Annotation that named the StorageClass before `spec.storageClassName` existed. If it is set, it
+/// still takes precedence.
+pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// Annotations by which a provisioner or the scheduler takes a claim.
+const TAKEN: [&str; 3] = [
+    "volume.kubernetes.io/storage-provisioner",
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/selected-node",
+];
+const DEFAULT_MODE: &str = "Filesystem";
+
+/// What a volume offers, except its StorageClass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Offer {
+    /// The capacity in bytes.
+    pub capacity: f64,
+    /// The access modes.
+    pub access_modes: Vec<String>,
+    /// The volume mode; Filesystem if there is none.
+    pub mode: Option<String>,
+    /// The name of the VolumeAttributesClass.
+    pub attributes_class: Option<String>,
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What a claim requires of its volume.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Need {
+    /// The uid of the claim; empty before the claim is stored.
+    pub uid: Box<str>,
+    /// The name of the claim.
+    pub name: Box<str>,
+    /// Whether the claim has no volume, and neither a provisioner nor the scheduler has begun to
+    /// find one.
+    pub open: bool,
+    class: String,
+    spec: PersistentVolumeClaimSpec,
+}
+
+/// The fields of a claim that are parsed.
+#[derive(Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = PersistentVolumeClaim)]
+pub struct NeedWire {
+    /// The object's standard metadata.
+    #[serde(deserialize_with = "metadata::trimmed")]
+    pub metadata: ObjectMeta,
+    /// The claim's specification.
+    #[serde(default)]
+    pub spec: PersistentVolumeClaimSpec,
+}
+
+impl Offer {
+    /// Returns whether the volume `name` of the StorageClass `class`, which offers this, fits the
+    /// claim.
+    pub fn fits(&self, name: &str, class: &str, need: &Need) -> bool {
+        let spec = &need.spec;
+        let requests = spec
+            .resources
+            .as_ref()
+            .and_then(|all| all.requests.as_ref());
+        let request = requests.and_then(|requests| requests.get("storage"));
+        let mode = |mode: &Option<String>| mode.clone().unwrap_or(DEFAULT_MODE.to_owned());
+        let mut modes = spec.access_modes.iter().flatten();
+        let named = spec.volume_name.as_deref().unwrap_or_default();
+        need.class == class
+            && request.is_some_and(|request| quantity::of(&request.0) <= self.capacity)
+            && modes.all(|mode| self.access_modes.contains(mode))
+            && mode(&spec.volume_mode) == mode(&self.mode)
+            && attributes(&spec.volume_attributes_class_name) == attributes(&self.attributes_class)
+            && spec
+                .selector
+                .as_ref()
+                .is_none_or(|all| selects(all, &self.labels))
+            && spec.data_source.is_none()
+            && spec.data_source_ref.is_none()
+            && (named.is_empty() || named == name)
+    }
+}
+
+impl Need {
+    /// The volume that the claim names or is bound to; empty if it names none.
+    pub fn volume_name(&self) -> &str {
+        self.spec.volume_name.as_deref().unwrap_or_default()
+    }
+}
+
+fn attributes(class: &Option<String>) -> &str {
+    class.as_deref().unwrap_or_default()
+}
+
+fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    let mut equal = selector.match_labels.iter().flatten();
+    let mut expressions = selector.match_expressions.iter().flatten();
+    equal.all(|(key, value)| labels.get(key) == Some(value))
+        && expressions.all(|expression| holds(expression, labels))
+}
+
+fn holds(expression: &LabelSelectorRequirement, labels: &BTreeMap<String, String>) -> bool {
+    let label = labels.get(&expression.key);
+    let values = expression.values.as_deref().unwrap_or_default();
+    let among = label.is_some_and(|label| values.contains(label));
+    match expression.operator.as_str() {
+        "In" => among,
+        "NotIn" => !among,
+        "Exists" => label.is_some(),
+        "DoesNotExist" => label.is_none(),
+        _ => false,
+    }
+}
+
+impl From<NeedWire> for Need {
+    fn from(wire: NeedWire) -> Self {
+        let (metadata, spec) = (wire.metadata, wire.spec);
+        let annotations = metadata.annotations.unwrap_or_default();
+        let taken = TAKEN.iter().any(|key| annotations.contains_key(*key));
+        let unnamed = spec.volume_name.as_deref().unwrap_or_default().is_empty();
+        let class = annotations.get(STORAGE_CLASS).cloned();
+        Self {
+            uid: metadata.uid.unwrap_or_default().into(),
+            name: metadata.name.unwrap_or_default().into(),
+            open: unnamed && !taken && metadata.deletion_timestamp.is_none(),
+            class: class
+                .or_else(|| spec.storage_class_name.clone())
+                .unwrap_or_default(),
+            spec,
+        }
+    }
+}
+
+impl Tracked for Need {
+    type Wire = NeedWire;
+    const KIND: Kind = Kind::PersistentVolumeClaim;
+
+    fn track(wire: NeedWire) -> Option<Self> {
+        Some(wire.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn need(changes: Value) -> Need {
+        let mut claim = json!({"metadata": {"name": "data", "uid": "1"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
+            "volumeAttributesClassName": "gold",
+            "resources": {"requests": {"storage": "1Gi"}}}});
+        json_patch::merge(&mut claim, &changes);
+        let wire: NeedWire = serde_json::from_value(claim).expect("a claim");
+        wire.into()
+    }
+
+    fn fits(changes: Value) -> bool {
+        let text = |text: &str| text.to_owned();
+        let offer = Offer {
+            capacity: quantity::of("2Gi"),
+            access_modes: ["ReadWriteOnce", "ReadOnlyMany"].map(text).to_vec(),
+            attributes_class: Some(text("gold")),
+            labels: BTreeMap::from([(text("zone"), text("a"))]),
+            ..Offer::default()
+        };
+        offer.fits("pv", "fast", &need(changes))
+    }
+
+    fn expression(operator: &str, values: Value) -> Value {
+        let one = json!({"key": "zone", "operator": operator, "values": values});
+        json!({"spec": {"selector": {"matchExpressions": [one]}}})
+    }
+
+    #[test]
+    fn every_requirement_counts() {
+        for (row, changes, fit) in [
+            ("as it is", json!({}), true),
+            (
+                "all of it",
+                json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}}),
+                true,
+            ),
+            (
+                "too large",
+                json!({"spec": {"resources": {"requests": {"storage": "2049Mi"}}}}),
+                false,
+            ),
+            ("no request", json!({"spec": {"resources": null}}), false),
+            (
+                "class",
+                json!({"spec": {"storageClassName": "slow"}}),
+                false,
+            ),
+            (
+                "no class",
+                json!({"spec": {"storageClassName": null}}),
+                false,
+            ),
+            (
+                "older class",
+                json!({"metadata": {"annotations": {STORAGE_CLASS: "slow"}}}),
+                false,
+            ),
+            (
+                "mode",
+                json!({"spec": {"accessModes": ["ReadWriteOnce", "ReadWriteMany"]}}),
+                false,
+            ),
+            ("block", json!({"spec": {"volumeMode": "Block"}}), false),
+            ("file", json!({"spec": {"volumeMode": "Filesystem"}}), true),
+            (
+                "attributes",
+                json!({"spec": {"volumeAttributesClassName": null}}),
+                false,
+            ),
+            (
+                "label",
+                json!({"spec": {"selector": {"matchLabels": {"zone": "a"}}}}),
+                true,
+            ),
+            (
+                "no label",
+                json!({"spec": {"selector": {"matchLabels": {"zone": "b"}}}}),
+                false,
+            ),
+            ("In", expression("In", json!(["a", "b"])), true),
+            ("not In", expression("In", json!(["b"])), false),
+            ("NotIn", expression("NotIn", json!(["b"])), true),
+            ("not NotIn", expression("NotIn", json!(["a"])), false),
+            ("Exists", expression("Exists", json!(null)), true),
+            (
+                "DoesNotExist",
+                expression("DoesNotExist", json!(null)),
+                false,
+            ),
+            ("unknown", expression("Gt", json!(["a"])), false),
+            (
+                "source",
+                json!({"spec": {"dataSource": {"kind": "K", "name": "n"}}}),
+                false,
+            ),
+            (
+                "reference",
+                json!({"spec": {"dataSourceRef": {"kind": "K", "name": "n"}}}),
+                false,
+            ),
+            ("named", json!({"spec": {"volumeName": "pv"}}), true),
+            (
+                "another named",
+                json!({"spec": {"volumeName": "other"}}),
+                false,
+            ),
+        ] {
+            assert_eq!(fits(changes), fit, "{row}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_is_being_served_is_not_open() {
+        assert!(need(json!({})).open);
+        for key in TAKEN {
+            assert!(!need(json!({"metadata": {"annotations": {key: "x"}}})).open);
+        }
+        assert!(!need(json!({"spec": {"volumeName": "pv"}})).open);
+        let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        assert!(!need(deleting).open);
+    }
+}

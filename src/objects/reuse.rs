@@ -1,0 +1,133 @@
+//! What decides which namespace may get a volume after its claim is deleted.
+
+use super::{ObjectName, fit::Offer};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// Label of a volume, and annotation of a StorageClass, that chooses who may get the released
+/// volume: `namespace` or `cluster`.
+pub const RELEASE_SCOPE: &str = "volume-warden.dev/release-scope";
+/// Annotation of Volume Warden on a volume: the namespace of its claim by name and uid, and the uid
+/// of the claim, as `shop/<uid>/<uid>`.
+pub const CLAIM_NAMESPACE: &str = "volume-warden.dev/claim-namespace";
+/// Annotation of Volume Warden on a volume that it reserved for a claim: the time (RFC 3339).
+pub const RESERVED_AT: &str = "volume-warden.dev/reserved-at";
+/// Prefix of the claim name in the `claimRef` of a parked volume; the uid of the volume follows.
+const PARKED: &str = "parked-";
+
+/// The labels and annotations that decide about the next claim of a volume.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reuse {
+    /// The value of the label [`RELEASE_SCOPE`].
+    pub scope: Option<Box<str>>,
+    /// The value of [`CLAIM_NAMESPACE`], if it is valid.
+    pub record: Option<Record>,
+    /// The value of [`RESERVED_AT`].
+    pub reserved_at: Option<Box<str>>,
+    /// What the volume offers to a claim; only of a recorded volume without a claim.
+    pub offer: Option<Offer>,
+}
+
+/// The namespace of a claim, by name and uid, and the uid of the claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The name of the namespace.
+    pub namespace: Arc<str>,
+    /// The uid of the namespace.
+    pub namespace_uid: Box<str>,
+    /// The uid of the claim.
+    pub claim_uid: Box<str>,
+}
+
+impl Reuse {
+    /// Returns the labels and annotations that matter, if there are any.
+    pub fn of(
+        labels: Option<&BTreeMap<String, String>>,
+        annotations: &BTreeMap<String, String>,
+        offer: impl FnOnce() -> Option<Offer>,
+    ) -> Option<Box<Self>> {
+        let text = |value: &String| value.as_str().into();
+        let record = annotations.get(CLAIM_NAMESPACE);
+        let record = record.and_then(|value| Record::parse(value));
+        let found = Self {
+            scope: labels
+                .and_then(|labels| labels.get(RELEASE_SCOPE))
+                .map(text),
+            reserved_at: annotations.get(RESERVED_AT).map(text),
+            offer: record.as_ref().and_then(|_| offer()),
+            record,
+        };
+        (found != Self::default()).then(|| Box::new(found))
+    }
+}
+
+impl Record {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('/').filter(|part| !part.is_empty());
+        let parts = [parts.next()?, parts.next()?, parts.next()?];
+        let [namespace, namespace_uid, claim_uid] = parts;
+        let record = Self {
+            namespace: namespace.into(),
+            namespace_uid: namespace_uid.into(),
+            claim_uid: claim_uid.into(),
+        };
+        (record.to_string() == text).then_some(record)
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            namespace_uid,
+            claim_uid,
+        } = self;
+        write!(f, "{namespace}/{namespace_uid}/{claim_uid}")
+    }
+}
+
+/// The claim that a parked volume names: no client can create it, because a policy refuses such
+/// names in the namespace of Volume Warden.
+pub fn parked_name(system_namespace: &str, volume_uid: &str) -> ObjectName {
+    ObjectName::new(system_namespace, format!("{PARKED}{volume_uid}"))
+}
+
+/// The name under which the indexes of volumes and claims list the recorded volumes without a
+/// claim, and the claims without a volume, of a namespace. No object has this name.
+pub fn waiting_in(namespace: &Arc<str>) -> ObjectName {
+    ObjectName::new(namespace.clone(), "")
+}
+
+/// Returns the namespace whose claims a parked volume waits for; none if the volume is not parked,
+/// as far as it shows it.
+pub fn parked_for<'a>(
+    volume_uid: &str,
+    claim: &str,
+    annotations: &'a BTreeMap<String, String>,
+) -> Option<&'a str> {
+    let parked = claim.strip_prefix(PARKED) == Some(volume_uid);
+    let record = annotations.get(CLAIM_NAMESPACE).filter(|_| parked)?;
+    record.split('/').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_three_parts() {
+        let record = Record::parse("shop/n-1/c-1").expect("a record");
+        assert_eq!((&*record.namespace, &*record.claim_uid), ("shop", "c-1"));
+        assert_eq!(record.to_string(), "shop/n-1/c-1");
+        for invalid in [
+            "",
+            "shop",
+            "shop/n-1",
+            "shop//c-1",
+            "/n/c",
+            "a/b/c/d",
+            "a/b/c/",
+        ] {
+            assert_eq!(Record::parse(invalid), None, "{invalid}");
+        }
+    }
+}

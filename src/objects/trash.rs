@@ -1,0 +1,240 @@
+//! The trash: what Volume Warden records on a volume whose data is kept after the deletion of its
+//! claim, so that the deletion can be undone.
+
+use crate::go_duration;
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Annotation of a StorageClass: how long the data of a deleted claim can be restored, as a
+/// duration such as `72h`, or `off`. On a claim: a shorter duration, or `0` for none.
+pub const UNDELETE_WINDOW: &str = "volume-warden.dev/undelete-window";
+/// Annotation of a volume with a [`TrashRecord`] as JSON. Only Volume Warden writes it.
+pub const TRASH: &str = "volume-warden.dev/trash";
+/// Annotation of a claim: the name of a deleted claim of the same namespace, or of its volume,
+/// whose data the new claim gets.
+pub const UNDELETE: &str = "volume-warden.dev/undelete";
+/// Annotation of a volume in the trash: its data may be deleted now. The value is the uid of the
+/// deleted claim, so that it does not count for a later claim of the volume.
+pub const PURGE: &str = "volume-warden.dev/purge";
+/// Annotation of a claim that Volume Warden changes until the claim is Bound, because the volume
+/// binder retries a conflicting write only when the claim changes, or 15 s later.
+pub const UNDELETE_TOUCHED: &str = "volume-warden.dev/undelete-touched";
+
+/// The value of [`UNDELETE_WINDOW`] that disables the trash for a StorageClass.
+const OFF: &str = "off";
+/// Maximum length of a record that is read.
+const LIMIT: usize = 16 * 1024;
+
+/// The undelete window that a StorageClass or claim requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// The data can be restored for this long; zero means not at all.
+    For(Duration),
+    /// The trash is disabled for the class, also for volumes that it was enabled for.
+    Off,
+}
+
+impl Window {
+    /// Parses the value of [`UNDELETE_WINDOW`] of a StorageClass.
+    ///
+    /// # Errors
+    /// When the value is neither a duration nor `off`.
+    pub fn of_class(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            OFF => Ok(Self::Off),
+            text => go_duration::parse(text).map(Self::For),
+        }
+    }
+}
+
+/// Returns the window of a claim in a class with the window `class`: a claim can only shorten it.
+/// An unreadable value of the claim is ignored, which keeps data for longer.
+pub fn window_of_claim(class: Duration, claim: Option<&str>) -> Duration {
+    let own = claim.and_then(|text| go_duration::parse(text).ok());
+    own.map_or(class, |own| own.min(class))
+}
+
+/// The reclaim policy of a volume before Volume Warden changed it to Retain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OriginalPolicy {
+    /// The data was to be deleted with the claim. It is deleted when the window ends.
+    Delete,
+    /// The data was to be kept. It is never deleted by Volume Warden.
+    Retain,
+}
+
+/// What Volume Warden records on a volume whose deletion can be undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrashRecord {
+    /// The reclaim policy that the volume had.
+    pub policy: OriginalPolicy,
+    /// For how many seconds after its deletion the claim can be restored.
+    pub window_seconds: u64,
+    /// The finalizers of the volume that a provisioner removes when the policy is Retain, and that
+    /// the volume gets back before its data is deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// The claim for which the record holds. For any other claim it is void.
+    pub claim: RecordedClaim,
+    /// When the claim was first seen to be deleted, by the clock of the API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<Timestamp>,
+    /// When the volume was reserved for a claim that restores its data, by the same clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_at: Option<Timestamp>,
+}
+
+/// The claim for which a record holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedClaim {
+    /// The namespace of the claim.
+    pub namespace: String,
+    /// The name of the claim.
+    pub name: String,
+    /// The uid of the claim.
+    pub uid: String,
+    /// The uid of the claim's namespace, if it was read while the claim existed. A namespace of the
+    /// same name that was created later has another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_uid: Option<String>,
+}
+
+impl TrashRecord {
+    /// Returns when the window ends, if the claim has been deleted.
+    pub fn ends(&self) -> Option<Timestamp> {
+        let window = Duration::from_secs(self.window_seconds);
+        // A window that no timestamp can represent never ends.
+        let end = |deleted: Timestamp| deleted.checked_add(window).unwrap_or(Timestamp::MAX);
+        self.deleted_at.map(end)
+    }
+
+    /// Returns the value of the annotation [`TRASH`].
+    pub fn json(&self) -> String {
+        // A struct of strings and numbers can always be serialized.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What is known about a volume that has the annotation [`TRASH`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trash {
+    /// The record; none if it cannot be read.
+    pub record: Option<TrashRecord>,
+    /// The value of [`PURGE`].
+    pub purge: Option<Box<str>>,
+    /// The capacity of the volume, as a Kubernetes quantity.
+    pub capacity: Box<str>,
+    /// The access modes of the volume.
+    pub access_modes: Box<[Box<str>]>,
+}
+
+impl Trash {
+    /// Reads the annotations of a volume; none without the annotation [`TRASH`].
+    pub(super) fn of(
+        annotations: &BTreeMap<String, String>,
+        capacity: Option<&String>,
+        access_modes: &[String],
+    ) -> Option<Box<Self>> {
+        let text = annotations.get(TRASH)?;
+        let bounded = Some(text).filter(|text| text.len() <= LIMIT);
+        Some(Box::new(Self {
+            record: bounded.and_then(|text| serde_json::from_str(text).ok()),
+            purge: annotations.get(PURGE).map(|uid| uid.as_str().into()),
+            capacity: capacity.map(String::as_str).unwrap_or_default().into(),
+            access_modes: access_modes
+                .iter()
+                .map(|mode| mode.as_str().into())
+                .collect(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> TrashRecord {
+        TrashRecord {
+            policy: OriginalPolicy::Delete,
+            window_seconds: 3600,
+            finalizers: vec!["external-provisioner.volume.kubernetes.io/finalizer".to_owned()],
+            claim: RecordedClaim {
+                namespace: "shop".to_owned(),
+                name: "data".to_owned(),
+                uid: "1".to_owned(),
+                namespace_uid: Some("2".to_owned()),
+            },
+            deleted_at: "2026-01-01T00:00:00Z".parse().ok(),
+            reserved_at: None,
+        }
+    }
+
+    fn read(annotations: &[(&str, &str)]) -> Option<Box<Trash>> {
+        let pairs = annotations.iter();
+        let pairs = pairs.map(|(key, value)| (key.to_string(), value.to_string()));
+        Trash::of(&pairs.collect(), Some(&"1Gi".to_owned()), &[])
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let trash = read(&[(TRASH, &record().json()), (PURGE, "1")]).expect("a record");
+        assert_eq!(trash.record, Some(record()));
+        assert_eq!(
+            (trash.purge.as_deref(), &*trash.capacity),
+            (Some("1"), "1Gi")
+        );
+    }
+
+    /// The volume still counts as one in the trash: nothing else may release it.
+    #[test]
+    fn an_unreadable_record_is_none() {
+        assert_eq!(read(&[(PURGE, "1")]), None);
+        let huge = format!("{{\"policy\": \"{}\"}}", "x".repeat(LIMIT));
+        for text in ["", "{}", "yes", huge.as_str()] {
+            let trash = read(&[(TRASH, text)]).expect("an annotation");
+            assert_eq!(trash.record, None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_window_counts_from_the_deletion() {
+        let ends = |seconds| {
+            let record = TrashRecord {
+                window_seconds: seconds,
+                ..record()
+            };
+            record.ends().map(|end| end.to_string())
+        };
+        assert_eq!(ends(3600).as_deref(), Some("2026-01-01T01:00:00Z"));
+        assert_eq!(ends(u64::MAX), Some(Timestamp::MAX.to_string()));
+        let living = TrashRecord {
+            deleted_at: None,
+            ..record()
+        };
+        assert_eq!(living.ends(), None);
+    }
+
+    #[test]
+    fn a_claim_can_only_shorten_the_window() {
+        let hour = Duration::from_secs(3600);
+        for (claim, expected) in [
+            (None, 3600),
+            (Some("10m"), 600),
+            (Some("0"), 0),
+            (Some("72h"), 3600),
+            (Some("soon"), 3600),
+        ] {
+            assert_eq!(
+                window_of_claim(hour, claim).as_secs(),
+                expected,
+                "{claim:?}"
+            );
+        }
+        assert_eq!(Window::of_class("off"), Ok(Window::Off));
+        assert_eq!(Window::of_class("1h"), Ok(Window::For(hour)));
+        assert!(Window::of_class("soon").is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! Volumes that pvc-trash keeps, so that the deletion of their claim can be undone.
+
+use crate::{
+    components::pvc_trash::{Entry, Next},
+    objects::{ObjectName, trash::TRASH, volume::Phase},
+    why::read::PersistentVolume,
+};
+use kube::ResourceExt;
+
+/// Describes for how long the data of a volume in the trash is kept; none if the volume is not in
+/// the trash.
+pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
+    let rules = &volume.rules;
+    if rules.trash.is_none() || rules.phase != Phase::Released || !rules.retain || rules.deleting {
+        return None;
+    }
+    let name = ObjectName::new("", volume.name_any());
+    let next = Entry::of(&name, rules).map(|entry| entry.next);
+    Some(match next {
+        Some(Next::Until(Some(end))) => format!("until {end}"),
+        Some(Next::Until(None)) => "until its undelete window ends".to_owned(),
+        Some(Next::Requested) => {
+            "only until Volume Warden deletes it, as a user requested".to_owned()
+        }
+        Some(Next::Kept) => "until an administrator deletes it".to_owned(),
+        // The record is of an earlier claim, or unreadable.
+        Some(Next::Purging) | None => {
+            format!("at least until Volume Warden writes its annotation {TRASH} again")
+        }
+    })
+}
+
+/// Returns whether the data of the volume is deleted for good, after its time in the trash.
+pub(super) fn is_purged(volume: &PersistentVolume) -> bool {
+    let rules = &volume.rules;
+    rules.trash.is_some() && rules.phase == Phase::Released && rules.delete
+}
+
+/// Returns the command that restores the data of the volume, in a claim with the name of the
+/// deleted one.
+pub(super) fn undelete(volume: &PersistentVolume) -> Option<String> {
+    let claim = &volume.rules.claim_ref.as_ref()?.name;
+    let (namespace, name) = (&claim.namespace, &claim.name);
+    let volume = volume.name_any();
+    Some(format!(
+        "volume-warden undelete pvc {name} -n {namespace} --volume {volume}"
+    ))
+}

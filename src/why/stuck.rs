@@ -1,0 +1,274 @@
+//! Everything in a namespace, or in the cluster, that is stuck, each with its root cause.
+//!
+//! **Rule.** An object is stuck if `why` explains it, and the root is not normal: a claim that no
+//! pod uses yet, a policy that keeps a claim, or an object that is deleted within seconds. Of pods
+//! and StatefulSets only those are listed whose root concerns a volume. What has been in its state
+//! for less than [`Which::min_age`] is not listed: binding, mounting and deleting take some time.
+//!
+//! **Limits.** All objects of a kind are read with one LIST, so that the number of API calls does
+//! not grow with the number of objects.
+
+use super::{
+    Answer, Code, Conclusion, Look, Next, Object, Readable, Selection, World,
+    explain::{explain, has_trouble},
+    read::{PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet},
+};
+use crate::causes::Cause;
+use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
+use kube::{Client, ResourceExt};
+use serde::Serialize;
+use std::{sync::Arc, time::Duration};
+
+/// Which objects are examined.
+#[derive(Clone, Debug)]
+pub struct Which {
+    /// The namespace; none for the whole cluster.
+    pub namespace: Option<String>,
+    /// Minimum time in the present state.
+    pub min_age: Duration,
+}
+
+/// All stuck objects.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stuck {
+    /// The stuck objects: claims, volumes, pods, StatefulSets and namespaces, each sorted by name.
+    pub items: Vec<Item>,
+    /// The objects that could not be read, each with its error, as sentences. Some of them may be
+    /// stuck.
+    pub unread: Vec<String>,
+    /// The number of API calls.
+    pub calls: usize,
+}
+
+/// One stuck object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    /// The kind of the object: `PersistentVolumeClaim`.
+    pub kind: &'static str,
+    /// Short kind and name: `pvc/data`.
+    pub object: String,
+    /// Kind and name, as kubectl prints them with `-o name`: `persistentvolumeclaim/data`.
+    pub resource: String,
+    /// The namespace of the object; empty for a cluster-scoped object.
+    pub namespace: String,
+    /// The name of the object.
+    pub name: String,
+    /// The state of the object, in words: `Terminating`.
+    pub state: String,
+    /// When the object entered this state, if known.
+    pub since: Option<Timestamp>,
+    /// The root cause; none if no rule found one.
+    pub root: Option<Cause>,
+    /// The command that explains the object in detail.
+    pub command: String,
+}
+
+/// The result of looking for stuck objects.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Survey {
+    /// The stuck objects, of which there may be none.
+    Found(Stuck),
+    /// The namespace does not exist.
+    NoNamespace,
+}
+
+/// Finds all stuck objects with live reads, with the permissions of `client`.
+pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
+    let mut world = World::for_all(client, now, which.namespace.is_some());
+    loop {
+        let items = items(&world, which);
+        if world.fulfil().await {
+            continue;
+        }
+        return match items {
+            None => Survey::NoNamespace,
+            Some(items) => Survey::Found(Stuck {
+                items,
+                unread: world.unread(),
+                calls: world.calls(),
+            }),
+        };
+    }
+}
+
+/// The stuck objects, as far as they were read; none if the namespace does not exist.
+fn items(world: &World, which: &Which) -> Option<Vec<Item>> {
+    let namespaces = namespaces(world, which)?;
+    let objects = claims(world, which)
+        .into_iter()
+        .chain(volumes(world, which))
+        .chain(pods(world, which))
+        .chain(sets(world, which))
+        .chain(namespaces);
+    let answers = objects.filter_map(|object| match explain(world, &object) {
+        Look::Found(answer) => Some((object, answer)),
+        Look::Absent | Look::Unread => None,
+    });
+    let oldest = world.now.as_second() - i64::try_from(which.min_age.as_secs()).unwrap_or(i64::MAX);
+    let stuck = answers.filter(|(object, answer)| {
+        is_stuck(object, answer) && since(answer).is_none_or(|since| since.as_second() <= oldest)
+    });
+    Some(
+        stuck
+            .map(|(object, answer)| item(&object, answer))
+            .collect(),
+    )
+}
+
+fn item(object: &Object, mut answer: Answer) -> Item {
+    let since = since(&answer);
+    let name = &object.name;
+    let at = match name.namespace.is_empty() {
+        true => String::new(),
+        false => format!(" -n {}", name.namespace),
+    };
+    let group = match object.kind {
+        "StatefulSet" => ".apps",
+        _ => "",
+    };
+    let short = format!("{}/{}", object.short, name.name);
+    Item {
+        kind: object.kind,
+        resource: format!("{}{group}/{}", object.kind.to_lowercase(), name.name),
+        namespace: name.namespace.to_string(),
+        name: name.name.to_string(),
+        state: answer.state,
+        since,
+        root: answer.chain.pop(),
+        command: format!("volume-warden why {short}{at}"),
+        object: short,
+    }
+}
+
+/// When the object entered its state. The answer about a StatefulSet does not say that, but its
+/// first cause does.
+fn since(answer: &Answer) -> Option<Timestamp> {
+    let first = answer.chain.first();
+    answer
+        .since
+        .or(first.and_then(|cause| cause.evidence.since))
+}
+
+fn is_stuck(object: &Object, answer: &Answer) -> bool {
+    let of_pods = matches!(object.kind, "Pod" | "StatefulSet");
+    match (&answer.conclusion, answer.root()) {
+        (Conclusion::Healthy { .. }, _) => false,
+        (Conclusion::NothingFound { .. }, _) | (_, None) => !of_pods && is_abnormal(&answer.state),
+        (Conclusion::Explained, Some(root)) => !is_normal(root, of_pods),
+    }
+}
+
+/// The states in which an object does not stay, so that it is listed even if no cause is found.
+fn is_abnormal(state: &str) -> bool {
+    ["Terminating", "Pending", "Lost", "Failed", "Released"].contains(&state)
+}
+
+/// Whether a root says that nothing is wrong, or, of a pod, that no volume is.
+fn is_normal(root: &Cause, of_pods: bool) -> bool {
+    let waits = matches!(root.next, Next::Nothing { .. });
+    match root.code {
+        Code::WaitsForPod | Code::KeptByPolicy | Code::DeletedByPolicy | Code::BothActive => true,
+        Code::WebhookDown | Code::CertificateWrong => true,
+        Code::NoVolumeProblem => of_pods,
+        // In its grace period.
+        Code::PodTerminating => waits,
+        code => !code.lasts(),
+    }
+}
+
+/// The namespaces that are being deleted; none if the only one does not exist.
+fn namespaces(world: &World, which: &Which) -> Option<Vec<Object>> {
+    let all = match &which.namespace {
+        Some(name) => match world.get::<Namespace>("", name) {
+            Look::Found(namespace) => vec![(*namespace).clone()],
+            Look::Absent => return None,
+            Look::Unread => Vec::new(),
+        },
+        None => {
+            let all = world.list::<Namespace>("", Selection::default());
+            all.map(Arc::unwrap_or_clone).found().unwrap_or_default()
+        }
+    };
+    let deleted = all
+        .iter()
+        .filter(|namespace| namespace.metadata.deletion_timestamp.is_some());
+    let objects = deleted.map(|each| Object::namespace(&each.name_any()));
+    Some(objects.collect())
+}
+
+/// The claims that are not Bound, and those whose volume is in trouble.
+fn claims(world: &World, which: &Which) -> Vec<Object> {
+    let claims = every::<PersistentVolumeClaim>(world, which);
+    let objects = claims
+        .iter()
+        .flat_map(|claims| claims.iter())
+        .filter_map(|claim| {
+            let object = Object::claim(&claim.namespace()?, &claim.name_any());
+            has_trouble(world, &object, claim).then_some(object)
+        });
+    objects.collect()
+}
+
+/// The volumes that are being deleted, or neither Bound nor free. Of one namespace: the volumes of
+/// its claims.
+fn volumes(world: &World, which: &Which) -> Vec<Object> {
+    let volumes = world.list::<PersistentVolume>("", Selection::default());
+    let volumes = volumes.found().unwrap_or_default();
+    let concerned = volumes.iter().filter(|volume| {
+        let spec = volume.spec.as_ref();
+        let claim = spec.and_then(|spec| spec.claim_ref.as_ref());
+        let namespace = claim.and_then(|claim| claim.namespace.as_deref());
+        let status = volume.status.as_ref();
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let settled = phase == Some("Bound") || claim.is_none();
+        let deleted = volume.metadata.deletion_timestamp.is_some();
+        let here = which.namespace.is_none() || which.namespace.as_deref() == namespace;
+        here && (deleted || !settled)
+    });
+    concerned
+        .map(|volume| Object::volume(&volume.name_any()))
+        .collect()
+}
+
+/// The pods that are Pending, and those with claims that are being deleted.
+fn pods(world: &World, which: &Which) -> Vec<Object> {
+    let pods = every::<Pod>(world, which);
+    let concerned = pods.iter().flat_map(|pods| pods.iter()).filter(|pod| {
+        let status = pod.status.as_ref();
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let deleted = pod.metadata.deletion_timestamp.is_some();
+        if deleted {
+            pod.rules.claims().next().is_some()
+        } else {
+            phase.is_none_or(|phase| phase == "Pending")
+        }
+    });
+    let objects = concerned.filter_map(|pod| Some(Object::pod(&pod.namespace()?, &pod.name_any())));
+    objects.collect()
+}
+
+/// The StatefulSets that do not report all their pods as ready.
+fn sets(world: &World, which: &Which) -> Vec<Object> {
+    let sets = every::<StatefulSet>(world, which);
+    let short = sets.iter().flat_map(|sets| sets.iter()).filter(|set| {
+        let wanted = i32::try_from(set.rules.replicas).ok();
+        let complete = set.status.as_ref().is_some_and(|status| {
+            let observed = status.observed_generation == set.metadata.generation;
+            let ready = status.ready_replicas.unwrap_or_default();
+            observed && Some(status.replicas) == wanted && Some(ready) == wanted
+        });
+        set.metadata.deletion_timestamp.is_some() || !complete
+    });
+    let objects =
+        short.filter_map(|set| Some(Object::stateful_set(&set.namespace()?, &set.name_any())));
+    objects.collect()
+}
+
+fn every<K: Readable>(world: &World, which: &Which) -> Vec<Arc<Vec<K>>> {
+    world
+        .every(which.namespace.as_deref())
+        .found()
+        .unwrap_or_default()
+}

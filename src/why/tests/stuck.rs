@@ -1,0 +1,215 @@
+//! Tests of the list of everything that is stuck.
+
+use super::*;
+use crate::why::{Stuck, Survey, Which, survey};
+use std::time::Duration;
+
+const DELETED: &str = "2026-01-01T00:10:00Z";
+
+fn which(namespace: Option<&str>) -> Which {
+    Which {
+        namespace: namespace.map(str::to_owned),
+        min_age: Duration::from_secs(60),
+    }
+}
+
+async fn found(cluster: Cluster, which: &Which) -> Stuck {
+    let now: Timestamp = NOW.parse().expect("a time");
+    match survey(cluster.client(), which, now).await {
+        Survey::Found(stuck) => stuck,
+        Survey::NoNamespace => panic!("there is the namespace"),
+    }
+}
+
+/// Each object with its root cause.
+fn lines(stuck: &Stuck) -> Vec<String> {
+    let lines = stuck.items.iter().map(|item| {
+        let root = item.root.as_ref().map_or("-", |root| root.code.name());
+        format!("{} {}: {root}", item.namespace, item.object)
+    });
+    lines.collect()
+}
+
+fn claim(name: &str, spec: Value, status: Value) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": name, "creationTimestamp": DELETED,
+            "finalizers": ["kubernetes.io/pvc-protection"],
+        },
+        "spec": spec, "status": status,
+    })
+}
+
+fn deleted(mut object: Value) -> Value {
+    object["metadata"]["deletionTimestamp"] = json!(DELETED);
+    object
+}
+
+fn bound(name: &str) -> Value {
+    claim(name, json!({"volumeName": name}), json!({"phase": "Bound"}))
+}
+
+fn volume(name: &str, namespace: &str, phase: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "creationTimestamp": DELETED},
+        "spec": {
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": namespace, "name": name, "uid": name},
+        },
+        "status": {"phase": phase},
+    })
+}
+
+fn pod(name: &str, claim: &str, status: Value) -> Value {
+    let data = json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}});
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": DELETED},
+        "spec": {"nodeName": "node", "containers": [], "volumes": [data]},
+        "status": status,
+    })
+}
+
+fn set() -> Value {
+    json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "web", "creationTimestamp": DELETED},
+        "spec": {
+            "replicas": 1, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {}}, "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+        },
+        "status": {"replicas": 0},
+    })
+}
+
+fn shop() -> Cluster {
+    let namespace = |name: &str| json!({"metadata": {"name": name}});
+    let late = json!({
+        "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let pending = |name: &str, class: &str| {
+        claim(
+            name,
+            json!({"storageClassName": class}),
+            json!({"phase": "Pending"}),
+        )
+    };
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    Cluster::default()
+        .with("/api/v1/namespaces", namespace("shop"))
+        .with("/api/v1/namespaces", deleted(namespace("bank")))
+        .with(
+            "/api/v1/nodes",
+            json!({"metadata": {"name": "node"}, "status": ready}),
+        )
+        .with("/apis/storage.k8s.io/v1/storageclasses", late)
+        .claim(deleted(bound("used")))
+        .claim(bound("fine"))
+        .claim(pending("unused", "late"))
+        .claim(pending("classless", "none"))
+        .claim(deleted(claim(
+            "data-web-0",
+            json!({}),
+            json!({"phase": "Pending"}),
+        )))
+        .volume(volume("used", "shop", "Bound"))
+        .volume(volume("fine", "shop", "Bound"))
+        .volume(volume("old", "shop", "Released"))
+        .volume(volume("elsewhere", "bank", "Released"))
+        .pod(pod("user", "used", json!({"phase": "Running"})))
+        .pod(pod("lacking", "none", json!({"phase": "Pending"})))
+        .pod(pod("pulling", "fine", json!({"phase": "Pending"})))
+        .pod(deleted(pod("ending", "fine", json!({"phase": "Running"}))))
+        .with("/apis/apps/v1/namespaces/shop/statefulsets", set())
+}
+
+/// A claim that waits for its first pod, and a pod whose claims are fine, are not stuck.
+#[tokio::test]
+async fn everything_that_is_stuck_has_one_line_with_its_root() {
+    let stuck = found(shop(), &which(Some("shop"))).await;
+    let expected = [
+        "shop pvc/classless: ClassMissing",
+        "shop pvc/data-web-0: OwnerNotRunning",
+        "shop pvc/used: InUse",
+        " pv/old: Retained",
+        "shop pod/ending: PodTerminating",
+        "shop pod/lacking: ClaimMissing",
+        "shop statefulset/web: OwnerNotRunning",
+    ];
+    assert_eq!(lines(&stuck), expected);
+    assert_eq!(stuck.unread, [""; 0]);
+    let used = &stuck.items[2];
+    assert_eq!(used.command, "volume-warden why pvc/used -n shop");
+    assert_eq!(used.resource, "persistentvolumeclaim/used");
+    assert_eq!(stuck.items[6].resource, "statefulset.apps/web");
+    let all = found(shop(), &which(None)).await;
+    let more = [
+        " pv/elsewhere: Retained",
+        " namespace/bank: NamespaceContent",
+    ];
+    for line in expected.iter().chain(&more) {
+        assert!(
+            lines(&all).contains(&(*line).to_owned()),
+            "{line}: {:?}",
+            lines(&all)
+        );
+    }
+    assert_eq!(all.items.len(), expected.len() + more.len());
+}
+
+/// All objects of a kind are read at once, so many stuck objects cost no more calls than few.
+#[tokio::test]
+async fn the_calls_do_not_grow_with_the_objects() {
+    let many = |count: usize| {
+        let names = (0..count).map(|index| format!("claim-{index}"));
+        names.fold(shop(), |cluster, name| {
+            let user = pod(&format!("pod-{name}"), &name, json!({"phase": "Pending"}));
+            let fine = format!("fine-{name}");
+            cluster
+                .claim(bound(&fine))
+                .volume(volume(&fine, "shop", "Bound"))
+                .claim(deleted(bound(&name)))
+                .volume(volume(&name, "shop", "Bound"))
+                .pod(user)
+        })
+    };
+    for namespace in [Some("shop"), None] {
+        let few = found(many(2), &which(namespace)).await;
+        let more = found(many(200), &which(namespace)).await;
+        assert_eq!(more.items.len() - few.items.len(), 198);
+        assert_eq!((few.calls, &few.unread), (more.calls, &Vec::new()));
+        assert!(few.calls <= 16, "{}", few.calls);
+    }
+}
+
+#[tokio::test]
+async fn what_has_just_begun_is_not_stuck() {
+    let old = |minutes: u64| Which {
+        min_age: Duration::from_secs(minutes * 60),
+        ..which(Some("shop"))
+    };
+    assert_eq!(found(shop(), &old(50)).await.items.len(), 7);
+    assert_eq!(found(shop(), &old(51)).await.items, []);
+}
+
+/// What could not be read is reported, and is neither stuck nor fine.
+#[tokio::test]
+async fn nothing_is_concluded_from_what_may_not_be_read() {
+    let stuck = found(shop().without("pods"), &which(Some("shop"))).await;
+    assert_eq!(
+        stuck.unread,
+        ["pods in shop could not be read: not for you"]
+    );
+    let used = stuck.items.iter().find(|item| item.name == "used");
+    assert_eq!(used.expect("it stays Terminating").root, None);
+    assert!(
+        !lines(&stuck)
+            .iter()
+            .any(|line| line.contains("statefulset"))
+    );
+}
+
+#[tokio::test]
+async fn a_namespace_that_does_not_exist_is_reported() {
+    let now: Timestamp = NOW.parse().expect("a time");
+    let none = survey(shop().client(), &which(Some("none")), now).await;
+    assert_eq!(none, Survey::NoNamespace);
+}

@@ -1,0 +1,185 @@
+//! One read of an answer: what is asked, and how it is fetched.
+
+use super::{
+    Readable,
+    listed::{Listed, PodOfClaims},
+};
+use crate::cluster::{UNHURRIED, within};
+use futures::future::BoxFuture;
+use kube::{
+    Client,
+    api::{GetParams, ListParams, ObjectList, PartialObjectMeta, Request},
+};
+use serde::de::DeserializeOwned;
+use std::{
+    any::{Any, TypeId},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Time limit of the LIST of all objects of one kind.
+const SURVEY_LIMIT: Duration = Duration::from_secs(60);
+
+/// One call to the API server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Question {
+    pub(super) kind: TypeId,
+    pub(super) plural: String,
+    pub(super) namespace: String,
+    /// The name of the object; empty for a LIST.
+    pub(super) name: String,
+    pub(super) labels: String,
+    pub(super) fields: String,
+}
+
+pub(super) type Metadata<K> = PartialObjectMeta<K>;
+pub(super) type Object = Arc<dyn Any + Send + Sync>;
+/// The object, none if it does not exist, or the error.
+pub(super) type Reading = Result<Option<Object>, String>;
+pub(super) type Fetch = fn(Client, Question) -> BoxFuture<'static, Reading>;
+
+impl Question {
+    pub(super) fn new<K: Readable>(namespace: &str, name: &str) -> Self {
+        Self {
+            kind: TypeId::of::<K>(),
+            plural: K::plural(&()).into_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            labels: String::new(),
+            fields: String::new(),
+        }
+    }
+
+    /// The same call, whose result has another type.
+    pub(super) fn returning<T: 'static>(self) -> Self {
+        let kind = TypeId::of::<T>();
+        Self { kind, ..self }
+    }
+
+    pub(super) fn description(&self) -> String {
+        let Self {
+            plural,
+            namespace,
+            name,
+            ..
+        } = self;
+        match (namespace.as_str(), name.as_str()) {
+            ("", "") => plural.clone(),
+            ("", name) => format!("{plural} {name}"),
+            (namespace, "") => format!("{plural} in {namespace}"),
+            (namespace, name) => format!("{plural} {namespace}/{name}"),
+        }
+    }
+
+    fn request<K: Readable>(&self) -> Request {
+        let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        Request::new(K::url_path(&(), namespace))
+    }
+
+    fn selection(&self) -> ListParams {
+        ListParams::default()
+            .labels(&self.labels)
+            .fields(&self.fields)
+    }
+}
+
+/// Reads one object.
+pub(super) fn one<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>();
+        let request = request.get(&question.name, &GetParams::default());
+        let request = request.map_err(|error| error.to_string())?;
+        reading(within(UNHURRIED, client.request::<K>(request)).await)
+    })
+}
+
+/// Reads the metadata of one object.
+pub(super) fn metadata<K: Readable>(
+    client: Client,
+    question: Question,
+) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>();
+        let request = request.get_metadata(&question.name, &GetParams::default());
+        let request = request.map_err(|error| error.to_string())?;
+        reading(within(UNHURRIED, client.request::<Metadata<K>>(request)).await)
+    })
+}
+
+/// Lists objects as a vector.
+pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>().list(&question.selection());
+        let items = list::<K>(client, request, UNHURRIED).await?;
+        Ok(Some(Arc::new(items) as Object))
+    })
+}
+
+/// Lists the pods of a namespace as [`PodOfClaims`].
+pub(super) fn pods_of_claims<K: Readable>(
+    client: Client,
+    question: Question,
+) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>().list(&question.selection());
+        let pods = list::<PodOfClaims>(client, request, UNHURRIED).await?;
+        let users: Vec<_> = pods.into_iter().filter(PodOfClaims::names_any).collect();
+        Ok(Some(Arc::new(users) as Object))
+    })
+}
+
+/// Lists all objects of a kind as [`Listed`].
+pub(super) fn listed<K: Readable>(
+    client: Client,
+    question: Question,
+) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>().list(&question.selection());
+        let items = list::<K>(client, request, SURVEY_LIMIT).await?;
+        Ok(Some(Arc::new(Listed::of(items)) as Object))
+    })
+}
+
+/// Lists the metadata of all objects of a kind as [`Listed`].
+pub(super) fn listed_metadata<K: Readable>(
+    client: Client,
+    question: Question,
+) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let request = question.request::<K>().list_metadata(&question.selection());
+        let items = list::<Metadata<K>>(client, request, SURVEY_LIMIT).await?;
+        Ok(Some(Arc::new(Listed::of(items)) as Object))
+    })
+}
+
+/// Lists without pages: kube-apiserver answers such a LIST from its watch cache, and a page from
+/// etcd.
+async fn list<K: DeserializeOwned + Clone>(
+    client: Client,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    limit: Duration,
+) -> Result<Vec<K>, String> {
+    let request = request.map_err(|error| error.to_string())?;
+    let listed = within(limit, client.request::<ObjectList<K>>(request)).await;
+    Ok(listed.map_err(|error| error_message(&error))?.items)
+}
+
+fn reading<T: Send + Sync + 'static>(result: kube::Result<T>) -> Reading {
+    match result {
+        Ok(object) => Ok(Some(Arc::new(object) as Object)),
+        // Only the API server's own NotFound counts. A 404 of a proxy does not say that the object
+        // does not exist.
+        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
+            Ok(None)
+        }
+        Err(error) => Err(error_message(&error)),
+    }
+}
+
+/// The message of the API server, or of the client if there was no answer.
+fn error_message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

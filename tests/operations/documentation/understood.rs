@@ -1,0 +1,97 @@
+//! `kubectl` and `helm` understand each of their commands in the documentation, those in sentences
+//! included: without an API server, the only error is that none answers.
+
+use super::pages::{Shown, commands};
+use crate::support::repository;
+use anyhow::{Context, Result, ensure};
+use std::{path::Path, process::Stdio};
+use tokio::process::Command;
+use volume_warden_controlplane::{Binaries, Helm};
+
+/// Nothing listens on port 1.
+const NO_SERVER: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: none
+contexts: [{name: none, context: {cluster: none, user: none}}]
+clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: none, user: {}}]
+"#;
+
+#[tokio::test]
+async fn kubectl_understands_each_command() -> Result<()> {
+    let kubectl = Binaries::locate()?.path("kubectl");
+    ensure!(all_are_understood("kubectl", &kubectl).await? > 30);
+    for unknown in ["get pods --no-such-flag", "gett pods"] {
+        let problem = problem(&kubectl, unknown, repository()).await?;
+        ensure!(!problem.is_empty(), "{unknown}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn helm_understands_each_command() -> Result<()> {
+    let helm = Helm::locate().await?;
+    ensure!(all_are_understood("helm", helm.binary()).await? > 5);
+    for unknown in ["uninstall a --no-such-flag", "get manifests a"] {
+        let problem = problem(helm.binary(), unknown, repository()).await?;
+        ensure!(!problem.is_empty(), "{unknown}");
+    }
+    Ok(())
+}
+
+/// Returns the number of commands.
+async fn all_are_understood(name: &str, program: &Path) -> Result<usize> {
+    let mut count = 0;
+    for Shown {
+        page,
+        command,
+        in_block,
+    } in commands(&format!("{name} "))
+    {
+        let arguments = command.split([';', '|', '>']).next().unwrap_or_default();
+        let arguments = arguments.split_once(' ').context("arguments")?.1.trim();
+        // A sentence may name a command without its object.
+        let short = arguments.split(' ').count() < 2 || arguments == "-n volume-warden";
+        if !in_block && (short || arguments.ends_with("-k")) {
+            continue;
+        }
+        // The chart's README is read in the directory of the chart.
+        let is_of_the_chart = page.ends_with("helm/volume-warden/README.md");
+        let directory = if is_of_the_chart { page.parent() } else { None };
+        let problem = problem(program, arguments, directory.unwrap_or(repository())).await?;
+        let incomplete = !in_block && problem.contains("You must provide one or more resources");
+        let understood = problem.is_empty() || incomplete;
+        ensure!(understood, "{}: {command}: {problem}", page.display());
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Returns what the program prints if it has not understood the command. Then it prints an error or
+/// its help; otherwise it does its work, or finds everything except an API server.
+async fn problem(program: &Path, arguments: &str, directory: &Path) -> Result<String> {
+    let home = tempfile::tempdir()?;
+    let kubeconfig = home.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, NO_SERVER)?;
+    let output = Command::new("bash")
+        .args(["-c", &format!("\"$0\" {arguments}")])
+        .arg(program)
+        .current_dir(directory)
+        .env("KUBECONFIG", kubeconfig)
+        .env("HOME", home.path())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    let [stdout, stderr] = [output.stdout, output.stderr].map(String::from_utf8);
+    let (stdout, stderr) = (stdout?, stderr?);
+    let refused = ["connection refused", "was refused"].map(|error| stderr.contains(error));
+    let done = output.status.success() && !stdout.contains("Usage:");
+    let understood = done || refused.contains(&true);
+    Ok(if understood {
+        String::new()
+    } else {
+        stderr + &stdout
+    })
+}

@@ -1,0 +1,88 @@
+//! Version 0.1.0: its sources from the history of this repository, and its binary.
+
+use anyhow::{Context, Result, ensure};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// The commit of version 0.1.0.
+const COMMIT: &str = "6433dfa295adeb42ad344e55659969fabeec82f9";
+
+/// Version 0.1.0, built.
+pub struct Former {
+    pub binary: PathBuf,
+    pub manifests: PathBuf,
+}
+
+impl Former {
+    /// Builds version 0.1.0 on this user's first use. None if this clone is shallow or was unpacked
+    /// without its history.
+    pub fn locate() -> Result<Option<Self>> {
+        let mut known = git(&["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]);
+        if !known.stderr(Stdio::null()).status()?.success() {
+            return Ok(None);
+        }
+        let directory = cache()?.join(format!("version-{COMMIT}"));
+        let binary = directory.join("volume-warden");
+        let source = directory.join("source");
+        if !binary.exists() {
+            fs::create_dir_all(&source)?;
+            unpack(&source)?;
+            let built = directory.join("target/debug/volume-warden");
+            build(&source, &directory.join("target"))?;
+            // A rename, so that an interrupted copy is never found.
+            let copy = directory.join("copy");
+            fs::copy(&built, &copy).with_context(|| built.display().to_string())?;
+            fs::rename(copy, &binary)?;
+        }
+        let manifests = source.join("manifests");
+        Ok(Some(Self { binary, manifests }))
+    }
+}
+
+fn git(arguments: &[&str]) -> Command {
+    let mut git = Command::new("git");
+    git.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR"));
+    git
+}
+
+fn unpack(source: &Path) -> Result<()> {
+    let mut archive = git(&["archive", COMMIT]).stdout(Stdio::piped()).spawn()?;
+    let stdout = archive.stdout.take().context("a pipe")?;
+    let mut tar = Command::new("tar");
+    let tar = tar.arg("-x").arg("-C").arg(source).stdin(stdout).status()?;
+    ensure!(
+        tar.success() && archive.wait()?.success(),
+        "git archive | tar"
+    );
+    Ok(())
+}
+
+fn build(source: &Path, target: &Path) -> Result<()> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let built = cargo
+        .args([
+            "build",
+            "--locked",
+            "--bin",
+            "volume-warden",
+            "--target-dir",
+        ])
+        .arg(target)
+        .current_dir(source)
+        .status()
+        .context("starting cargo")?;
+    ensure!(built.success(), "version 0.1.0 was not built");
+    Ok(())
+}
+
+fn cache() -> Result<PathBuf> {
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache"));
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache
+        .or_else(home)
+        .context("neither XDG_CACHE_HOME nor HOME")?;
+    Ok(cache.join("volume-warden"))
+}

@@ -1,0 +1,114 @@
+//! The upgrade from version 0.1.0, and the rollback, under load.
+
+mod former;
+mod replica;
+
+use self::{
+    former::Former,
+    replica::{Running, one_leads, roll_out, watch_leaders},
+};
+use crate::support::{
+    Space,
+    kustomization::{Kustomization, NAMESPACE},
+    shared::{Shared, Slot},
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use volume_warden_controlplane::{Cluster, Component, eventually};
+
+/// Not all components, so that version 0.1.0 names its Lease after them.
+const COMPONENTS: [&str; 3] = ["self-signed", "pvc-protection", "pvc-retention"];
+
+async fn cluster() -> Result<Shared> {
+    static CLUSTER: Slot = Slot::new();
+    let start = async || Cluster::without_in_tree().name("versions").start().await;
+    CLUSTER.get(start).await
+}
+
+/// Users create and delete claims and pods until `stop`. Every request succeeds. Returns their
+/// number.
+async fn load(space: Arc<Space>, stop: CancellationToken) -> Result<usize> {
+    let mut count = 0;
+    while !stop.is_cancelled() {
+        let name = format!("short-{count}");
+        let what = || name.clone();
+        space.create_claim(&name).await.with_context(what)?;
+        let pod = space.create_pod(&name, &name, json!({"spec": {"nodeName": "node-1"}}));
+        pod.await.with_context(what)?;
+        space.delete_claim(&name).await.with_context(what)?;
+        space.delete_pod(&name).await.with_context(what)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The upgrade and the rollback refuse no request, no two processes ever lead, a claim in use is
+/// never lost, and every deleted claim is deleted in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "builds version 0.1.0: cargo test --test operations upgrade -- --ignored"]
+async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
+    let Some(former) = tokio::task::spawn_blocking(Former::locate).await?? else {
+        println!("skipped: this clone does not contain version 0.1.0; fetch the whole history");
+        return Ok(());
+    };
+    let cluster = cluster().await?;
+    let old = Kustomization::within(&former.manifests, &COMPONENTS, NAMESPACE)?;
+    let mut components = COMPONENTS.to_vec();
+    components.extend(["restrict-service-account", "network-policy"]);
+    let new = Kustomization::of(&components, NAMESPACE)?;
+    cluster.apply_kustomization(old.path()).await?;
+
+    let running = Running::default();
+    roll_out(&cluster, &running, "old", Some(&former.binary)).await?;
+    one_leads(&running).await?;
+    let space = Arc::new(Space::new(cluster.clone(), "load").await?);
+    space.create_claim("kept").await?;
+    space.claim_is_protected("kept").await?;
+    space.create_running_pod("user", "kept").await?;
+    space.delete_claim("kept").await?;
+
+    let stop = CancellationToken::new();
+    let leaders = tokio::spawn(watch_leaders(running.clone(), stop.clone()));
+    let users = tokio::spawn(load(space.clone(), stop.clone()));
+    // Upgrade
+    cluster.apply_kustomization(new.path()).await?;
+    roll_out(&cluster, &running, "new", None).await?;
+    one_leads(&running).await?;
+    space.claim_is_held("kept").await?;
+    // Rollback
+    let replace = async || {
+        let path = old.path().to_string_lossy();
+        cluster.kubectl(&["replace", "-k", &path]).await
+    };
+    replace().await?;
+    roll_out(&cluster, &running, "again", Some(&former.binary)).await?;
+    replace().await?;
+    one_leads(&running).await?;
+    space.claim_is_held("kept").await?;
+    stop.cancel();
+    let log = || {
+        cluster
+            .log(Component::Apiserver)
+            .lines()
+            .count()
+            .to_string()
+    };
+    let requests = users.await?.with_context(log)?;
+    let (looks, led) = leaders.await??;
+    println!("{requests} rounds of users; {looks} looks at the replicas, in {led} one led");
+    ensure!(
+        requests > 50 && looks > 50 && led > 0,
+        "{requests} {looks} {led}"
+    );
+
+    space.delete_pod("user").await?;
+    space.claim_is_gone("kept").await?;
+    eventually("no deleted claim is left", async || {
+        let left = space.claims.list(&Default::default()).await?;
+        ensure!(left.items.is_empty(), "{} are left", left.items.len());
+        Ok(())
+    })
+    .await
+}

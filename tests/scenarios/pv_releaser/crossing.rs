@@ -1,0 +1,278 @@
+//! Tenants who want the volume of another tenant. The next claim of its own namespace gets it.
+
+use super::support::{DEFAULT_ID, Estate, LABEL, PROVISIONER};
+use crate::support::{Space, bare, claim, create_namespace, guarded};
+use anyhow::{Context, Result, ensure};
+use http::Request;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{ResourceExt, client::Body};
+use serde_json::{Value, json};
+use volume_warden_controlplane::eventually;
+
+/// The namespace of Volume Warden.
+const SYSTEM: &str = "volume-warden";
+const ATTEMPTS: u64 = 24;
+
+fn pick<T: Clone>(random: &mut fastrand::Rng, choices: &[T]) -> T {
+    let index = random.usize(..choices.len());
+    choices[index].clone()
+}
+
+/// A claim with everything by which its author may hope to get the volume.
+fn attempt(seed: u64, class: &str, volume: &PersistentVolume) -> Value {
+    let random = &mut fastrand::Rng::with_seed(seed);
+    let uid = volume.uid().unwrap_or_default();
+    let labels = [
+        json!({LABEL: DEFAULT_ID}),
+        json!({PROVISIONER: DEFAULT_ID}),
+        json!({"volume-warden.dev/release-scope": "cluster"}),
+    ];
+    let annotations = [
+        json!({"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}),
+        json!({"volume-warden.dev/release-scope": "cluster"}),
+        json!(null),
+    ];
+    let owner =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": uid}]);
+    let name = pick(
+        random,
+        &["data".to_owned(), format!("parked-{uid}"), String::new()],
+    );
+    let changes = json!({
+        "metadata": {
+            "labels": pick(random, &labels), "annotations": pick(random, &annotations),
+            "ownerReferences": pick(random, &[json!(null), owner]),
+        },
+        "spec": {
+            "storageClassName": pick(random, &[class, class, ""]),
+            "volumeName": pick(random, &[json!(null), json!(volume.name_any())]),
+            "selector": pick(random, &[json!(null), json!(null), json!({"matchLabels": {"pool": "a"}})]),
+        },
+    });
+    let name = if name.is_empty() {
+        format!("claim-{seed}")
+    } else {
+        name
+    };
+    let mut claim = json!(claim(&name, json!({})).expect("a claim"));
+    json_patch::merge(&mut claim, &changes);
+    claim
+}
+
+/// A tenant, who may do in the namespace what the role `edit` permits.
+async fn tenant(space: &Space) -> Result<()> {
+    let own = format!("--namespace={}", space.name);
+    let bind = [
+        "create",
+        "rolebinding",
+        "tenant",
+        "--clusterrole=edit",
+        "--user=tenant",
+        &own,
+    ];
+    space.cluster.kubectl(&bind).await.map(drop)
+}
+
+/// Creates claims as the tenant. Returns how many were created.
+async fn attack(
+    space: &Space,
+    seeds: std::ops::Range<u64>,
+    volume: &PersistentVolume,
+) -> Result<u64> {
+    let class = volume.spec.clone().and_then(|spec| spec.storage_class_name);
+    let mut created = 0;
+    for seed in seeds {
+        let claim = attempt(seed, &class.clone().unwrap_or_default(), volume);
+        let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims", space.name);
+        let request = Request::post(path)
+            .header("content-type", "application/json")
+            .header("impersonate-user", "tenant")
+            .body(Body::from(serde_json::to_vec(&claim)?))?;
+        let answer = space.cluster.client().send(request).await?;
+        let code = answer.status().as_u16();
+        // The name is taken by an earlier attempt, or a policy refused the annotations.
+        ensure!([201, 403, 409].contains(&code), "seed {seed}: {code}");
+        created += u64::from(code == 201);
+    }
+    Ok(created)
+}
+
+/// The uid of the claim that has the volume, if any, and the namespace that it names.
+fn claimant(volume: &PersistentVolume) -> (String, Option<String>) {
+    let reference = volume
+        .spec
+        .clone()
+        .unwrap_or_default()
+        .claim_ref
+        .unwrap_or_default();
+    (reference.namespace.unwrap_or_default(), reference.uid)
+}
+
+impl Estate {
+    /// The volume of a claim that is created now.
+    async fn provisioned(&self, name: &str) -> Result<PersistentVolume> {
+        self.claim_any(name, json!({PROVISIONER: DEFAULT_ID}))
+            .await?;
+        let bound = eventually(&format!("claim {name} is bound"), async || {
+            let claim = self.space.claims.get(name).await?;
+            let status = claim.status.unwrap_or_default();
+            ensure!(status.phase.as_deref() == Some("Bound"), "{status:?}");
+            anyhow::Ok(claim.spec.and_then(|spec| spec.volume_name))
+        })
+        .await?;
+        Ok(self.space.volumes.get(&bound).await?)
+    }
+
+    /// The claim is deleted, and its volume is parked.
+    async fn ends(&self, name: &str, volume: &PersistentVolume) -> Result<()> {
+        self.is_known(volume).await?;
+        self.space.delete_claim(name).await?;
+        self.waits(volume).await
+    }
+
+    async fn is_known(&self, volume: &PersistentVolume) -> Result<()> {
+        eventually("the namespace of the claim is recorded", async || {
+            let volume = self.space.volumes.get(&volume.name_any()).await?;
+            let record = volume
+                .annotations()
+                .get("volume-warden.dev/claim-namespace")
+                .cloned();
+            let (namespace, uid) = claimant(&volume);
+            let record = record.context("no record")?;
+            let uid = uid.context("no claim")?;
+            ensure!(
+                record.starts_with(&namespace) && record.ends_with(&uid),
+                "{record}"
+            );
+            Ok(())
+        })
+        .await
+    }
+
+    async fn waits(&self, volume: &PersistentVolume) -> Result<()> {
+        eventually("the volume is parked", async || {
+            let volume = self.space.volumes.get(&volume.name_any()).await?;
+            ensure!(
+                claimant(&volume) == (SYSTEM.to_owned(), None),
+                "{:?}",
+                volume.spec
+            );
+            let status = volume.status.unwrap_or_default();
+            ensure!(status.phase.as_deref() == Some("Available"), "{status:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// No claim of the space was bound to the volume, once a later claim of the class was bound to
+    /// a volume of its own.
+    async fn none_has(&self, space: &Space, volume: &PersistentVolume) -> Result<()> {
+        let later = json!({"spec": {"storageClassName": self.id()}});
+        let later = claim("later", later)?;
+        space.claims.create(&Default::default(), &later).await?;
+        eventually("a later claim is bound", async || {
+            let status = space.claims.get("later").await?.status;
+            anyhow::Ok(status.and_then(|status| status.phase).as_deref() == Some("Bound"))
+        })
+        .await?;
+        let found = self.space.volumes.get(&volume.name_any()).await?;
+        ensure!(
+            claimant(&found) == (SYSTEM.to_owned(), None),
+            "{:?}",
+            found.spec
+        );
+        for claim in space.claims.list(&Default::default()).await? {
+            let status = claim.status.clone().unwrap_or_default();
+            let named = claim.spec.clone().and_then(|spec| spec.volume_name);
+            let has = status.phase.as_deref() == Some("Bound") && named == Some(volume.name_any());
+            ensure!(!has, "{claim:?}");
+        }
+        Ok(())
+    }
+}
+
+/// Also a tenant who has a namespace of the same name afterwards gets nothing.
+#[tokio::test]
+async fn a_released_volume_is_for_its_namespace_only() -> Result<()> {
+    let estate = Estate::new(guarded().await?, "crossing").await?;
+    let other = Space::new(estate.space.cluster.clone(), "crossing-other").await?;
+    tenant(&other).await?;
+    estate.create_class(estate.id(), "Immediate").await?;
+    let volume = estate.provisioned("data").await?;
+    estate.ends("data", &volume).await?;
+
+    let tried = attack(&other, 0..ATTEMPTS, &volume).await?;
+    ensure!(tried > ATTEMPTS / 4, "{tried} claims");
+    estate.none_has(&other, &volume).await?;
+
+    // Its own namespace gets it, and no second volume is created.
+    let before = estate.volumes_of(estate.id()).await?.len();
+    let again = estate.provisioned("again").await?;
+    assert_eq!(again.name_any(), volume.name_any());
+    assert_eq!(estate.volumes_of(estate.id()).await?.len(), before);
+    estate.ends("again", &volume).await?;
+
+    let (name, client) = (estate.id().to_owned(), estate.space.cluster.client());
+    estate
+        .space
+        .cluster
+        .kubectl(&["delete", "namespace", &name])
+        .await?;
+    create_namespace(&client, &name).await?;
+    tenant(&estate.space).await?;
+    let tried = attack(&estate.space, ATTEMPTS..2 * ATTEMPTS, &volume).await?;
+    ensure!(tried > ATTEMPTS / 4, "{tried} claims");
+    estate.none_has(&estate.space, &volume).await
+}
+
+/// The same as the first attempt above, where the administrator lets any claim have the volume.
+#[tokio::test]
+async fn a_volume_that_its_label_frees_is_for_any_claim() -> Result<()> {
+    let estate = Estate::new(guarded().await?, "crossing-free").await?;
+    let other = Space::new(estate.space.cluster.clone(), "crossing-taker").await?;
+    estate.create_class(estate.id(), "Immediate").await?;
+    let volume = estate.provisioned("data").await?;
+    let label = json!({"metadata": {"labels": {"volume-warden.dev/release-scope": "cluster"}}});
+    let (patch, name) = (kube::api::Patch::Merge(&label), volume.name_any());
+    estate
+        .space
+        .volumes
+        .patch(&name, &Default::default(), &patch)
+        .await?;
+    estate.space.delete_claim("data").await?;
+    eventually("the volume has no claim", async || {
+        let volume = estate.space.volumes.get(&name).await?;
+        anyhow::Ok(claimant(&volume) == (String::new(), None))
+    })
+    .await?;
+    let taker = claim("data", json!({"spec": {"storageClassName": estate.id()}}))?;
+    other.claims.create(&Default::default(), &taker).await?;
+    eventually("the other tenant has the volume", async || {
+        let volume = estate.space.volumes.get(&name).await?;
+        anyhow::Ok(claimant(&volume).0 == other.name)
+    })
+    .await
+}
+
+/// Without webhooks: the reconciler reserves the volume for a claim that waits.
+#[tokio::test]
+async fn a_claim_that_admission_missed_gets_the_volume_of_its_namespace() -> Result<()> {
+    let estate = Estate::new(bare().await?, "missed").await?;
+    let other = Space::new(estate.space.cluster.clone(), "missed-other").await?;
+    let scope = "--release-scope=namespace";
+    let _warden = estate.warden(estate.id()).arg(scope).start().await?;
+    estate
+        .pair("data", json!({PROVISIONER: estate.id()}))
+        .await?;
+    estate.is_known(&estate.get("data").await?).await?;
+    estate.space.delete_claim("data").await?;
+    estate.is_parked("data", SYSTEM).await?;
+    let foreign = json!({"spec": {"storageClassName": estate.id()}});
+    let foreign = claim("data", foreign)?;
+    other.claims.create(&Default::default(), &foreign).await?;
+    estate.claim_any("next", json!({})).await?;
+    estate.is("data", "Bound").await?;
+    let (namespace, _) = claimant(&estate.get("data").await?);
+    assert_eq!(namespace, estate.space.name);
+    Ok(())
+}

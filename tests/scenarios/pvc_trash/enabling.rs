@@ -1,0 +1,70 @@
+//! For which volumes, and when, the trash is enabled.
+
+use super::support::{Shelf, TRASH, WINDOW, phase_of, policy_of, record};
+use crate::support::{BINARY, bare, guarded};
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
+use volume_warden_controlplane::{Warden, eventually};
+
+#[tokio::test]
+async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "trash-birth", "72h").await?;
+    let volume = shelf.bound("data", json!({})).await?;
+    shelf.is_enabled(&volume.name_any()).await?;
+    for version in shelf.versions().await? {
+        ensure!(
+            policy_of(&version) == "Retain" && record(&version).is_ok(),
+            "{version:?}"
+        );
+    }
+    let record = record(&volume)?;
+    assert_eq!(
+        (&record["policy"], &record["windowSeconds"]),
+        (&json!("Delete"), &json!(259_200))
+    );
+    Ok(())
+}
+
+/// Without Volume Warden at its creation, the volume has the policy Delete.
+#[tokio::test]
+async fn a_volume_that_admission_missed_is_enabled_while_bound() -> Result<()> {
+    let shelf = Shelf::with_class(bare().await?, "trash-late", json!({})).await?;
+    let volume = shelf.bound("data", json!({})).await?;
+    ensure!(policy_of(&volume) == "Delete");
+    let only = format!("--namespace={}", shelf.space.name);
+    let cluster = shelf.space.cluster.clone();
+    let _warden = Warden::builder(&cluster, BINARY).arg(only).start().await?;
+    shelf.set_window(Some("1h")).await?;
+    let volume = shelf.is_enabled(&volume.name_any()).await?;
+    let finalizers = record(&volume)?["finalizers"].clone();
+    let volume = shelf.delete("data", &volume).await?;
+    ensure!(
+        volume
+            .finalizers()
+            .iter()
+            .all(|each| !finalizers.to_string().contains(each.as_str()))
+    );
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn a_claim_opts_out_and_a_class_disables() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "trash-off", "1h").await?;
+    let opted_out = json!({"metadata": {"annotations": {WINDOW: "0"}}});
+    let out = shelf.bound("out", opted_out).await?;
+    let shorter = json!({"metadata": {"annotations": {WINDOW: "10m"}}});
+    let shorter = shelf.bound("shorter", shorter).await?.name_any();
+    let volume = shelf.is_enabled(&shorter).await?;
+    assert_eq!(record(&volume)?["windowSeconds"], 600);
+    ensure!(policy_of(&out) == "Delete" && !out.annotations().contains_key(TRASH));
+
+    shelf.set_window(Some("off")).await?;
+    eventually("the trash is disabled", async || {
+        let volume = shelf.space.volumes.get(&shorter).await?;
+        ensure!(policy_of(&volume) == "Delete" && phase_of(&volume) == "Bound");
+        ensure!(!volume.annotations().contains_key(TRASH));
+        anyhow::Ok(())
+    })
+    .await
+}

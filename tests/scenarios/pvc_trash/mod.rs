@@ -1,0 +1,8 @@
+//! Claims whose deletion can be undone, with volumes that kube-controller-manager provisions in real
+//! directories.
+
+mod defences;
+mod enabling;
+mod purges;
+mod restores;
+pub mod support;

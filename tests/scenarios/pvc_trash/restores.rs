@@ -1,0 +1,120 @@
+//! Deletions that are undone.
+
+use super::support::{Shelf, file, record, uid_of_claim};
+use crate::support::{create_namespace, guarded, refusal};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt, api::DeleteParams};
+use std::fs;
+use volume_warden_controlplane::eventually;
+
+#[tokio::test]
+async fn a_claim_gets_its_data_back_and_a_later_deletion_a_full_window() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore", "1h").await?;
+    let volume = shelf.deleted("data", "kept").await?;
+    let name = volume.name_any();
+    let events = eventually("the Event says how to restore it", async || {
+        let events = shelf.space.events_with("MovedToTrash").await?;
+        anyhow::Ok((!events.is_empty()).then_some(events))
+    })
+    .await?;
+    let note = events[0].message.as_deref().unwrap_or_default();
+    let command = format!("volume-warden undelete pvc data -n {}", shelf.space.name);
+    ensure!(note.contains(&command), "{note}");
+
+    let mut uids = vec![uid_of_claim(&volume).to_owned()];
+    for requested in ["data", &name] {
+        let created = shelf.undelete(requested, "data").await??;
+        uids.push(created.metadata.uid.context("no uid")?);
+        let restored = shelf.volume_of("data").await?;
+        assert_eq!(restored.name_any(), name);
+        assert_eq!(fs::read_to_string(file(&restored)?)?, "kept");
+        let enabled = shelf.is_enabled(&name).await?;
+        ensure!(record(&enabled)?["deletedAt"].is_null());
+        assert_eq!(
+            record(&enabled)?["claim"]["uid"].as_str(),
+            uids.last().map(String::as_str)
+        );
+        shelf.delete("data", &enabled).await?;
+    }
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn one_of_two_claims_gets_the_data() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-two", "1h").await?;
+    let volume = shelf.deleted("data", "kept").await?.name_any();
+    let names = ["one", "two"];
+    let [one, two] = names.map(|name| shelf.undelete("data", name));
+    let (one, two) = tokio::join!(one, two);
+    // The volume may be reserved for the first before the second is reviewed.
+    let stored = [one?.is_ok(), two?.is_ok()]
+        .iter()
+        .filter(|stored| **stored)
+        .count();
+    ensure!(stored >= 1);
+    eventually("one is Bound to the volume", async || {
+        let found = shelf.space.volumes.get(&volume).await?;
+        let claim = found
+            .spec
+            .and_then(|spec| spec.claim_ref)
+            .and_then(|claim| claim.name);
+        let bound = shelf.is_enabled(&volume).await.is_ok();
+        ensure!(
+            bound && claim.as_deref().is_some_and(|claim| names.contains(&claim)),
+            "{claim:?}"
+        );
+        anyhow::Ok(())
+    })
+    .await?;
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn a_namespace_of_the_same_name_gets_nothing() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-namespace", "1h").await?;
+    let (name, client) = (&shelf.space.name, shelf.space.cluster.client());
+    let volume = shelf.bound("data", serde_json::json!({})).await?.name_any();
+    shelf.is_enabled(&volume).await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.delete(name, &DeleteParams::default()).await?;
+    eventually("the namespace is gone", async || {
+        ensure!(namespaces.get_opt(name).await?.is_none());
+        anyhow::Ok(())
+    })
+    .await?;
+    shelf.is_in_trash(&volume).await?;
+    create_namespace(&client, name).await?;
+    for requested in ["data", &volume] {
+        let message = refusal(shelf.undelete(requested, "data").await?)?;
+        ensure!(
+            message.contains("only an administrator can restore it"),
+            "{message}"
+        );
+    }
+    let message = refusal(shelf.undelete("other", "data").await?)?;
+    ensure!(message.contains("no deleted claim \"other\""), "{message}");
+    Ok(())
+}
+
+/// The claim that requested the data is deleted before it is Bound.
+#[tokio::test]
+async fn a_volume_whose_new_claim_disappears_is_in_the_trash_again() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-back", "1h").await?;
+    let volume = shelf.deleted("data", "kept").await?;
+    for _ in 0..5 {
+        // It may be Bound before it is deleted: then it is the deleted claim.
+        shelf.undelete(&volume.name_any(), "again").await??;
+        shelf
+            .space
+            .claims
+            .delete("again", &DeleteParams::default())
+            .await?;
+        shelf.space.claim_is_gone("again").await?;
+        shelf.is_in_trash(&volume.name_any()).await?;
+    }
+    shelf.undelete(&volume.name_any(), "data").await??;
+    let restored = shelf.volume_of("data").await?;
+    assert_eq!(fs::read_to_string(file(&restored)?)?, "kept");
+    shelf.nothing_was_at_risk().await
+}
