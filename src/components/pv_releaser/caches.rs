@@ -7,7 +7,7 @@ use super::{
 use crate::{
     cluster::{Change, Excluded, Feed, Feeds, RecentlyDeleted},
     objects::{
-        Claim, ManagedBy, ObjectName, StorageClass, Volume, VolumeAttachment,
+        Claim, ManagedBy, Namespace, ObjectName, StorageClass, Volume, VolumeAttachment,
         managed_by::Ownership,
         reuse::waiting_in,
         volume::{ClaimRef, Phase},
@@ -31,6 +31,8 @@ pub struct Caches {
     pub classes: Arc<Feed<StorageClass>>,
     /// The watch of all VolumeAttachments.
     pub attachments: Arc<Feed<VolumeAttachment>>,
+    /// The watch of all namespaces. It does not run with `--namespace`.
+    pub namespaces: Arc<Feed<Namespace>>,
     /// Options of pv-releaser.
     pub options: Arc<Options>,
     recently_deleted: Arc<RecentlyDeleted<Box<str>, Arc<ManagedBy>>>,
@@ -47,6 +49,7 @@ impl Caches {
             claims: feeds.claims.clone(),
             classes: feeds.classes.clone(),
             attachments: feeds.attachments.clone(),
+            namespaces: feeds.namespaces.clone(),
             options: Arc::new(options),
             recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
             namespace: namespace.map(Into::into),

@@ -3,12 +3,13 @@
 use super::caches::Caches;
 use crate::{
     cluster::{Change, WorkQueue},
-    objects::{Claim, ObjectName, Volume, VolumeAttachment, volume::Phase},
+    objects::{Claim, Namespace, ObjectName, Volume, VolumeAttachment, volume::Phase},
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change,
-/// and a claim when it waits for a volume and one is parked for its namespace.
+/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change, or
+/// the namespace that it is reserved in is deleted, and a claim when it waits for a volume and one is
+/// parked for its namespace.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, all) = (queue.clone(), caches.clone());
     caches.volumes.listen(move |change| {
@@ -48,6 +49,22 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
             .read()
             .names_where(|volume| volume.phase == Phase::Released && &*volume.class == class);
         released.into_iter().for_each(|volume| line.add(volume));
+    });
+    listen_to_namespaces(caches, queue);
+}
+
+/// Enqueues the volumes that are reserved for claims of a namespace that is deleted: claims of a
+/// later namespace of that name must not get them.
+fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
+    let (line, all) = (queue.clone(), caches.clone());
+    caches.namespaces.listen(move |change| {
+        let remains = |old: &Namespace| change.new.is_some_and(|new| new.uid == old.uid);
+        if change.old.is_none_or(|old| remains(old)) {
+            return;
+        }
+        let waiting = all.waiting_in(&change.name.name).into_iter();
+        let reserved = waiting.filter(|(_, volume)| !all.is_parked(volume));
+        reserved.for_each(|(volume, _)| line.add(volume));
     });
 }
 

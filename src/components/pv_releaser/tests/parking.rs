@@ -38,7 +38,7 @@ pub(super) fn parked(namespace_uid: &str) -> Value {
     })
 }
 
-fn reserved(namespace_uid: &str, reserved_at: Option<&str>) -> Value {
+pub(super) fn reserved(namespace_uid: &str, reserved_at: Option<&str>) -> Value {
     let mut changes = parked(namespace_uid);
     let claim = json!({"namespace": "ns", "name": "data", "uid": null});
     changes["spec"]["claimRef"] = claim;

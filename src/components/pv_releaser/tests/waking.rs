@@ -1,6 +1,7 @@
 //! Tests of the changes that enqueue a volume.
 
 use super::{
+    parking::{parked, reserved},
     scene::{Scene, claim, claimed, labelled},
     *,
 };
@@ -74,4 +75,29 @@ async fn a_class_enqueues_its_released_volumes() {
     assert!(scene.look().await && scene.woken().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
     assert_eq!(scene.server.reasons(), ["Orphaned", "Released", "Orphaned"]);
+}
+
+/// Claims of a later namespace of the name must not get the volume.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_namespace_enqueues_the_volumes_that_are_reserved_in_it() {
+    let scene = Scene::new(cluster());
+    let namespaces = &scene.releaser.caches.namespaces;
+    let namespace = |uid: &str| json!({"metadata": {"name": "ns", "uid": uid}});
+    scene.hear(namespaces, namespace("1"));
+    scene.watch_volume("5", reserved("1", None));
+    assert!(scene.woken().await);
+    scene.hear(namespaces, namespace("1"));
+    assert!(!scene.woken().await, "it still exists");
+    scene.hear(namespaces, namespace("2"));
+    assert!(scene.woken().await, "recreated");
+    scene.lose(namespaces, namespace("2"));
+    assert!(scene.woken().await, "deleted");
+    scene.watch_volume("6", parked("1"));
+    assert!(scene.woken().await);
+    scene.hear(namespaces, namespace("3"));
+    scene.lose(namespaces, namespace("3"));
+    assert!(
+        !scene.woken().await,
+        "no claim can be bound to a parked one"
+    );
 }
