@@ -13,13 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tower::ServiceExt;
 use volume_warden_apiserver_model::{Admission, WebhookCall};
 
+/// Returns why a replica is not ready; empty if it is.
+pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// A replica that may answer reviews.
 #[derive(Clone)]
 pub struct Endpoint {
     /// Its webhooks.
     pub router: Router,
     /// Returns why it is not ready.
-    pub missing: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
+    pub missing: Missing,
     /// Its connections.
     pub connection: Arc<Connection>,
 }

@@ -8,6 +8,7 @@ mod owners;
 mod quiet;
 mod requests;
 mod reviews;
+mod trash;
 mod volumes;
 
 use crate::plan::Plan;

@@ -13,6 +13,7 @@ mod manifests;
 pub mod mutants;
 mod network;
 pub mod plan;
+mod policies;
 mod random;
 mod replica;
 mod schedule;

@@ -69,9 +69,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether the deletion of claims can be undone: in one history of four.
-    pub fn has_trash(&self) -> bool {
-        self.seed.is_multiple_of(4)
+    /// How long the deletion of a claim can be undone, in one history of four. A short window ends
+    /// among the steps, a long one after them.
+    pub fn undelete_window(&self) -> Option<&'static str> {
+        undelete_window(self.seed)
+    }
+}
+
+fn undelete_window(seed: u64) -> Option<&'static str> {
+    match seed % 8 {
+        0 => Some("4s"),
+        4 => Some("30s"),
+        _ => None,
     }
 }
 
@@ -136,7 +145,7 @@ impl Plan {
             }
         }
         times.sort_unstable();
-        let steps = steps::choose(&mut random, length);
+        let steps = steps::choose(&mut random, length, undelete_window(seed).is_some());
         let count = [0, 0, 1, 1, 2][random.usize(..5)];
         let disruptions = (0..count)
             .map(|_| disruption(&mut random, replicas))

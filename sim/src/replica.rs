@@ -1,7 +1,7 @@
 //! One replica of Volume Warden: the whole program except its sockets, certificates and CLI.
 
 use crate::{
-    admission::{Endpoint, Reviews},
+    admission::{Endpoint, Missing, Reviews},
     cluster::{Cluster, wall_clock},
     connection::Connection,
     network::Wire,
@@ -54,6 +54,7 @@ pub struct Start {
 pub struct Replica {
     name: Arc<str>,
     connection: Arc<Connection>,
+    missing: Missing,
     tasks: JoinSet<()>,
     stop: CancellationToken,
 }
@@ -123,14 +124,16 @@ impl Replica {
         for task in assembly.tasks() {
             tasks.spawn(pausable(task.boxed()));
         }
+        let missing: Missing = Arc::new(assembly.missing());
         reviews.add(Endpoint {
             router,
-            missing: Arc::new(assembly.missing()),
+            missing: missing.clone(),
             connection: connection.clone(),
         });
         Ok(Self {
             name,
             connection,
+            missing,
             tasks,
             stop,
         })
@@ -144,6 +147,11 @@ impl Replica {
     /// The connections of the replica.
     pub fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// Why the replica is not ready; empty if it is.
+    pub fn missing(&self) -> Vec<String> {
+        (self.missing)()
     }
 
     /// Ends the replica at once, as SIGKILL does.

@@ -6,12 +6,12 @@ mod objects;
 use crate::{
     actors::Call,
     cluster::Cluster,
-    json::{has_finalizer, name, uid},
+    json::{has_finalizer, name, text, uid},
 };
-use objects::{new_claim, new_pod, new_set, policy, requesting, set_name};
+use objects::{new_claim, new_pod, new_set, policy, requesting, restored, set_name};
 use serde_json::{Value, json};
 use std::fmt;
-use volume_warden::objects::finalizers::PVC_PROTECTION;
+use volume_warden::objects::{finalizers::PVC_PROTECTION, trash::PURGE};
 
 pub use choose::choose;
 
@@ -51,6 +51,11 @@ pub enum Step {
     DeleteVolume { claim: u8 },
     /// Sets the policy of the volume of a claim to Retain or to Delete.
     KeepVolume { claim: u8, keeps: bool },
+    /// Restores the data of a deleted claim in a claim with that number. Elsewhere, a user of the
+    /// namespace `other` names the volume, too.
+    Undelete { claim: u8, to: u8, elsewhere: bool },
+    /// Requests the purge of the volume of a deleted claim.
+    PurgeVolume { claim: u8 },
     /// Creates a StatefulSet with these policies (Delete if true).
     CreateSet {
         set: u8,
@@ -153,6 +158,15 @@ impl Step {
                 let patch = json!({"spec": {"persistentVolumeReclaimPolicy": policy}});
                 Call::merge(path, patch)
             }),
+            Self::Undelete {
+                claim,
+                to,
+                elsewhere,
+            } => undelete(cluster, *claim, *to, *elsewhere),
+            Self::PurgeVolume { claim } => on_volume(cluster, *claim, |path, volume| {
+                let annotations = json!({PURGE: text(volume, "/spec/claimRef/uid")});
+                Call::merge(path, json!({"metadata": {"annotations": annotations}}))
+            }),
             Self::CreateSet {
                 set,
                 replicas,
@@ -209,6 +223,23 @@ fn on_volume(cluster: &Cluster, claim: u8, call: impl Fn(String, &Value) -> Call
             call(path, volume)
         })
         .collect()
+}
+
+fn undelete(cluster: &Cluster, claim: u8, to: u8, elsewhere: bool) -> Vec<Call> {
+    let own = format!("claim-{claim}");
+    if !elsewhere {
+        let claims = format!("{NAMESPACE}/persistentvolumeclaims");
+        return vec![Call::create(claims, restored(to, "ns", &own, None))];
+    }
+    let volumes = cluster.server.list("persistentvolumes", None);
+    let volumes = volumes
+        .iter()
+        .filter(|volume| text(volume, "/spec/claimRef/name") == own);
+    let stolen = volumes.map(|volume| {
+        let claim = restored(to, "other", name(volume), Some(name(volume)));
+        Call::create("/api/v1/namespaces/other/persistentvolumeclaims", claim)
+    });
+    stolen.collect()
 }
 
 /// The numbers of the many claims.

@@ -9,6 +9,7 @@ use crate::{
     checks::{self, Checks, Violation},
     cluster::{Activity, Cluster},
     plan::Plan,
+    policies,
     schedule::Schedule,
     steps::Step,
     trace::Trace,
@@ -73,9 +74,10 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
         checks,
         activity: Activity::default(),
     });
-    furnish(&cluster.server, plan.has_trash()).await?;
+    furnish(&cluster.server, plan.undelete_window()).await?;
     reviews.connect(&cluster);
     cluster.server.set_admission(reviews.clone());
+    cluster.server.set_policy(policies::shipped());
     observe(&cluster, &log);
     actors::start(&cluster, &log);
     let mut replicas = Replicas::start(&cluster, &reviews, plan).await?;
@@ -118,7 +120,8 @@ async fn rest(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) -> an
     loop {
         replicas.wait_until(now).await?;
         let still = cluster.activity.is_at_rest_since(now.saturating_sub(STILL));
-        if now >= bound || (still && !plan.long && checks::at_rest(cluster).is_empty()) {
+        let done = || replicas.unready().is_empty() && checks::at_rest(cluster).is_empty();
+        if now >= bound || (still && !plan.long && done()) {
             return Ok(());
         }
         now += 1_000;
@@ -132,6 +135,9 @@ async fn conclude(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) {
         cluster
             .checks
             .add(violation.invariant, now, violation.message);
+    }
+    for message in replicas.unready() {
+        cluster.checks.add("liveness", now, message);
     }
     for name in replicas.panicked() {
         let message = format!("a task of {name} panicked");

@@ -69,6 +69,9 @@ fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call>
     let bound_to = text(claim, "/spec/volumeName");
     if !bound_to.is_empty() {
         let volume = view.get("persistentvolumes", "", bound_to)?;
+        if is_free_for(volume, claim) {
+            return Some(Call::replace(path(volume), with_claim(volume, claim)));
+        }
         let bound = text(volume, "/spec/claimRef/uid") == uid(claim)
             && text(claim, "/status/phase") != "Bound";
         let path = format!("{}/status", claim_path(claim));
@@ -79,16 +82,9 @@ fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call>
             )
         });
     }
-    let reserved = |volume: &&std::sync::Arc<Value>| {
-        text(volume, "/spec/claimRef/uid").is_empty()
-            && text(volume, "/spec/claimRef/namespace") == namespace(claim)
-            && text(volume, "/spec/claimRef/name") == name(claim)
-            && !is_deleting(volume)
-    };
+    let reserved = |volume: &&std::sync::Arc<Value>| is_reserved_for(volume, claim);
     if let Some(volume) = view.all("persistentvolumes").find(reserved) {
-        let mut bound = (**volume).clone();
-        bound["spec"]["claimRef"] = reference(claim);
-        return Some(Call::replace(path(volume), bound));
+        return Some(Call::replace(path(volume), with_claim(volume, claim)));
     }
     let mine = |volume: &&std::sync::Arc<Value>| text(volume, "/spec/claimRef/uid") == uid(claim);
     if let Some(volume) = view.all("persistentvolumes").find(mine) {
@@ -102,8 +98,7 @@ fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call>
         .find(|volume| fits(volume, claim, taken))
     {
         taken.push(name(volume).to_owned());
-        let mut reserved = (**volume).clone();
-        reserved["spec"]["claimRef"] = reference(claim);
+        let mut reserved = with_claim(volume, claim);
         reserved["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] = "yes".into();
         return Some(Call::replace(path(volume), reserved));
     }
@@ -111,6 +106,27 @@ fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call>
         "/api/v1/persistentvolumes",
         provisioned(claim),
     ))
+}
+
+/// Whether a claim that names the volume may be bound to it.
+///
+/// Source: `syncUnboundClaim` of `pkg/controller/volume/persistentvolume`.
+fn is_free_for(volume: &Value, claim: &Value) -> bool {
+    let unclaimed = volume.pointer("/spec/claimRef/name").is_none() && !is_deleting(volume);
+    unclaimed || is_reserved_for(volume, claim)
+}
+
+fn is_reserved_for(volume: &Value, claim: &Value) -> bool {
+    text(volume, "/spec/claimRef/uid").is_empty()
+        && text(volume, "/spec/claimRef/namespace") == namespace(claim)
+        && text(volume, "/spec/claimRef/name") == name(claim)
+        && !is_deleting(volume)
+}
+
+fn with_claim(volume: &Value, claim: &Value) -> Value {
+    let mut bound = volume.clone();
+    bound["spec"]["claimRef"] = reference(claim);
+    bound
 }
 
 fn fits(volume: &Value, claim: &Value, taken: &[String]) -> bool {

@@ -1,6 +1,6 @@
 //! Liveness: what is reached after the faults have ended.
 
-use super::{Violation, ledger::Ledger};
+use super::{Violation, ledger::Ledger, trash};
 use crate::{
     cluster::Cluster,
     json::{claims_of, has_finalizer, is_deleting, is_finished, name, namespace, text, uid},
@@ -39,6 +39,8 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
             );
             let volumes = ledger.all("persistentvolumes");
             found.extend(volumes.filter_map(|volume| of_reuse(ledger, volume)));
+            let volumes = ledger.all("persistentvolumes");
+            found.extend(volumes.filter_map(|volume| trash::at_rest(ledger, volume)));
             found.extend(ledger.all("pods").filter_map(|pod| of_request(ledger, pod)));
         }
         let many = ledger.writes().filter(|(_, count)| *count > MOST_WRITES);

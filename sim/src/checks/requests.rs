@@ -5,6 +5,7 @@ use crate::replica::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use bytes::Bytes;
 use http::{Method, Request};
 use serde_json::Value;
+use volume_warden::objects::reuse::RESERVED_AT;
 use volume_warden_apiserver_model::Change;
 
 /// How long a leader may write after the beginning of its last renewal, in milliseconds: the renew
@@ -48,11 +49,19 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
     let leads = ledger
         .renewed(client)
         .is_some_and(|renewed| now <= renewed + RENEW_DEADLINE);
-    if leads {
+    // A review of a follower reserves a parked volume for the claim that it is about.
+    let reserves = request.method() == Method::PATCH && adds_annotation(&body, RESERVED_AT);
+    if leads || reserves {
         None
     } else {
         said("without the Lease")
     }
+}
+
+fn adds_annotation(patch: &Value, key: &str) -> bool {
+    let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+    let mut operations = patch.as_array().into_iter().flatten();
+    operations.any(|each| each["op"] == "add" && each["path"] == path.as_str())
 }
 
 /// S9: a dry run writes nothing, and `--namespace` nothing outside of the namespace.

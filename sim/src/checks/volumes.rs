@@ -1,17 +1,12 @@
-//! S2, S6, S12: what may happen to volumes.
+//! S2, S6: what may happen to volumes.
 
-use super::{Found, ledger::Ledger};
+use super::{Found, ledger::Ledger, trash};
 use crate::{
-    cluster::EPOCH,
     json::{has_finalizer, is_deleting, name, text, uid},
     replica::SERVICE_ACCOUNT,
 };
 use serde_json::Value;
-use volume_warden::objects::{
-    finalizers::PV_PROTECTION,
-    reuse::CLAIM_NAMESPACE,
-    trash::{TRASH, TrashRecord},
-};
+use volume_warden::objects::{finalizers::PV_PROTECTION, reuse::CLAIM_NAMESPACE};
 use volume_warden_apiserver_model::Change;
 
 /// Looks at a change of a volume, and at each binding.
@@ -22,40 +17,7 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     if change.plural != "persistentvolumes" {
         return None;
     }
-    let after = change.after.as_deref();
-    let at_risk = after.and_then(|after| data_at_risk(now, change.before.as_deref(), after));
-    at_risk.or_else(|| by_volume_warden(ledger, now, change))
-}
-
-/// S12: once the trash is enabled for a volume, no version of it is Released with the policy Delete
-/// before its window has ended.
-fn data_at_risk(now: u64, before: Option<&Value>, after: &Value) -> Found {
-    let record = record(after)?;
-    let at_risk = |volume: &Value| {
-        text(volume, "/status/phase") == "Released"
-            && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete"
-    };
-    if !at_risk(after) || before.is_some_and(at_risk) {
-        return None;
-    }
-    let void = record.claim.uid != text(after, "/spec/claimRef/uid");
-    let seconds = EPOCH.unix_timestamp() + i64::try_from(now / 1000).unwrap_or_default();
-    let ended = record.ends().is_some_and(|end| end.as_second() <= seconds);
-    (void || !ended).then(|| {
-        let message = format!(
-            "the data of the volume {} is deleted within its window",
-            name(after)
-        );
-        ("S12", message)
-    })
-}
-
-fn record(volume: &Value) -> Option<TrashRecord> {
-    let text = volume
-        .pointer("/metadata/annotations")?
-        .get(TRASH)?
-        .as_str()?;
-    serde_json::from_str(text).ok()
+    trash::check(ledger, now, change).or_else(|| by_volume_warden(ledger, now, change))
 }
 
 fn by_volume_warden(ledger: &Ledger, now: u64, change: &Change) -> Found {
@@ -141,12 +103,15 @@ fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value) -> Found {
     if is_deleting(volume) {
         return said("it is being deleted");
     }
-    let attached = ledger.all("volumeattachments").any(|each| {
-        text(each, "/spec/source/persistentVolumeName") == name(volume)
-            && ledger
-                .born(uid(each))
-                .is_some_and(|born| born + ledger.plan.late_live() < now)
-    });
+    // The data of a deleted claim is restored wherever its volume is attached.
+    let restored = trash::record(volume).is_some();
+    let attached = !restored
+        && ledger.all("volumeattachments").any(|each| {
+            text(each, "/spec/source/persistentVolumeName") == name(volume)
+                && ledger
+                    .born(uid(each))
+                    .is_some_and(|born| born + ledger.plan.late_live() < now)
+        });
     if attached {
         said("it is attached")
     } else {

@@ -2,10 +2,18 @@
 
 use super::Step;
 
-/// Chooses steps for a small world. A history is about one subject, so that its steps meet.
-pub fn choose(random: &mut fastrand::Rng, count: usize) -> Vec<Step> {
-    let subject = random.u32(0..7);
+/// The subject of histories in which deletions are undone.
+const TRASH: u32 = 7;
+
+/// Chooses steps for a small world. A history is about one subject, so that its steps meet. With
+/// `trash`, the histories about volumes are about deletions that are undone.
+pub fn choose(random: &mut fastrand::Rng, count: usize, trash: bool) -> Vec<Step> {
+    let subject = match random.u32(0..7) {
+        0 | 1 if trash => TRASH,
+        subject => subject,
+    };
     let mut steps = vec![match subject {
+        TRASH => recoverable(random, 1),
         0 | 1 => new_claim_step(random, 1),
         2 => Step::RequestClaim { pod: 1, claim: 1 },
         3 => new(random, 1, 3),
@@ -15,6 +23,17 @@ pub fn choose(random: &mut fastrand::Rng, count: usize) -> Vec<Step> {
     }];
     if subject == 5 {
         steps.push(new_claim_step(random, 1));
+    }
+    if subject == TRASH {
+        let to = number(random);
+        let elsewhere = false;
+        steps.push(Step::DeleteClaim { claim: 1 });
+        steps.push(Step::Undelete {
+            claim: 1,
+            to,
+            elsewhere,
+        });
+        steps.truncate(count);
     }
     if subject == 6 {
         let scale = |replicas| Step::ScaleSet { set: 1, replicas };
@@ -43,6 +62,7 @@ fn one(random: &mut fastrand::Rng, subject: u32, last: bool) -> Step {
             2 => of_requests(random),
             4 => of_sets_with_ambiguous_claims(random),
             5 => of_two_claims(random),
+            TRASH => of_trash(random),
             _ => of_sets(random),
         },
     }
@@ -79,6 +99,44 @@ fn of_volumes(random: &mut fastrand::Rng) -> Step {
             pod,
             force: random.bool(),
         },
+    }
+}
+
+fn of_trash(random: &mut fastrand::Rng) -> Step {
+    let claim = number(random);
+    match random.u32(0..20) {
+        0 | 1 => recoverable(random, claim),
+        2..8 => Step::DeleteClaim { claim },
+        8..14 => Step::Undelete {
+            claim,
+            to: number(random),
+            elsewhere: random.u32(0..6) == 0,
+        },
+        14 => Step::PurgeVolume { claim },
+        15 => Step::KeepVolume {
+            claim,
+            keeps: random.bool(),
+        },
+        16 => Step::DeleteVolume { claim },
+        17 | 18 => Step::CreatePod {
+            pod: 1,
+            claim,
+            finishes: random.bool(),
+            on_node: random.bool(),
+        },
+        _ => Step::DeletePod {
+            pod: 1,
+            force: random.bool(),
+        },
+    }
+}
+
+/// Creates a claim of the class with an undelete window.
+fn recoverable(random: &mut fastrand::Rng, claim: u8) -> Step {
+    Step::CreateClaim {
+        claim,
+        keeps: false,
+        labelled: random.u32(0..3) == 0,
     }
 }
 

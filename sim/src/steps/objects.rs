@@ -1,6 +1,7 @@
 //! The objects that users create.
 
 use serde_json::{Value, json};
+use volume_warden::objects::trash::UNDELETE;
 
 /// The name of a StatefulSet, and of its template. The claims of the sets 3 and 4 have the same
 /// names: `a-b-c-0`.
@@ -28,6 +29,24 @@ pub(super) fn new_claim(claim: u8, keeps: bool, labelled: bool) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": format!("claim-{claim}"), "namespace": "ns", "labels": labels}, "spec": claim_spec(keeps),
+    })
+}
+
+/// A claim that requests the data of a deleted one by its name or by that of its volume. A user who
+/// names the volume in the spec, too, says everything that the webhook would add.
+pub(super) fn restored(claim: u8, namespace: &str, requested: &str, volume: Option<&str>) -> Value {
+    let spec = match volume {
+        Some(volume) => {
+            let mut spec = claim_spec(false);
+            spec["volumeName"] = volume.into();
+            spec
+        }
+        None => json!({}),
+    };
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": format!("claim-{claim}"), "namespace": namespace, "annotations": {UNDELETE: requested}},
+        "spec": spec,
     })
 }
 

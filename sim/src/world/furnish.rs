@@ -11,9 +11,6 @@ use std::sync::Arc;
 use volume_warden::objects::trash::UNDELETE_WINDOW;
 use volume_warden_apiserver_model::{ApiServer, Settings, User, Version};
 
-/// How long the deletion of a claim can be undone. Most histories last for longer.
-const WINDOW: &str = "4s";
-
 pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
     let clock = wall_clock(schedule, 0);
     ApiServer::new(Settings {
@@ -24,8 +21,9 @@ pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
     })
 }
 
-/// Creates what a cluster with Volume Warden has.
-pub(super) async fn furnish(server: &ApiServer, trash: bool) -> anyhow::Result<()> {
+/// Creates what a cluster with Volume Warden has. The deletion of claims can be undone within
+/// `window`.
+pub(super) async fn furnish(server: &ApiServer, window: Option<&str>) -> anyhow::Result<()> {
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     for name in ["ns", "other", "volume-warden", "kube-system"] {
@@ -33,10 +31,13 @@ pub(super) async fn furnish(server: &ApiServer, trash: bool) -> anyhow::Result<(
     }
     for name in ["delete", "retain"] {
         let policy = if name == "retain" { "Retain" } else { "Delete" };
-        let window = (trash && name == "delete").then_some(WINDOW);
+        let annotations = match window {
+            Some(window) if name == "delete" => json!({UNDELETE_WINDOW: window}),
+            _ => json!({}),
+        };
         let class = json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-            "metadata": {"name": name, "annotations": {UNDELETE_WINDOW: window}},
+            "metadata": {"name": name, "annotations": annotations},
             "provisioner": "sim", "reclaimPolicy": policy, "volumeBindingMode": "Immediate",
         });
         create(server, "/apis/storage.k8s.io/v1/storageclasses", &class).await?;

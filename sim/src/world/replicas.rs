@@ -79,6 +79,18 @@ impl<'a> Replicas<'a> {
         Ok(())
     }
 
+    /// Returns what each replica that is not ready waits for.
+    pub(super) fn unready(&self) -> Vec<String> {
+        let slots = self.slots.iter().map(|slot| &slot.replica);
+        let running = slots.filter(|replica| !replica.connection().is_cut());
+        let unready = running.filter_map(|replica| {
+            let missing = replica.missing();
+            (!missing.is_empty())
+                .then(|| format!("{} is not ready: {}", replica.name(), missing.join(", ")))
+        });
+        unready.collect()
+    }
+
     /// Returns the names of the replicas of which a task panicked.
     pub(super) fn panicked(&mut self) -> Vec<String> {
         let slots = self.slots.iter_mut();

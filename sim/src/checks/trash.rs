@@ -1,0 +1,92 @@
+//! S12: the data of a deleted claim is kept within its window, and no other namespace gets it.
+
+use super::{Found, ledger::Ledger};
+use crate::{
+    cluster::EPOCH,
+    json::{name, namespace, text, uid},
+};
+use serde_json::Value;
+use volume_warden::objects::trash::{OriginalPolicy, PURGE, TRASH, TrashRecord};
+use volume_warden_apiserver_model::Change;
+
+/// By how many seconds the clock of a leader may be wrong, so that it still purges.
+const CLOCK_TOLERANCE: i64 = 290;
+
+/// Looks at a change of a volume with a record.
+pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
+    let after = change.after.as_deref()?;
+    let record = record(after)?;
+    let before = change.before.as_deref();
+    let said = |what: &str| {
+        let message = format!("the volume {} of a deleted claim {what}", name(after));
+        Some(("S12", message))
+    };
+    let owner = text(after, "/spec/claimRef/namespace");
+    if !owner.is_empty() && owner != record.claim.namespace {
+        return said("was given to another namespace");
+    }
+    if !is_at_risk(after) || before.is_some_and(is_at_risk) {
+        return None;
+    }
+    let claim = text(after, "/spec/claimRef/uid");
+    if ledger
+        .all("persistentvolumeclaims")
+        .any(|each| uid(each) == claim)
+    {
+        return said("is purged though the claim exists");
+    }
+    if record.policy == OriginalPolicy::Retain {
+        return said("is purged though its policy was Retain");
+    }
+    let requested = annotation(after, PURGE) == Some(claim);
+    let ended = record
+        .ends()
+        .is_some_and(|end| end.as_second() <= seconds(now));
+    let void = record.claim.uid != claim;
+    if void || !(ended || requested) {
+        return said("is purged within its window");
+    }
+    None
+}
+
+/// Returns what is wrong with a volume with a record in a cluster at rest.
+pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
+    let record = record(volume)?;
+    let claims = || ledger.all("persistentvolumeclaims");
+    let phase = text(volume, "/status/phase");
+    let claim = text(volume, "/spec/claimRef/name");
+    if record.reserved_at.is_some() && phase == "Available" {
+        let exists = claims().any(|each| name(each) == claim);
+        return (!exists).then(|| format!("the volume {} stays reserved", name(volume)));
+    }
+    let attached = ledger
+        .all("volumeattachments")
+        .any(|each| text(each, "/spec/source/persistentVolumeName") == name(volume));
+    let requested = claims().any(|each| {
+        namespace(each) == record.claim.namespace && text(each, "/spec/volumeName") == name(volume)
+    });
+    let kept = record.policy == OriginalPolicy::Retain || attached || requested;
+    // A leader whose clock is wrong purges nothing.
+    let kept = kept || ledger.plan.clock_skew.abs() > CLOCK_TOLERANCE;
+    // Every window is shorter than the time until a cluster is at rest.
+    (phase == "Released" && !kept).then(|| format!("the volume {} was not purged", name(volume)))
+}
+
+/// The record of the volume, if it can be read.
+pub fn record(volume: &Value) -> Option<TrashRecord> {
+    serde_json::from_str(annotation(volume, TRASH)?).ok()
+}
+
+/// The provisioner of such a volume may delete the data at any time.
+fn is_at_risk(volume: &Value) -> bool {
+    text(volume, "/status/phase") == "Released"
+        && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete"
+}
+
+fn annotation<'a>(volume: &'a Value, key: &str) -> Option<&'a str> {
+    volume.pointer("/metadata/annotations")?.get(key)?.as_str()
+}
+
+fn seconds(now: u64) -> i64 {
+    EPOCH.unix_timestamp() + i64::try_from(now / 1000).unwrap_or_default()
+}
