@@ -1,7 +1,9 @@
-//! The rule of pvc-trash, as tables.
+//! Tests of pvc-trash: its rule as tables, and its reconciler with a simulated API server.
 
 mod lives;
 mod patches;
+mod purging;
+mod scene;
 
 use super::rule::View;
 use crate::objects::{

@@ -1,0 +1,230 @@
+//! Tests of the live reads without which no volume is purged or restored.
+
+use super::{
+    record,
+    scene::{Scene, Server},
+};
+use crate::{
+    cluster::Requeue,
+    objects::trash::{PURGE, TRASH, UNDELETE},
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+const POLICY: &str = "/spec/persistentVolumeReclaimPolicy";
+const CLAIM_REF: &str = "/spec/claimRef";
+
+fn deleted() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().expect("a time")
+}
+
+/// So many minutes after the deletion. The window is an hour.
+fn after(minutes: i64) -> Timestamp {
+    deleted() + SignedDuration::from_mins(minutes)
+}
+
+/// An API server on which the claim is deleted and nothing is attached, two hours after the deletion.
+fn server() -> Server {
+    Server {
+        claims: Vec::new(),
+        namespace: Some("n"),
+        attached: Some(Vec::new()),
+        time: after(120),
+        patches: Mutex::default(),
+    }
+}
+
+fn in_trash(changes: Value) -> Value {
+    let record = record("1", json!({"deletedAt": deleted().to_string()}));
+    let mut volume = json!({
+        "metadata": {"name": "pv", "uid": "v", "resourceVersion": "7", "annotations": {TRASH: record.to_string()}},
+        "spec": {"storageClassName": "fast", "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "ns", "name": "data", "uid": "1"}},
+        "status": {"phase": "Released"},
+    });
+    json_patch::merge(&mut volume, &changes);
+    volume
+}
+
+fn claim(name: &str, changes: Value) -> Value {
+    let mut claim =
+        json!({"metadata": {"namespace": "ns", "name": name, "uid": "2", "resourceVersion": "9"}});
+    json_patch::merge(&mut claim, &changes);
+    claim
+}
+
+/// Reconciles a volume in the trash two hours after the deletion; returns the policy that it gets.
+async fn policy(server: Server, changes: Value) -> (Option<Value>, Result<Requeue, String>) {
+    let scene = Scene::new(server, after(120), in_trash(changes), &[]);
+    let outcome = scene.reconcile().await;
+    (scene.patched(POLICY), outcome)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_purged_after_its_window() {
+    let (policy, outcome) = policy(server(), json!({})).await;
+    assert_eq!((policy, outcome.is_ok()), (Some(json!("Delete")), true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_purged_only_by_live_reads() {
+    let same = json!({"metadata": {"uid": "1"}});
+    let exists = Server {
+        claims: vec![claim("data", same)],
+        ..server()
+    };
+    let attached = Server {
+        attached: Some(vec!["other", "pv"]),
+        ..server()
+    };
+    let unreadable = Server {
+        attached: None,
+        ..server()
+    };
+    for (server, expected) in [
+        (exists, "the claim ns/data still exists"),
+        (attached, "the volume is still attached to a node"),
+        (unreadable, "VolumeAttachments could not be read"),
+    ] {
+        let (policy, outcome) = policy(server, json!({})).await;
+        let error = outcome.expect_err(expected);
+        assert_eq!(policy, None, "{expected}");
+        assert!(error.contains(expected), "{error}");
+    }
+    // Another claim has the name now.
+    let recreated = Server {
+        claims: vec![claim("data", json!({}))],
+        ..server()
+    };
+    assert_eq!(policy(recreated, json!({})).await.0, Some(json!("Delete")));
+}
+
+/// One of the two clocks is wrong, and it is not known which. A request does not change that.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_purged_while_the_clocks_differ() {
+    let requested = json!({"metadata": {"annotations": {PURGE: "1"}}});
+    for changes in [json!({}), requested] {
+        for (minutes, purged) in [(114, false), (116, true), (124, true), (126, false)] {
+            let server = Server {
+                time: after(minutes),
+                ..server()
+            };
+            let (policy, outcome) = policy(server, changes.clone()).await;
+            assert_eq!(policy.is_some(), purged, "{minutes}");
+            let differ =
+                outcome.is_err_and(|error| error.contains("differ by more than 5 minutes"));
+            assert_eq!(differ, !purged, "{minutes}");
+        }
+    }
+}
+
+/// The clock of this process alone ends no window.
+#[tokio::test(start_paused = true)]
+async fn the_window_ends_by_the_clock_of_the_api_server() {
+    let purged = async |server_minutes: i64, own_minutes: i64| {
+        let server = Server {
+            time: after(server_minutes),
+            ..server()
+        };
+        let scene = Scene::new(server, after(own_minutes), in_trash(json!({})), &[]);
+        let outcome = scene.reconcile().await.expect("decided");
+        (scene.patched(POLICY).is_some(), outcome)
+    };
+    assert!(matches!(purged(58, 61).await, (false, Requeue::After(..))));
+    assert!(matches!(purged(61, 58).await, (false, Requeue::After(..))));
+    assert!(purged(60, 60).await.0);
+}
+
+fn requesting(name: &str, volume: &str) -> Value {
+    claim(
+        name,
+        json!({"metadata": {"annotations": {UNDELETE: "data"}}, "spec": {"volumeName": volume},
+            "status": {"phase": "Pending"}}),
+    )
+}
+
+/// The claim as the watch knows it, and as it is; returns the claimRef that the volume gets.
+async fn restored(watched: Value, live: Option<Value>, namespace: &'static str) -> Option<Value> {
+    let server = Server {
+        claims: live.into_iter().collect(),
+        namespace: Some(namespace),
+        time: after(10),
+        ..server()
+    };
+    let scene = Scene::new(server, after(10), in_trash(json!({})), &[watched]);
+    // What was done is in the patches.
+    let _ = scene.reconcile().await;
+    assert_eq!(scene.patched(POLICY), None);
+    scene.patched(CLAIM_REF)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_gets_the_volume_only_by_live_reads() {
+    let again = requesting("again", "pv");
+    let got = restored(again.clone(), Some(again.clone()), "n").await;
+    let got = got.expect("reserved");
+    assert_eq!((&got["name"], &got["uid"]), (&json!("again"), &Value::Null));
+    let bound = json!({"status": {"phase": "Bound"}});
+    let mut changed = again.clone();
+    json_patch::merge(&mut changed, &bound);
+    for (live, namespace) in [
+        (None, "n"),
+        (Some(requesting("again", "other")), "n"),
+        (Some(changed), "n"),
+        (Some(again.clone()), "recreated"),
+    ] {
+        assert_eq!(restored(again.clone(), live, namespace).await, None);
+    }
+    let mut elsewhere = again;
+    elsewhere["metadata"]["namespace"] = json!("other");
+    assert_eq!(
+        restored(elsewhere.clone(), Some(elsewhere), "n").await,
+        None
+    );
+}
+
+/// A volume that was reserved so many minutes ago for a claim that is not Bound, unless `bound`.
+async fn returned(minutes: i64, live: Option<Value>) -> Option<Value> {
+    let now = after(60);
+    let reserved_at = now - SignedDuration::from_mins(minutes);
+    let times = json!({"deletedAt": deleted().to_string(), "reservedAt": reserved_at.to_string()});
+    let reserved = in_trash(json!({
+        "metadata": {"annotations": {TRASH: record("1", times).to_string()}},
+        "spec": {"claimRef": {"name": "again", "uid": null}}, "status": {"phase": "Available"},
+    }));
+    let server = Server {
+        claims: live.into_iter().collect(),
+        time: now,
+        ..server()
+    };
+    let scene = Scene::new(server, now, reserved, &[requesting("again", "pv")]);
+    let _ = scene.reconcile().await;
+    scene.patched(CLAIM_REF)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_ends_after_five_minutes() {
+    let pending = || {
+        Some(claim(
+            "again",
+            json!({"spec": {"volumeName": "other"}, "status": {"phase": "Pending"}}),
+        ))
+    };
+    assert_eq!(returned(4, pending()).await, None);
+    let back = returned(6, pending()).await.expect("returned");
+    assert_eq!((&back["name"], &back["uid"]), (&json!("data"), &json!("1")));
+    // The claim is being bound: its phase follows.
+    let bound = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    assert_eq!(returned(6, Some(claim("again", bound))).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_purges_keeps_the_others() {
+    let scene = Scene::new(server(), after(120), in_trash(json!({})), &[]);
+    assert_eq!(scene.reconciler.purges.begin(), Ok(()));
+    let outcome = scene.reconcile().await;
+    assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
+    assert_eq!(scene.patched(POLICY), None);
+}

@@ -1,0 +1,171 @@
+//! A fixture: pvc-trash as the leader, with a simulated API server.
+
+use super::super::{
+    caches::Caches, confirm::Live, purges::Purges, reconcile::PvcTrashReconciler,
+    undelete::Undelete,
+};
+use crate::{
+    awaited::Awaited,
+    clock::Clock,
+    cluster::{Apply, Elector, Feed, Feeds, Reconcile, Requeue},
+    objects::ObjectName,
+    telemetry::Metrics,
+};
+use http_body_util::BodyExt;
+use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// What the API server answers, and the patches that it got.
+pub(super) struct Server {
+    /// The claims that exist.
+    pub(super) claims: Vec<Value>,
+    /// The uid of the namespace `ns`; none if it does not exist.
+    pub(super) namespace: Option<&'static str>,
+    /// Names of volumes that are attached; none if VolumeAttachments cannot be listed.
+    pub(super) attached: Option<Vec<&'static str>>,
+    /// The time by its clock.
+    pub(super) time: Timestamp,
+    /// The patches of volumes and claims.
+    pub(super) patches: Mutex<Vec<(String, Value)>>,
+}
+
+impl Server {
+    fn answer(&self, method: &http::Method, path: &str, sent: Value) -> (u16, Value) {
+        let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"});
+        let found = |object: Option<Value>| object.map_or((404, absent), |object| (200, object));
+        let named = |claim: &&Value| {
+            let name = claim["metadata"]["name"].as_str().unwrap_or_default();
+            path.ends_with(&format!("/persistentvolumeclaims/{name}"))
+        };
+        match path {
+            _ if method == http::Method::PATCH => {
+                let mut patches = self.patches.lock().expect("lock");
+                patches.push((path.to_owned(), sent));
+                let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
+                (200, written)
+            }
+            _ if path.ends_with("/volumeattachments") => self.attachments(),
+            _ if path.contains("/persistentvolumeclaims/") => {
+                found(self.claims.iter().find(named).cloned())
+            }
+            "/api/v1/namespaces/ns" => found(
+                self.namespace
+                    .map(|uid| json!({"metadata": {"name": "ns", "uid": uid}})),
+            ),
+            _ => (200, sent),
+        }
+    }
+
+    fn attachments(&self) -> (u16, Value) {
+        let Some(attached) = &self.attached else {
+            let status =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503});
+            return (503, status);
+        };
+        let items: Vec<_> = attached
+            .iter()
+            .map(|volume| json!({"metadata": {"name": format!("csi-{volume}")}, "spec": {"source": {"persistentVolumeName": volume}}}))
+            .collect();
+        (
+            200,
+            json!({"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1", "metadata": {}, "items": items}),
+        )
+    }
+}
+
+/// A pvc-trash that leads.
+pub(super) struct Scene {
+    pub(super) server: Arc<Server>,
+    pub(super) reconciler: PvcTrashReconciler,
+    _lead: Arc<Awaited<Option<Instant>>>,
+}
+
+impl Scene {
+    /// Its clock shows `now`, and the watches have delivered this volume and these claims.
+    pub(super) fn new(server: Server, now: Timestamp, volume: Value, claims: &[Value]) -> Self {
+        let (server, metrics) = (Arc::new(server), Arc::new(Metrics::new()));
+        let service = server.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let server = service.clone();
+            async move { Ok::<_, std::io::Error>(answer(&server, request).await) }
+        });
+        let client = Client::new(service, "default");
+        let (lead, leadership) = Elector::by_hand();
+        lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
+        let feeds = Feeds {
+            volumes: Feed::filled(vec![]),
+            claims: Feed::filled(vec![]),
+            ..Feeds::new(&metrics)
+        };
+        let caches = Caches::new(&feeds, None);
+        for claim in claims {
+            let claim = serde_json::from_value(claim.clone()).expect("a claim");
+            caches.claims.hear(claim, true);
+        }
+        let volume = serde_json::from_value(volume).expect("a volume");
+        caches.volumes.hear(volume, true);
+        let live = Live::new(&metrics, &client);
+        let apply = Arc::new(Apply::new(client, leadership, 1, false, metrics));
+        let seconds = now.as_second();
+        let clock = Clock::new(move || {
+            time::OffsetDateTime::from_unix_timestamp(seconds).expect("in range")
+        });
+        let reconciler = PvcTrashReconciler {
+            undelete: Undelete {
+                caches: caches.clone(),
+                live: live.clone(),
+                apply: apply.clone(),
+                clock: clock.clone(),
+                touches: Mutex::default(),
+            },
+            caches,
+            live,
+            apply,
+            clock,
+            purges: Purges::new(1),
+            events: Arc::default(),
+        };
+        Self {
+            server,
+            reconciler,
+            _lead: lead,
+        }
+    }
+
+    /// Reconciles the volume `pv`. Returns when it is looked at again, or why it failed.
+    pub(super) async fn reconcile(&self) -> Result<Requeue, String> {
+        let outcome = self.reconciler.reconcile(&ObjectName::new("", "pv")).await;
+        outcome.map_err(|error| error.to_string())
+    }
+
+    /// The value that a patch of the volume gives to the field at this path; none without such a
+    /// patch.
+    pub(super) fn patched(&self, path: &str) -> Option<Value> {
+        let patches = self.server.patches.lock().expect("lock");
+        let volumes = patches
+            .iter()
+            .filter(|(target, _)| target.ends_with("/persistentvolumes/pv"));
+        let operations = volumes.flat_map(|(_, patch)| patch.as_array().into_iter().flatten());
+        let mut written = operations.filter(|each| each["op"] != "test" && each["path"] == path);
+        written.next().map(|each| each["value"].clone())
+    }
+}
+
+async fn answer(server: &Server, request: http::Request<Body>) -> http::Response<Body> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.expect("a body").to_bytes();
+    let sent = serde_json::from_slice(&body).unwrap_or_default();
+    let (code, answer) = server.answer(&head.method, head.uri.path(), sent);
+    let date = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&server.time);
+    let response = http::Response::builder()
+        .status(code)
+        .header(http::header::DATE, date.expect("a date"))
+        .body(Body::from(answer.to_string().into_bytes()));
+    response.expect("a response")
+}
