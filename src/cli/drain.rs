@@ -52,6 +52,11 @@ pub struct DrainOptions {
     #[command(flatten)]
     components: ComponentsOption,
 
+    /// Delete the data of volumes in the trash, except those whose policy was Retain, that are
+    /// attached, or that a claim requests. Without it, they are listed and kept.
+    #[arg(long, default_value_t, conflicts_with = "namespace")]
+    purge_trash: bool,
+
     /// Report what would be done, and write nothing.
     #[arg(long, default_value_t)]
     dry_run: bool,
@@ -222,6 +227,7 @@ async fn remove(
         terms: Terms {
             components,
             in_tree: options.in_tree == InTree::On,
+            purge_trash: options.purge_trash,
             id: options.controller.controller_id.clone(),
         },
         in_flight,

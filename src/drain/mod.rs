@@ -13,8 +13,8 @@
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
 //! because the claim must be deleted with the pod. Labels that only users write: those of
 //! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and the
-//! ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash, because
-//! their data would be lost, and the annotation by which a user restores a claim.
+//! ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash, unless their
+//! purge was requested, and the annotation by which a user restores a claim.
 
 pub mod configurations;
 pub mod leases;
@@ -30,7 +30,7 @@ mod trash_tests;
 mod write;
 
 pub use outcome::Outcome;
-pub use piece::Piece;
+pub use piece::{Condition, Piece};
 pub use plan::{InUse, Plan, Terms, plan};
 pub use read::World;
 pub use trash::Kept;
@@ -82,7 +82,7 @@ impl Drain {
         // be found.
         read::exists(&self.client, self.namespace.as_deref()).await?;
         // Nothing is deleted if the objects of the next step cannot be read.
-        World::read(&self.client, self.namespace.as_deref()).await?;
+        self.read().await?;
         let components = &self.terms.components;
         let deleted = configurations::delete(&self.client, &self.apply, components, say).await?;
         if !deleted.is_empty() {
@@ -93,10 +93,15 @@ impl Drain {
         Ok(outcome)
     }
 
+    async fn read(&self) -> anyhow::Result<World> {
+        let namespace = self.namespace.as_deref();
+        World::read(&self.client, namespace, self.terms.purge_trash).await
+    }
+
     async fn remove_parts(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
         let (mut outcome, mut history) = (Outcome::default(), History::default());
         for _ in 0..ROUNDS {
-            let world = World::read(&self.client, self.namespace.as_deref()).await?;
+            let world = self.read().await?;
             let plan = plan(&world, &self.terms);
             (outcome.claims, outcome.volumes) = world.count();
             (outcome.in_use, outcome.kept) = (plan.in_use, plan.kept);

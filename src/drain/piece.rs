@@ -29,8 +29,17 @@ pub struct Piece {
     pub what: Vec<String>,
     /// The patch that removes these parts.
     pub operations: Vec<PatchOperation>,
-    /// A claim that a live read must find, and not being deleted, before the patch is written.
-    pub living: Option<ClaimRef>,
+    /// What a live read must show before the patch is written.
+    pub condition: Option<Condition>,
+}
+
+/// What a live read must show of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The claim exists and is not being deleted.
+    Living(ClaimRef),
+    /// The claim does not exist.
+    Gone(ClaimRef),
 }
 
 impl Piece {
@@ -42,7 +51,7 @@ impl Piece {
             resource_version: resource_version.into(),
             what: Vec::new(),
             operations: Vec::new(),
-            living: None,
+            condition: None,
         }
     }
 

@@ -34,6 +34,9 @@ pub struct Terms {
     /// Whether the built-in controllers of Kubernetes are enabled. Then the parts that they would
     /// write themselves are left.
     pub in_tree: bool,
+    /// Whether volumes in the trash are purged. Then the claims of all namespaces must have been
+    /// read.
+    pub purge_trash: bool,
     /// The id of this installation: labels with this value are removed.
     pub id: ControllerId,
 }
@@ -89,7 +92,7 @@ pub fn plan(world: &World, terms: &Terms) -> Plan {
         plan.claim(name, claim, user, updates.remove(name), terms);
     }
     for (name, volume) in world.volumes.objects() {
-        plan.volume(name, volume, &claims, terms);
+        plan.volume((name, volume), (world, &claims), terms);
     }
     plan.pieces
         .sort_by_key(|piece| (piece.kind == Kind::PersistentVolume, piece.name.clone()));
@@ -140,7 +143,12 @@ impl Plan {
         self.put(piece);
     }
 
-    fn volume(&mut self, name: &ObjectName, volume: &Volume, claims: &Store<Claim>, terms: &Terms) {
+    fn volume(
+        &mut self,
+        (name, volume): (&ObjectName, &Volume),
+        (world, claims): (&World, &Store<Claim>),
+        terms: &Terms,
+    ) {
         let kind = Kind::PersistentVolume;
         let mut piece = Piece::new(kind, name, &volume.uid, &volume.resource_version);
         let label = volume
@@ -151,8 +159,12 @@ impl Plan {
             piece.label(RELEASER_LABEL);
         }
         if terms.drains(&PvcTrash) {
-            self.kept
-                .extend(trash::volume(&mut piece, name, volume, claims));
+            let purged =
+                terms.purge_trash && trash::purge(&mut piece, name, volume, (world, claims));
+            if !purged {
+                self.kept
+                    .extend(trash::volume(&mut piece, name, volume, claims));
+            }
         }
         let protected = finalizers::has(&volume.finalizers, PV_PROTECTION);
         if protected && terms.drains(&PvProtection) && !terms.in_tree {

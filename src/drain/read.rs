@@ -3,7 +3,7 @@
 use crate::{
     cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
     components::pvc_retention::Caches,
-    objects::{Claim, Pod, StatefulSet, Tracked, Volume, volume::Phase},
+    objects::{Claim, Pod, StatefulSet, Tracked, Volume, VolumeAttachment, volume::Phase},
     telemetry::Metrics,
 };
 use anyhow::{Context as _, bail};
@@ -18,18 +18,29 @@ pub struct World {
     pub caches: Caches,
     /// The volumes.
     pub volumes: Store<Volume>,
+    /// The VolumeAttachments, if volumes are to be purged.
+    pub attachments: Store<VolumeAttachment>,
 }
 
 impl World {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
-    /// user, so all of its users are found.
+    /// user, so all of its users are found. VolumeAttachments are read only to `purge` volumes, and
+    /// after these: a volume without a claim is attached to no further node.
     ///
     /// # Errors
     /// When a list could not be read, or contradicts another one.
-    pub async fn read(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
+    pub async fn read(
+        client: &Client,
+        namespace: Option<&str>,
+        purge: bool,
+    ) -> anyhow::Result<Self> {
         let claims = read::<Claim>(&scoped(client, namespace)).await?;
         let volumes = read::<Volume>(&Api::all(client.clone())).await?;
         believable(&claims, &volumes, namespace)?;
+        let attachments = match purge {
+            true => read::<VolumeAttachment>(&Api::all(client.clone())).await?,
+            false => Store::default(),
+        };
         let pods = read::<Pod>(&scoped(client, namespace)).await?;
         let sets = read::<StatefulSet>(&scoped(client, namespace)).await?;
         let metrics = Arc::new(Metrics::new());
@@ -38,7 +49,11 @@ impl World {
             claims: Feed::listed(claims, metrics.clone()),
             pods: Feed::listed(pods, metrics),
         };
-        Ok(Self { caches, volumes })
+        Ok(Self {
+            caches,
+            volumes,
+            attachments,
+        })
     }
 
     /// Returns the number of claims and of volumes.

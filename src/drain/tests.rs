@@ -30,6 +30,7 @@ fn off() -> Terms {
     Terms {
         components: ALL.to_vec(),
         in_tree: false,
+        purge_trash: false,
         id: Default::default(),
     }
 }
@@ -80,6 +81,7 @@ pub(super) fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
             pods: filled::<Pod>(pods.collect()),
         },
         volumes,
+        attachments: Default::default(),
     }
 }
 

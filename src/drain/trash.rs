@@ -1,6 +1,9 @@
 //! Decides what `drain` reverts of the writes of pvc-trash, and which volumes it leaves.
 
-use super::piece::{Piece, object};
+use super::{
+    World,
+    piece::{Condition, Piece, object},
+};
 use crate::{
     cluster::Store,
     components::pvc_trash::{self, Entry, Next},
@@ -36,6 +39,37 @@ pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
         let mark = remove(&["annotations", UNDELETE_TOUCHED]);
         piece.remove_parts(format!("annotation {UNDELETE_TOUCHED}"), [mark]);
     }
+}
+
+/// Purges a volume in the trash whose data may be deleted, for `--purge-trash`. Returns whether it
+/// does: nothing is known that still needs the data.
+///
+/// The conditions are those of the reconciler of pvc-trash, except for the window.
+pub(super) fn purge(
+    piece: &mut Piece,
+    name: &ObjectName,
+    volume: &Volume,
+    (world, claims): (&World, &Store<Claim>),
+) -> bool {
+    let entry = Entry::of(name, volume);
+    let Some((entry, claim_ref)) = entry.zip(volume.claimed_by()) else {
+        return false;
+    };
+    let may_end = matches!(entry.next, Next::Until(Some(_)) | Next::Requested);
+    let attached = !world.attachments.is_unreferenced(name);
+    let requested = claims
+        .objects()
+        .any(|(_, claim)| *claim.volume_name == *name.name);
+    if !may_end || attached || requested {
+        return false;
+    }
+    let what = format!(
+        "reclaim policy Retain, so that the data of the deleted claim {} is deleted",
+        entry.claim()
+    );
+    piece.remove_parts(what, pvc_trash::purge(volume, entry.record));
+    piece.condition = Some(Condition::Gone(claim_ref.clone()));
+    true
 }
 
 /// Disables the trash for a Bound volume whose claim is not being deleted. Returns any other volume
@@ -82,7 +116,7 @@ fn disable(
                 OriginalPolicy::Retain => format!("annotation {TRASH}"),
             };
             piece.remove_parts(what, pvc_trash::disable(volume, record));
-            piece.living = Some(claim_ref.clone());
+            piece.condition = Some(Condition::Living(claim_ref.clone()));
             Ok(())
         }
     }

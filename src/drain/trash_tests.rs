@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     components::{pv_releaser::PvReleaser, pvc_trash::PvcTrash},
-    objects::{ObjectName, volume::ClaimRef},
+    objects::{ObjectName, VolumeAttachment, claim::ClaimWire, volume::ClaimRef},
 };
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -52,8 +52,10 @@ fn a_bound_volume_gets_its_original_policy() {
         let [piece] = plan.pieces.as_slice() else {
             panic!("{:?}", plan.pieces);
         };
-        let claim = piece.living.as_ref().map(|claim| claim.name.to_string());
-        assert_eq!(claim.as_deref(), Some("ns/c"), "the claim is read live");
+        let Some(Condition::Living(claim)) = &piece.condition else {
+            panic!("the claim is read live: {:?}", piece.condition);
+        };
+        assert_eq!(claim.name.to_string(), "ns/c");
         json_patch::patch(&mut volume, &piece.operations).expect("the patch applies");
         assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], policy);
         let annotations = &volume["metadata"]["annotations"];
@@ -155,6 +157,83 @@ fn a_claim_loses_the_mark_and_keeps_the_request_of_its_user() {
     assert_eq!(taken(claim, json!({}), &only(&PvReleaser)), [""; 0]);
 }
 
+fn purging() -> Terms {
+    Terms {
+        purge_trash: true,
+        ..only(&PvcTrash)
+    }
+}
+
+fn in_trash(record: Value, changes: Value) -> Value {
+    let mut volume = kept(record, phase("Released"));
+    json_patch::merge(&mut volume, &changes);
+    volume
+}
+
+#[test]
+fn a_volume_in_the_trash_is_purged_on_request() {
+    let finalizer = "external-provisioner.volume.kubernetes.io/finalizer";
+    let requested = json!({"metadata": {"annotations": {PURGE: "1"}}});
+    for changes in [json!({}), requested] {
+        let mut volume = in_trash(json!({"finalizers": [finalizer]}), changes);
+        let world = world(&json!({"name": "other", "uid": "2"}), &volume, &[]);
+        let plan = plan(&world, &purging());
+        assert_eq!(plan.kept, []);
+        let [piece] = plan.pieces.as_slice() else {
+            panic!("{:?}", plan.pieces);
+        };
+        let expected =
+            "reclaim policy Retain, so that the data of the deleted claim ns/c is deleted";
+        assert_eq!(piece.what, [expected]);
+        let Some(Condition::Gone(claim)) = &piece.condition else {
+            panic!("the claim is read live: {:?}", piece.condition);
+        };
+        assert_eq!((&*claim.name.name, &*claim.uid), ("c", "1"));
+        volume["metadata"]["finalizers"] = json!([]);
+        json_patch::patch(&mut volume, &piece.operations).expect("the patch applies");
+        assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+        assert_eq!(volume["metadata"]["finalizers"], json!([finalizer]));
+    }
+}
+
+#[test]
+fn what_may_still_be_needed_is_not_purged() {
+    let none = || json!({});
+    let reserved = json!({"spec": {"claimRef": {"uid": null}}, "status": {"phase": "Available"}});
+    let unreadable = json!({"metadata": {"annotations": {TRASH: "{}"}}});
+    for volume in [
+        in_trash(json!({"policy": "Retain"}), none()),
+        in_trash(json!({"deletedAt": null}), none()),
+        in_trash(json!({"claim": {"uid": "2"}}), none()),
+        in_trash(none(), reserved),
+        in_trash(none(), unreadable),
+    ] {
+        let plan = plan(&world(&none(), &volume, &[]), &purging());
+        assert_eq!((plan.pieces.len(), plan.kept.len()), (0, 1), "{volume}");
+    }
+    let volume = in_trash(none(), none());
+    let mut attached = world(&none(), &volume, &[]);
+    let attachment = VolumeAttachment {
+        volume: ObjectName::new("", "v"),
+        node: "n7".into(),
+    };
+    attached
+        .attachments
+        .put(ObjectName::new("", "a"), Some(attachment.into()));
+    assert_eq!(plan(&attached, &purging()).pieces, [], "a node has it");
+    let claim: ClaimWire = serde_json::from_value(json!({
+        "metadata": {"name": "again", "namespace": "ns", "uid": "3"}, "spec": {"volumeName": "v"},
+    }))
+    .expect("readable");
+    let requested = world(&none(), &volume, &[]);
+    requested.caches.claims.hear(claim, true);
+    assert_eq!(
+        plan(&requested, &purging()).pieces,
+        [],
+        "a claim requests it"
+    );
+}
+
 #[test]
 fn only_the_claim_itself_lives() {
     let claim = ClaimRef {
@@ -162,14 +241,19 @@ fn only_the_claim_itself_lives() {
         uid: "1".into(),
         versioned: false,
     };
+    let (living, gone) = (Condition::Living(claim.clone()), Condition::Gone(claim));
     let lives = |found: Value| {
         let found: ObjectMeta = serde_json::from_value(found).expect("metadata");
-        write::is_living(Some(&found), &claim)
+        assert!(!living.is_met_by(Some(&found)) || !gone.is_met_by(Some(&found)));
+        living.is_met_by(Some(&found))
     };
     assert!(lives(json!({"uid": "1"})));
     assert!(!lives(json!({"uid": "2"})));
     assert!(!lives(
         json!({"uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"})
     ));
-    assert!(!write::is_living(None, &claim));
+    assert!(!living.is_met_by(None) && gone.is_met_by(None));
+    let going = json!({"uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let going: ObjectMeta = serde_json::from_value(going).expect("metadata");
+    assert!(!gone.is_met_by(Some(&going)));
 }

@@ -1,6 +1,6 @@
 //! Writes the planned removals and reports progress.
 
-use super::{Drain, NAME, Piece, piece::object};
+use super::{Condition, Drain, NAME, Piece, piece::object};
 use crate::{
     cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal, UNHURRIED, existing, within},
     objects::{ObjectName, claim::ClaimWire, volume::ClaimRef},
@@ -45,8 +45,8 @@ impl Drain {
     }
 
     async fn perform(&self, piece: Piece) -> (Piece, Applied) {
-        if let Some(claim) = &piece.living {
-            match self.lives(claim).await {
+        if let Some(condition) = &piece.condition {
+            match self.holds(condition).await {
                 Ok(true) => {}
                 // The next round reads everything again.
                 Ok(false) => return (piece, Applied::Stale),
@@ -59,23 +59,26 @@ impl Drain {
         (piece, applied)
     }
 
-    /// Reads whether the claim exists and is not being deleted.
-    async fn lives(&self, claim: &ClaimRef) -> kube::Result<bool> {
+    /// Reads the claim of the condition live, and returns whether the condition holds.
+    async fn holds(&self, condition: &Condition) -> kube::Result<bool> {
+        let (Condition::Living(claim) | Condition::Gone(claim)) = condition;
         let ObjectName { namespace, name } = &claim.name;
         let api: Api<ClaimWire> = Api::namespaced(self.client.clone(), namespace);
         let found = existing(within(UNHURRIED, api.get_metadata(name)).await)?;
-        Ok(is_living(
-            found.as_ref().map(|found| &found.metadata),
-            claim,
-        ))
+        Ok(condition.is_met_by(found.as_ref().map(|found| &found.metadata)))
     }
 }
 
-/// Returns whether this is the claim with the uid, and it is not being deleted.
-pub(super) fn is_living(found: Option<&ObjectMeta>, claim: &ClaimRef) -> bool {
-    found.is_some_and(|found| {
-        found.uid.as_deref() == Some(&*claim.uid) && found.deletion_timestamp.is_none()
-    })
+impl Condition {
+    /// Returns whether what a live read found under the name of the claim meets the condition.
+    pub(super) fn is_met_by(&self, found: Option<&ObjectMeta>) -> bool {
+        let same =
+            |claim: &ClaimRef| found.filter(|found| found.uid.as_deref() == Some(&*claim.uid));
+        match self {
+            Self::Living(claim) => same(claim).is_some_and(|it| it.deletion_timestamp.is_none()),
+            Self::Gone(claim) => same(claim).is_none(),
+        }
+    }
 }
 
 fn remove_parts(operations: Vec<PatchOperation>) -> Action {

@@ -38,7 +38,7 @@ pub use assemble::PvcTrash;
 pub use caches::Caches;
 pub use entry::{Entry, Next};
 pub use metrics::register as register_metrics;
-pub use patch::disable;
+pub use patch::{disable, purge};
 pub use rule::{Decision, Left, View, decide};
 
 /// Name of the component pvc-trash in flags, logs and metrics.

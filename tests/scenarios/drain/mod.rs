@@ -8,3 +8,4 @@ mod reads;
 mod shipped;
 mod story;
 pub mod support;
+mod trash;

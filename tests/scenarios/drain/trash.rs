@@ -1,0 +1,66 @@
+//! Volumes in the trash: kept, or purged on request.
+
+use super::support::Stage;
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
+use std::{fs, path::Path};
+use volume_warden_controlplane::eventually;
+
+const TRASH: &str = "volume-warden.dev/trash";
+
+#[tokio::test]
+async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
+    let stage = Stage::new("drained-trash").await?;
+    let space = &stage.space;
+    let name = format!("pv-{}", space.name);
+    let directory = format!("/tmp/{name}");
+    fs::create_dir_all(&directory)?;
+    fs::write(format!("{directory}/file"), "kept")?;
+    let now = k8s_openapi::jiff::Timestamp::now().to_string();
+    let claim = json!({"namespace": space.name, "name": "data", "uid": "gone"});
+    let record =
+        json!({"policy": "Delete", "windowSeconds": 3600, "claim": claim, "deletedAt": now});
+    stage
+        .create_volume(json!({
+            "metadata": {"annotations": {TRASH: record.to_string()}},
+            "spec": {"storageClassName": "", "claimRef": claim},
+        }))
+        .await?;
+    eventually("the volume is Released", async || {
+        let volume = space.volumes.get(&name).await?;
+        let phase = volume.status.and_then(|status| status.phase);
+        ensure!(phase.as_deref() == Some("Released"), "{phase:?}");
+        Ok(())
+    })
+    .await?;
+
+    let drained = stage.drain(&["--in-tree=off"]).await?;
+    drained.prints(&[&format!("volume {name}: left unchanged"), "in the trash"])?;
+    ensure!(drained.code == Some(0), "{drained:?}");
+    let purge = ["--in-tree=off", "--purge-trash"];
+    let foreseen = stage.drain(&[&purge[..], &["--dry-run"]].concat()).await?;
+    let line = "so that the data of the deleted claim";
+    foreseen.prints(&[&format!("volume {name}: would be removed"), line])?;
+    let volume = space.volumes.get(&name).await?;
+    ensure!(volume.annotations().contains_key(TRASH));
+    ensure!(Path::new(&directory).join("file").exists());
+
+    let drained = stage.drain(&purge).await?;
+    drained.prints(&[&format!("volume {name}: removed"), line])?;
+    drained.left_nothing()?;
+    stage.volume_is_gone(&name).await?;
+    ensure!(!Path::new(&directory).exists(), "its data exists");
+    Ok(())
+}
+
+/// Which claims request a volume is not known then.
+#[tokio::test]
+async fn volumes_of_one_namespace_are_not_purged() -> Result<()> {
+    let stage = Stage::new("drained-partly").await?;
+    let partly = ["--in-tree=off", "--purge-trash", "--namespace=default"];
+    let drained = stage.drain(&partly).await?;
+    ensure!(drained.code == Some(2), "{drained:?}");
+    ensure!(drained.stderr.contains("--namespace"), "{drained:?}");
+    Ok(())
+}
