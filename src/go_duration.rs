@@ -1,4 +1,4 @@
-//! Parses durations in the notation of Go programs: `20s`, `1h30m`, `1.5h`, `250ms`, `0`.
+//! Parses and formats durations in the notation of Go programs: `20s`, `1h30m`, `1.5h`, `250ms`, `0`.
 
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
@@ -27,6 +27,12 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| {
             "expected a duration of at most 100 years, such as 20s, 5m, 1h30m or 0".to_owned()
         })
+}
+
+/// Formats a duration as [`parse`] reads it, such as `72h` or `1h 30m`.
+pub fn format(duration: Duration) -> String {
+    let shown = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    format!("{shown:#}")
 }
 
 /// Parses the duration between two attempts, which is at least one second.
@@ -66,6 +72,19 @@ pub fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_formatted_in_large_units() {
+        for (seconds, expected) in [
+            (0, "0s"),
+            (90, "1m 30s"),
+            (5400, "1h 30m"),
+            (259_200, "72h"),
+        ] {
+            assert_eq!(format(Duration::from_secs(seconds)), expected);
+        }
+        assert!(format(Duration::MAX).ends_with('s'));
+    }
 
     #[test]
     fn durations_of_go_are_read() {

@@ -66,7 +66,7 @@ pub async fn install(
     title("Installing Volume Warden")?;
     step(
         "The demo applies the shipped manifests unchanged: RBAC, webhooks, Service and Deployment; and,\n\
-         for the last story, a component that lets Volume Warden record this cluster's namespaces.",
+         for the fifth story, a component that lets Volume Warden record this cluster's namespaces.",
     )?;
     narrator
         .run(

@@ -1,4 +1,4 @@
-//! `cargo demo`: Volume Warden on a local Kubernetes control plane, shown in five stories.
+//! `cargo demo`: Volume Warden on a local Kubernetes control plane, shown in six stories.
 //!
 //! Each story checks the states that it describes. A failed check ends the demo with exit code 1.
 
@@ -8,6 +8,7 @@ mod install;
 mod namespaces;
 mod narrator;
 mod sets;
+mod trash;
 mod volumes;
 
 use anyhow::{Result, ensure};
@@ -55,7 +56,7 @@ async fn main() -> Result<()> {
 
 /// Starts Volume Warden, plays the stories, and stops it gracefully.
 async fn show(cluster: &Cluster, binary: &Path, once: bool) -> Result<()> {
-    let narrator = Narrator::new(cluster)?;
+    let narrator = Narrator::new(cluster, binary)?;
     let root = install::storage(cluster)?;
     let warden = install::install(&narrator, cluster, (binary, &root)).await?;
     // Before this point Ctrl-C ends the process at once, and the cluster's guardian ends every
@@ -78,6 +79,7 @@ async fn play(narrator: &Narrator, root: &str, once: bool) -> Result<()> {
     sets::play(narrator).await?;
     caches::play(narrator).await?;
     namespaces::play(narrator, root).await?;
+    trash::play(narrator).await?;
     if once {
         return Ok(());
     }

@@ -5,8 +5,7 @@ use std::{
     env,
     ffi::OsString,
     io::{self, IsTerminal, Write},
-    iter,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Output, Stdio},
 };
 use tokio::process::Command;
@@ -15,8 +14,9 @@ use volume_warden_controlplane::{Binaries, Cluster, eventually};
 /// Prints sentences, and runs commands with `sh` exactly as they are shown.
 pub struct Narrator {
     kubeconfig: PathBuf,
-    /// The directory with the kubectl of the cluster's version, and a `PATH` that begins with it.
-    kubectl_directory: PathBuf,
+    /// The directories with the kubectl of the cluster's version and with `volume-warden`, and a
+    /// `PATH` that begins with them.
+    directories: [PathBuf; 2],
     path: OsString,
     /// kubectl's default cache is keyed by address, and another cluster may have used the same
     /// port.
@@ -24,16 +24,19 @@ pub struct Narrator {
 }
 
 impl Narrator {
-    /// A narrator for `cluster`.
-    pub fn new(cluster: &Cluster) -> Result<Self> {
+    /// A narrator for `cluster`, whose commands find `binary`.
+    pub fn new(cluster: &Cluster, binary: &Path) -> Result<Self> {
         let kubectl = Binaries::locate()?.path("kubectl");
-        let directory = kubectl.parent().context("a kubectl without a directory")?;
+        let directories = [
+            directory_of(&kubectl)?.to_owned(),
+            directory_of(binary)?.to_owned(),
+        ];
         let usual = env::var_os("PATH").unwrap_or_default();
-        let directories = iter::once(directory.to_owned()).chain(env::split_paths(&usual));
+        let path = directories.iter().cloned().chain(env::split_paths(&usual));
         Ok(Self {
             kubeconfig: cluster.kubeconfig().to_owned(),
-            path: env::join_paths(directories)?,
-            kubectl_directory: directory.to_owned(),
+            path: env::join_paths(path)?,
+            directories,
             kubectl_cache: cluster.dir().join("kubectl-cache"),
         })
     }
@@ -78,10 +81,8 @@ impl Narrator {
             &format!("export KUBECONFIG={}", self.kubeconfig.display()),
             "",
         )?;
-        show(
-            &format!("export PATH={}:$PATH", self.kubectl_directory.display()),
-            "",
-        )?;
+        let [kubectl, binary] = self.directories.each_ref().map(|path| path.display());
+        show(&format!("export PATH={kubectl}:{binary}:$PATH"), "")?;
         show("kubectl get pvc,pv,pod -A", "")
     }
 
@@ -125,6 +126,10 @@ fn show(command: &str, printed: &str) -> io::Result<()> {
 fn text(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     format!("{out}{err}").trim_end().to_owned()
+}
+
+fn directory_of(program: &Path) -> Result<&Path> {
+    program.parent().context("a program without a directory")
 }
 
 fn bold(text: &str) -> String {

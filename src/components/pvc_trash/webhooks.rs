@@ -4,6 +4,7 @@
 use super::{caches::Caches, confirm::Live, patch, rule::record_at_creation};
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
+    go_duration,
     objects::{
         ObjectName, Volume,
         claim::ClaimWire,
@@ -132,7 +133,10 @@ fn warning(record: &TrashRecord) -> String {
     let (name, namespace) = (&record.claim.name, &record.claim.namespace);
     let kept = match record.policy {
         OriginalPolicy::Retain => "until an administrator deletes it".to_owned(),
-        OriginalPolicy::Delete => format!("for {:?}", Duration::from_secs(record.window_seconds)),
+        OriginalPolicy::Delete => {
+            let window = go_duration::format(Duration::from_secs(record.window_seconds));
+            format!("for {window}")
+        }
     };
     format!(
         "the data of claim {name:?} is kept {kept} after its deletion; to restore it: \
