@@ -84,6 +84,9 @@ fn undelete_window(seed: u64) -> Option<&'static str> {
     }
 }
 
+/// By how many seconds the clock of a leader may be wrong, so that it still purges.
+pub(crate) const CLOCK_TOLERANCE: i64 = 290;
+
 /// Users act, and things go wrong, during this time in milliseconds.
 const BUSY: u64 = 12_000;
 /// The first seconds are for the first LISTs and the leader election.
@@ -99,6 +102,17 @@ const LATE: u64 = 45_000;
 const WRITES_OF_MANY: u64 = 90;
 
 impl Plan {
+    /// By how many milliseconds a leader with a slow clock purges a volume too late: pvc-trash reads
+    /// the clock of the API server only when the window has ended by its own.
+    pub(crate) fn purge_delay(&self) -> u64 {
+        match self.undelete_window() {
+            Some(_) if self.clock_skew.abs() <= CLOCK_TOLERANCE => {
+                self.clock_skew.min(0).unsigned_abs() * 1_000
+            }
+            _ => 0,
+        }
+    }
+
     /// For how many milliseconds a state may have ended when something is written that rests on what
     /// a watch delivered, and does not wait for other writes.
     pub(crate) fn late(&self) -> u64 {

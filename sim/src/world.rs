@@ -113,10 +113,10 @@ async fn act(cluster: Arc<Cluster>, steps: Vec<(u64, Step)>) {
 }
 
 /// Waits until everything promised is reached and nothing is under way, but not longer than the
-/// bound.
+/// bound. A slow clock of the leader delays purges in addition.
 async fn rest(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) -> anyhow::Result<()> {
-    let (begin, bound) = (plan.faults.end + STILL, plan.faults.end + BOUND);
-    let mut now = begin;
+    let bound = plan.faults.end + BOUND + plan.purge_delay();
+    let mut now = plan.faults.end + STILL;
     loop {
         replicas.wait_until(now).await?;
         let still = cluster.activity.is_at_rest_since(now.saturating_sub(STILL));

@@ -4,13 +4,11 @@ use super::{Found, ledger::Ledger};
 use crate::{
     cluster::EPOCH,
     json::{name, namespace, text, uid},
+    plan::CLOCK_TOLERANCE,
 };
 use serde_json::Value;
 use volume_warden::objects::trash::{OriginalPolicy, PURGE, TRASH, TrashRecord};
 use volume_warden_apiserver_model::Change;
-
-/// By how many seconds the clock of a leader may be wrong, so that it still purges.
-const CLOCK_TOLERANCE: i64 = 290;
 
 /// Looks at a change of a volume with a record.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
