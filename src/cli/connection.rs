@@ -4,6 +4,9 @@ use super::options::{ClusterOptions, LeaseOptions};
 use crate::{
     cluster::{LeaseName, connect},
     component::{ComponentRef, lease_labels},
+    components::{
+        namespace_gc, pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention,
+    },
     objects::ControllerId,
 };
 use anyhow::{Context as _, bail};
@@ -18,6 +21,16 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 const DEFAULT_NAMESPACE: &str = "volume-warden";
 /// Name of the Lease of version 0.1.0 with all components, and of an installation that has no Service.
 pub(super) const DEFAULT_NAME: &str = "volume-warden";
+/// The components of version 0.1.0, which names its Leases after them. A component that was added
+/// later has no part in these names.
+const FORMER: [&str; 6] = [
+    pvc_protection::NAME,
+    pv_protection::NAME,
+    pvc_retention::NAME,
+    pvc_provisioner::NAME,
+    pv_releaser::NAME,
+    namespace_gc::NAME,
+];
 
 impl ClusterOptions {
     /// Creates a client with the credentials of the kubeconfig, or of the pod's service account.
@@ -67,13 +80,6 @@ impl ClusterOptions {
     }
 }
 
-/// The enabled components, and all components of the program.
-#[derive(Clone, Copy)]
-pub(super) struct Chosen<'a> {
-    pub(super) enabled: &'a [ComponentRef],
-    pub(super) all: &'a [ComponentRef],
-}
-
 impl LeaseOptions {
     /// Returns the name and namespace of the Lease of the installation with this name. All its
     /// processes compete for this Lease, whatever their components are. Installations with different
@@ -85,7 +91,7 @@ impl LeaseOptions {
     pub(super) fn name(
         &self,
         (system_namespace, installation): (&str, &str),
-        components: Chosen<'_>,
+        enabled: &[ComponentRef],
         id: &ControllerId,
         dry_run: bool,
     ) -> anyhow::Result<LeaseName> {
@@ -93,12 +99,12 @@ impl LeaseOptions {
         let (name, former) = match &self.leader_elect_resource_name {
             Some(name) => (name.clone(), None),
             None => {
-                let mut enabled = components.enabled.iter();
-                let per_id = enabled.any(|each| each.is_per_controller_id());
-                let former = qualified(former_name(components), id, per_id, dry_run)?;
+                let per_id = enabled.iter().any(|each| each.is_per_controller_id());
+                let former = former_name(enabled);
+                let former = former.map(|name| qualified(name, id, per_id, dry_run));
                 let by_id = per_id || is_subdomain(id.as_str());
                 let name = qualified(installation.to_owned(), id, by_id, dry_run)?;
-                (name, Some(former))
+                (name, former.transpose()?)
             }
         };
         Ok(LeaseName {
@@ -106,18 +112,21 @@ impl LeaseOptions {
             name,
             former,
             identity: self.leader_elect_identity.clone().unwrap_or_else(identity),
-            labels: lease_labels(components.enabled),
+            labels: lease_labels(enabled),
         })
     }
 }
 
-/// Returns the name that version 0.1.0 gives the Lease of these components, without the id.
-fn former_name(components: Chosen<'_>) -> String {
-    if components.enabled.len() == components.all.len() {
-        return DEFAULT_NAME.to_owned();
+/// Returns the name that version 0.1.0 gives the Lease of these components, without the id; none if
+/// it has none of them.
+fn former_name(enabled: &[ComponentRef]) -> Option<String> {
+    let names = enabled.iter().map(|each| each.name());
+    let names: Vec<_> = names.filter(|name| FORMER.contains(name)).collect();
+    match names.len() {
+        0 => None,
+        all if all == FORMER.len() => Some(DEFAULT_NAME.to_owned()),
+        _ => Some(names.join("-")),
     }
-    let names = components.enabled.iter().map(|each| each.name());
-    names.collect::<Vec<_>>().join("-")
 }
 
 /// Adds the controller id, if the Lease is `by_id`, and the dry run to the name of a Lease.
@@ -181,14 +190,13 @@ mod tests {
         id: &str,
         dry_run: bool,
     ) -> Option<[String; 2]> {
-        let components = Chosen { enabled, all: ALL };
         let options = LeaseOptions {
             leader_elect_resource_name: None,
             leader_elect_resource_namespace: None,
             leader_elect_identity: None,
         };
         let id = id.parse().ok()?;
-        let lease = options.name(("ns", installation), components, &id, dry_run);
+        let lease = options.name(("ns", installation), enabled, &id, dry_run);
         let lease = lease.ok()?;
         Some([lease.name, lease.former?])
     }
@@ -246,6 +254,23 @@ mod tests {
                 "pvc-provisioner-pv-releaser-blue",
             ),
             ("caches", ALL, &default, false, "caches", "volume-warden"),
+            // Version 0.1.0 has no pvc-trash.
+            (
+                "caches",
+                &ALL[..5],
+                &default,
+                false,
+                "caches",
+                "pvc-protection-pv-protection-pvc-retention-pvc-provisioner-pv-releaser",
+            ),
+            (
+                "caches",
+                &ALL[..6],
+                &default,
+                false,
+                "caches",
+                "pvc-protection-pv-protection-pvc-retention-pvc-provisioner-pv-releaser",
+            ),
         ] {
             let found = names(installation, components, id, dry_run);
             let expected = [name, former].map(str::to_owned);

@@ -1,7 +1,7 @@
 //! `volume-warden drain`: removes what Volume Warden wrote on objects, before it is uninstalled.
 
 use super::{
-    connection::{Chosen, DEFAULT_NAME},
+    connection::DEFAULT_NAME,
     options::{ClusterOptions, ComponentsOption, ControllerOptions, LeaseOptions},
     print::print,
     signals::Signals,
@@ -95,10 +95,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     let components = options.components.of(all);
     let lease = options.lease.name(
         (&options.cluster.system_namespace(), DEFAULT_NAME),
-        Chosen {
-            enabled: &components,
-            all,
-        },
+        &components,
         &options.controller.controller_id,
         options.dry_run,
     )?;

@@ -3,7 +3,6 @@
 
 use super::{
     certificate::{Front, Serving},
-    connection::Chosen,
     options::RunOptions,
     signals::Signals,
     tasks::Tasks,
@@ -68,12 +67,10 @@ impl Process {
         let components = options.components.of(all);
         let system_namespace = options.cluster.system_namespace();
         let id = &options.controller.controller_id;
-        let chosen = Chosen {
-            enabled: &components,
-            all,
-        };
         let names = (&*system_namespace, &*options.tls.service_name);
-        let lease = options.lease.name(names, chosen, id, options.dry_run)?;
+        let lease = options
+            .lease
+            .name(names, &components, id, options.dry_run)?;
         Ok(Self {
             options,
             components,
