@@ -45,7 +45,11 @@ fn of_volume(view: &View, live: &Cluster, volume: &Value) -> Option<Call> {
         .get("persistentvolumeclaims", namespace, claim)
         .filter(|claim| is_there(claim))
     {
-        let bound = text(claim, "/spec/volumeName") == name(volume);
+        let bound_to = text(claim, "/spec/volumeName");
+        if !bound_to.is_empty() && bound_to != name(volume) {
+            return Some(Call::replace(path, unbound(volume)));
+        }
+        let bound = bound_to == name(volume);
         return (bound && phase != "Bound").then(|| set_phase(&path, volume, "Bound"));
     }
     // Source: `syncVolume` of `pkg/controller/volume/persistentvolume`: it reads the claim live
@@ -59,6 +63,27 @@ fn of_volume(view: &View, live: &Cluster, volume: &Value) -> Option<Call> {
     }
     let deletes = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete";
     (deletes && !is_deleting(volume)).then(|| Call::delete(path, uid(volume)))
+}
+
+/// The volume without its claim, which got another one.
+///
+/// Source: `unbindVolume` of `pkg/controller/volume/persistentvolume`: a volume that a user reserved
+/// stays reserved by name.
+fn unbound(volume: &Value) -> Value {
+    const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+    let mut unbound = volume.clone();
+    let annotations = unbound["metadata"]["annotations"].as_object_mut();
+    let by_controller = annotations.and_then(|all| all.remove(BY_CONTROLLER));
+    match (by_controller, unbound["spec"].as_object_mut()) {
+        (Some(_), Some(spec)) => {
+            spec.remove("claimRef");
+        }
+        _ => {
+            let reference = unbound["spec"]["claimRef"].as_object_mut();
+            reference.map(|reference| reference.remove("uid"));
+        }
+    }
+    unbound
 }
 
 /// The next step of a claim.
