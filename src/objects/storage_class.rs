@@ -12,6 +12,8 @@ pub const CONTROLLER_ID: &str = "reclaimable-pv-releaser.kubernetes.io/controlle
 /// not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClass {
+    /// The uid.
+    pub uid: Box<str>,
     /// The value of [`CONTROLLER_ID`].
     pub controller_id: Option<Box<str>>,
     /// The value of [`UNDELETE_WINDOW`].
@@ -34,9 +36,11 @@ impl Tracked for StorageClass {
     const KIND: Kind = Kind::StorageClass;
 
     fn track(wire: StorageClassWire) -> Option<Self> {
+        let uid = wire.metadata.uid.unwrap_or_default().into();
         let annotations = wire.metadata.annotations?;
         let value = |key| annotations.get(key).map(|value| value.as_str().into());
         let class = Self {
+            uid,
             controller_id: value(CONTROLLER_ID),
             undelete_window: value(UNDELETE_WINDOW),
             release_scope: value(RELEASE_SCOPE),

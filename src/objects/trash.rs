@@ -84,6 +84,10 @@ pub struct TrashRecord {
     /// When the volume was reserved for a claim that restores its data, by the same clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_at: Option<Timestamp>,
+    /// The uid of a claim that the volume was reserved for and that could not be bound. It does not
+    /// get the volume again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbindable: Option<String>,
 }
 
 /// The claim for which a record holds.
@@ -129,25 +133,38 @@ pub struct Trash {
     pub capacity: Box<str>,
     /// The access modes of the volume.
     pub access_modes: Box<[Box<str>]>,
+    /// The volume mode; none means Filesystem.
+    pub mode: Option<Box<str>>,
+    /// The name of the VolumeAttributesClass.
+    pub attributes_class: Option<Box<str>>,
+}
+
+/// What a volume offers to a claim that restores its data.
+#[derive(Default)]
+pub(super) struct Offered<'a> {
+    pub(super) capacity: Option<&'a str>,
+    pub(super) access_modes: &'a [String],
+    pub(super) mode: Option<&'a str>,
+    pub(super) attributes_class: Option<&'a str>,
 }
 
 impl Trash {
     /// Reads the annotations of a volume; none without the annotation [`TRASH`].
-    pub(super) fn of(
+    pub(super) fn of<'a>(
         annotations: &BTreeMap<String, String>,
-        capacity: Option<&String>,
-        access_modes: &[String],
+        offered: impl FnOnce() -> Offered<'a>,
     ) -> Option<Box<Self>> {
         let text = annotations.get(TRASH)?;
         let bounded = Some(text).filter(|text| text.len() <= LIMIT);
+        let offered = offered();
+        let modes = offered.access_modes.iter();
         Some(Box::new(Self {
             record: bounded.and_then(|text| serde_json::from_str(text).ok()),
             purge: annotations.get(PURGE).map(|uid| uid.as_str().into()),
-            capacity: capacity.map(String::as_str).unwrap_or_default().into(),
-            access_modes: access_modes
-                .iter()
-                .map(|mode| mode.as_str().into())
-                .collect(),
+            capacity: offered.capacity.unwrap_or_default().into(),
+            access_modes: modes.map(|mode| mode.as_str().into()).collect(),
+            mode: offered.mode.map(Into::into),
+            attributes_class: offered.attributes_class.map(Into::into),
         }))
     }
 }
@@ -169,13 +186,18 @@ mod tests {
             },
             deleted_at: "2026-01-01T00:00:00Z".parse().ok(),
             reserved_at: None,
+            unbindable: None,
         }
     }
 
     fn read(annotations: &[(&str, &str)]) -> Option<Box<Trash>> {
         let pairs = annotations.iter();
         let pairs = pairs.map(|(key, value)| (key.to_string(), value.to_string()));
-        Trash::of(&pairs.collect(), Some(&"1Gi".to_owned()), &[])
+        let offered = || Offered {
+            capacity: Some("1Gi"),
+            ..Offered::default()
+        };
+        Trash::of(&pairs.collect(), offered)
     }
 
     #[test]

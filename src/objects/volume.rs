@@ -6,7 +6,7 @@ use super::{
     fit::Offer,
     metadata, quantity,
     reuse::{Record, Reuse, parked_name, waiting_in},
-    trash::Trash,
+    trash::{Offered, Trash},
 };
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Resource, api::ObjectMeta};
@@ -66,7 +66,9 @@ pub enum Phase {
     Bound,
     /// The claim of the volume was deleted.
     Released,
-    /// The phase is Pending, Available or Failed, or is not reported yet.
+    /// The claim of the volume was deleted, and the deletion of the volume failed.
+    Failed,
+    /// The phase is Pending or Available, or is not reported yet.
     Other,
 }
 
@@ -216,6 +218,7 @@ impl VolumeStatus {
         match self.phase.as_deref() {
             Some("Bound") => Phase::Bound,
             Some("Released") => Phase::Released,
+            Some("Failed") => Phase::Failed,
             _ => Phase::Other,
         }
     }
@@ -255,8 +258,14 @@ impl From<VolumeWire> for Volume {
             reserved.then(|| spec.offer(labels))
         };
         let reuse = Reuse::of(labels, &annotations, offer);
-        let policy = spec.persistent_volume_reclaim_policy;
         let capacity = spec.capacity.as_ref().and_then(|all| all.get("storage"));
+        let trash = Trash::of(&annotations, || Offered {
+            capacity: capacity.map(String::as_str),
+            access_modes: &spec.access_modes,
+            mode: spec.volume_mode.as_deref(),
+            attributes_class: spec.volume_attributes_class_name.as_deref(),
+        });
+        let policy = spec.persistent_volume_reclaim_policy;
         let deleted = metadata.deletion_timestamp.as_ref();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
@@ -277,7 +286,7 @@ impl From<VolumeWire> for Volume {
             bound_by_controller: annotations.contains_key(BOUND_BY_CONTROLLER),
             labelled: labels.is_some(),
             annotated: !annotations.is_empty(),
-            trash: Trash::of(&annotations, capacity, &spec.access_modes),
+            trash,
             managed_by: labels.and_then(ManagedBy::of),
             reuse,
         }

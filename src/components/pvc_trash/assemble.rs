@@ -63,7 +63,8 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
             live: live.clone(),
             apply: shared.apply.clone(),
             clock: shared.clock.clone(),
-            touches: Default::default(),
+            waiting: Default::default(),
+            refused: Default::default(),
         },
         caches,
         live,
@@ -71,6 +72,7 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
         clock: shared.clock.clone(),
         purges: Purges::new(options.trash_max_purges),
         events: Arc::default(),
+        classes: Arc::default(),
     };
     let queue = Arc::new(WorkQueue::default());
     reconciler.listen(&queue);

@@ -2,7 +2,7 @@
 
 use super::rule::{Decision, Left, View, decide};
 use crate::{
-    cluster::{Change, Feed, Feeds},
+    cluster::{Change, Excluded, Feed, Feeds},
     hashing::HashMap,
     objects::{
         Claim, ObjectName, StorageClass, Volume,
@@ -25,6 +25,7 @@ pub struct Caches {
     /// The watch of the StorageClasses with an undelete window.
     pub classes: Arc<Feed<StorageClass>>,
     restorers: Arc<Restorers>,
+    excluded: Excluded,
     namespace: Option<Arc<str>>,
 }
 
@@ -44,6 +45,7 @@ impl Caches {
             claims: feeds.claims.clone(),
             classes: feeds.classes.clone(),
             restorers,
+            excluded: Excluded::by_label(feeds, namespace),
             namespace: namespace.map(Into::into),
         }
     }
@@ -54,11 +56,25 @@ impl Caches {
             .trash
             .as_deref()
             .and_then(|trash| trash.record.as_ref());
-        // A claim of another namespace cannot get the volume, and must not stand in the way.
-        let restorer =
-            record.and_then(|record| self.restorers.of(&name.name, &record.claim.namespace));
+        let restorer = record.and_then(|record| self.restorer(name, record));
         self.view(volume, restorer.as_ref(), decide)
             .unwrap_or(Decision::Leave(Left::NotEnabled))
+    }
+
+    /// Decides as [`Self::judge`], as if no claim requested the data.
+    pub fn judge_without_restorer(&self, volume: &Volume) -> Decision {
+        self.view(volume, None, decide)
+            .unwrap_or(Decision::Leave(Left::NotEnabled))
+    }
+
+    /// Returns a claim that requests the volume. A claim of another namespace cannot get it, and one
+    /// that could not be bound does not get it again: neither may stand in the way of the others.
+    fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
+        let requesting = self.restorers.of(&name.name, &record.claim.namespace);
+        let claims = self.claims.read();
+        let uid = |name: &ObjectName| claims.get(name).map(|claim| claim.uid.clone());
+        let mut requesting = requesting.into_iter();
+        requesting.find(|claim| uid(claim).as_deref() != record.unbindable.as_deref())
     }
 
     /// Applies `read` to the view of a volume; none if the namespace of its claim is not watched.
@@ -77,6 +93,7 @@ impl Caches {
             volume,
             class: self.window(&volume.class).and_then(Result::ok),
             claim: claim.as_deref(),
+            excluded: claim_ref.is_some_and(|claim| self.excluded.contains(&claim.name.namespace)),
             restorer,
         };
         Some(read(&view))
@@ -142,14 +159,12 @@ impl Restorers {
         }
     }
 
-    /// Returns a claim of this namespace that requests the volume.
-    fn of(&self, volume: &str, namespace: &str) -> Option<ObjectName> {
+    /// Returns the claims of this namespace that request the volume.
+    fn of(&self, volume: &str, namespace: &str) -> Vec<ObjectName> {
         let index = self.lock();
-        let claims = index.get(volume)?.iter();
-        claims
-            .into_iter()
-            .find(|claim| &*claim.namespace == namespace)
-            .cloned()
+        let claims = index.get(volume).into_iter().flatten();
+        let within = claims.filter(|claim| &*claim.namespace == namespace);
+        within.cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeSet<ObjectName>>> {

@@ -115,6 +115,18 @@ impl Live {
         Ok(exists.then(|| namespace.uid.to_string()))
     }
 
+    /// Returns the same as [`Self::namespace_uid`], for the reconciler.
+    ///
+    /// # Errors
+    /// When the namespace or the claim could not be read.
+    pub async fn claims_namespace(
+        &self,
+        claim: &ClaimRef,
+    ) -> Result<Option<String>, ReconcileError> {
+        let uid = self.namespace_uid(claim, UNHURRIED).await;
+        uid.map_err(|error| unread("the namespace of the claim", &error))
+    }
+
     /// Checks that no VolumeAttachment names the volume.
     ///
     /// # Errors

@@ -46,7 +46,12 @@ impl<'a> Entry<'a> {
             OriginalPolicy::Delete if requested => Next::Requested,
             OriginalPolicy::Delete => Next::Until(record.ends()),
         };
-        let valid = volume.phase == Phase::Released && *record.claim.uid == *claim.uid;
+        let deleted = match volume.phase {
+            Phase::Released => true,
+            Phase::Failed => next == Next::Purging,
+            Phase::Bound | Phase::Other => false,
+        };
+        let valid = deleted && *record.claim.uid == *claim.uid;
         valid.then_some(Self {
             name,
             volume,

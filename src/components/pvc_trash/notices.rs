@@ -7,7 +7,7 @@ use crate::{
     cluster::Announcement,
     objects::{
         ObjectName,
-        trash::{OriginalPolicy, TRASH, TrashRecord},
+        trash::{OriginalPolicy, TRASH, TrashRecord, UNDELETE_WINDOW},
     },
 };
 
@@ -60,6 +60,23 @@ pub fn purged(record: &TrashRecord, requested: bool) -> Announcement {
 pub fn not_restored(claim: &ObjectName, why: &str) -> Announcement {
     let note = format!("claim {claim} does not get the data that it requests: {why}");
     announcement(CANNOT_RESTORE, "Restore", true, note)
+}
+
+/// The Event for a claim that was not Bound in time to the volume that was reserved for it.
+pub fn unbindable(claim: &ObjectName) -> Announcement {
+    let why = "it could not be bound to the volume within five minutes, which is in the trash again. \
+               Delete the claim, and create it again with the size, access modes and selector of the \
+               deleted one";
+    not_restored(claim, why)
+}
+
+/// The Event for a StorageClass whose undelete window cannot be read.
+pub fn unreadable_window(class: &str, error: &str) -> Announcement {
+    let note = format!(
+        "the annotation {UNDELETE_WINDOW} of StorageClass {class} cannot be read, so the data of its new \
+         claims is deleted with them: {error}"
+    );
+    announcement(CANNOT_READ, CANNOT_READ, true, note)
 }
 
 /// The Event for a volume whose record cannot be read.

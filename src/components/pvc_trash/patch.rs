@@ -14,12 +14,13 @@ use serde_json::json;
 const POLICY: [&str; 2] = ["spec", "persistentVolumeReclaimPolicy"];
 const CLAIM_REF: [&str; 2] = ["spec", "claimRef"];
 
-/// Sets the policy Retain and writes the record.
+/// Sets the policy Retain and writes the record. A request to purge another claim is removed.
 pub fn record(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
     let policy = (!volume.retain).then(|| add_at(&POLICY, json!(RETAIN)));
     policy
         .into_iter()
         .chain([annotate(volume, record)])
+        .chain(without_purge(volume, Some(&record.claim.uid)))
         .collect()
 }
 
@@ -33,7 +34,7 @@ pub fn disable(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
         add_at(&POLICY, json!(policy)),
         remove(&["annotations", TRASH]),
     ];
-    operations.extend(without_purge(volume));
+    operations.extend(without_purge(volume, None));
     operations
 }
 
@@ -47,6 +48,7 @@ pub fn move_to_trash(volume: &Volume, record: &TrashRecord, now: Timestamp) -> V
 }
 
 /// Reserves the volume for the claim: any uid of this name may be bound to it, and no other claim.
+/// A requested purge stays requested, in case that the volume returns to the trash.
 pub fn reserve(
     volume: &Volume,
     record: &TrashRecord,
@@ -57,19 +59,23 @@ pub fn reserve(
         reserved_at: Some(now),
         ..record.clone()
     };
-    let mut operations = vec![
+    vec![
         add_at(&CLAIM_REF, claim_ref(&claim.namespace, &claim.name, None)),
         annotate(volume, &reserved),
-    ];
-    operations.extend(without_purge(volume));
-    operations
+    ]
 }
 
-/// Returns a reserved volume to the trash: the deleted claim is its claim again.
-pub fn put_back(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
+/// Returns a reserved volume to the trash: the deleted claim is its claim again. The claim with the
+/// uid `unbindable` could not be bound.
+pub fn put_back(
+    volume: &Volume,
+    record: &TrashRecord,
+    unbindable: Option<&str>,
+) -> Vec<PatchOperation> {
     let TrashRecord { claim, .. } = record;
     let returned = TrashRecord {
         reserved_at: None,
+        unbindable: unbindable.map(str::to_owned),
         ..record.clone()
     };
     vec![
@@ -112,12 +118,15 @@ fn annotate(volume: &Volume, record: &TrashRecord) -> PatchOperation {
     }
 }
 
-fn without_purge(volume: &Volume) -> Option<PatchOperation> {
+/// Removes a request to purge, unless it is for the claim with the uid `except`.
+fn without_purge(volume: &Volume, except: Option<&str>) -> Option<PatchOperation> {
     let purge = volume
         .trash
         .as_deref()
-        .and_then(|trash| trash.purge.as_ref());
-    purge.map(|_| remove(&["annotations", PURGE]))
+        .and_then(|trash| trash.purge.as_deref());
+    purge
+        .filter(|uid| Some(*uid) != except)
+        .map(|_| remove(&["annotations", PURGE]))
 }
 
 fn claim_ref(namespace: &str, name: &str, uid: Option<&str>) -> serde_json::Value {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -25,25 +25,47 @@ impl Purges {
         }
     }
 
-    /// Counts a purge.
+    /// Checks the limit, without counting a purge.
+    ///
+    /// # Errors
+    /// How long to wait, if the limit is reached.
+    pub fn check(&self) -> Result<(), Duration> {
+        self.room(&mut self.lock(), Instant::now())
+    }
+
+    /// Counts a purge. [`Self::cancel`] is called if it is not carried out.
     ///
     /// # Errors
     /// How long to wait, if the limit is reached. Nothing is counted then.
-    pub fn begin(&self) -> Result<(), Duration> {
-        if self.limit == u64::MAX {
-            return Ok(());
-        }
+    pub fn begin(&self) -> Result<Instant, Duration> {
         let now = Instant::now();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.lock();
+        self.room(&mut last, now)?;
+        if self.limit != u64::MAX {
+            last.push_back(now);
+        }
+        Ok(now)
+    }
+
+    /// No longer counts the purge that began at this instant.
+    pub fn cancel(&self, began: Instant) {
+        let mut last = self.lock();
+        if let Some(place) = last.iter().rposition(|purge| *purge == began) {
+            last.remove(place);
+        }
+    }
+
+    fn room(&self, last: &mut VecDeque<Instant>, now: Instant) -> Result<(), Duration> {
         last.retain(|purge| now.duration_since(*purge) < HOUR);
         if (last.len() as u64) < self.limit {
-            last.push_back(now);
             return Ok(());
         }
-        let first = last
-            .front()
-            .map_or(HOUR, |first| HOUR - now.duration_since(*first));
-        Err(first)
+        let first = last.front();
+        Err(first.map_or(HOUR, |first| HOUR - now.duration_since(*first)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Instant>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,12 +77,15 @@ mod tests {
     async fn the_limit_holds_for_any_hour() {
         let purges = Purges::new(2);
         let minute = Duration::from_secs(60);
-        assert_eq!(purges.begin(), Ok(()));
+        assert!(purges.begin().is_ok());
         tokio::time::advance(minute).await;
-        assert_eq!(purges.begin(), Ok(()));
+        let second = purges.begin().expect("within the limit");
         assert_eq!(purges.begin(), Err(HOUR - minute));
+        assert_eq!(purges.check(), Err(HOUR - minute));
+        purges.cancel(second);
+        assert!(purges.check().is_ok() && purges.begin().is_ok());
         tokio::time::advance(HOUR - minute).await;
-        assert_eq!(purges.begin(), Ok(()));
+        assert!(purges.begin().is_ok());
         assert!(purges.begin().is_err());
         assert_eq!(Purges::new(0).begin(), Err(HOUR));
         let unlimited = Purges::new(u64::MAX);

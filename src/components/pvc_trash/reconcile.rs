@@ -16,9 +16,12 @@ use crate::{
     clock::Clock,
     cluster::{
         Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
-        ReconcileError, Reconciled, Regarding, Requeue, UNHURRIED, WorkQueue,
+        ReconcileError, Reconciled, Regarding, Requeue, WorkQueue,
     },
-    objects::{Kind, ObjectName, Volume, trash::TrashRecord},
+    objects::{
+        Kind, ObjectName, Volume,
+        trash::{TrashRecord, Window},
+    },
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -47,6 +50,8 @@ pub struct PvcTrashReconciler {
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.
     pub events: Arc<EventDeduplicator<ObjectName, Left>>,
+    /// The errors that Events have already reported, by StorageClass.
+    pub classes: Arc<EventDeduplicator<ObjectName, String>>,
 }
 
 impl PvcTrashReconciler {
@@ -65,16 +70,18 @@ impl PvcTrashReconciler {
             .trash
             .as_deref()
             .and_then(|trash| trash.record.as_ref());
-        if let Some(claim) = volume.claimed_by() {
-            let uid = self.live.namespace_uid(claim, UNHURRIED).await;
-            // Without it, only an administrator can restore the claim. Its data is kept all the same.
-            record.claim.namespace_uid = uid.unwrap_or_default();
-        }
+        let known = before.filter(|before| before.claim.uid == record.claim.uid);
+        let known = known.and_then(|before| before.claim.namespace_uid.clone());
+        let uid = match (known, volume.claimed_by()) {
+            (None, Some(claim)) => self.live.claims_namespace(claim).await,
+            (known, _) => Ok(known),
+        };
+        // Without it, only an administrator can restore the claim. Its data is kept all the same.
+        record.claim.namespace_uid = uid.as_ref().ok().cloned().flatten();
         if volume.retain && before == Some(&record) {
-            return Ok(Requeue::After(
-                LONGEST_WAIT,
-                "the namespace of the claim could not be read".to_owned(),
-            ));
+            uid?;
+            let why = "the claim of the volume does not exist";
+            return Ok(Requeue::After(LONGEST_WAIT, why.to_owned()));
         }
         let operations = patch::record(volume, &record);
         let action = action("EnableTrash", Lane::Safety, operations, Basis::Object);
@@ -114,7 +121,13 @@ impl PvcTrashReconciler {
         if void && !self.live.is_same_namespace(&record).await? {
             record.claim.namespace_uid = None;
         }
-        let now = self.live.now().await?;
+        // If one of the two clocks is wrong, the later one keeps the data for longer.
+        let (now, local) = (self.live.now().await?, self.clock.timestamp());
+        let now = if is_skewed(now, local) {
+            now.max(local)
+        } else {
+            now
+        };
         let operations = patch::move_to_trash(volume, &record, now);
         let action = action(
             "MoveToTrash",
@@ -156,10 +169,13 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(local, until) {
             return Ok(wait);
         }
+        if let Err(wait) = self.purges.check() {
+            return Ok(limited(wait));
+        }
         let proof = self.live.claim_is_deleted(claim).await?;
         self.live.is_detached(name).await?;
         let now = self.live.now().await?;
-        if now.duration_since(local).abs() > MAX_SKEW {
+        if is_skewed(now, local) {
             return Err(ReconcileError::on_schedule(
                 SKEW_RETRY,
                 format!(
@@ -171,15 +187,17 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(now, until) {
             return Ok(wait);
         }
-        if let Err(wait) = self.purges.begin() {
-            let why = "the limit --trash-max-purges of this hour is reached".to_owned();
-            return Ok(Requeue::After(wait, why));
-        }
+        let began = match self.purges.begin() {
+            Ok(began) => began,
+            Err(wait) => return Ok(limited(wait)),
+        };
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
         let applied = self.write(name, volume, action, PURGED).await;
         if applied.written() {
             self.announce(name, volume, notices::purged(record, requested));
+        } else {
+            self.purges.cancel(began);
         }
         applied.settled()
     }
@@ -204,6 +222,29 @@ impl PvcTrashReconciler {
     fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
         self.apply
             .announce(regarding(name, volume), announcement, || {});
+    }
+
+    /// Publishes an Event if the undelete window of the StorageClass cannot be read, once.
+    fn report_class(&self, name: &str) {
+        let name = ObjectName::new("", name);
+        let Some(class) = self.caches.classes.read().get(&name) else {
+            return;
+        };
+        let error = class.undelete_window.as_deref().map(Window::of_class);
+        let error = error.and_then(Result::err);
+        let causes = HashSet::from_iter(error.clone());
+        if self.classes.news(&name, &class.uid, causes).is_empty() {
+            return;
+        }
+        let regarding = Regarding {
+            kind: Kind::StorageClass,
+            name: name.clone(),
+            uid: class.uid.clone(),
+        };
+        let event = notices::unreadable_window(&name.name, &error.unwrap_or_default());
+        let classes = self.classes.clone();
+        let otherwise = move || classes.forget(&name);
+        self.apply.announce(regarding, event, otherwise);
     }
 
     /// Publishes an Event if the record of the volume cannot be read, once.
@@ -240,16 +281,24 @@ impl Reconcile for PvcTrashReconciler {
         let Some(volume) = self.caches.volumes.read().get_fresh(name) else {
             return Ok(Requeue::OnEvent);
         };
-        let decision = self.caches.judge(name, &volume);
+        self.report_class(&volume.class);
+        let mut decision = self.caches.judge(name, &volume);
         if decision != Decision::AwaitBinding {
             self.undelete.forget(name);
+        }
+        if let Decision::Restore(claim) = &decision {
+            if let Some(done) = self.undelete.restore(name, &volume, claim).await? {
+                return Ok(done);
+            }
+            // A claim that does not get the volume does not prolong its window either.
+            decision = self.caches.judge_without_restorer(&volume);
         }
         match decision {
             Decision::Record(record) => self.enable(name, &volume, record).await,
             Decision::Disable => self.disable(name, &volume).await,
             Decision::MoveToTrash(record) => self.move_to_trash(name, &volume, record).await,
             Decision::Keep { until, requested } => self.keep(name, &volume, until, requested).await,
-            Decision::Restore(claim) => self.undelete.restore(name, &volume, &claim).await,
+            Decision::Restore(_) => Ok(Requeue::OnEvent),
             Decision::AwaitBinding => self.undelete.await_binding(name, &volume).await,
             Decision::Return => self.undelete.put_back(name, &volume).await,
             Decision::Leave(left) => {
@@ -260,6 +309,15 @@ impl Reconcile for PvcTrashReconciler {
             }
         }
     }
+}
+
+fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
+    server.duration_since(local).abs() > MAX_SKEW
+}
+
+fn limited(wait: Duration) -> Requeue {
+    let why = "the limit --trash-max-purges of this hour is reached";
+    Requeue::After(wait, why.to_owned())
 }
 
 /// How long the volume stays in the trash after `now`; none if its window has ended.

@@ -22,6 +22,8 @@ pub struct View<'a> {
     pub class: Option<Window>,
     /// The claim with the name in `claimRef`, with any uid.
     pub claim: Option<&'a Claim>,
+    /// Whether the namespace of the claim has opted out.
+    pub excluded: bool,
     /// A Pending claim that requests the data of this volume.
     pub restorer: Option<&'a ObjectName>,
 }
@@ -92,6 +94,7 @@ pub fn decide(view: &View<'_>) -> Decision {
         _ if volume.deleting => Decision::Leave(Left::Deleting),
         (Phase::Bound, Some(claim), record) => view.bound(claim, record),
         (Phase::Released, Some(claim), Some(record)) => view.released(claim, record),
+        (Phase::Failed, Some(_), Some(_)) if !volume.retain => Decision::Leave(Left::Purging),
         (Phase::Other, None, Some(record)) if record.reserved_at.is_some() => view.reserved(),
         _ => Decision::Leave(Left::NotEnabled),
     }
@@ -112,9 +115,19 @@ impl View<'_> {
                     Decision::Leave(Left::Terminating)
                 };
             }
-            (Some(Window::For(window)), _) => self.window(window, living),
-            // Without its annotation, a class changes nothing.
-            (None, Some(record)) => Duration::from_secs(record.window_seconds),
+            (Some(Window::For(_)), None) if self.excluded => {
+                return Decision::Leave(Left::NotEnabled);
+            }
+            (Some(Window::For(window)), None) => match living {
+                Some(living) => window_of(window, Some(living)),
+                // It is not known what the claim requests. It is deleted, or a later event shows it.
+                None => return Decision::Leave(Left::NotEnabled),
+            },
+            (Some(Window::For(window)), Some(_)) if living.is_some() && !window.is_zero() => {
+                window_of(window, living)
+            }
+            // Without its annotation or with the window 0, a class changes nothing.
+            (_, Some(record)) => Duration::from_secs(record.window_seconds),
         };
         let Some(desired) = self.record(claim_ref, window, record) else {
             return Decision::Leave(Left::NotEnabled);
@@ -127,11 +140,6 @@ impl View<'_> {
         }
     }
 
-    fn window(&self, class: Duration, claim: Option<&Claim>) -> Duration {
-        let own = claim.and_then(|claim| claim.trash.as_deref());
-        window_of_claim(class, own.and_then(|own| own.window.as_deref()))
-    }
-
     /// The record of a Bound volume; none if the trash is not to be enabled for it.
     fn record(
         &self,
@@ -141,6 +149,10 @@ impl View<'_> {
     ) -> Option<TrashRecord> {
         let volume = self.volume;
         let (policy, finalizers) = match before {
+            // An administrator wants the data of this volume to be deleted with its claim.
+            Some(before) if before.policy == OriginalPolicy::Retain && volume.delete => {
+                return None;
+            }
             Some(before) => (before.policy, before.finalizers.clone()),
             None if window.is_zero() => return None,
             None if volume.delete => (OriginalPolicy::Delete, provisioner_finalizers(volume)),
@@ -154,6 +166,7 @@ impl View<'_> {
             claim: recorded(claim),
             deleted_at: None,
             reserved_at: None,
+            unbindable: None,
         })
     }
 
@@ -167,6 +180,7 @@ impl View<'_> {
                 claim: moved(record, claim_ref),
                 deleted_at: None,
                 reserved_at: None,
+                unbindable: None,
                 ..record.clone()
             });
         };
@@ -208,8 +222,13 @@ pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
     };
     let claim_ref = view.volume.claimed_by()?;
     let living = view.claim.filter(|claim| claim.uid == claim_ref.uid);
-    view.record(claim_ref, view.window(window, living), None)
-        .filter(|_| view.volume.delete)
+    view.record(claim_ref, window_of(window, living), None)
+        .filter(|_| view.volume.delete && !view.excluded)
+}
+
+fn window_of(class: Duration, claim: Option<&Claim>) -> Duration {
+    let own = claim.and_then(|claim| claim.trash.as_deref());
+    window_of_claim(class, own.and_then(|own| own.window.as_deref()))
 }
 
 /// Returns whether the record needs no change. The uid of the namespace is read once: a record that

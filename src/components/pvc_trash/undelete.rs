@@ -12,13 +12,16 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::{
-        Announcement, Apply, Basis, Lane, ReconcileError, Reconciled, Regarding, Requeue, Target,
+        Announcement, Apply, Basis, EventDeduplicator, Lane, ReconcileError, Reconciled, Regarding,
+        Requeue, Target,
     },
     hashing::HashMap,
     objects::{Claim, Kind, ObjectName, Volume},
 };
+use k8s_openapi::jiff::Timestamp;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -28,10 +31,10 @@ const RESERVED: Duration = Duration::from_secs(300);
 /// Delay of the first change of a claim that is not Bound. The binder needs less if nothing
 /// conflicts.
 const FIRST_TOUCH: Duration = Duration::from_millis(300);
-/// Interval of the later changes.
+/// Delay of the second change. Each later delay is twice the one before.
 const NEXT_TOUCH: Duration = Duration::from_secs(1);
-/// Delay before a claim that may not have the volume is looked at again.
-const REFUSED_RETRY: Duration = Duration::from_secs(60);
+/// Maximum delay between two changes: the binder looks at a claim as often anyway.
+const SLOWEST_TOUCH: Duration = Duration::from_secs(15);
 
 /// Restores volumes.
 pub struct Undelete {
@@ -39,22 +42,37 @@ pub struct Undelete {
     pub(super) live: Arc<Live>,
     pub(super) apply: Arc<Apply>,
     pub(super) clock: Clock,
-    /// When the claim of a reserved volume is changed next.
-    pub(super) touches: Mutex<HashMap<ObjectName, Instant>>,
+    /// The reserved volumes whose claims are not Bound.
+    pub(super) waiting: Mutex<HashMap<ObjectName, Waiting>>,
+    /// The uids of the claims that Events have already refused, by volume.
+    pub(super) refused: EventDeduplicator<ObjectName, Box<str>>,
+}
+
+/// A volume that is reserved for a claim that is not Bound.
+pub(super) struct Waiting {
+    /// The time of the reservation, which identifies it.
+    reserved_at: Timestamp,
+    /// When the reservation ends.
+    ends: Instant,
+    /// When the claim is changed next.
+    touch: Instant,
+    /// The delay after that.
+    delay: Duration,
 }
 
 impl Undelete {
     /// Reserves the volume for the claim. The annotation and `volumeName` of the claim are text of
     /// a tenant, so everything is read live: that the claim is the one that was seen, and that its
-    /// namespace is the one in which the deleted claim was.
+    /// namespace is the one in which the deleted claim was. Returns none if it is not: the claim
+    /// does not get the volume.
     pub async fn restore(
         &self,
         name: &ObjectName,
         volume: &Arc<Volume>,
         claim: &ObjectName,
-    ) -> Reconciled {
+    ) -> Result<Option<Requeue>, ReconcileError> {
         let Some(record) = recorded(volume) else {
-            return Ok(Requeue::OnEvent);
+            return Ok(Some(Requeue::OnEvent));
         };
         let (live, proof) = self.live.claim(claim).await?;
         let Some(live) = live.filter(|live| requested(live) == Some(&*name.name)) else {
@@ -67,8 +85,11 @@ impl Undelete {
         if !same {
             let why = "the volume in the trash belongs to a claim of another namespace, or of a \
                        namespace of this name that was deleted";
-            self.announce_on(claim, &live, notices::not_restored(claim, why));
-            return Ok(Requeue::After(REFUSED_RETRY, why.to_owned()));
+            let causes = HashSet::from([live.uid.clone()]);
+            if !self.refused.news(name, &volume.uid, causes).is_empty() {
+                self.announce_on(claim, &live, notices::not_restored(claim, why));
+            }
+            return Ok(None);
         }
         let now = self.live.now().await?;
         let operations = patch::reserve(volume, record, claim, now);
@@ -84,7 +105,7 @@ impl Undelete {
                 .announce(regarding(name, volume), restored.clone(), || {});
             self.announce_on(claim, &live, restored);
         }
-        applied.settled()
+        applied.settled().map(Some)
     }
 
     /// Changes the claim from time to time until it is Bound. The binder's two workers may write
@@ -93,12 +114,14 @@ impl Undelete {
         let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
             return Ok(Requeue::OnEvent);
         };
-        let now = self.clock.timestamp();
-        let since = record.reserved_at.map(|since| now.duration_since(since));
-        if since
-            .and_then(|since| Duration::try_from(since).ok())
-            .is_some_and(|since| since > RESERVED)
-        {
+        let Some(reserved_at) = record.reserved_at else {
+            return Ok(Requeue::OnEvent);
+        };
+        let ends = match self.end_of(name, reserved_at) {
+            Some(ends) => ends,
+            None => self.begin_waiting(name, reserved_at).await?,
+        };
+        if ends <= Instant::now() {
             return self.put_back(name, volume).await;
         }
         let why = || format!("the claim {} is not Bound yet", claim_ref.name);
@@ -111,7 +134,7 @@ impl Undelete {
                 resource_version: Some(&claim.resource_version),
                 ..Target::new(Kind::PersistentVolumeClaim, &claim_ref.name, &claim.uid)
             };
-            let operations = patch::touch(&claim, now);
+            let operations = patch::touch(&claim, self.clock.timestamp());
             let action = action("TouchClaim", Lane::Release, operations, Basis::Object);
             // A conflict is as good as a write: the claim has changed.
             self.apply.perform(NAME, &target, action, RESTORED).await;
@@ -126,14 +149,16 @@ impl Undelete {
             return Ok(Requeue::OnEvent);
         };
         let (live, proof) = self.live.claim(&claim_ref.name).await?;
-        if let Some(claim) = live.filter(|claim| claim.is_bound_to(&name.name)) {
+        if let Some(claim) = live.as_ref().filter(|claim| claim.is_bound_to(&name.name)) {
             let why = format!(
                 "the claim {} with the uid {} is being bound",
                 claim_ref.name, claim.uid
             );
             return Ok(Requeue::After(NEXT_TOUCH, why));
         }
-        let operations = patch::put_back(volume, record);
+        let unbindable = live.filter(|claim| claim.pending && !claim.deleting);
+        let uid = unbindable.as_ref().map(|claim| &*claim.uid);
+        let operations = patch::put_back(volume, record, uid);
         let action = action(
             "ReturnToTrash",
             Lane::Release,
@@ -150,16 +175,47 @@ impl Undelete {
             let returned = notices::returned(name, record);
             self.apply
                 .announce(regarding(name, volume), returned, || {});
+            if let Some(claim) = unbindable {
+                let event = notices::unbindable(&claim_ref.name);
+                self.announce_on(&claim_ref.name, &claim, event);
+            }
         }
         applied.settled()
     }
 
-    /// Forgets when the claim of the volume is changed next.
+    /// Forgets the reservation of the volume.
     pub fn forget(&self, volume: &ObjectName) {
-        self.touches
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(volume);
+        self.lock().remove(volume);
+    }
+
+    fn end_of(&self, volume: &ObjectName, reserved_at: Timestamp) -> Option<Instant> {
+        let waiting = self.lock();
+        let known = waiting.get(volume)?;
+        (known.reserved_at == reserved_at).then_some(known.ends)
+    }
+
+    /// Reads how long the volume has been reserved, by the clock that wrote the time of the
+    /// reservation, and returns when the reservation ends.
+    ///
+    /// # Errors
+    /// When the time could not be read.
+    async fn begin_waiting(
+        &self,
+        volume: &ObjectName,
+        reserved_at: Timestamp,
+    ) -> Result<Instant, ReconcileError> {
+        let age = self.live.now().await?.duration_since(reserved_at);
+        let age = Duration::try_from(age).unwrap_or_default();
+        let now = Instant::now();
+        let ends = now + RESERVED.saturating_sub(age);
+        let waiting = Waiting {
+            reserved_at,
+            ends,
+            touch: now + FIRST_TOUCH,
+            delay: NEXT_TOUCH,
+        };
+        self.lock().insert(volume.clone(), waiting);
+        Ok(ends)
     }
 
     /// Returns whether the claim of the volume is to be changed now.
@@ -168,13 +224,20 @@ impl Undelete {
     /// How long to wait.
     fn turn(&self, volume: &ObjectName) -> Result<(), Duration> {
         let now = Instant::now();
-        let mut touches = self.touches.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = *touches.entry(volume.clone()).or_insert(now + FIRST_TOUCH);
-        if next > now {
-            return Err(next - now);
+        let mut waiting = self.lock();
+        let Some(reservation) = waiting.get_mut(volume) else {
+            return Err(NEXT_TOUCH);
+        };
+        if reservation.touch > now {
+            return Err(reservation.touch - now);
         }
-        touches.insert(volume.clone(), now + NEXT_TOUCH);
+        reservation.touch = now + reservation.delay;
+        reservation.delay = SLOWEST_TOUCH.min(reservation.delay * 2);
         Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn announce_on(&self, name: &ObjectName, claim: &Claim, event: Announcement) {

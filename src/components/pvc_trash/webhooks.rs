@@ -145,7 +145,7 @@ fn warning(record: &TrashRecord) -> String {
 }
 
 /// Names the volume and its class in the claim, and adds what the claim leaves out.
-fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
+pub(super) fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
     let spec = &claim["spec"];
     let mut operations = Vec::new();
     if !spec.is_object() {
@@ -154,6 +154,15 @@ fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperat
     operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));
     operations.push(add_at(&["spec", "storageClassName"], json!(&*volume.class)));
     let trash = volume.trash.as_deref();
+    // The API server has already written its default, so what the claim says is not known.
+    if let Some(mode) = trash.and_then(|trash| trash.mode.as_deref()) {
+        operations.push(add_at(&["spec", "volumeMode"], json!(mode)));
+    }
+    let attributes = trash.and_then(|trash| trash.attributes_class.as_deref());
+    if let Some(class) = attributes.filter(|_| spec["volumeAttributesClassName"].is_null()) {
+        let path = ["spec", "volumeAttributesClassName"];
+        operations.push(add_at(&path, json!(class)));
+    }
     if let Some(trash) = trash.filter(|_| spec["accessModes"].is_null()) {
         operations.push(add_at(
             &["spec", "accessModes"],

@@ -125,6 +125,7 @@ fn gone(labels: Value) -> Else {
 fn class(id: &str) -> Else {
     Else {
         class: Some(StorageClass {
+            uid: "1".into(),
             controller_id: Some(id.into()),
             undelete_window: None,
             release_scope: None,

@@ -89,6 +89,7 @@ fn the_scope_decides_who_gets_a_released_volume() {
     );
     let of_class = |scope: &str| Else {
         class: Some(StorageClass {
+            uid: "1".into(),
             controller_id: None,
             undelete_window: None,
             release_scope: Some(scope.into()),

@@ -87,6 +87,70 @@ fn a_claim_shortens_the_window_or_opts_out() {
     assert_eq!(record.window_seconds, 0);
 }
 
+/// The claim is deleted a moment before its volume is Released. What it requested must not be
+/// replaced by the window of its class.
+#[test]
+fn without_its_claim_a_bound_volume_keeps_its_record() {
+    let shorter = recorded("Bound", &record("1", json!({"windowSeconds": 60})));
+    assert_eq!(decided(&shorter), Decision::Leave(Left::Enabled));
+    let recreated = claim(json!({"metadata": {"uid": "2"}}));
+    let decision = decide(&view(&shorter, Some(&recreated)));
+    assert_eq!(decision, Decision::Leave(Left::Enabled));
+    // The claim may have opted out.
+    assert_eq!(
+        decided(&volume(json!({}))),
+        Decision::Leave(Left::NotEnabled)
+    );
+}
+
+#[test]
+fn the_window_zero_of_a_class_changes_no_record() {
+    let (enabled, claim) = (recorded("Bound", &record("1", json!({}))), claim(json!({})));
+    let none = View {
+        class: Some(Window::For(std::time::Duration::ZERO)),
+        ..view(&enabled, Some(&claim))
+    };
+    assert_eq!(decide(&none), Decision::Leave(Left::Enabled));
+    let bound = volume(json!({}));
+    let new = View {
+        volume: &bound,
+        ..none
+    };
+    assert_eq!(decide(&new), Decision::Leave(Left::NotEnabled));
+}
+
+/// Its webhooks are not called, so no user could restore the claim. What was enabled before is kept.
+#[test]
+fn an_excluded_namespace_gets_no_window() {
+    let (bound, claim) = (volume(json!({})), claim(json!({})));
+    let enabled = recorded("Bound", &record("1", json!({"windowSeconds": 60})));
+    let excluded = |volume| View {
+        excluded: true,
+        ..view(volume, Some(&claim))
+    };
+    assert_eq!(decide(&excluded(&bound)), Decision::Leave(Left::NotEnabled));
+    assert_eq!(record_at_creation(&excluded(&bound)), None);
+    assert!(matches!(decide(&excluded(&enabled)), Decision::Record(_)));
+}
+
+/// An administrator decides so, and Volume Warden does not decide otherwise.
+#[test]
+fn the_policy_delete_of_a_volume_that_had_retain_stays() {
+    let text = record("1", json!({"policy": "Retain"}));
+    let mut changed = recorded("Bound", &text);
+    (changed.retain, changed.delete) = (false, true);
+    let claim = claim(json!({}));
+    let decision = decide(&view(&changed, Some(&claim)));
+    assert_eq!(decision, Decision::Leave(Left::NotEnabled));
+}
+
+#[test]
+fn a_failed_deletion_is_a_purge_that_goes_on() {
+    let mut failed = recorded("Failed", &record("1", json!({"deletedAt": DELETED})));
+    (failed.retain, failed.delete) = (false, true);
+    assert_eq!(decided(&failed), Decision::Leave(Left::Purging));
+}
+
 #[test]
 fn a_record_is_written_again_only_where_it_changes() {
     let claim = claim(json!({}));

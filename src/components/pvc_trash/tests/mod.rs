@@ -69,6 +69,7 @@ fn view<'a>(volume: &'a Volume, claim: Option<&'a Claim>) -> View<'a> {
         volume,
         class: Some(Window::For(HOUR)),
         claim,
+        excluded: false,
         restorer: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{FINALIZER, claim, record, recorded, volume};
 use crate::{
-    components::pvc_trash::patch,
+    components::pvc_trash::{patch, webhooks::restore},
     objects::{
         ObjectName, Volume,
         trash::{PURGE, TRASH, TrashRecord, UNDELETE_TOUCHED},
@@ -112,10 +112,36 @@ fn a_volume_is_reserved_and_put_back() {
     assert_eq!(annotation(&after), reserved);
 
     let reserved = recorded("Available", &reserved);
-    let back = applied(after, &patch::put_back(&reserved, read(&reserved)));
+    let back = applied(after, &patch::put_back(&reserved, read(&reserved), None));
     let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data", "uid": "1"});
     assert_eq!(back["spec"]["claimRef"], reference);
     assert_eq!(annotation(&back), text);
+}
+
+#[test]
+fn a_claim_that_restores_data_gets_what_the_volume_has() {
+    let text = record("1", json!({"deletedAt": NOW}));
+    let block = volume(json!({
+        "metadata": {"annotations": {TRASH: text.to_string()}}, "status": {"phase": "Released"},
+        "spec": {"volumeMode": "Block", "volumeAttributesClassName": "gold", "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "5Gi"}, "storageClassName": "fast"},
+    }));
+    let name = ObjectName::new("", "pv");
+    let restored = |claim: Value| {
+        let operations = restore(&claim, &name, &block);
+        applied(claim, &operations)["spec"].clone()
+    };
+    let wanted = json!({
+        "volumeName": "pv", "storageClassName": "fast", "volumeMode": "Block",
+        "volumeAttributesClassName": "gold", "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "5Gi"}},
+    });
+    assert_eq!(restored(json!({"metadata": {}})), wanted);
+    // The API server writes the default mode before the webhook is called.
+    let defaulted = json!({"spec": {"volumeMode": "Filesystem", "accessModes": ["ReadWriteMany"]}});
+    assert_eq!(restored(defaulted), wanted);
+    let own = json!({"spec": {"volumeAttributesClassName": "silver"}});
+    assert_eq!(restored(own)["volumeAttributesClassName"], "silver");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::sync::Mutex;
 
 const POLICY: &str = "/spec/persistentVolumeReclaimPolicy";
 const CLAIM_REF: &str = "/spec/claimRef";
+const RECORD: &str = "/metadata/annotations/volume-warden.dev~1trash";
 
 fn deleted() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
@@ -30,6 +31,7 @@ fn server() -> Server {
         claims: Vec::new(),
         namespace: Some("n"),
         attached: Some(Vec::new()),
+        unreadable: None,
         time: after(120),
         patches: Mutex::default(),
     }
@@ -184,8 +186,13 @@ async fn a_claim_gets_the_volume_only_by_live_reads() {
     );
 }
 
-/// A volume that was reserved so many minutes ago for a claim that is not Bound, unless `bound`.
-async fn returned(minutes: i64, live: Option<Value>) -> Option<Value> {
+/// The claim of a volume that was reserved so many minutes ago for a claim, if it is returned to the
+/// trash. The clock of the leader is fast by so many minutes.
+async fn returned(minutes: i64, fast: i64, live: Option<Value>) -> Option<Value> {
+    returning(minutes, fast, live).await.patched(CLAIM_REF)
+}
+
+async fn returning(minutes: i64, fast: i64, live: Option<Value>) -> Scene {
     let now = after(60);
     let reserved_at = now - SignedDuration::from_mins(minutes);
     let times = json!({"deletedAt": deleted().to_string(), "reservedAt": reserved_at.to_string()});
@@ -198,9 +205,10 @@ async fn returned(minutes: i64, live: Option<Value>) -> Option<Value> {
         time: now,
         ..server()
     };
-    let scene = Scene::new(server, now, reserved, &[requesting("again", "pv")]);
+    let local = now + SignedDuration::from_mins(fast);
+    let scene = Scene::new(server, local, reserved, &[requesting("again", "pv")]);
     let _ = scene.reconcile().await;
-    scene.patched(CLAIM_REF)
+    scene
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,19 +219,128 @@ async fn a_reservation_ends_after_five_minutes() {
             json!({"spec": {"volumeName": "other"}, "status": {"phase": "Pending"}}),
         ))
     };
-    assert_eq!(returned(4, pending()).await, None);
-    let back = returned(6, pending()).await.expect("returned");
+    for fast in [0, 60, -60] {
+        assert_eq!(returned(4, fast, pending()).await, None, "{fast}");
+        let returned = returned(6, fast, pending()).await;
+        assert!(returned.is_some(), "{fast}");
+    }
+    let back = returned(6, 0, pending()).await.expect("returned");
     assert_eq!((&back["name"], &back["uid"]), (&json!("data"), &json!("1")));
     // The claim is being bound: its phase follows.
     let bound = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
         "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
-    assert_eq!(returned(6, Some(claim("again", bound))).await, None);
+    assert_eq!(returned(6, 0, Some(claim("again", bound))).await, None);
+}
+
+/// The clock of an API server was days behind when the claim was deleted: its window must not have
+/// ended already when the clock is right again.
+#[tokio::test(start_paused = true)]
+async fn a_window_does_not_begin_in_the_past() {
+    let began = async |minutes: i64| {
+        let server = Server {
+            time: after(minutes),
+            ..server()
+        };
+        let unseen = in_trash(
+            json!({"metadata": {"annotations": {TRASH: record("1", json!({})).to_string()}}}),
+        );
+        let scene = Scene::new(server, after(0), unseen, &[]);
+        scene.reconcile().await.expect("moved to the trash");
+        let record = scene.patched(RECORD).expect("a record");
+        let record: Value =
+            serde_json::from_str(record.as_str().unwrap_or_default()).expect("JSON");
+        record["deletedAt"].clone()
+    };
+    assert_eq!(
+        began(-4).await,
+        json!(after(-4)),
+        "the clock of the API server counts"
+    );
+    assert_eq!(began(-3000).await, json!(after(0)));
+    assert_eq!(began(3000).await, json!(after(3000)));
+}
+
+/// A claim that could not be bound does not get the volume again, and another one does.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_bound_gets_one_try() {
+    let pending = json!({"metadata": {"name": "again", "uid": "7"}, "spec": {"volumeName": "other"},
+        "status": {"phase": "Pending"}});
+    let scene = returning(6, 0, Some(claim("again", pending))).await;
+    let record = scene.patched(RECORD).expect("a record");
+    let record: Value = serde_json::from_str(record.as_str().unwrap_or_default()).expect("JSON");
+    assert_eq!(record["unbindable"], json!("7"));
+
+    let back = in_trash(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}));
+    let asking = |name: &str, uid: &str| {
+        let mut claim = requesting(name, "pv");
+        claim["metadata"]["uid"] = json!(uid);
+        claim
+    };
+    let reserved = async |claims: Vec<Value>| {
+        let server = Server {
+            claims: claims.clone(),
+            ..server()
+        };
+        let scene = Scene::new(server, after(30), back.clone(), &claims);
+        let _ = scene.reconcile().await;
+        scene.patched(CLAIM_REF).map(|claim| claim["name"].clone())
+    };
+    assert_eq!(reserved(vec![asking("again", "7")]).await, None);
+    let both = vec![asking("again", "7"), asking("better", "8")];
+    assert_eq!(reserved(both).await, Some(json!("better")));
+    assert_eq!(
+        reserved(vec![asking("again", "9")]).await,
+        Some(json!("again"))
+    );
+}
+
+/// Such a claim gets nothing, and the window ends all the same.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_later_namespace_does_not_prolong_the_window() {
+    let stranger = requesting("again", "pv");
+    let server = Server {
+        claims: vec![stranger.clone()],
+        namespace: Some("recreated"),
+        ..server()
+    };
+    let scene = Scene::new(server, after(120), in_trash(json!({})), &[stranger]);
+    scene.reconcile().await.expect("purged");
+    assert_eq!(scene.patched(CLAIM_REF), None);
+    assert_eq!(scene.patched(POLICY), Some(json!("Delete")));
+}
+
+/// A record without the uid of the namespace. It is written again when both can be read.
+#[tokio::test(start_paused = true)]
+async fn a_record_without_its_namespace_is_soon_tried_again() {
+    let bound = || {
+        let mut record = record("1", json!({}));
+        record["claim"]["namespaceUid"] = Value::Null;
+        in_trash(json!({
+            "metadata": {"annotations": {TRASH: record.to_string()}}, "status": {"phase": "Bound"},
+        }))
+    };
+    let claim = claim("data", json!({"metadata": {"uid": "1"}}));
+    let outcome = async |unreadable| {
+        let claims = vec![claim.clone()];
+        let server = Server {
+            claims,
+            unreadable,
+            ..server()
+        };
+        let scene = Scene::new(server, after(0), bound(), &[]);
+        let outcome = scene.reconcile().await;
+        (outcome.is_err(), scene.patched(RECORD).is_some())
+    };
+    for part in ["/namespaces/ns", "/persistentvolumeclaims/data"] {
+        assert_eq!(outcome(Some(part)).await, (true, false), "{part}");
+    }
+    assert_eq!(outcome(None).await, (false, true));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_purges_keeps_the_others() {
     let scene = Scene::new(server(), after(120), in_trash(json!({})), &[]);
-    assert_eq!(scene.reconciler.purges.begin(), Ok(()));
+    assert!(scene.reconciler.purges.begin().is_ok());
     let outcome = scene.reconcile().await;
     assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
     assert_eq!(scene.patched(POLICY), None);

@@ -29,6 +29,8 @@ pub(super) struct Server {
     pub(super) namespace: Option<&'static str>,
     /// Names of volumes that are attached; none if VolumeAttachments cannot be listed.
     pub(super) attached: Option<Vec<&'static str>>,
+    /// What cannot be read, as a part of its path.
+    pub(super) unreadable: Option<&'static str>,
     /// The time by its clock.
     pub(super) time: Timestamp,
     /// The patches of volumes and claims.
@@ -50,6 +52,7 @@ impl Server {
                 let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
                 (200, written)
             }
+            _ if self.unreadable.is_some_and(|part| path.contains(part)) => (503, unavailable()),
             _ if path.ends_with("/volumeattachments") => self.attachments(),
             _ if path.contains("/persistentvolumeclaims/") => {
                 found(self.claims.iter().find(named).cloned())
@@ -64,9 +67,7 @@ impl Server {
 
     fn attachments(&self) -> (u16, Value) {
         let Some(attached) = &self.attached else {
-            let status =
-                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503});
-            return (503, status);
+            return (503, unavailable());
         };
         let items: Vec<_> = attached
             .iter()
@@ -77,6 +78,10 @@ impl Server {
             json!({"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1", "metadata": {}, "items": items}),
         )
     }
+}
+
+fn unavailable() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503})
 }
 
 /// A pvc-trash that leads.
@@ -122,7 +127,8 @@ impl Scene {
                 live: live.clone(),
                 apply: apply.clone(),
                 clock: clock.clone(),
-                touches: Mutex::default(),
+                waiting: Mutex::default(),
+                refused: Default::default(),
             },
             caches,
             live,
@@ -130,6 +136,7 @@ impl Scene {
             clock,
             purges: Purges::new(1),
             events: Arc::default(),
+            classes: Arc::default(),
         };
         Self {
             server,
