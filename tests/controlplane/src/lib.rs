@@ -37,6 +37,7 @@ mod kubectl;
 mod kubernetes;
 mod process;
 mod prometheus;
+mod refusals;
 mod second_apiserver;
 mod services;
 mod util;

@@ -13,6 +13,7 @@ use crate::cluster::Cluster;
 use crate::connect_proxy::Webhooks;
 use crate::eventually::eventually_within;
 use crate::process::Process;
+use crate::refusals::Refusals;
 use crate::util::{free_ports, on_core};
 
 const NAMESPACE: &str = "volume-warden";
@@ -122,6 +123,7 @@ impl WardenBuilder<'_> {
             .serving
             .then(|| Route::add(self.cluster.webhooks(), service, webhook_port));
         let warden = Warden {
+            _refusals: Refusals::watch(process.log_path()),
             process,
             webhook_port,
             metrics_port,
@@ -141,6 +143,8 @@ pub struct Warden {
     metrics_port: u16,
     probe_port: u16,
     _route: Option<Route>,
+    /// Ends after the process.
+    _refusals: Refusals,
 }
 
 impl Warden {

@@ -3,4 +3,5 @@
 
 mod lives;
 mod stolen_token;
+mod stolen_trash;
 mod tenant;

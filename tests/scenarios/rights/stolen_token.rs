@@ -15,20 +15,27 @@ const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
 const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 
 /// A write: method, path and body.
-type Write = (Method, String, Value);
+pub type Write = (Method, String, Value);
 
 /// The service account, and a user with the same roles whom the policies do not concern.
-struct Thief<'a> {
+pub struct Thief<'a> {
     cluster: &'a Cluster,
     twin: String,
+    /// A group of both.
+    group: String,
 }
 
 impl<'a> Thief<'a> {
     /// Binds all of Volume Warden's roles to the twin, and waits until they and the policies are in
     /// effect.
     async fn new(space: &'a Space) -> Result<Self> {
-        let cluster = &*space.cluster;
-        let twin = format!("twin-of-{}", space.name);
+        Self::of(space, &format!("twin-of-{}", space.name)).await
+    }
+
+    /// The same with this user as the twin.
+    pub async fn of(space: &'a Space, twin: &str) -> Result<Self> {
+        let (cluster, twin) = (&*space.cluster, twin.to_owned());
+        let group = format!("thieves-of-{}", space.name);
         let roles = ["get", "clusterroles", "-o=name"];
         let roles = cluster.kubectl(&roles).await?;
         let roles = roles
@@ -36,7 +43,7 @@ impl<'a> Thief<'a> {
             .filter_map(|line| line.split_once('/'))
             .filter(|(_, role)| role.starts_with("volume-warden"));
         for (_, role) in roles {
-            let binding = format!("{twin}-{role}");
+            let binding = format!("{}-{role}", space.name);
             let (role, user) = (format!("--clusterrole={role}"), format!("--user={twin}"));
             let create = ["create", "clusterrolebinding", &binding, &role, &user];
             cluster.kubectl(&create).await?;
@@ -44,12 +51,37 @@ impl<'a> Thief<'a> {
         space.create_claim("probe").await?;
         let path = format!("{}/probe", claims_of(space));
         let label = patch(&path, json!({"metadata": {"labels": {"a": "b"}}}));
-        let thief = Self { cluster, twin };
+        let thief = Self {
+            cluster,
+            twin,
+            group,
+        };
         eventually("the roles and the policies are in effect", async || {
             thief.is_refused(&label, "may not change the spec").await
         })
         .await?;
         Ok(thief)
+    }
+
+    /// Permits both these verbs, too.
+    pub async fn grant(&self, verbs: &str, resource: &str) -> Result<()> {
+        let (verbs, resource) = (format!("--verb={verbs}"), format!("--resource={resource}"));
+        let role = ["create", "clusterrole", &self.group, &verbs, &resource];
+        self.cluster.kubectl(&role).await?;
+        let (role, group) = (
+            format!("--clusterrole={}", self.group),
+            format!("--group={}", self.group),
+        );
+        let bind = ["create", "clusterrolebinding", &self.group, &role, &group];
+        self.cluster.kubectl(&bind).await?;
+        let review = ["auth", "can-i", "delete", "persistentvolumes"];
+        let review = [&review[..], &["--as=anyone", "--as-group", &self.group]].concat();
+        eventually("the verbs are permitted", async || {
+            let answer = self.cluster.kubectl(&review).await?;
+            ensure!(answer.trim() == "yes", "{answer}");
+            Ok(())
+        })
+        .await
     }
 
     /// Sends the write as a dry run, and returns the code and the body of the answer.
@@ -64,6 +96,7 @@ impl<'a> Thief<'a> {
             .method(method)
             .uri(format!("{path}?dryRun=All"))
             .header("impersonate-user", user)
+            .header("impersonate-group", &self.group)
             .header("content-type", content)
             .body(Body::from(serde_json::to_vec(body)?))?;
         let (head, body) = self.cluster.client().send(request).await?.into_parts();
@@ -88,14 +121,14 @@ impl<'a> Thief<'a> {
         Ok(())
     }
 
-    async fn all_are_refused(&self, writes: Vec<(Write, &str)>) -> Result<()> {
+    pub async fn all_are_refused(&self, writes: Vec<(Write, &str)>) -> Result<()> {
         for (write, sentence) in writes {
             self.is_refused(&write, sentence).await?;
         }
         Ok(())
     }
 
-    async fn all_are_permitted(&self, writes: Vec<Write>) -> Result<()> {
+    pub async fn all_are_permitted(&self, writes: Vec<Write>) -> Result<()> {
         for write in writes {
             self.is_permitted(ACCOUNT, &write).await?;
         }
@@ -107,12 +140,12 @@ fn claims_of(space: &Space) -> String {
     format!("/api/v1/namespaces/{}/persistentvolumeclaims", space.name)
 }
 
-fn patch(path: &str, body: Value) -> Write {
+pub fn patch(path: &str, body: Value) -> Write {
     (Method::PATCH, path.to_owned(), body)
 }
 
 /// The API server ignores the query of a DELETE with a body.
-fn delete() -> Value {
+pub fn delete() -> Value {
     json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]})
 }
 

@@ -1,0 +1,83 @@
+//! Ends the test run when one of the shipped policies refuses a write of Volume Warden: they permit
+//! every write that it does. A refused write is retried or left out, so a scenario may pass without
+//! it.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Prefix of the names of the policies that restrict the service account.
+const POLICY: &str = "ValidatingAdmissionPolicy 'volume-warden-restrict-";
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads the log of a Volume Warden until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Refusals {
+    pub(crate) fn watch(log: &Path) -> Self {
+        let (ended, log) = (Arc::new(AtomicBool::new(false)), log.to_owned());
+        let until = ended.clone();
+        let thread = thread::spawn(move || read(&log, &until));
+        Self {
+            ended,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Refusals {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It has no result, and does not panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(log: &PathBuf, ended: &AtomicBool) {
+    let (mut offset, mut rest) = (0, String::new());
+    loop {
+        let last = ended.load(Ordering::Relaxed);
+        let mut new = Vec::new();
+        if let Ok(mut file) = File::open(log)
+            && file.seek(SeekFrom::Start(offset)).is_ok()
+            && file.read_to_end(&mut new).is_ok()
+        {
+            offset += new.len() as u64;
+            rest.push_str(&String::from_utf8_lossy(&new));
+        }
+        if let Some(line) = rest.lines().find(|line| line.contains(POLICY)) {
+            let said = format!(
+                "{}: a write of Volume Warden was refused: {line}
+",
+                log.display()
+            );
+            // Not a macro, whose output a test captures.
+            let _ = io::stderr().write_all(said.as_bytes());
+            process::exit(101);
+        }
+        // A line may be written in parts.
+        rest = rest
+            .rsplit_once('\n')
+            .map_or(rest.clone(), |(_, part)| part.to_owned());
+        if last {
+            return;
+        }
+        thread::park_timeout(INTERVAL);
+    }
+}

@@ -1,0 +1,245 @@
+//! What the token of Volume Warden's service account permits on volumes with a record of the trash.
+
+use super::stolen_token::{Thief, Write, patch};
+use crate::{
+    pvc_trash::support::{PURGE, Shelf, TRASH, phase_of},
+    support::{bare, volume},
+};
+use anyhow::{Result, ensure};
+use http::Method;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use volume_warden_controlplane::eventually;
+
+/// The policies of the trash do not concern this account, and those that restrict a stolen token
+/// concern only that of the server.
+const DRAIN: &str = "system:serviceaccount:volume-warden:volume-warden-drain";
+const FINALIZER: &str = "example.com/provisioner";
+const HOLD: &str = "example.com/hold";
+
+/// The annotation with a record of this original policy, for the claim `data` with the uid `gone`.
+fn record(shelf: &Shelf, policy: &str, changes: Value) -> Value {
+    let mut rest = json!({
+        "windowSeconds": 3600, "finalizers": [FINALIZER],
+        "claim": {"namespace": shelf.space.name, "name": "data", "uid": "gone"},
+    });
+    json_patch::merge(&mut rest, &changes);
+    // Volume Warden writes the policy first, and the policies of the API server rest on that.
+    let record = format!("{{\"policy\":\"{policy}\",{}", &rest.to_string()[1..]);
+    annotated(TRASH, json!(record))
+}
+
+fn annotated(key: &str, value: Value) -> Value {
+    json!({"metadata": {"annotations": {key: value}}})
+}
+
+fn policy(policy: &str) -> Value {
+    json!({"spec": {"persistentVolumeReclaimPolicy": policy}})
+}
+
+fn finalizers(finalizers: &[&str]) -> Value {
+    json!({"metadata": {"finalizers": finalizers}})
+}
+
+/// One change of all these. A null stays, for it removes a field.
+fn all<const N: usize>(changes: [Value; N]) -> Value {
+    fn add(into: &mut Value, from: Value) {
+        match (into, from) {
+            (Value::Object(into), Value::Object(from)) => {
+                for (key, value) in from {
+                    add(into.entry(key).or_insert(Value::Null), value);
+                }
+            }
+            (into, from) => *into = from,
+        }
+    }
+    let mut merged = json!({});
+    changes
+        .into_iter()
+        .for_each(|change| add(&mut merged, change));
+    merged
+}
+
+/// Volumes in each state, by the name of the state.
+struct Volumes {
+    shelf: Shelf,
+}
+
+impl Volumes {
+    async fn new() -> Result<Self> {
+        let shelf = Shelf::with_class(bare().await?, "stolen-trash", json!({})).await?;
+        let all_of = Self { shelf };
+        let deleted = json!({"deletedAt": "2026-01-01T00:00:00Z"});
+        let reserved = json!({"reservedAt": "2026-01-01T00:00:00Z"});
+        let record = |policy, changes| record(&all_of.shelf, policy, changes);
+        for (state, phase, changes) in [
+            (
+                "trashed",
+                "Released",
+                all([
+                    record("Delete", deleted.clone()),
+                    annotated(PURGE, json!("gone")),
+                    finalizers(&[HOLD]),
+                    all_of.claim("data", Some("gone")),
+                ]),
+            ),
+            (
+                "retained",
+                "Released",
+                all([
+                    record("Retain", deleted.clone()),
+                    all_of.claim("data", Some("gone")),
+                ]),
+            ),
+            ("plain", "Released", all_of.claim("data", Some("gone"))),
+            (
+                "reserved",
+                "Available",
+                all([
+                    record("Delete", all([deleted, reserved])),
+                    all_of.claim("new", None),
+                ]),
+            ),
+        ] {
+            all_of.create(state, phase, changes).await?;
+        }
+        Ok(all_of)
+    }
+
+    fn name(&self, state: &str) -> String {
+        format!("{}-{state}", self.shelf.space.name)
+    }
+
+    fn claim(&self, name: &str, uid: Option<&str>) -> Value {
+        let namespace = &self.shelf.space.name;
+        json!({"spec": {"claimRef": {"namespace": namespace, "name": name, "uid": uid}}})
+    }
+
+    async fn create(&self, state: &str, phase: &str, changes: Value) -> Result<()> {
+        let (volumes, name) = (&self.shelf.space.volumes, self.name(state));
+        let created = volume(&name, changes)?;
+        volumes.create(&PostParams::default(), &created).await?;
+        eventually(&format!("{name} is {phase}"), async || {
+            let volume = volumes.get(&name).await?;
+            ensure!(phase_of(&volume) == phase, "{:?}", volume.status);
+            Ok(())
+        })
+        .await
+    }
+
+    fn change(&self, state: &str, changes: Value) -> Write {
+        of(&self.name(state), changes)
+    }
+}
+
+fn of(volume: &str, changes: Value) -> Write {
+    patch(&format!("/api/v1/persistentvolumes/{volume}"), changes)
+}
+
+#[tokio::test]
+async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()> {
+    let volumes = Volumes::new().await?;
+    let shelf = &volumes.shelf;
+    let bound = shelf.bound("bound", json!({})).await?.name_any();
+    let enabled = shelf.bound("enabled", json!({})).await?.name_any();
+    let enable = all([policy("Retain"), record(shelf, "Delete", json!({}))]);
+    let merge = (PatchParams::default(), Patch::Merge(&enable));
+    shelf
+        .space
+        .volumes
+        .patch(&enabled, &merge.0, &merge.1)
+        .await?;
+
+    let record = |policy, changes| record(shelf, policy, changes);
+    let change = |state, changes| volumes.change(state, changes);
+    let claim = |name, uid| volumes.claim(name, uid);
+    let none = || annotated(TRASH, json!(null));
+    let foreign =
+        json!({"spec": {"claimRef": {"namespace": "other", "name": "data", "uid": null}}});
+    let purge = |kept: &[&str]| change("trashed", all([policy("Delete"), finalizers(kept)]));
+    let thief = Thief::of(&shelf.space, DRAIN).await?;
+    let may_purge = "its policy as the trash requires";
+    let may_reserve = "may only reserve a volume in the trash for a claim of the same namespace";
+    let may_record = "may only add and remove the record of a Bound volume";
+    let may_finalize = "may only add and remove the finalizer kubernetes.io/pv-protection";
+    let other_record = || record("Delete", json!({"windowSeconds": 0}));
+    let refused = vec![
+        (
+            change("trashed", all([policy("Delete"), other_record()])),
+            may_purge,
+        ),
+        (
+            change("trashed", all([policy("Delete"), claim("new", None)])),
+            may_purge,
+        ),
+        (change("retained", policy("Delete")), may_purge),
+        (change("plain", policy("Delete")), may_purge),
+        (of(&bound, policy("Retain")), may_purge),
+        (of(&enabled, policy("Delete")), may_purge),
+        (
+            change("trashed", json!({"spec": {"claimRef": null}})),
+            may_reserve,
+        ),
+        (change("trashed", foreign), may_reserve),
+        (change("trashed", claim("data", Some("other"))), may_reserve),
+        (change("reserved", claim("new", Some("other"))), may_reserve),
+        (change("trashed", none()), may_record),
+        (change("trashed", record("Retain", json!({}))), may_record),
+        (change("retained", record("Delete", json!({}))), may_record),
+        (change("plain", record("Delete", json!({}))), may_record),
+        (
+            of(&bound, all([policy("Retain"), record("Retain", json!({}))])),
+            may_record,
+        ),
+        (
+            change("trashed", finalizers(&[HOLD, FINALIZER])),
+            may_finalize,
+        ),
+        (purge(&[HOLD, "example.com/never"]), may_finalize),
+        (purge(&[]), may_finalize),
+    ];
+    thief.all_are_refused(refused).await?;
+    let later = json!({"deletedAt": "2026-01-02T00:00:00Z", "unbindable": "u"});
+    let reserving = json!({"reservedAt": "2026-01-02T00:00:00Z"});
+    let permitted = vec![
+        purge(&[HOLD, FINALIZER]),
+        change("trashed", record("Delete", later)),
+        change(
+            "trashed",
+            all([claim("new", None), record("Delete", reserving)]),
+        ),
+        change("trashed", annotated(PURGE, json!(null))),
+        change(
+            "reserved",
+            all([claim("data", Some("gone")), record("Delete", json!({}))]),
+        ),
+        of(&bound, all([policy("Retain"), record("Delete", json!({}))])),
+        of(&enabled, all([policy("Delete"), none()])),
+    ];
+    thief.all_are_permitted(permitted).await
+}
+
+/// Not even if its roles permitted it.
+#[tokio::test]
+async fn a_stolen_token_neither_creates_nor_deletes_volumes() -> Result<()> {
+    let volumes = Volumes::new().await?;
+    let thief = Thief::of(&volumes.shelf.space, DRAIN).await?;
+    thief.grant("create,delete", "persistentvolumes").await?;
+    let new = json!(volume(&volumes.name("new"), json!({}))?);
+    let plain = format!("/api/v1/persistentvolumes/{}", volumes.name("plain"));
+    let sentence = "may neither create nor delete volumes";
+    let writes = vec![
+        (
+            (Method::POST, "/api/v1/persistentvolumes".to_owned(), new),
+            sentence,
+        ),
+        (
+            (Method::DELETE, plain, super::stolen_token::delete()),
+            sentence,
+        ),
+    ];
+    thief.all_are_refused(writes).await
+}
