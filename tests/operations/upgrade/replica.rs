@@ -6,7 +6,10 @@ use std::{
     net::{Ipv4Addr, TcpListener},
     path::Path,
     process::Command,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -25,6 +28,8 @@ pub struct Replica {
     process: Process,
     webhooks: u16,
     metrics: u16,
+    /// Whether it no longer gets reviews, because it is being stopped. It may still lead.
+    stopping: AtomicBool,
 }
 
 pub type Running = Arc<Mutex<Vec<Arc<Replica>>>>;
@@ -50,6 +55,7 @@ impl Replica {
             process: cluster.spawn(name, command)?,
             webhooks,
             metrics,
+            stopping: AtomicBool::new(false),
         });
         eventually(&format!("{name} is ready"), async || {
             ensure!(replica.process.is_running(), "{}", replica.process.log());
@@ -100,32 +106,55 @@ fn all(running: &Running) -> Vec<Arc<Replica>> {
     running.clone()
 }
 
-/// Serves the webhooks of exactly these replicas.
-pub fn serve(cluster: &Cluster, running: &Running) {
-    let ports = all(running).iter().map(|each| each.webhooks).collect();
+/// Sends reviews to those replicas that are not being stopped.
+fn serve(cluster: &Cluster, running: &Running) {
+    let replicas = all(running).into_iter();
+    let serving = replicas.filter(|each| !each.stopping.load(Ordering::Relaxed));
+    let ports = serving.map(|each| each.webhooks).collect();
     cluster.webhooks().serve(SERVICE, ports);
 }
 
-/// Replaces the replicas by those of a version, one after the other.
+/// No policy refused a write of any of these replicas.
+pub fn nothing_was_refused(logs: &[String]) -> Result<()> {
+    for log in logs {
+        let refused = log
+            .lines()
+            .find(|line| line.contains("ValidatingAdmissionPolicy"));
+        ensure!(refused.is_none(), "{refused:?}");
+    }
+    Ok(())
+}
+
+/// Replaces the replicas by those of a version, one after the other. One that is being stopped is
+/// watched until it has ended. Returns the logs of those that were replaced.
 pub async fn roll_out(
     cluster: &Cluster,
     running: &Running,
     version: &str,
     former: Option<&Path>,
-) -> Result<()> {
+) -> Result<Vec<String>> {
+    let mut logs = Vec::new();
     for turn in 0..2 {
         let new = Replica::start(cluster, &format!("{version}-{turn}"), former).await?;
         let old = {
             let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
             running.push(new);
-            (running.len() > 2).then(|| running.remove(0))
+            (running.len() > 2).then(|| running[0].clone())
         };
+        if let Some(old) = &old {
+            old.stopping.store(true, Ordering::Relaxed);
+        }
         serve(cluster, running);
         if let Some(old) = old {
             old.stop().await?;
+            running
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(0);
+            logs.push(old.process.log());
         }
     }
-    Ok(())
+    Ok(logs)
 }
 
 /// Checks until `stop` that no two processes lead at once, and returns how often it looked and
