@@ -1,6 +1,7 @@
 //! References to objects in messages and commands.
 
 use crate::objects::ObjectName;
+use serde_json::Value;
 use std::fmt;
 
 /// The kind and name of an object.
@@ -64,6 +65,16 @@ impl Object {
         } else {
             format!("{short} {} -n {}", name.name, name.namespace)
         }
+    }
+
+    /// Returns the command that applies a JSON patch to the object. Texts in the patch cannot end the
+    /// quoted argument: JSON has another form of the quotation mark.
+    pub fn patch(&self, operations: &Value) -> String {
+        let operations = operations.to_string().replace('\'', "\\u0027");
+        format!(
+            "kubectl patch {} --type=json -p '{operations}'",
+            self.arguments()
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     components::{
         namespace_gc, pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention,
     },
-    objects::ControllerId,
+    objects::{ControllerId, is_subdomain},
 };
 use anyhow::{Context as _, bail};
 use kube::{
@@ -148,15 +148,6 @@ fn qualified(
         name += "-dry-run";
     }
     Ok(name)
-}
-
-/// Returns whether the name is an RFC 1123 subdomain, as Kubernetes requires for most names.
-fn is_subdomain(name: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    name.split('.').all(|label| {
-        let ends_well = !label.starts_with('-') && !label.ends_with('-');
-        !label.is_empty() && ends_well && label.bytes().all(inside)
-    })
 }
 
 /// Returns an identity unique to this process. The random part distinguishes two containers of one

@@ -30,7 +30,7 @@ pub use claim::Claim;
 pub use claim_requests::ClaimRequests;
 pub use kind::Kind;
 pub use managed_by::{ControllerId, ManagedBy};
-pub use name::ObjectName;
+pub use name::{ObjectName, is_subdomain};
 pub use namespace::Namespace;
 pub use pod::Pod;
 pub use stateful_set::StatefulSet;

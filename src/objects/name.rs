@@ -41,3 +41,13 @@ impl fmt::Display for ObjectName {
         }
     }
 }
+
+/// Returns whether the name is an RFC 1123 subdomain, as Kubernetes requires for most names. It does
+/// not check those in owner references.
+pub fn is_subdomain(name: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    name.split('.').all(|label| {
+        let ends_well = !label.starts_with('-') && !label.ends_with('-');
+        !label.is_empty() && ends_well && label.bytes().all(inside)
+    })
+}

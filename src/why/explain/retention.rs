@@ -89,10 +89,7 @@ pub(super) fn dead_owner(
         .collect();
     let patch = serde_json::Value::Array(patch);
     Some(cause.run(
-        format!(
-            "kubectl patch {} --type=json -p '{patch}'",
-            object.arguments()
-        ),
+        object.patch(&patch),
         "immediately, if the claim is to be kept: the command removes the references to the owners \
          that do not exist, and an existing StatefulSet writes its own reference again",
     ))

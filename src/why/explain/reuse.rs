@@ -200,8 +200,7 @@ fn patch(volume: &PersistentVolume, change: Value) -> String {
         {"op": "test", "path": "/metadata/resourceVersion", "value": version},
         change,
     ]);
-    let arguments = object(volume).arguments();
-    format!("kubectl patch {arguments} --type=json -p '{operations}'")
+    object(volume).patch(&operations)
 }
 
 fn object(volume: &PersistentVolume) -> Object {

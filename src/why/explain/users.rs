@@ -4,6 +4,7 @@ use super::{
     nodes::{self, lost_node, of_pod},
     pod::terminating,
 };
+use crate::objects::is_subdomain;
 use crate::why::read::Pod;
 use crate::why::{Cause, Code, Evidence, World};
 use kube::ResourceExt;
@@ -51,7 +52,9 @@ fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
 /// pod that is deleted. A finished pod is not recreated, except by its Job.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let mut owners = pod.owner_references().iter();
-    let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
+    // Any text can be the name of an owner. One that names no object is in no command.
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    let Some(owner) = owner.filter(|owner| is_subdomain(&owner.name)) else {
         return used;
     };
     let namespace = pod.namespace().unwrap_or_default();

@@ -63,3 +63,49 @@ async fn a_claim_whose_pod_names_its_node_itself() {
     assert!(answer.chain[0].sentence.contains("spec.nodeName"));
     assert_eq!(command(&answer), "kubectl get pod web -n shop -o yaml");
 }
+
+/// The name and the uid of an owner can be any text. In a command it could be run by the shell of
+/// an administrator, or select other objects.
+#[tokio::test]
+async fn owners_put_nothing_into_commands() {
+    let deleting = json!({"metadata": {
+        "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z",
+        "finalizers": ["kubernetes.io/pvc-protection"],
+    }});
+    for (kind, name) in [
+        ("Job", "--all"),
+        ("Job", "x; curl evil"),
+        ("ReplicaSet", "$(curl evil)"),
+        ("StatefulSet", "x\ncurl evil"),
+    ] {
+        let owner =
+            json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": "o", "controller": true});
+        let pod = json!({
+            "metadata": {"name": "web", "namespace": "shop", "ownerReferences": [owner]},
+            "spec": {"nodeName": "node", "containers": [],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+            "status": {"phase": "Running"},
+        });
+        let answer = Cluster::default().claim(deleting.clone()).pod(pod);
+        let answer = answer.explained(&data()).await;
+        assert!(!answer.chain.is_empty());
+        let commands = answer.chain.iter().map(|cause| format!("{:?}", cause.next));
+        let commands: Vec<_> = commands.collect();
+        assert!(
+            commands.iter().all(|next| !next.contains(name)),
+            "{commands:?}"
+        );
+        assert!(
+            commands.iter().all(|next| !next.contains("evil")),
+            "{commands:?}"
+        );
+    }
+    let quoting = json!({"metadata": {"name": "data", "namespace": "shop", "ownerReferences": [
+        {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "u' ; curl evil '"},
+    ]}});
+    let answer = Cluster::default().claim(quoting).explained(&data()).await;
+    assert_eq!(codes(&answer), [Code::DeadOwner]);
+    let command = command(&answer);
+    assert_eq!(command.matches('\'').count(), 2, "{command}");
+    assert!(command.contains("u\\u0027 ; curl evil"), "{command}");
+}

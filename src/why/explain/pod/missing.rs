@@ -8,6 +8,7 @@ use crate::{
     components::pvc_provisioner::{
         ClaimRequest, Notice, TemplatePolicy, parse_claim_requests, template::Birth,
     },
+    objects::is_subdomain,
     why::{Cause, Code, Evidence, Object, World, read::Pod},
 };
 use kube::ResourceExt;
@@ -111,8 +112,9 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
         return maker;
     }
     let owners = pod.owner_references().iter();
-    let mut sets =
-        owners.filter(|owner| owner.controller == Some(true) && owner.kind == "StatefulSet");
+    let mut sets = owners.filter(|owner| {
+        owner.controller == Some(true) && owner.kind == "StatefulSet" && is_subdomain(&owner.name)
+    });
     let of_a_template = mounted.claim.ends_with(&format!("-{}", pod.name_any()));
     match sets.next() {
         Some(set) if of_a_template => Maker::Set(set.name.clone()),
