@@ -86,7 +86,7 @@ pub(super) fn volume(
             Ok(()) => return None,
             Err(why) => why,
         },
-        (Phase::Released, _) => in_trash(name, volume)?,
+        (Phase::Released | Phase::Failed, _) => in_trash(name, volume)?,
         _ => "it is not Bound, and Volume Warden may be restoring its data".to_owned(),
     };
     let object = object(Kind::PersistentVolume, name);

@@ -6,7 +6,7 @@ use super::{
     confirm::Live,
     metrics,
     options::Options,
-    purges::Purges,
+    purge_limit::PurgeLimit,
     reconcile::PvcTrashReconciler,
     undelete::Undelete,
     webhooks::{Reviews, deletions, hooks},
@@ -70,7 +70,7 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
         live,
         apply: shared.apply.clone(),
         clock: shared.clock.clone(),
-        purges: Purges::new(options.trash_max_purges),
+        purges: PurgeLimit::new(options.trash_max_purges),
         events: Arc::default(),
         classes: Arc::default(),
     };

@@ -5,8 +5,8 @@ use super::{
     caches::Caches,
     confirm::Live,
     notices, patch,
-    purges::Purges,
-    reasons::{MOVED_TO_TRASH, PURGED, TRASH_DISABLED, TRASH_ENABLED},
+    purge_limit::PurgeLimit,
+    reasons::{MOVED_TO_TRASH, TRASH_DISABLED, TRASH_ENABLED},
     rule::{Decision, Left},
     target::{action, recorded, regarding, target},
     triggers,
@@ -29,10 +29,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 /// Maximum difference between the clocks of this process and of the API server at which volumes are
 /// purged.
 const MAX_SKEW: SignedDuration = SignedDuration::from_mins(5);
-/// Delay before the clocks are compared again.
-const SKEW_RETRY: Duration = Duration::from_secs(300);
 /// Maximum delay until a volume in the trash is looked at again.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// The reconciler of pvc-trash.
 pub struct PvcTrashReconciler {
@@ -45,7 +43,7 @@ pub struct PvcTrashReconciler {
     /// The wall clock.
     pub clock: Clock,
     /// The limit of purges.
-    pub purges: Purges,
+    pub purges: PurgeLimit,
     /// Restores volumes.
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.
@@ -154,55 +152,7 @@ impl PvcTrashReconciler {
         applied.settled()
     }
 
-    /// Purges the volume if its window has ended by the clock of the API server.
-    async fn keep(
-        &self,
-        name: &ObjectName,
-        volume: &Arc<Volume>,
-        until: Timestamp,
-        requested: bool,
-    ) -> Reconciled {
-        let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
-            return Ok(Requeue::OnEvent);
-        };
-        let local = self.clock.timestamp();
-        if !requested && let Some(wait) = remaining(local, until) {
-            return Ok(wait);
-        }
-        if let Err(wait) = self.purges.check() {
-            return Ok(limited(wait));
-        }
-        let proof = self.live.claim_is_deleted(claim).await?;
-        self.live.is_detached(name).await?;
-        let now = self.live.now().await?;
-        if is_skewed(now, local) {
-            return Err(ReconcileError::on_schedule(
-                SKEW_RETRY,
-                format!(
-                    "the clock of this process says {local} and the clock of the API server says \
-                     {now}: no volume is purged while they differ by more than 5 minutes"
-                ),
-            ));
-        }
-        if !requested && let Some(wait) = remaining(now, until) {
-            return Ok(wait);
-        }
-        let began = match self.purges.begin() {
-            Ok(began) => began,
-            Err(wait) => return Ok(limited(wait)),
-        };
-        let operations = patch::purge(volume, record);
-        let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
-        let applied = self.write(name, volume, action, PURGED).await;
-        if applied.written() {
-            self.announce(name, volume, notices::purged(record, requested));
-        } else {
-            self.purges.cancel(began);
-        }
-        applied.settled()
-    }
-
-    async fn write(
+    pub(super) async fn write(
         &self,
         name: &ObjectName,
         volume: &Arc<Volume>,
@@ -219,7 +169,7 @@ impl PvcTrashReconciler {
         applied
     }
 
-    fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
+    pub(super) fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
         self.apply
             .announce(regarding(name, volume), announcement, || {});
     }
@@ -311,19 +261,7 @@ impl Reconcile for PvcTrashReconciler {
     }
 }
 
-fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
+/// Returns whether one of the two clocks is wrong.
+pub(super) fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
     server.duration_since(local).abs() > MAX_SKEW
-}
-
-fn limited(wait: Duration) -> Requeue {
-    let why = "the limit --trash-max-purges of this hour is reached";
-    Requeue::After(wait, why.to_owned())
-}
-
-/// How long the volume stays in the trash after `now`; none if its window has ended.
-fn remaining(now: Timestamp, until: Timestamp) -> Option<Requeue> {
-    let wait = Duration::try_from(until.duration_since(now)).ok();
-    let wait = wait.filter(|wait| !wait.is_zero())?;
-    let why = format!("the volume is in the trash until {until}");
-    Some(Requeue::After(wait.min(LONGEST_WAIT), why))
 }

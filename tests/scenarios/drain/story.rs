@@ -2,7 +2,7 @@
 //! manifests are deleted, and then every object can be deleted with no Volume Warden running.
 
 use super::{
-    shipped::{in_order_and_by_right, of_the_job},
+    shipped::{in_order, of_the_job},
     support::{CLAIM_FINALIZER, FOREIGN, Stage, VOLUME_FINALIZER},
 };
 use crate::{
@@ -139,7 +139,7 @@ async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Resu
     drained.prints(&[&volume, VOLUME_FINALIZER, RELEASED])?;
     only_others_is_left(space, &volume).await?;
     assert_eq!(stage.configurations().await?, [""; 0]);
-    in_order_and_by_right(&stage.calls()?)?;
+    in_order(&stage.calls()?)?;
     let again = stage.drain(&arguments).await?;
     again.left_nothing()?;
     again.prints(&[" 0 changed; "])?;

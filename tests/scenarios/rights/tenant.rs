@@ -1,5 +1,6 @@
 //! A component that is installed alone, in a namespace of its own and under an account of its own.
 
+use super::granted::{granted, used};
 use crate::support::{
     BINARY,
     deployment::arguments,
@@ -12,7 +13,7 @@ use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{
-    Call, Cluster, Interposer, Rule, RuleHandle, Warden, WardenBuilder, eventually,
+    Cluster, Interposer, Rule, RuleHandle, Warden, WardenBuilder, eventually,
 };
 
 const ACCOUNT: &str = "volume-warden";
@@ -192,85 +193,11 @@ impl Tenant {
         Ok(())
     }
 
-    /// What the audit log saw it do: each call with its object's name, and without.
     fn used(&self) -> Result<BTreeSet<String>> {
-        let calls = self.cluster.audit().all()?.by_user(&self.user());
-        let both = calls
-            .iter()
-            .flat_map(|call| [of(call, ""), of(call, &call.name)]);
-        Ok(both.collect())
+        Ok(used(&self.cluster.audit().all()?.by_user(&self.user())))
     }
 
-    /// What the roles bound to its account grant, in the same words.
     async fn granted(&self) -> Result<BTreeSet<String>> {
-        let mut granted = BTreeSet::new();
-        for binding in self.items("clusterrolebindings").await? {
-            if self.is_bound(&binding) {
-                let role = binding["roleRef"]["name"].as_str().context("a name")?;
-                granted.extend(self.rules(&["clusterrole", role]).await?);
-            }
-        }
-        for binding in self.items("rolebindings").await? {
-            if self.is_bound(&binding) {
-                let role = binding["roleRef"]["name"].as_str().context("a name")?;
-                granted.extend(self.rules(&["role", role, "-n", &self.namespace]).await?);
-            }
-        }
-        Ok(granted)
+        granted(&self.cluster, &self.namespace, ACCOUNT).await
     }
-
-    async fn items(&self, kind: &str) -> Result<Vec<Value>> {
-        let get = ["get", kind, "-n", &self.namespace, "-o", "json"];
-        let list: Value = serde_json::from_str(&self.cluster.kubectl(&get).await?)?;
-        Ok(list["items"].as_array().context("a list")?.clone())
-    }
-
-    fn is_bound(&self, binding: &Value) -> bool {
-        let subjects = binding["subjects"].as_array();
-        let mut subjects = subjects.into_iter().flatten();
-        subjects.any(|each| each["namespace"] == *self.namespace && each["name"] == ACCOUNT)
-    }
-
-    async fn rules(&self, role: &[&str]) -> Result<Vec<String>> {
-        let get = [&["get"], role, &["-o", "json"]].concat();
-        let role: Value = serde_json::from_str(&self.cluster.kubectl(&get).await?)?;
-        let rules = role["rules"].as_array().context("rules")?;
-        Ok(rules.iter().flat_map(rights).collect())
-    }
-}
-
-/// Verb, resource and name, if there is one.
-fn right(verb: &str, resource: &str, group: &str, name: &str) -> String {
-    let dot = if group.is_empty() { "" } else { "." };
-    let right = format!("{verb} {resource}{dot}{group} {name}");
-    right.trim_end().to_owned()
-}
-
-fn of(call: &Call, name: &str) -> String {
-    let resource = match call.subresource.as_str() {
-        "" => call.resource.clone(),
-        subresource => format!("{}/{subresource}", call.resource),
-    };
-    right(&call.verb, &resource, &call.group, name)
-}
-
-/// The single rights of a rule.
-fn rights(rule: &Value) -> Vec<String> {
-    let list = |key: &str| -> Vec<&str> {
-        let values = rule[key].as_array().into_iter().flatten();
-        values.filter_map(Value::as_str).collect()
-    };
-    let mut names = list("resourceNames");
-    if names.is_empty() {
-        names.push("");
-    }
-    let mut rights = Vec::new();
-    for verb in list("verbs") {
-        for group in list("apiGroups") {
-            for resource in list("resources") {
-                rights.extend(names.iter().map(|name| right(verb, resource, group, name)));
-            }
-        }
-    }
-    rights
 }

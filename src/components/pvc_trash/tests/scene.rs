@@ -1,7 +1,7 @@
 //! A fixture: pvc-trash as the leader, with a simulated API server.
 
 use super::super::{
-    caches::Caches, confirm::Live, purges::Purges, reconcile::PvcTrashReconciler,
+    caches::Caches, confirm::Live, purge_limit::PurgeLimit, reconcile::PvcTrashReconciler,
     undelete::Undelete,
 };
 use crate::{
@@ -134,7 +134,7 @@ impl Scene {
             live,
             apply,
             clock,
-            purges: Purges::new(1),
+            purges: PurgeLimit::new(1),
             events: Arc::default(),
             classes: Arc::default(),
         };

@@ -11,12 +11,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// The purges of the last hour.
 #[derive(Debug)]
-pub struct Purges {
+pub struct PurgeLimit {
     limit: u64,
     last: Mutex<VecDeque<Instant>>,
 }
 
-impl Purges {
+impl PurgeLimit {
     /// Permits `limit` purges in any hour.
     pub fn new(limit: u64) -> Self {
         Self {
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_limit_holds_for_any_hour() {
-        let purges = Purges::new(2);
+        let purges = PurgeLimit::new(2);
         let minute = Duration::from_secs(60);
         assert!(purges.begin().is_ok());
         tokio::time::advance(minute).await;
@@ -87,8 +87,8 @@ mod tests {
         tokio::time::advance(HOUR - minute).await;
         assert!(purges.begin().is_ok());
         assert!(purges.begin().is_err());
-        assert_eq!(Purges::new(0).begin(), Err(HOUR));
-        let unlimited = Purges::new(u64::MAX);
+        assert_eq!(PurgeLimit::new(0).begin(), Err(HOUR));
+        let unlimited = PurgeLimit::new(u64::MAX);
         assert!((0..1000).all(|_| unlimited.begin().is_ok()));
     }
 }

@@ -1,0 +1,80 @@
+//! Purges volumes whose window has ended.
+
+use super::{
+    notices, patch,
+    reasons::PURGED,
+    reconcile::{LONGEST_WAIT, PvcTrashReconciler, is_skewed},
+    target::{action, recorded},
+};
+use crate::{
+    cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue},
+    objects::{ObjectName, Volume},
+};
+use k8s_openapi::jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
+
+/// Delay before the clocks are compared again.
+const SKEW_RETRY: Duration = Duration::from_secs(300);
+
+impl PvcTrashReconciler {
+    /// Purges the volume if its window has ended by the clock of the API server.
+    pub(super) async fn keep(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        until: Timestamp,
+        requested: bool,
+    ) -> Reconciled {
+        let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
+            return Ok(Requeue::OnEvent);
+        };
+        let local = self.clock.timestamp();
+        if !requested && let Some(wait) = remaining(local, until) {
+            return Ok(wait);
+        }
+        if let Err(wait) = self.purges.check() {
+            return Ok(limited(wait));
+        }
+        let proof = self.live.claim_is_deleted(claim).await?;
+        self.live.is_detached(name).await?;
+        let now = self.live.now().await?;
+        if is_skewed(now, local) {
+            return Err(ReconcileError::on_schedule(
+                SKEW_RETRY,
+                format!(
+                    "the clock of this process says {local} and the clock of the API server says \
+                     {now}: no volume is purged while they differ by more than 5 minutes"
+                ),
+            ));
+        }
+        if !requested && let Some(wait) = remaining(now, until) {
+            return Ok(wait);
+        }
+        let began = match self.purges.begin() {
+            Ok(began) => began,
+            Err(wait) => return Ok(limited(wait)),
+        };
+        let operations = patch::purge(volume, record);
+        let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
+        let applied = self.write(name, volume, action, PURGED).await;
+        if applied.written() {
+            self.announce(name, volume, notices::purged(record, requested));
+        } else {
+            self.purges.cancel(began);
+        }
+        applied.settled()
+    }
+}
+
+fn limited(wait: Duration) -> Requeue {
+    let why = "the limit --trash-max-purges of this hour is reached";
+    Requeue::After(wait, why.to_owned())
+}
+
+/// How long the volume stays in the trash after `now`; none if its window has ended.
+fn remaining(now: Timestamp, until: Timestamp) -> Option<Requeue> {
+    let wait = Duration::try_from(until.duration_since(now)).ok();
+    let wait = wait.filter(|wait| !wait.is_zero())?;
+    let why = format!("the volume is in the trash until {until}");
+    Some(Requeue::After(wait.min(LONGEST_WAIT), why))
+}

@@ -1,0 +1,96 @@
+//! The rights of the drain.
+
+use super::granted::{granted, used};
+use crate::{
+    drain::support::{ACCOUNT, Stage},
+    pvc_trash::support::phase_of,
+    support::{claim, volume},
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+use volume_warden_controlplane::{Rule, eventually};
+
+const TRASH: &str = "volume-warden.dev/trash";
+
+/// The annotation with a record of the trash, which begins with the policy.
+fn recorded(stage: &Stage, claim: &str, uid: &str) -> Value {
+    let claim = json!({"namespace": stage.space.name, "name": claim, "uid": uid});
+    let record = format!(
+        "{{\"policy\":\"Delete\",\"windowSeconds\":3600,\"deletedAt\":\"2026-01-01T00:00:00Z\",\"claim\":{claim}}}"
+    );
+    json!({
+        "metadata": {"annotations": {TRASH: record}},
+        "spec": {"claimRef": claim, "storageClassName": ""},
+    })
+}
+
+async fn is(stage: &Stage, name: &str, phase: &str) -> Result<()> {
+    eventually(&format!("{name} is {phase}"), async || {
+        let volume = stage.space.volumes.get(name).await?;
+        ensure!(phase_of(&volume) == phase, "{:?}", volume.status);
+        Ok(())
+    })
+    .await
+}
+
+/// A Bound volume that gets its policy back, and one in the trash.
+async fn volumes(stage: &Stage) -> Result<()> {
+    let (space, post) = (&stage.space, PostParams::default());
+    let name = format!("pv-{}", space.name);
+    let bound = claim(
+        "bound",
+        json!({"spec": {"storageClassName": "", "volumeName": name}}),
+    )?;
+    let bound = space.claims.create(&post, &bound).await?.metadata;
+    stage
+        .create_volume(recorded(stage, "bound", &bound.uid.unwrap_or_default()))
+        .await?;
+    let deleted = format!("{name}-deleted");
+    let trashed = volume(&deleted, recorded(stage, "deleted", "gone"))?;
+    space.volumes.create(&post, &trashed).await?;
+    is(stage, &name, "Bound").await?;
+    is(stage, &deleted, "Released").await
+}
+
+/// Three drains: of one namespace, one whose write is refused, and one that purges the trash.
+#[tokio::test]
+async fn the_drain_uses_its_rights() -> Result<()> {
+    let stage = Stage::new("drain-rights").await?;
+    let cluster = &stage.space.cluster;
+    // Those of earlier drains.
+    let leases = ["delete", "leases", "--all", "-n", "volume-warden"];
+    cluster.kubectl(&leases).await?;
+    volumes(&stage).await?;
+    stage.create_claim("held", json!({})).await?;
+    // Of a component that is not part of the default.
+    let guard = json!({"metadata": {"name": "volume-warden-pvc-protection-binding-guard"}});
+    let guard: ValidatingWebhookConfiguration = serde_json::from_value(guard)?;
+    let configurations = Api::all(cluster.client());
+    configurations
+        .create(&PostParams::default(), &guard)
+        .await?;
+    let only = stage
+        .drain(&["--in-tree=off", "--namespace=default"])
+        .await?;
+    ensure!(only.code == Some(0), "{only:?}");
+    let refused = Rule::on("PATCH").path_contains("/held");
+    let refused = refused.respond(403, "Forbidden", "not on my watch");
+    let rule = stage.between.add(refused);
+    let failed = stage.drain(&["--in-tree=off"]).await?;
+    ensure!(failed.code == Some(1), "{failed:?}");
+    drop(rule);
+    let all = stage.drain(&["--in-tree=off", "--purge-trash"]).await?;
+    ensure!(all.code == Some(0), "{all:?}");
+
+    let calls = stage.calls()?;
+    let granted = granted(cluster, "volume-warden", "volume-warden-drain").await?;
+    ensure!(granted.len() >= 10, "{granted:?}");
+    let used = used(&calls);
+    let unused: Vec<_> = granted.difference(&used).collect();
+    ensure!(unused.is_empty(), "{ACCOUNT} does not use {unused:?}");
+    let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
+    ensure!(forbidden.is_empty(), "it lacks rights: {forbidden:?}");
+    Ok(())
+}
