@@ -5,6 +5,7 @@ mod bound;
 mod broken;
 mod claims;
 mod gone;
+mod hostile;
 mod orphans;
 mod patient;
 mod pods;
