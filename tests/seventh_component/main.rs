@@ -8,8 +8,9 @@ mod greeter;
 mod support;
 
 use anyhow::{Context, Result, ensure};
+use http::Request;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::PersistentVolumeClaim};
-use kube::{Api, api::PostParams};
+use kube::{Api, api::PostParams, client::Body};
 use serde_json::json;
 use std::{
     env,
@@ -19,6 +20,7 @@ use support::{claim, installed};
 use volume_warden::{cli, component::ComponentRef, components};
 use volume_warden_controlplane::{Warden, eventually};
 
+const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
 const FINALIZER: &str = "example.com/hi";
 const MANIFESTS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -99,6 +101,18 @@ async fn works() -> Result<()> {
     cluster.kubectl(&["delete", policy[0], policy[1]]).await?;
     create("before").await?;
     cluster.kubectl(&["apply", "-f", MANIFESTS]).await?;
+    let greeting = json!({"metadata": {"finalizers": [FINALIZER]}}).to_string();
+    eventually("the policy is no longer applied", async || {
+        let path = "/api/v1/namespaces/default/persistentvolumeclaims/before?dryRun=All";
+        let greet = Request::patch(path)
+            .header("impersonate-user", ACCOUNT)
+            .header("content-type", "application/merge-patch+json")
+            .body(Body::from(greeting.clone().into_bytes()))?;
+        let answer = client.send(greet).await?;
+        ensure!(answer.status().is_success(), "{}", answer.status());
+        Ok(())
+    })
+    .await?;
     let warden = Warden::builder(&cluster, env::current_exe()?)
         .arg("--components=greeter")
         .arg(format!("--greeting={FINALIZER}"))

@@ -10,6 +10,7 @@ use crate::{
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// Maximum age of the reads on which a write of pvc-trash may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
@@ -100,17 +101,19 @@ impl Live {
     /// all of its claims.
     ///
     /// # Errors
-    /// When one of them could not be read within `limit`.
+    /// When both could not be read within `limit`.
     pub async fn namespace_uid(
         &self,
         claim: &ClaimRef,
         limit: Duration,
     ) -> kube::Result<Option<String>> {
+        let until = Instant::now() + limit;
         let name = ObjectName::new("", &*claim.name.namespace);
         let Some(namespace) = self.namespaces.get(&name, limit).await? else {
             return Ok(None);
         };
-        let live = self.claims.get(&claim.name, limit).await?;
+        let rest = until.saturating_duration_since(Instant::now());
+        let live = self.claims.get(&claim.name, rest).await?;
         let exists = live.is_some_and(|live| live.uid == claim.uid);
         Ok(exists.then(|| namespace.uid.to_string()))
     }
