@@ -1,142 +1,241 @@
-//! Every webhook answers every body: with 400, or with a review whose patch applies to the object.
+//! Every webhook of every component answers every body in time: with 400, with 503, or with a
+//! valid review whose patch applies to the object.
 
 #![no_main]
 
+mod cluster;
+
+use clap::Command;
+use cluster::Cluster;
 use http_body_util::BodyExt as _;
 use k8s_openapi::ByteString;
-use kube::client::Body;
 use libfuzzer_sys::fuzz_target;
-use serde_json::{Value, json};
-use std::{
-    cell::RefCell,
-    io,
-    sync::{Arc, LazyLock},
+use serde_json::{Deserializer, Value, json};
+use std::{cell::RefCell, collections::BTreeMap, mem, sync::Arc, time::Duration};
+use time::OffsetDateTime;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::yield_now,
+    time::Instant,
 };
-use tokio::runtime::{Builder, Runtime};
-use tower::{ServiceExt as _, service_fn};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 use volume_warden::{
-    admission::{Hook, Options, router},
-    causes::FinishedPods,
-    cluster::{Feeds, LiveGet},
-    components::{pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention},
+    admission::{Options, Rule, router},
+    assembly::{Assembly, Settings},
+    clock::Clock,
+    cluster::LeaseName,
+    components, hashing,
+    objects::ControllerId,
     telemetry::Metrics,
 };
 
-/// Path, operation and resource of each webhook.
-const WEBHOOKS: [(&str, &str, &str); 10] = [
-    ("/pvc-protection/claims", "CREATE", "persistentvolumeclaims"),
-    ("/pvc-protection/pods", "CREATE", "pods"),
-    ("/pvc-protection/bindings", "CREATE", "bindings"),
-    (
-        "/pvc-protection/deletions",
-        "DELETE",
-        "persistentvolumeclaims",
-    ),
-    ("/pv-protection/volumes", "CREATE", "persistentvolumes"),
-    ("/pv-protection/bind", "UPDATE", "persistentvolumes"),
-    ("/pv-releaser/volumes", "CREATE", "persistentvolumes"),
-    ("/pv-releaser/claims", "CREATE", "persistentvolumeclaims"),
-    ("/pvc-provisioner/marks", "CREATE", "persistentvolumeclaims"),
-    ("/pvc-retention/marks", "CREATE", "persistentvolumeclaims"),
+/// The flags of the two servers.
+const FLAGS: [&[&str]; 2] = [
+    &[],
+    &[
+        "--associate-by-storage-class=true",
+        "--authorize-requester=pod-creator",
+        "--strict-templates=true",
+    ],
 ];
+/// The bit of the choice that selects the user, see [`USERS`].
+const USER: u8 = 6;
+/// The bit of the choice that selects the server, see [`FLAGS`].
+const SERVER: u8 = 7;
+const USERS: [&str; 2] = [
+    "jane",
+    "system:serviceaccount:kube-system:statefulset-controller",
+];
+/// The timeout of the reviews, because the requests announce none.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 thread_local! {
-    static SERVER: RefCell<(Runtime, axum::Router)> = RefCell::new(server());
+    static SERVERS: RefCell<[Option<Server>; 2]> = RefCell::default();
 }
 
-// The bytes as a body, and as the object of a review.
+// The bytes as a body, and as the object of a review. The byte after the object, or else the sum of
+// all bytes, is the choice of what the API server answers, the user and the flags.
 fuzz_target!(|bytes: &[u8]| {
-    for (path, operation, resource) in WEBHOOKS {
-        let (code, _) = post(path, bytes.to_vec());
-        assert!(matches!(code, 200 | 400 | 503), "{path}: {code}");
-        if let Ok(object) = serde_json::from_slice(bytes) {
-            reviewed(path, operation, resource, object);
+    let mut values = Deserializer::from_slice(bytes).into_iter::<Value>();
+    let object = values.next().and_then(Result::ok);
+    let choice = bytes.get(values.byte_offset()).filter(|_| object.is_some());
+    let sum = || bytes.iter().copied().fold(0, u8::wrapping_add);
+    let choice = choice.copied().unwrap_or_else(sum);
+    SERVERS.with_borrow_mut(|servers| {
+        let server = &mut servers[usize::from(choice >> SERVER)];
+        let webhooks = server
+            .get_or_insert_with(|| Server::new(choice))
+            .webhooks
+            .clone();
+        for (path, rules) in webhooks {
+            let mut ask = |body: &[u8], object: Option<&Value>| {
+                // A write changes the caches, and no answer may depend on an earlier input.
+                server.take_if(|server| server.cluster.was_written());
+                let server = server.get_or_insert_with(|| Server::new(choice));
+                server.cluster.choose(choice);
+                server.review(path, body, object)
+            };
+            let review = object.as_ref().filter(|review| review.is_object());
+            ask(
+                bytes,
+                review.and_then(|review| review["request"].get("object")),
+            );
+            for rule in rules.iter().filter(|_| object.is_some()) {
+                let object = object.clone().unwrap_or_default();
+                let (code, answer) = ask(&body(rule, &object, choice), Some(&object));
+                assert_ne!(code, 400, "{path}");
+                assert!(code != 200 || answer["response"]["uid"] == "u", "{path}");
+            }
         }
-    }
+    });
 });
 
-fn reviewed(path: &str, operation: &str, resource: &str, object: Value) {
+/// The review of a request with this object.
+fn body(Rule(operation, resource): &Rule, object: &Value, choice: u8) -> Vec<u8> {
+    let (resource, sub_resource) = resource.split_once('/').unwrap_or((resource, ""));
+    let mut old = object.clone();
+    if *operation == "UPDATE"
+        && let Some(old) = old.as_object_mut()
+    {
+        // The update may be a binding.
+        old.remove("status");
+        let spec = old.get_mut("spec").and_then(Value::as_object_mut);
+        spec.and_then(|spec| spec.remove("claimRef"));
+    }
     let review = json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {
             "uid": "u", "operation": operation, "namespace": "ns", "name": "o",
             "resource": {"group": "", "version": "v1", "resource": resource},
-            "userInfo": {"username": "jane"}, "object": object, "oldObject": object,
+            "subResource": sub_resource,
+            "userInfo": {"username": USERS[usize::from(choice >> USER & 1)]},
+            "object": object, "oldObject": old,
         },
     });
-    let (code, answer) = post(path, review.to_string().into_bytes());
-    // 503 says that the webhook cannot answer; the API server then applies the failure policy.
-    assert!(matches!(code, 200 | 503), "{path}: {code}");
-    let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
-    let patch = &answer["response"]["patch"];
-    if code == 200 && !patch.is_null() {
-        let patch: ByteString = serde_json::from_value(patch.clone()).expect("base64");
-        let patch: json_patch::Patch = serde_json::from_slice(&patch.0).expect("a JSON patch");
-        let mut object = object;
+    review.to_string().into_bytes()
+}
+
+/// All webhooks, with complete caches.
+struct Server {
+    runtime: Runtime,
+    router: axum::Router,
+    webhooks: Vec<(&'static str, &'static [Rule])>,
+    cluster: Cluster,
+}
+
+impl Server {
+    /// Builds the server that the choice selects.
+    fn new(choice: u8) -> Self {
+        hashing::set_key(0);
+        // Time limits pass at once if nothing else happens.
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        let cluster = Cluster::default();
+        let metrics = Arc::new(Metrics::new());
+        let flags = FLAGS[usize::from(choice >> SERVER)];
+        let (router, webhooks) = runtime.block_on(async {
+            let (shared, _) = settings(&cluster, &metrics, flags).share();
+            let assembly = Assembly::new(components::ALL, shared).await;
+            let mut assembly = assembly.expect("valid flags");
+            for (_, watch) in assembly.watches() {
+                tokio::spawn(watch);
+            }
+            let missing = assembly.missing();
+            while !missing().is_empty() {
+                yield_now().await;
+            }
+            let hooks = mem::take(&mut assembly.webhooks);
+            let webhooks = hooks.iter().map(|hook| (hook.path, hook.rules)).collect();
+            let options = Options {
+                dry_run: false,
+                longest_timeout: None,
+                metrics: metrics.clone(),
+            };
+            (router(hooks, &options), webhooks)
+        });
+        Self {
+            runtime,
+            router,
+            webhooks,
+            cluster,
+        }
+    }
+
+    /// Returns the answer of a webhook and its HTTP status, and checks both. `object` is the
+    /// object of the review, if there is one.
+    fn review(&self, path: &str, body: &[u8], object: Option<&Value>) -> (u16, Value) {
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(axum::body::Body::from(body.to_vec()))
+            .expect("a request");
+        let (code, answer) = self.runtime.block_on(async {
+            let began = Instant::now();
+            let answer = self.router.clone().oneshot(request).await;
+            let answer = answer.unwrap_or_else(|error| match error {});
+            let code = answer.status().as_u16();
+            let body = answer.into_body().collect().await.expect("a body");
+            let took = began.elapsed();
+            assert!(took < TIMEOUT, "{path} took {took:?}");
+            (code, body.to_bytes())
+        });
+        // 503 says that the webhook cannot answer; the API server then applies the failure policy.
+        assert!(matches!(code, 200 | 400 | 503), "{path}: {code}");
+        if code != 200 {
+            return (code, Value::Null);
+        }
+        let answer = serde_json::from_slice(&answer).expect("JSON");
+        check(path, &answer, object);
+        (code, answer)
+    }
+}
+
+/// Checks that the answer is a valid review whose patch applies to the object.
+fn check(path: &str, answer: &Value, object: Option<&Value>) {
+    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1", "{path}");
+    assert_eq!(answer["kind"], "AdmissionReview", "{path}");
+    let response = &answer["response"];
+    let uid = response["uid"].as_str().expect("a uid");
+    assert!(!uid.is_empty(), "{path}");
+    let allowed = response["allowed"].as_bool().expect("a decision");
+    let status = &response["status"];
+    let denied = status["code"].is_u64() && status["message"].is_string();
+    assert!(allowed || denied, "{path}: {status}");
+    let Some(patch) = response.get("patch") else {
+        return;
+    };
+    assert!(allowed, "{path}");
+    assert_eq!(response["patchType"], "JSONPatch", "{path}");
+    let patch: ByteString = serde_json::from_value(patch.clone()).expect("base64");
+    let patch: json_patch::Patch = serde_json::from_slice(&patch.0).expect("a JSON patch");
+    if let Some(mut object) = object.cloned() {
         json_patch::patch(&mut object, &patch).expect("it applies to the object");
     }
 }
 
-fn post(path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
-    SERVER.with_borrow(|(runtime, router)| {
-        let request = http::Request::post(path)
-            .header("content-type", "application/json")
-            .body(axum::body::Body::from(body))
-            .expect("a request");
-        runtime.block_on(async {
-            let answer = router.clone().oneshot(request).await;
-            let answer = answer.unwrap_or_else(|error| match error {});
-            let code = answer.status().as_u16();
-            let body = answer.into_body().collect().await.expect("a body");
-            (code, body.to_bytes().to_vec())
-        })
-    })
-}
-
-fn server() -> (Runtime, axum::Router) {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    let router = runtime.block_on(async {
-        let options = Options {
-            dry_run: false,
-            longest_timeout: None,
-            metrics: METRICS.clone(),
-        };
-        router(hooks(), &options)
-    });
-    (runtime, router)
-}
-
-static METRICS: LazyLock<Arc<Metrics>> = LazyLock::new(|| Arc::new(Metrics::new()));
-
-/// The webhooks, with empty caches and an API server that is away.
-fn hooks() -> Vec<Hook> {
-    let away = service_fn(|_: http::Request<Body>| async {
-        Err::<http::Response<Body>, _>(io::Error::other("away"))
-    });
-    let client = kube::Client::new(away, "default");
-    let feeds = Feeds::new(&METRICS);
-    let live = Arc::new(LiveGet::new(METRICS.clone(), &client));
-    let caches = pv_releaser::Caches::new(
-        &feeds,
-        None,
-        pv_releaser::Options::default(),
-    );
-    let releaser = pv_releaser::VolumeWebhook {
-        caches,
-        identity: pv_releaser::Identity {
-            namespaces: LiveGet::new(METRICS.clone(), &client),
-            claims: LiveGet::new(METRICS.clone(), &client),
+fn settings(cluster: &Cluster, metrics: &Arc<Metrics>, flags: &[&str]) -> Settings {
+    let command = Command::new("run").no_binary_name(true);
+    let all = components::ALL.iter();
+    let command = all.fold(command, |command, component| component.flags(command));
+    Settings {
+        flags: command.get_matches_from(flags),
+        client: cluster.client(),
+        namespace: None,
+        system_namespace: "volume-warden".to_owned(),
+        exempt: Vec::new(),
+        controller_id: ControllerId::default(),
+        dry_run: false,
+        max_in_flight: 1,
+        lease: LeaseName {
+            namespace: "volume-warden".to_owned(),
+            name: "volume-warden".to_owned(),
+            identity: "replica".to_owned(),
+            former: None,
+            labels: BTreeMap::new(),
         },
-    };
-    let mut hooks = pvc_protection::hooks(&feeds.claims, &live, &feeds.pods, &[]);
-    hooks.extend(pv_protection::hooks(&feeds.claims, &live, None, &Default::default()));
-    hooks.extend([
-        pvc_protection::deletions_hook(&feeds.pods, FinishedPods::Hold),
-        pv_releaser::volume_hook(releaser),
-        pv_releaser::strip_binding_hook(),
-        pvc_provisioner::strip_marker_hook(),
-        pvc_retention::strip_marker_hook(),
-    ]);
-    hooks
+        clock: Clock::new(|| OffsetDateTime::UNIX_EPOCH),
+        metrics: metrics.clone(),
+        stop: CancellationToken::new(),
+    }
 }
