@@ -64,8 +64,9 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
 /// When [`parse`] fails, or the duration is shorter than a second.
 pub fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
     match text.trim().parse::<u32>() {
-        Ok(_) => parse_pause(&format!("{}s", text.trim())),
-        Err(_) => parse_pause(text),
+        // The number, not its text: only so many zeros may precede it in a duration.
+        Ok(seconds) if !text.trim().starts_with('+') => parse_pause(&format!("{seconds}s")),
+        _ => parse_pause(text),
     }
 }
 
