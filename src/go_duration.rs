@@ -130,4 +130,16 @@ mod tests {
         assert_eq!(parse_pause("1s"), Ok(SHORTEST_PAUSE));
         assert_eq!(parse_interval("0s"), Ok(Duration::ZERO));
     }
+
+    #[test]
+    fn a_plain_number_counts_as_seconds() {
+        let zeros = format!("{}5", "0".repeat(40));
+        for text in ["5", "005", " 5 ", &zeros, "5s"] {
+            let five = Duration::from_secs(5);
+            assert_eq!(parse_pause_or_seconds(text), Ok(five), "{text}");
+        }
+        for text in ["+5", "-5", "0", "4294967296", "5 6"] {
+            assert!(parse_pause_or_seconds(text).is_err(), "{text}");
+        }
+    }
 }

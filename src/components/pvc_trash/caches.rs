@@ -57,13 +57,12 @@ impl Caches {
             .as_deref()
             .and_then(|trash| trash.record.as_ref());
         let restorer = record.and_then(|record| self.restorer(name, record));
-        self.view(volume, restorer.as_ref(), decide)
-            .unwrap_or(Decision::Leave(Left::NotEnabled))
+        self.judge_for(volume, restorer.as_ref())
     }
 
-    /// Decides as [`Self::judge`], as if no claim requested the data.
-    pub fn judge_without_restorer(&self, volume: &Volume) -> Decision {
-        self.view(volume, None, decide)
+    /// Decides as [`Self::judge`], as if only this claim requested the data.
+    pub fn judge_for(&self, volume: &Volume, restorer: Option<&ObjectName>) -> Decision {
+        self.view(volume, restorer, decide)
             .unwrap_or(Decision::Leave(Left::NotEnabled))
     }
 

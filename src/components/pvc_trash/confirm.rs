@@ -101,7 +101,7 @@ impl Live {
     /// all of its claims.
     ///
     /// # Errors
-    /// When both could not be read within `limit`.
+    /// When one of them could not be read. Both reads together take at most `limit`.
     pub async fn namespace_uid(
         &self,
         claim: &ClaimRef,

@@ -64,7 +64,7 @@ pub fn not_restored(claim: &ObjectName, why: &str) -> Announcement {
 
 /// The Event for a claim that was not Bound in time to the volume that was reserved for it.
 pub fn unbindable(claim: &ObjectName) -> Announcement {
-    let why = "it could not be bound to the volume within five minutes, which is in the trash again. \
+    let why = "it could not be bound to the volume within five minutes. The volume is in the trash again. \
                Delete the claim, and create it again with the size, access modes and selector of the \
                deleted one";
     not_restored(claim, why)

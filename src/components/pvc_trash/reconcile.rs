@@ -152,6 +152,23 @@ impl PvcTrashReconciler {
         applied.settled()
     }
 
+    /// Restores the volume for the claim. A claim that does not get it does not prolong its window
+    /// either.
+    async fn restore(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        claim: &ObjectName,
+    ) -> Reconciled {
+        if let Some(restored) = self.undelete.restore(name, volume, claim).await? {
+            return Ok(restored);
+        }
+        match self.caches.judge_for(volume, None) {
+            Decision::Keep { until, requested } => self.keep(name, volume, until, requested).await,
+            _ => Ok(Requeue::OnEvent),
+        }
+    }
+
     pub(super) async fn write(
         &self,
         name: &ObjectName,
@@ -217,6 +234,7 @@ impl Reconcile for PvcTrashReconciler {
     fn candidates(&self) -> Vec<ObjectName> {
         let windows: HashSet<_> = {
             let classes = self.caches.classes.read();
+            self.classes.retain(|name| classes.get(name).is_some());
             let windows = classes
                 .objects()
                 .filter(|(_, class)| class.undelete_window.is_some());
@@ -224,6 +242,8 @@ impl Reconcile for PvcTrashReconciler {
         };
         let volumes = self.caches.volumes.read();
         self.events.retain(|name| volumes.get(name).is_some());
+        let refused = &self.undelete.refused;
+        refused.retain(|name| volumes.get(name).is_some());
         volumes.names_where(|volume| volume.trash.is_some() || windows.contains(&*volume.class))
     }
 
@@ -232,23 +252,16 @@ impl Reconcile for PvcTrashReconciler {
             return Ok(Requeue::OnEvent);
         };
         self.report_class(&volume.class);
-        let mut decision = self.caches.judge(name, &volume);
+        let decision = self.caches.judge(name, &volume);
         if decision != Decision::AwaitBinding {
             self.undelete.forget(name);
-        }
-        if let Decision::Restore(claim) = &decision {
-            if let Some(done) = self.undelete.restore(name, &volume, claim).await? {
-                return Ok(done);
-            }
-            // A claim that does not get the volume does not prolong its window either.
-            decision = self.caches.judge_without_restorer(&volume);
         }
         match decision {
             Decision::Record(record) => self.enable(name, &volume, record).await,
             Decision::Disable => self.disable(name, &volume).await,
             Decision::MoveToTrash(record) => self.move_to_trash(name, &volume, record).await,
             Decision::Keep { until, requested } => self.keep(name, &volume, until, requested).await,
-            Decision::Restore(_) => Ok(Requeue::OnEvent),
+            Decision::Restore(claim) => self.restore(name, &volume, &claim).await,
             Decision::AwaitBinding => self.undelete.await_binding(name, &volume).await,
             Decision::Return => self.undelete.put_back(name, &volume).await,
             Decision::Leave(left) => {

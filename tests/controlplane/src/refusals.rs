@@ -5,7 +5,7 @@
 use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process,
     sync::{
         Arc,
@@ -49,7 +49,7 @@ impl Drop for Refusals {
     }
 }
 
-fn read(log: &PathBuf, ended: &AtomicBool) {
+fn read(log: &Path, ended: &AtomicBool) {
     let (mut offset, mut rest) = (0, String::new());
     loop {
         let last = ended.load(Ordering::Relaxed);
@@ -62,11 +62,8 @@ fn read(log: &PathBuf, ended: &AtomicBool) {
             rest.push_str(&String::from_utf8_lossy(&new));
         }
         if let Some(line) = rest.lines().find(|line| line.contains(POLICY)) {
-            let said = format!(
-                "{}: a write of Volume Warden was refused: {line}
-",
-                log.display()
-            );
+            let log = log.display();
+            let said = format!("{log}: a write of Volume Warden was refused: {line}\n");
             // Not a macro, whose output a test captures.
             let _ = io::stderr().write_all(said.as_bytes());
             process::exit(101);

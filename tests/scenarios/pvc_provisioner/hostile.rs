@@ -37,7 +37,7 @@ async fn the_text_of_a_template_is_escaped() -> Result<()> {
     Ok(())
 }
 
-/// Such a pod gets none, and a pod of another namespace with as many as permitted gets all.
+/// A pod that requests more gets none.
 #[tokio::test]
 async fn a_pod_requests_at_most_32_claims() -> Result<()> {
     let patient = Patient::new("greedy").await?;

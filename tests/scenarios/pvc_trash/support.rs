@@ -254,6 +254,16 @@ pub fn phase_of(volume: &PersistentVolume) -> &str {
         .unwrap_or_default()
 }
 
+/// Waits until the volume is in this phase.
+pub async fn is_in_phase(space: &Space, name: &str, phase: &str) -> Result<()> {
+    eventually(&format!("{name} is {phase}"), async || {
+        let volume = space.volumes.get(name).await?;
+        ensure!(phase_of(&volume) == phase, "{:?}", volume.status);
+        Ok(())
+    })
+    .await
+}
+
 pub fn uid_of_claim(volume: &PersistentVolume) -> &str {
     let claim = volume
         .spec

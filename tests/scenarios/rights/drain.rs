@@ -3,16 +3,14 @@
 use super::granted::{granted, used};
 use crate::{
     drain::support::{ACCOUNT, Stage},
-    pvc_trash::support::phase_of,
+    pvc_trash::support::{TRASH, is_in_phase},
     support::{claim, volume},
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
-use volume_warden_controlplane::{Rule, eventually};
-
-const TRASH: &str = "volume-warden.dev/trash";
+use volume_warden_controlplane::Rule;
 
 /// The annotation with a record of the trash, which begins with the policy.
 fn recorded(stage: &Stage, claim: &str, uid: &str) -> Value {
@@ -24,15 +22,6 @@ fn recorded(stage: &Stage, claim: &str, uid: &str) -> Value {
         "metadata": {"annotations": {TRASH: record}},
         "spec": {"claimRef": claim, "storageClassName": ""},
     })
-}
-
-async fn is(stage: &Stage, name: &str, phase: &str) -> Result<()> {
-    eventually(&format!("{name} is {phase}"), async || {
-        let volume = stage.space.volumes.get(name).await?;
-        ensure!(phase_of(&volume) == phase, "{:?}", volume.status);
-        Ok(())
-    })
-    .await
 }
 
 /// A Bound volume that gets its policy back, and one in the trash.
@@ -50,8 +39,8 @@ async fn volumes(stage: &Stage) -> Result<()> {
     let deleted = format!("{name}-deleted");
     let trashed = volume(&deleted, recorded(stage, "deleted", "gone"))?;
     space.volumes.create(&post, &trashed).await?;
-    is(stage, &name, "Bound").await?;
-    is(stage, &deleted, "Released").await
+    is_in_phase(space, &name, "Bound").await?;
+    is_in_phase(space, &deleted, "Released").await
 }
 
 /// Three drains: of one namespace, one whose write is refused, and one that purges the trash.

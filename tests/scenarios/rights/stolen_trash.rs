@@ -2,17 +2,16 @@
 
 use super::stolen_token::{Thief, Write, patch};
 use crate::{
-    pvc_trash::support::{PURGE, Shelf, TRASH, phase_of},
+    pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase},
     support::{bare, volume},
 };
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use http::Method;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use volume_warden_controlplane::eventually;
 
 /// The policies of the trash do not concern this account, and those that restrict a stolen token
 /// concern only that of the server.
@@ -122,12 +121,7 @@ impl Volumes {
         let (volumes, name) = (&self.shelf.space.volumes, self.name(state));
         let created = volume(&name, changes)?;
         volumes.create(&PostParams::default(), &created).await?;
-        eventually(&format!("{name} is {phase}"), async || {
-            let volume = volumes.get(&name).await?;
-            ensure!(phase_of(&volume) == phase, "{:?}", volume.status);
-            Ok(())
-        })
-        .await
+        is_in_phase(&self.shelf.space, &name, phase).await
     }
 
     fn change(&self, state: &str, changes: Value) -> Write {
