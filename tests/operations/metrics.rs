@@ -2,7 +2,9 @@
 //! certificate is created all the same.
 
 use crate::support::{
-    BINARY, deployment, installed_from,
+    BINARY, deployment,
+    granted::role_is_used,
+    installed_from,
     kustomization::{Kustomization, NAMESPACE},
     outsiders::connector,
 };
@@ -42,6 +44,8 @@ async fn metrics_require_a_token_that_may_get_them() -> Result<()> {
     .await?;
     ensure!(warden.metrics().await.is_err(), "in clear text");
     ensure!(warden.ready().await, "the probes ask elsewhere");
+    let role = ("clusterrole", "volume-warden-metrics-authorization");
+    role_is_used(&cluster, NAMESPACE, "volume-warden", role).await?;
     cluster.stop().await;
     Ok(())
 }

@@ -12,6 +12,7 @@ mod metrics;
 mod names;
 mod readme;
 mod recording;
+mod roles;
 mod snippets;
 
 use std::{collections::BTreeSet, fs, path::Path};

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "scenarios and operations each use a part of it")]
 
 pub mod deployment;
+pub mod granted;
 pub mod kustomization;
 pub mod outsiders;
 pub mod patience;

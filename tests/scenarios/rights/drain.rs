@@ -1,10 +1,13 @@
 //! The rights of the drain.
 
-use super::granted::{granted, used};
 use crate::{
     drain::support::{ACCOUNT, Stage},
     pvc_trash::support::{TRASH, is_in_phase},
-    support::{claim, volume},
+    support::{
+        claim,
+        granted::{granted, used},
+        volume,
+    },
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;

@@ -2,7 +2,6 @@
 //! all that it can do; the API server's audit log says which of its rights it used, and that none was missing.
 
 mod drain;
-mod granted;
 mod lives;
 mod stolen_token;
 mod stolen_trash;

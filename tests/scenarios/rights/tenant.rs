@@ -1,9 +1,9 @@
 //! A component that is installed alone, in a namespace of its own and under an account of its own.
 
-use super::granted::{granted, used};
 use crate::support::{
     BINARY,
     deployment::arguments,
+    granted::{granted, used},
     kustomization::Kustomization,
     shared::{Shared, Slot},
 };

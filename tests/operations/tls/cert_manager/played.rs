@@ -3,9 +3,9 @@
 //! objects with the annotation `cert-manager.io/inject-ca-from` get the `ca.crt` of that
 //! Certificate's Secret as their caBundle.
 
-use super::{Overlay, follows, text};
+use super::{NAMESPACE, Overlay, follows, text};
 use crate::{
-    support::webhooks_answer,
+    support::{granted::role_is_used, webhooks_answer},
     tls::{PATIENCE, publish},
 };
 use anyhow::{Context, Result, ensure};
@@ -171,6 +171,12 @@ async fn simulated_renewals_are_adopted() -> Result<()> {
         secrets.all(|call| call.name == "volume-warden-serving"),
         "no Secret but that of the path is read"
     );
+    for role in [
+        ("clusterrole", "volume-warden-trust"),
+        ("role", "volume-warden-serving"),
+    ] {
+        role_is_used(&cluster, NAMESPACE, "volume-warden", role).await?;
+    }
     drop(warden);
     cluster.stop().await;
     Ok(())

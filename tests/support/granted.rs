@@ -1,7 +1,7 @@
 //! Rights as words: what roles grant to a service account, and what it used. Verb, resource, and the
 //! name of an object where the right is for one object.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{Call, Calls, Cluster};
@@ -31,13 +31,38 @@ pub async fn granted(
             }
             let kind = binding["roleRef"]["kind"].as_str().context("a kind")?;
             let role = binding["roleRef"]["name"].as_str().context("a name")?;
-            let get = ["get", kind, role, "-n", namespace, "-o", "json"];
-            let role: Value = serde_json::from_str(&cluster.kubectl(&get).await?)?;
-            let rules = role["rules"].as_array().context("rules")?;
-            granted.extend(rules.iter().flat_map(rights));
+            granted.extend(of_role(cluster, namespace, kind, role).await?);
         }
     }
     Ok(granted)
+}
+
+async fn of_role(
+    cluster: &Cluster,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+) -> Result<BTreeSet<String>> {
+    let get = ["get", kind, name, "-n", namespace, "-o", "json"];
+    let role: Value = serde_json::from_str(&cluster.kubectl(&get).await?)?;
+    let rules = role["rules"].as_array().context("rules")?;
+    Ok(rules.iter().flat_map(rights).collect())
+}
+
+/// Fails if the account has no rights by that role, or one that it did not use.
+pub async fn role_is_used(
+    cluster: &Cluster,
+    namespace: &str,
+    account: &str,
+    (kind, name): (&str, &str),
+) -> Result<()> {
+    let granted = of_role(cluster, namespace, kind, name).await?;
+    ensure!(!granted.is_empty(), "{kind} {name} is empty");
+    let user = format!("system:serviceaccount:{namespace}:{account}");
+    let used = used(&cluster.audit().all()?.by_user(&user));
+    let unused: Vec<_> = granted.difference(&used).collect();
+    ensure!(unused.is_empty(), "{kind} {name}: {unused:?} not used");
+    Ok(())
 }
 
 /// Verb, resource and name, if there is one.
