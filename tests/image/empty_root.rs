@@ -10,14 +10,44 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Root becomes the user of the image; any other user can only become root of a new user
-/// namespace.
+/// Root becomes that user; any other user becomes it in a new user namespace, in which chroot needs
+/// a capability.
 const ENTRY: &str = r#"#!/bin/sh
 if [ "$(id -u)" = 0 ]; then
-  exec chroot --userspec=65532:65532 "ROOT" /volume-warden "$@"
+  exec chroot --userspec=UID:GID "ROOT" /volume-warden "$@"
 fi
-exec unshare --map-root-user chroot "ROOT" /volume-warden "$@"
+exec unshare --map-user=UID --map-group=GID --keep-caps chroot "ROOT" /volume-warden "$@"
 "#;
+
+/// User and group of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User(pub u32, pub u32);
+
+impl User {
+    /// The one that the image names.
+    pub const IMAGE: Self = Self(65532, 65532);
+    /// As OpenShift's `restricted-v2` assigns it: of the namespace's range, and the root group.
+    pub const ARBITRARY: Self = Self(1_000_650_000, 0);
+
+    /// The one of a process, as it sees itself.
+    pub fn of(pid: u32) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let id = |key: &str, map: &str| -> Result<u32> {
+            let mut lines = status.lines();
+            let line = lines.find_map(|line| line.strip_prefix(key));
+            let outside: u32 = line
+                .and_then(|line| line.split_whitespace().next())
+                .with_context(|| format!("no {key}"))?
+                .parse()?;
+            let map = fs::read_to_string(format!("/proc/{pid}/{map}"))?;
+            let mut map = map.split_whitespace().map(str::parse::<u32>);
+            let mut next = || map.next().context("an empty map");
+            let (first, from) = (next()??, next()??);
+            Ok(outside - from + first)
+        };
+        Ok(Self(id("Uid:", "uid_map")?, id("Gid:", "gid_map")?))
+    }
+}
 
 /// A root directory with the binary as its only content.
 pub struct EmptyRoot {
@@ -32,17 +62,22 @@ impl EmptyRoot {
         fs::create_dir(root.path())?;
         fs::copy(binary, root.path().join("volume-warden"))
             .with_context(|| format!("copying {}", binary.display()))?;
-        let entry = ENTRY.replace("ROOT", &root.path().to_string_lossy());
-        fs::write(root.entry(), entry)?;
-        fs::set_permissions(root.entry(), Permissions::from_mode(0o755))?;
+        for user in [User::IMAGE, User::ARBITRARY] {
+            let entry = ENTRY
+                .replace("ROOT", &root.path().to_string_lossy())
+                .replace("UID", &user.0.to_string())
+                .replace("GID", &user.1.to_string());
+            fs::write(root.entry(user), entry)?;
+            fs::set_permissions(root.entry(user), Permissions::from_mode(0o755))?;
+        }
         fs::set_permissions(root.path(), Permissions::from_mode(0o555))?;
         fs::set_permissions(root.directory.path(), Permissions::from_mode(0o755))?;
         Ok(root)
     }
 
-    /// Runs the binary in the root directory.
-    pub fn entry(&self) -> PathBuf {
-        self.directory.path().join("entry")
+    /// Runs the binary in the root directory, as [`User::IMAGE`] or [`User::ARBITRARY`].
+    pub fn entry(&self, user: User) -> PathBuf {
+        self.directory.path().join(format!("entry-{}", user.0))
     }
 
     fn path(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The static binary of the image as a container runs it: in a root directory with no other
 //! content, no shell, no library, no `/etc` and no `/proc`, as a user that owns no file there and
-//! may write nowhere.
+//! may write nowhere: the one that the image names, and one that OpenShift assigns.
 //!
 //! The test needs a standard library for musl, which rustup downloads, and a build of all crates,
 //! so the weekly run has it.
@@ -8,7 +8,7 @@
 mod empty_root;
 
 use anyhow::{Context, Result, bail, ensure};
-use empty_root::EmptyRoot;
+use empty_root::{EmptyRoot, User};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -64,7 +64,9 @@ async fn the_static_binary_needs_nothing_but_itself() -> Result<()> {
 }
 
 fn it_prints_its_commit(root: &EmptyRoot) -> Result<()> {
-    let output = Command::new(root.entry()).arg("--version").output()?;
+    let output = Command::new(root.entry(User::ARBITRARY))
+        .arg("--version")
+        .output()?;
     let version = env!("CARGO_PKG_VERSION");
     ensure!(output.status.success(), "{output:?}");
     assert_eq!(
@@ -88,9 +90,19 @@ async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
     root.mount_kubeconfig(&kubeconfig)?;
     let files = root.files()?;
 
-    // Returns once the program is ready.
-    let warden = Warden::builder(&cluster, root.entry()).kubeconfig(kubeconfig);
-    let warden = warden.serving().start().await?;
+    for user in [User::IMAGE, User::ARBITRARY] {
+        // Returns once the program is ready.
+        let warden = Warden::builder(&cluster, root.entry(user)).kubeconfig(&kubeconfig);
+        let warden = warden.serving().start().await?;
+        assert_eq!(User::of(warden.process().pid())?, user);
+        it_serves(&cluster, warden).await?;
+        assert_eq!(root.files()?, files, "it wrote to its root");
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+async fn it_serves(cluster: &Cluster, warden: Warden) -> Result<()> {
     eventually("claims are protected at creation", async || {
         let protected = cluster.kubectl_with_stdin(&CREATE, CLAIM).await?;
         ensure!(protected == "kubernetes.io/pvc-protection", "{protected}");
@@ -106,7 +118,5 @@ async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
     ensure!(log.contains(COMMIT), "{log}");
     let ended = warden.stop().await?;
     ensure!(ended.success(), "{ended}");
-    assert_eq!(root.files()?, files, "it wrote to its root");
-    cluster.stop().await;
     Ok(())
 }
