@@ -35,6 +35,7 @@ const CHANGES: &str = r#"
             "associateByStorageClass": true
         },
         "pvcTrash": {"enabled": false, "trashMaxPurges": 10},
+        "onlyProtection": true,
         "dryRun": true,
         "webhooks": {
             "port": 10250,

@@ -130,8 +130,15 @@ async fn the_chart_renders_what_the_overlays_render() -> Result<()> {
     for component in ["pvc-provisioner", "pv-releaser"] {
         same_as_overlay(component, only(&[component]), component).await?;
     }
-    let protection = only(&["pvc-protection", "pv-protection", "pvc-retention"]);
-    same_as_overlay("protection", protection, NAMESPACE).await?;
+    same_as_overlay("protection", json!({"onlyProtection": true}), NAMESPACE).await?;
+    // What the sections of the other components say has no effect.
+    let configured = json!({
+        "onlyProtection": true,
+        "pvcProvisioner": {"enabled": true, "authorizeRequester": "pod-creator"},
+        "pvReleaser": {"enabled": true, "associateByStorageClass": true},
+        "namespaceGc": {"enabled": true, "storageBackend": "storageos", "gcScope": "seen"},
+    });
+    same_as_overlay("protection", configured, NAMESPACE).await?;
     let mut storageos = only(&["namespace-gc"]);
     storageos["namespaceGc"]["storageBackend"] = json!("storageos");
     same_as_overlay("namespace-gc-storageos", storageos, "namespace-gc").await

@@ -58,6 +58,7 @@ fn alerts_and_dashboard_are_those_of_the_manifests() -> Result<()> {
 async fn wrong_values_are_refused() -> Result<()> {
     let wrong = [
         (json!({"replica": 2}), "'replica' not allowed"),
+        (json!({"onlyProtection": "yes"}), "'/onlyProtection'"),
         (json!({"replicaCount": "two"}), "'/replicaCount'"),
         (json!({"replicaCount": -1}), "'/replicaCount'"),
         (json!({"pvcProtector": {}}), "'pvcProtector' not allowed"),

@@ -76,7 +76,7 @@ namespaceGc:
 {{- if .Values.dryRun }}
 - --dry-run
 {{- end }}
-{{- if .Values.namespaceGc.enabled }}
+{{- if include "volume-warden.enabled" (list . "namespaceGc") }}
 {{- range .Values.extraArgs }}
 {{- if regexMatch "^--(gc-|api-|storageos-|storage-backend|directory-root|insecure-http|namespace-delete-workers|system-namespace)" . }}
 {{- fail (printf "extraArgs: %s would apply to the server, but not to `volume-warden gc` in its pod; set it in namespaceGc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
@@ -96,7 +96,7 @@ namespaceGc:
 {{- /* The values of namespace-gc, as variables: unlike arguments of `run`, they apply to `volume-warden gc` by `kubectl exec`. */}}
 {{- define "volume-warden.collecting" -}}
 env:
-{{- if .Values.namespaceGc.enabled }}
+{{- if include "volume-warden.enabled" (list . "namespaceGc") }}
 {{- range $flag, $word := include "volume-warden.changed" (list . "namespaceGc") | fromJson }}
 - name: VOLUME_WARDEN_{{ $flag | upper | replace "-" "_" }}
   value: {{ $word | quote }}
@@ -106,8 +106,8 @@ env:
 
 {{- /* What the kustomize components namespace-gc-seen and namespace-gc-directory say. */}}
 {{- define "volume-warden.gcScope" -}}
+{{- if include "volume-warden.enabled" (list . "namespaceGc") }}
 {{- with .Values.namespaceGc }}
-{{- if .enabled }}
 {{- if .gcScope }}{{ .gcScope }}{{ else if eq (default "" .storageBackend) "directory" }}seen{{ end }}
 {{- end }}
 {{- end }}
@@ -116,7 +116,7 @@ env:
 {{- /* The port of the storage backend's API; empty without one. */}}
 {{- define "volume-warden.storagePort" -}}
 {{- $gc := .Values.namespaceGc }}
-{{- if and $gc.enabled (eq (default "" $gc.storageBackend) "storageos") }}
+{{- if and (include "volume-warden.enabled" (list . "namespaceGc")) (eq (default "" $gc.storageBackend) "storageos") }}
 {{- $url := urlParse $gc.storageos.endpoint }}
 {{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" }}
 {{- $port | default (ternary "80" "443" (eq $url.scheme "http")) }}
@@ -127,7 +127,7 @@ env:
 {{- define "volume-warden.storage" -}}
 {{- $gc := .Values.namespaceGc }}
 {{- $scope := include "volume-warden.gcScope" . }}
-{{- if and $gc.enabled (eq (default "" $gc.storageBackend) "storageos") }}
+{{- if and (include "volume-warden.enabled" (list . "namespaceGc")) (eq (default "" $gc.storageBackend) "storageos") }}
 env:
 {{- with $scope }}
 - name: VOLUME_WARDEN_GC_SCOPE
@@ -154,7 +154,7 @@ volumes:
     secretName: {{ $gc.storageos.secretName }}
     # Volume Warden starts without it, and reads it when it is there.
     optional: true
-{{- else if and $gc.enabled (eq (default "" $gc.storageBackend) "directory") }}
+{{- else if and (include "volume-warden.enabled" (list . "namespaceGc")) (eq (default "" $gc.storageBackend) "directory") }}
 env:
 - name: VOLUME_WARDEN_STORAGE_BACKEND
   value: directory

@@ -32,11 +32,19 @@
 {{- merge $own .Values.podLabels .Values.commonLabels | toYaml }}
 {{- end }}
 
+{{- /* Whether the component of this section is installed: true, or empty. Parameters: root, section. */}}
+{{- define "volume-warden.enabled" -}}
+{{- $values := (index . 0).Values }}
+{{- if (get $values (index . 1)).enabled }}
+{{- if or (not $values.onlyProtection) (has (index . 1) (list "pvcProtection" "pvProtection" "pvcRetention")) }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{- /* The enabled components, as a JSON array of the names that --components accepts. */}}
 {{- define "volume-warden.components" -}}
 {{- $enabled := list }}
 {{- range $key := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "pvcTrash" "namespaceGc" }}
-{{- if (get $.Values $key).enabled }}{{ $enabled = append $enabled (kebabcase $key) }}{{ end }}
+{{- if include "volume-warden.enabled" (list $ $key) }}{{ $enabled = append $enabled (kebabcase $key) }}{{ end }}
 {{- end }}
 {{- toJson $enabled }}
 {{- end }}
