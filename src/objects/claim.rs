@@ -4,7 +4,8 @@ use super::{
     Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata, owner_references,
     reuse::waiting_in,
     stateful_set::{Label, ordinal, readings},
-    trash::{UNDELETE, UNDELETE_TOUCHED, UNDELETE_WINDOW},
+    trash::{UNDELETE, UNDELETE_TOUCHED},
+    undelete_window::UNDELETE_WINDOW,
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -23,6 +23,7 @@ pub mod stateful_set;
 pub mod storage_class;
 mod tracked;
 pub mod trash;
+pub mod undelete_window;
 pub mod volume;
 pub mod volume_attachment;
 

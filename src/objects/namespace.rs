@@ -1,6 +1,6 @@
 //! Kubernetes namespaces, which are compared with the namespaces of a storage backend.
 
-use super::{Kind, Tracked, metadata};
+use super::{Kind, Tracked, metadata, undelete_window::UNDELETE_WINDOW};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -15,6 +15,8 @@ pub struct Namespace {
     pub uid: Box<str>,
     /// Whether the namespace has opted out by [`EXCLUDE`].
     pub excluded: bool,
+    /// The value of [`UNDELETE_WINDOW`].
+    pub undelete_window: Option<Box<str>>,
 }
 
 /// The fields of a namespace that are parsed.
@@ -36,7 +38,10 @@ impl Tracked for Namespace {
         let (label, value) = EXCLUDE;
         let labels = wire.metadata.labels.as_ref();
         let found = labels.and_then(|labels| labels.get(label));
+        let annotations = wire.metadata.annotations.as_ref();
+        let window = annotations.and_then(|all| all.get(UNDELETE_WINDOW));
         Some(Self {
+            undelete_window: window.map(|window| window.as_str().into()),
             excluded: found.is_some_and(|found| found == value),
             uid: wire.metadata.uid.unwrap_or_default().into(),
         })

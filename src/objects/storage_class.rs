@@ -1,6 +1,10 @@
 //! StorageClasses that configure what happens to their volumes.
 
-use super::{Kind, Tracked, metadata, reuse::RELEASE_SCOPE, trash::UNDELETE_WINDOW};
+use super::{
+    Kind, Tracked, metadata,
+    reuse::RELEASE_SCOPE,
+    undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
+};
 use k8s_openapi::api::storage::v1 as storage;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -18,6 +22,8 @@ pub struct StorageClass {
     pub controller_id: Option<Box<str>>,
     /// The value of [`UNDELETE_WINDOW`].
     pub undelete_window: Option<Box<str>>,
+    /// The value of [`UNDELETE_WINDOW_MAX`].
+    pub undelete_window_max: Option<Box<str>>,
     /// The value of [`RELEASE_SCOPE`].
     pub release_scope: Option<Box<str>>,
 }
@@ -43,6 +49,7 @@ impl Tracked for StorageClass {
             uid,
             controller_id: value(CONTROLLER_ID),
             undelete_window: value(UNDELETE_WINDOW),
+            undelete_window_max: value(UNDELETE_WINDOW_MAX),
             release_scope: value(RELEASE_SCOPE),
         };
         let has_any = class.controller_id.is_some()
@@ -69,8 +76,10 @@ mod tests {
         assert_eq!(class(json!({"other": "me"})), None);
         let annotated = class(json!({CONTROLLER_ID: "me"})).expect("kept");
         assert_eq!(annotated.controller_id.as_deref(), Some("me"));
-        let windowed = class(json!({UNDELETE_WINDOW: "72h"})).expect("kept");
-        assert_eq!(windowed.undelete_window.as_deref(), Some("72h"));
+        let windows = json!({UNDELETE_WINDOW: "72h", UNDELETE_WINDOW_MAX: "90h"});
+        let windowed = class(windows).expect("kept");
+        let read = (windowed.undelete_window, windowed.undelete_window_max);
+        assert_eq!(read, (Some("72h".into()), Some("90h".into())));
         let scoped = class(json!({RELEASE_SCOPE: "cluster"})).expect("kept");
         assert_eq!(scoped.release_scope, Some("cluster".into()));
     }

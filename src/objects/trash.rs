@@ -1,14 +1,10 @@
 //! The trash: what Volume Warden records on a volume whose data is kept after the deletion of its
 //! claim, so that the deletion can be undone.
 
-use crate::go_duration;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Annotation of a StorageClass: how long the data of a deleted claim can be restored, as a
-/// duration such as `72h`, or `off`. On a claim: a shorter duration, or `0` for none.
-pub const UNDELETE_WINDOW: &str = "volume-warden.dev/undelete-window";
 /// Annotation of a volume with a [`TrashRecord`] as JSON. Only Volume Warden writes it.
 pub const TRASH: &str = "volume-warden.dev/trash";
 /// Annotation of a claim: the name of a deleted claim of the same namespace, or of its volume,
@@ -21,39 +17,8 @@ pub const PURGE: &str = "volume-warden.dev/purge";
 /// binder retries a conflicting write only when the claim changes, or 15 s later.
 pub const UNDELETE_TOUCHED: &str = "volume-warden.dev/undelete-touched";
 
-/// The value of [`UNDELETE_WINDOW`] that disables the trash for a StorageClass.
-const OFF: &str = "off";
 /// Maximum length of a record that is read.
 const LIMIT: usize = 16 * 1024;
-
-/// The undelete window that a StorageClass or claim requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    /// The data can be restored for this long; zero means not at all.
-    For(Duration),
-    /// The trash is disabled for the class, also for volumes that it was enabled for.
-    Off,
-}
-
-impl Window {
-    /// Parses the value of [`UNDELETE_WINDOW`] of a StorageClass.
-    ///
-    /// # Errors
-    /// When the value is neither a duration nor `off`.
-    pub fn of_class(text: &str) -> Result<Self, String> {
-        match text.trim() {
-            OFF => Ok(Self::Off),
-            text => go_duration::parse(text).map(Self::For),
-        }
-    }
-}
-
-/// Returns the window of a claim in a class with the window `class`: a claim can only shorten it.
-/// An unreadable value of the claim is ignored, which keeps data for longer.
-pub fn window_of_claim(class: Duration, claim: Option<&str>) -> Duration {
-    let own = claim.and_then(|text| go_duration::parse(text).ok());
-    own.map_or(class, |own| own.min(class))
-}
 
 /// The reclaim policy of a volume before Volume Warden changed it to Retain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,26 +202,5 @@ mod tests {
             ..record()
         };
         assert_eq!(living.ends(), None);
-    }
-
-    #[test]
-    fn a_claim_can_only_shorten_the_window() {
-        let hour = Duration::from_secs(3600);
-        for (claim, expected) in [
-            (None, 3600),
-            (Some("10m"), 600),
-            (Some("0"), 0),
-            (Some("72h"), 3600),
-            (Some("soon"), 3600),
-        ] {
-            assert_eq!(
-                window_of_claim(hour, claim).as_secs(),
-                expected,
-                "{claim:?}"
-            );
-        }
-        assert_eq!(Window::of_class("off"), Ok(Window::Off));
-        assert_eq!(Window::of_class("1h"), Ok(Window::For(hour)));
-        assert!(Window::of_class("soon").is_err());
     }
 }

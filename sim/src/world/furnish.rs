@@ -8,7 +8,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
-use volume_warden::objects::trash::UNDELETE_WINDOW;
+use volume_warden::objects::undelete_window::UNDELETE_WINDOW;
 use volume_warden_apiserver_model::{ApiServer, Settings, User, Version};
 
 pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {

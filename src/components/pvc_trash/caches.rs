@@ -3,16 +3,19 @@
 use super::rule::{Decision, Left, View, decide};
 use crate::{
     cluster::{Change, Excluded, Feed, Feeds},
+    go_duration,
     hashing::HashMap,
     objects::{
-        Claim, ObjectName, StorageClass, Volume,
-        trash::{TrashRecord, Window},
+        Claim, Namespace, ObjectName, StorageClass, Volume,
+        trash::TrashRecord,
+        undelete_window::{NamespaceWindow, Window},
         volume::{ClaimRef, Phase},
     },
 };
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// The watches that pvc-trash reads. No two of the feeds are ever locked at once.
@@ -24,6 +27,9 @@ pub struct Caches {
     pub claims: Arc<Feed<Claim>>,
     /// The watch of the StorageClasses with an undelete window.
     pub classes: Arc<Feed<StorageClass>>,
+    /// The watch of all namespaces; none if only one namespace is handled, because the rights may
+    /// not include namespaces then.
+    pub namespaces: Option<Arc<Feed<Namespace>>>,
     restorers: Arc<Restorers>,
     excluded: Excluded,
     namespace: Option<Arc<str>>,
@@ -44,6 +50,7 @@ impl Caches {
             volumes: feeds.volumes.clone(),
             claims: feeds.claims.clone(),
             classes: feeds.classes.clone(),
+            namespaces: namespace.is_none().then(|| feeds.namespaces.clone()),
             restorers,
             excluded: Excluded::by_label(feeds, namespace),
             namespace: namespace.map(Into::into),
@@ -91,6 +98,10 @@ impl Caches {
         let view = View {
             volume,
             class: self.window(&volume.class).and_then(Result::ok),
+            longest: self.longest(&volume.class).and_then(Result::ok),
+            namespace: claim_ref.map_or(NamespaceWindow::Unknown, |claim| {
+                self.requested_by(&claim.name.namespace)
+            }),
             claim: claim.as_deref(),
             excluded: claim_ref.is_some_and(|claim| self.excluded.contains(&claim.name.namespace)),
             restorer,
@@ -102,6 +113,24 @@ impl Caches {
     pub fn window(&self, class: &str) -> Option<Result<Window, String>> {
         let class = self.classes.read().get(&ObjectName::new("", class))?;
         class.undelete_window.as_deref().map(Window::of_class)
+    }
+
+    /// Returns the longest window that this StorageClass permits to a namespace; none without the
+    /// annotation.
+    pub fn longest(&self, class: &str) -> Option<Result<Duration, String>> {
+        let class = self.classes.read().get(&ObjectName::new("", class))?;
+        let longest = class.undelete_window_max.as_deref();
+        longest.map(go_duration::parse)
+    }
+
+    fn requested_by(&self, namespace: &str) -> NamespaceWindow {
+        let Some(namespaces) = &self.namespaces else {
+            return NamespaceWindow::Unset;
+        };
+        let found = namespaces.read().get(&ObjectName::new("", namespace));
+        found.map_or(NamespaceWindow::Unknown, |found| {
+            NamespaceWindow::of(found.undelete_window.as_deref())
+        })
     }
 
     /// Returns the volume in the trash that a claim of this namespace requests by the name of the

@@ -27,6 +27,7 @@ mod patch;
 mod purge;
 mod purge_limit;
 mod reconcile;
+mod reports;
 mod rule;
 mod target;
 #[cfg(test)]

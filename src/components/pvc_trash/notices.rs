@@ -7,7 +7,8 @@ use crate::{
     cluster::Announcement,
     objects::{
         ObjectName,
-        trash::{OriginalPolicy, TRASH, TrashRecord, UNDELETE_WINDOW},
+        trash::{OriginalPolicy, TRASH, TrashRecord},
+        undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
     },
 };
 
@@ -75,6 +76,15 @@ pub fn unreadable_window(class: &str, error: &str) -> Announcement {
     let note = format!(
         "the annotation {UNDELETE_WINDOW} of StorageClass {class} cannot be read, so the data of its new \
          claims is deleted with them: {error}"
+    );
+    announcement(CANNOT_READ, CANNOT_READ, true, note)
+}
+
+/// The Event for a StorageClass whose longest undelete window cannot be read.
+pub fn unreadable_maximum(class: &str, error: &str) -> Announcement {
+    let note = format!(
+        "the annotation {UNDELETE_WINDOW_MAX} of StorageClass {class} cannot be read, so no namespace \
+         lengthens its undelete window: {error}"
     );
     announcement(CANNOT_READ, CANNOT_READ, true, note)
 }

@@ -18,10 +18,7 @@ use crate::{
         Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
         ReconcileError, Reconciled, Regarding, Requeue, WorkQueue,
     },
-    objects::{
-        Kind, ObjectName, Volume,
-        trash::{TrashRecord, Window},
-    },
+    objects::{Kind, ObjectName, Volume, trash::TrashRecord},
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -48,8 +45,9 @@ pub struct PvcTrashReconciler {
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.
     pub events: Arc<EventDeduplicator<ObjectName, Left>>,
-    /// The errors that Events have already reported, by StorageClass.
-    pub classes: Arc<EventDeduplicator<ObjectName, String>>,
+    /// The errors that Events have already reported, by StorageClass, and whether they concern the
+    /// longest window.
+    pub classes: Arc<EventDeduplicator<ObjectName, (bool, String)>>,
 }
 
 impl PvcTrashReconciler {
@@ -189,41 +187,6 @@ impl PvcTrashReconciler {
     pub(super) fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
         self.apply
             .announce(regarding(name, volume), announcement, || {});
-    }
-
-    /// Publishes an Event if the undelete window of the StorageClass cannot be read, once.
-    fn report_class(&self, name: &str) {
-        let name = ObjectName::new("", name);
-        let Some(class) = self.caches.classes.read().get(&name) else {
-            return;
-        };
-        let error = class.undelete_window.as_deref().map(Window::of_class);
-        let error = error.and_then(Result::err);
-        let causes = HashSet::from_iter(error.clone());
-        if self.classes.news(&name, &class.uid, causes).is_empty() {
-            return;
-        }
-        let regarding = Regarding {
-            kind: Kind::StorageClass,
-            name: name.clone(),
-            uid: class.uid.clone(),
-        };
-        let event = notices::unreadable_window(&name.name, &error.unwrap_or_default());
-        let classes = self.classes.clone();
-        let otherwise = move || classes.forget(&name);
-        self.apply.announce(regarding, event, otherwise);
-    }
-
-    /// Publishes an Event if the record of the volume cannot be read, once.
-    fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {
-        let causes = HashSet::from_iter((left == Left::Unreadable).then_some(left));
-        if self.events.news(name, &volume.uid, causes).is_empty() {
-            return;
-        }
-        let (events, key) = (self.events.clone(), name.clone());
-        let otherwise = move || events.forget(&key);
-        self.apply
-            .announce(regarding(name, volume), notices::unreadable(), otherwise);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::objects::{
     Claim, ObjectName, Volume,
-    trash::{OriginalPolicy, RecordedClaim, TrashRecord, Window, window_of_claim},
+    trash::{OriginalPolicy, RecordedClaim, TrashRecord},
+    undelete_window::{NamespaceWindow, Window, window_of_claim},
     volume::{ClaimRef, Phase},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -20,6 +21,10 @@ pub struct View<'a> {
     pub volume: &'a Volume,
     /// What the StorageClass of the volume requests; none without a readable annotation.
     pub class: Option<Window>,
+    /// The longest window that the StorageClass permits to a namespace.
+    pub longest: Option<Duration>,
+    /// What the namespace of the claim requests.
+    pub namespace: NamespaceWindow,
     /// The claim with the name in `claimRef`, with any uid.
     pub claim: Option<&'a Claim>,
     /// Whether the namespace of the claim has opted out.
@@ -119,14 +124,17 @@ impl View<'_> {
                 return Decision::Leave(Left::NotEnabled);
             }
             (Some(Window::For(window)), None) => match living {
-                Some(living) => window_of(window, Some(living)),
+                Some(living) => self.window(window, Some(living)),
                 // It is not known what the claim requests. It is deleted, or a later event shows it.
                 None => return Decision::Leave(Left::NotEnabled),
             },
-            (Some(Window::For(window)), Some(_)) if living.is_some() && !window.is_zero() => {
-                window_of(window, living)
+            (Some(Window::For(window)), Some(_))
+                if living.is_some() && !window.is_zero() && self.knows_namespace() =>
+            {
+                self.window(window, living)
             }
-            // Without its annotation or with the window 0, a class changes nothing.
+            // Without its annotation or with the window 0, a class changes nothing, nor does a
+            // namespace that could not be read.
             (_, Some(record)) => Duration::from_secs(record.window_seconds),
         };
         let Some(desired) = self.record(claim_ref, window, record) else {
@@ -138,6 +146,18 @@ impl View<'_> {
             Some(record) if is_current(record, &desired) => Decision::Leave(Left::Enabled),
             _ => Decision::Record(desired),
         }
+    }
+
+    /// The window in a class with the window `class`: the namespace can lengthen it, and then the
+    /// claim can shorten it.
+    fn window(&self, class: Duration, claim: Option<&Claim>) -> Duration {
+        let own = claim.and_then(|claim| claim.trash.as_deref());
+        let others = self.namespace.lengthen(class, self.longest);
+        window_of_claim(others, own.and_then(|own| own.window.as_deref()))
+    }
+
+    fn knows_namespace(&self) -> bool {
+        self.namespace != NamespaceWindow::Unknown
     }
 
     /// The record of a Bound volume; none if the trash is not to be enabled for it.
@@ -222,13 +242,8 @@ pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
     };
     let claim_ref = view.volume.claimed_by()?;
     let living = view.claim.filter(|claim| claim.uid == claim_ref.uid);
-    view.record(claim_ref, window_of(window, living), None)
+    view.record(claim_ref, view.window(window, living), None)
         .filter(|_| view.volume.delete && !view.excluded)
-}
-
-fn window_of(class: Duration, claim: Option<&Claim>) -> Duration {
-    let own = claim.and_then(|claim| claim.trash.as_deref());
-    window_of_claim(class, own.and_then(|own| own.window.as_deref()))
 }
 
 /// Returns whether the record needs no change. The uid of the namespace is read once: a record that

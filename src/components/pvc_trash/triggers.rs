@@ -3,11 +3,12 @@
 use super::caches::{Caches, requested};
 use crate::{
     cluster::{Change, WorkQueue},
-    objects::{Claim, ObjectName, Volume},
+    objects::{Claim, Namespace, ObjectName, Volume},
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when it, its claim, its StorageClass or a claim that requests it changes.
+/// Enqueues a volume when it, its claim, its StorageClass, its namespace's window or a claim that
+/// requests it changes.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, classes) = (queue.clone(), caches.classes.clone());
     caches.volumes.listen(move |change| {
@@ -40,6 +41,29 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
         let class = &*change.name.name;
         let of_class = volumes.read().names_where(|volume| &*volume.class == class);
         of_class.into_iter().for_each(|volume| line.add(volume));
+    });
+    listen_to_namespaces(caches, queue);
+}
+
+/// Enqueues the recorded volumes of a namespace when its undelete window changes.
+fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
+    let Some(namespaces) = &caches.namespaces else {
+        return;
+    };
+    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+    namespaces.listen(move |change| {
+        let window = |namespace: &Arc<Namespace>| namespace.undelete_window.clone();
+        let now = change.new.and_then(window);
+        if change.old.and_then(window) == now {
+            return;
+        }
+        let name = &change.name.name;
+        let within = |volume: &Volume| {
+            let claim = volume.claim_ref.as_ref();
+            volume.trash.is_some() && claim.is_some_and(|claim| claim.name.namespace == *name)
+        };
+        let recorded = volumes.read().names_where(within);
+        recorded.into_iter().for_each(|volume| line.add(volume));
     });
 }
 

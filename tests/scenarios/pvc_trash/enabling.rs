@@ -1,9 +1,13 @@
 //! For which volumes, and when, the trash is enabled.
 
-use super::support::{Shelf, TRASH, WINDOW, phase_of, policy_of, record};
+use super::support::{Shelf, TRASH, WINDOW, WINDOW_MAX, phase_of, policy_of, record};
 use crate::support::{BINARY, bare, guarded};
 use anyhow::{Result, ensure};
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
@@ -67,4 +71,41 @@ async fn a_claim_opts_out_and_a_class_disables() -> Result<()> {
         anyhow::Ok(())
     })
     .await
+}
+
+/// The class permits two hours at most.
+#[tokio::test]
+async fn a_namespace_lengthens_the_window() -> Result<()> {
+    let annotations = json!({WINDOW: "1h", WINDOW_MAX: "2h"});
+    let class = json!({"metadata": {"annotations": annotations}});
+    let shelf = Shelf::with_class(guarded().await?, "trash-longer", class).await?;
+    let shorter = json!({"metadata": {"annotations": {WINDOW: "90m"}}});
+    let plain = shelf.bound("plain", json!({})).await?.name_any();
+    let shorter = shelf.bound("shorter", shorter).await?.name_any();
+    let opted_out = json!({"metadata": {"annotations": {WINDOW: "0"}}});
+    let out = shelf.bound("out", opted_out).await?.name_any();
+    let namespaces: Api<Namespace> = Api::all(shelf.space.cluster.client());
+    for (window, expected) in [
+        (json!("9h"), [7200, 5400]),
+        (json!("110m"), [6600, 5400]),
+        (json!("0"), [3600, 3600]),
+        (json!(null), [3600, 3600]),
+    ] {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {WINDOW: window}}}));
+        let name = &shelf.space.name;
+        namespaces
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
+        eventually("the windows are recorded", async || {
+            for (volume, seconds) in [&plain, &shorter].into_iter().zip(expected) {
+                let record = record(&shelf.space.volumes.get(volume).await?)?;
+                ensure!(record["windowSeconds"] == seconds, "{window}: {record}");
+            }
+            anyhow::Ok(())
+        })
+        .await?;
+    }
+    let out = shelf.space.volumes.get(&out).await?;
+    ensure!(policy_of(&out) == "Delete" && !out.annotations().contains_key(TRASH));
+    Ok(())
 }

@@ -23,6 +23,7 @@ pub const UNDELETE: &str = "volume-warden.dev/undelete";
 pub const PURGE: &str = "volume-warden.dev/purge";
 pub const TOUCHED: &str = "volume-warden.dev/undelete-touched";
 pub const WINDOW: &str = "volume-warden.dev/undelete-window";
+pub const WINDOW_MAX: &str = "volume-warden.dev/undelete-window-max";
 
 /// A namespace and a StorageClass of the same name.
 pub struct Shelf {

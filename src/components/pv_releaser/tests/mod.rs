@@ -128,6 +128,7 @@ fn class(id: &str) -> Else {
             uid: "1".into(),
             controller_id: Some(id.into()),
             undelete_window: None,
+            undelete_window_max: None,
             release_scope: None,
         }),
         ..NOTHING

@@ -92,6 +92,7 @@ fn the_scope_decides_who_gets_a_released_volume() {
             uid: "1".into(),
             controller_id: None,
             undelete_window: None,
+            undelete_window_max: None,
             release_scope: Some(scope.into()),
         }),
         ..NOTHING

@@ -5,7 +5,8 @@ use crate::{
     components::pvc_trash::{Decision, Left, View, decide, rule::record_at_creation},
     objects::{
         Volume,
-        trash::{OriginalPolicy, TRASH, UNDELETE_WINDOW, Window},
+        trash::{OriginalPolicy, TRASH},
+        undelete_window::{NamespaceWindow, UNDELETE_WINDOW, Window},
     },
 };
 use serde_json::json;
@@ -85,6 +86,51 @@ fn a_claim_shortens_the_window_or_opts_out() {
         unreachable!("the window changes");
     };
     assert_eq!(record.window_seconds, 0);
+}
+
+/// The claim shortens what its namespace lengthens, and its `0` opts out.
+#[test]
+fn a_namespace_lengthens_the_window_that_the_claim_shortens() {
+    let bound = volume(json!({}));
+    let window = |own: Option<&str>| {
+        let own = claim(json!({"metadata": {"annotations": {UNDELETE_WINDOW: own}}}));
+        let view = View {
+            longest: Some(super::HOUR * 5),
+            namespace: NamespaceWindow::For(super::HOUR * 3),
+            ..view(&bound, Some(&own))
+        };
+        let created = record_at_creation(&view).map(|record| record.window_seconds);
+        let decided = match decide(&view) {
+            Decision::Record(record) => Some(record.window_seconds),
+            _ => None,
+        };
+        assert_eq!(created, decided);
+        decided.map(|seconds| seconds / 3600)
+    };
+    let windows = [None, Some("2h"), Some("4h"), Some("0")].map(window);
+    assert_eq!(windows, [Some(3), Some(2), Some(3), None]);
+}
+
+/// I4: a namespace that could not be read changes no window.
+#[test]
+fn an_unread_namespace_changes_no_recorded_window() {
+    let claim = claim(json!({}));
+    let lengthened = recorded("Bound", &record("1", json!({"windowSeconds": 10_800})));
+    let bound = volume(json!({}));
+    let seen = |volume, namespace| {
+        let view = View {
+            longest: Some(super::HOUR * 5),
+            namespace,
+            ..view(volume, Some(&claim))
+        };
+        match decide(&view) {
+            Decision::Record(record) => Some(record.window_seconds),
+            _ => None,
+        }
+    };
+    assert_eq!(seen(&lengthened, NamespaceWindow::Unknown), None);
+    assert_eq!(seen(&bound, NamespaceWindow::Unknown), Some(3600));
+    assert_eq!(seen(&lengthened, NamespaceWindow::Unset), Some(3600));
 }
 
 /// The claim is deleted a moment before its volume is Released. What it requested must not be

@@ -9,7 +9,8 @@ use super::rule::View;
 use crate::objects::{
     Claim, ObjectName, Volume,
     claim::ClaimWire,
-    trash::{TRASH, Window},
+    trash::TRASH,
+    undelete_window::{NamespaceWindow, Window},
     volume::VolumeWire,
 };
 use serde_json::{Value, json};
@@ -68,6 +69,8 @@ fn view<'a>(volume: &'a Volume, claim: Option<&'a Claim>) -> View<'a> {
     View {
         volume,
         class: Some(Window::For(HOUR)),
+        longest: None,
+        namespace: NamespaceWindow::Unset,
         claim,
         excluded: false,
         restorer: None,

@@ -103,9 +103,13 @@ impl Scene {
         let client = Client::new(service, "default");
         let (lead, leadership) = Elector::by_hand();
         lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
+        let namespace = json!({"metadata": {"name": "ns", "uid": "n"}});
         let feeds = Feeds {
             volumes: Feed::filled(vec![]),
             claims: Feed::filled(vec![]),
+            namespaces: Feed::filled(vec![
+                serde_json::from_value(namespace).expect("a namespace"),
+            ]),
             ..Feeds::new(&metrics)
         };
         let caches = Caches::new(&feeds, None);

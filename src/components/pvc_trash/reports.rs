@@ -1,0 +1,51 @@
+//! What Events report about StorageClasses and records that cannot be read.
+
+use super::{notices, reconcile::PvcTrashReconciler, rule::Left, target::regarding};
+use crate::{
+    cluster::Regarding,
+    objects::{Kind, ObjectName, Volume},
+};
+use std::collections::HashSet;
+
+impl PvcTrashReconciler {
+    /// Publishes an Event if an undelete window of the StorageClass cannot be read, once.
+    pub(super) fn report_class(&self, name: &str) {
+        let key = ObjectName::new("", name);
+        let Some(class) = self.caches.classes.read().get(&key) else {
+            return;
+        };
+        let window = self.caches.window(name).and_then(Result::err);
+        let longest = self.caches.longest(name).and_then(Result::err);
+        let errors = [
+            window.map(|error| (false, error)),
+            longest.map(|error| (true, error)),
+        ];
+        let causes: HashSet<_> = errors.into_iter().flatten().collect();
+        for (is_maximum, error) in self.classes.news(&key, &class.uid, causes) {
+            let regarding = Regarding {
+                kind: Kind::StorageClass,
+                name: key.clone(),
+                uid: class.uid.clone(),
+            };
+            let event = match is_maximum {
+                true => notices::unreadable_maximum(name, &error),
+                false => notices::unreadable_window(name, &error),
+            };
+            let (classes, key) = (self.classes.clone(), key.clone());
+            self.apply
+                .announce(regarding, event, move || classes.forget(&key));
+        }
+    }
+
+    /// Publishes an Event if the record of the volume cannot be read, once.
+    pub(super) fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {
+        let causes = HashSet::from_iter((left == Left::Unreadable).then_some(left));
+        if self.events.news(name, &volume.uid, causes).is_empty() {
+            return;
+        }
+        let (events, key) = (self.events.clone(), name.clone());
+        let otherwise = move || events.forget(&key);
+        self.apply
+            .announce(regarding(name, volume), notices::unreadable(), otherwise);
+    }
+}

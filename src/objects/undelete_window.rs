@@ -1,0 +1,121 @@
+//! Undelete windows: for how long the data of a deleted claim can be restored.
+
+use crate::go_duration;
+use std::time::Duration;
+
+/// Annotation of a StorageClass: how long the data of a deleted claim can be restored, as a
+/// duration such as `72h`, or `off`. On a namespace: a longer duration, up to
+/// [`UNDELETE_WINDOW_MAX`] of the class. On a claim: a shorter duration, or `0` for none.
+pub const UNDELETE_WINDOW: &str = "volume-warden.dev/undelete-window";
+/// Annotation of a StorageClass: the longest window that a namespace may request. Without it, no
+/// namespace lengthens the window of the class.
+pub const UNDELETE_WINDOW_MAX: &str = "volume-warden.dev/undelete-window-max";
+
+/// The value of [`UNDELETE_WINDOW`] that disables the trash for a StorageClass.
+const OFF: &str = "off";
+
+/// The undelete window that a StorageClass requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// The data can be restored for this long; zero means not at all.
+    For(Duration),
+    /// The trash is disabled for the class, also for volumes that it was enabled for.
+    Off,
+}
+
+/// The undelete window that a namespace requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceWindow {
+    /// The namespace has not been read, or its annotation cannot be read. Recorded windows stay.
+    Unknown,
+    /// The namespace requests nothing.
+    Unset,
+    /// The data can be restored for this long, if the class permits it.
+    For(Duration),
+}
+
+impl Window {
+    /// Parses the value of [`UNDELETE_WINDOW`] of a StorageClass.
+    ///
+    /// # Errors
+    /// When the value is neither a duration nor `off`.
+    pub fn of_class(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            OFF => Ok(Self::Off),
+            text => go_duration::parse(text).map(Self::For),
+        }
+    }
+}
+
+impl NamespaceWindow {
+    /// Parses the value of [`UNDELETE_WINDOW`] of a namespace that has been read.
+    pub fn of(text: Option<&str>) -> Self {
+        text.map_or(Self::Unset, |text| {
+            go_duration::parse(text).map_or(Self::Unknown, Self::For)
+        })
+    }
+
+    /// Returns the window of the claims of this namespace that request nothing. A namespace can
+    /// only lengthen the window of the class, up to `longest`, and cannot enable a class without a
+    /// window.
+    pub fn lengthen(self, class: Duration, longest: Option<Duration>) -> Duration {
+        match (self, longest) {
+            (Self::For(own), Some(longest)) if !class.is_zero() => own.min(longest).max(class),
+            _ => class,
+        }
+    }
+}
+
+/// Returns the window of a claim where others have the window `others`: a claim can only shorten
+/// it. An unreadable value of the claim is ignored, which keeps data for longer.
+pub fn window_of_claim(others: Duration, claim: Option<&str>) -> Duration {
+    let own = claim.and_then(|text| go_duration::parse(text).ok());
+    own.map_or(others, |own| own.min(others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_claim_can_only_shorten_the_window() {
+        for (claim, expected) in [
+            (None, 3600),
+            (Some("10m"), 600),
+            (Some("0"), 0),
+            (Some("72h"), 3600),
+            (Some("soon"), 3600),
+        ] {
+            let window = window_of_claim(HOUR, claim);
+            assert_eq!(window.as_secs(), expected, "{claim:?}");
+        }
+        assert_eq!(Window::of_class("off"), Ok(Window::Off));
+        assert_eq!(Window::of_class("1h"), Ok(Window::For(HOUR)));
+        assert!(Window::of_class("soon").is_err());
+    }
+
+    #[test]
+    fn a_namespace_can_only_lengthen_the_window_and_up_to_a_maximum() {
+        let lengthened = |text, longest: Option<u32>| {
+            let longest = longest.map(|hours| HOUR * hours);
+            NamespaceWindow::of(text).lengthen(HOUR, longest).as_secs() / 3600
+        };
+        for (text, longest, expected) in [
+            (Some("3h"), Some(5), 3),
+            (Some("9h"), Some(5), 5),
+            (Some("3h"), None, 1),
+            (Some("30m"), Some(5), 1),
+            (Some("0"), Some(5), 1),
+            (Some("off"), Some(5), 1),
+            (Some("30d"), Some(5), 1),
+            (None, Some(5), 1),
+            (Some("3h"), Some(0), 1),
+        ] {
+            assert_eq!(lengthened(text, longest), expected, "{text:?} {longest:?}");
+        }
+        let none = NamespaceWindow::For(HOUR).lengthen(Duration::ZERO, Some(HOUR));
+        assert_eq!(none, Duration::ZERO);
+    }
+}
