@@ -6,6 +6,7 @@
 
 pub mod claim;
 pub mod claim_requests;
+pub mod claim_texts;
 pub mod finalizers;
 pub mod fit;
 mod kind;

@@ -69,6 +69,12 @@ pub struct RecordedClaim {
     /// same name that was created later has another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_uid: Option<String>,
+    /// The labels of the claim that a claim without labels gets back.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The annotations of the claim that a claim without annotations gets back.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl TrashRecord {
@@ -148,6 +154,8 @@ mod tests {
                 name: "data".to_owned(),
                 uid: "1".to_owned(),
                 namespace_uid: Some("2".to_owned()),
+                labels: [("app".to_owned(), "photos".to_owned())].into(),
+                annotations: BTreeMap::new(),
             },
             deleted_at: "2026-01-01T00:00:00Z".parse().ok(),
             reserved_at: None,

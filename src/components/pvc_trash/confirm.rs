@@ -3,7 +3,10 @@
 use crate::{
     cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
     objects::{
-        Claim, Namespace, ObjectName, VolumeAttachment, trash::TrashRecord, volume::ClaimRef,
+        Claim, Namespace, ObjectName, VolumeAttachment,
+        claim_texts::ClaimTexts,
+        trash::{RecordedClaim, TrashRecord},
+        volume::ClaimRef,
     },
     telemetry::Metrics,
 };
@@ -19,6 +22,7 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 pub struct Live {
     client: Client,
     claims: Arc<LiveGet<Claim>>,
+    texts: Arc<LiveGet<ClaimTexts>>,
     namespaces: Arc<LiveGet<Namespace>>,
     attachments: Arc<SharedList<VolumeAttachment>>,
 }
@@ -29,6 +33,7 @@ impl Live {
         Arc::new(Self {
             client: client.clone(),
             claims: LiveGet::new(metrics.clone(), client),
+            texts: LiveGet::new(metrics.clone(), client),
             namespaces: LiveGet::new(metrics.clone(), client),
             attachments: SharedList::new(metrics.clone(), client),
         })
@@ -94,7 +99,8 @@ impl Live {
         same.map_err(|error| unread("the namespace", &error))
     }
 
-    /// Returns the uid of the claim's namespace; none if the claim has been deleted.
+    /// Adds the uid of the claim's namespace, and the labels and annotations of the claim, to the
+    /// record of the claim. Adds nothing if the claim has been deleted.
     ///
     /// The claim's uid is known before the namespace is read, and the claim exists after that. So
     /// the namespace is the one in which the claim was created: a namespace is deleted only after
@@ -102,32 +108,30 @@ impl Live {
     ///
     /// # Errors
     /// When one of them could not be read. Both reads together take at most `limit`.
-    pub async fn namespace_uid(
-        &self,
-        claim: &ClaimRef,
-        limit: Duration,
-    ) -> kube::Result<Option<String>> {
+    pub async fn complete(&self, claim: &mut RecordedClaim, limit: Duration) -> kube::Result<()> {
         let until = Instant::now() + limit;
-        let name = ObjectName::new("", &*claim.name.namespace);
+        let name = ObjectName::new("", claim.namespace.as_str());
         let Some(namespace) = self.namespaces.get(&name, limit).await? else {
-            return Ok(None);
+            return Ok(());
         };
         let rest = until.saturating_duration_since(Instant::now());
-        let live = self.claims.get(&claim.name, rest).await?;
-        let exists = live.is_some_and(|live| live.uid == claim.uid);
-        Ok(exists.then(|| namespace.uid.to_string()))
+        let name = ObjectName::new(claim.namespace.as_str(), claim.name.as_str());
+        let live = self.texts.get(&name, rest).await?;
+        if let Some(live) = live.filter(|live| *live.uid == *claim.uid) {
+            claim.namespace_uid = Some(namespace.uid.to_string());
+            claim.labels = live.labels;
+            claim.annotations = live.annotations;
+        }
+        Ok(())
     }
 
-    /// Returns the same as [`Self::namespace_uid`], for the reconciler.
+    /// Does the same as [`Self::complete`], for the reconciler.
     ///
     /// # Errors
     /// When the namespace or the claim could not be read.
-    pub async fn claims_namespace(
-        &self,
-        claim: &ClaimRef,
-    ) -> Result<Option<String>, ReconcileError> {
-        let uid = self.namespace_uid(claim, UNHURRIED).await;
-        uid.map_err(|error| unread("the namespace of the claim", &error))
+    pub async fn complete_record(&self, claim: &mut RecordedClaim) -> Result<(), ReconcileError> {
+        let completed = self.complete(claim, UNHURRIED).await;
+        completed.map_err(|error| unread("the namespace of the claim, or the claim,", &error))
     }
 
     /// Checks that no VolumeAttachment names the volume.

@@ -67,15 +67,18 @@ impl PvcTrashReconciler {
             .as_deref()
             .and_then(|trash| trash.record.as_ref());
         let known = before.filter(|before| before.claim.uid == record.claim.uid);
-        let known = known.and_then(|before| before.claim.namespace_uid.clone());
-        let uid = match (known, volume.claimed_by()) {
-            (None, Some(claim)) => self.live.claims_namespace(claim).await,
-            (known, _) => Ok(known),
+        let known = known.filter(|before| before.claim.namespace_uid.is_some());
+        // Without the uid of the namespace, only an administrator can restore the claim. Its data is
+        // kept all the same.
+        let completed = match known {
+            None => self.live.complete_record(&mut record.claim).await,
+            Some(known) => {
+                record.claim = known.claim.clone();
+                Ok(())
+            }
         };
-        // Without it, only an administrator can restore the claim. Its data is kept all the same.
-        record.claim.namespace_uid = uid.as_ref().ok().cloned().flatten();
         if volume.retain && before == Some(&record) {
-            uid?;
+            completed?;
             let why = "the claim of the volume does not exist";
             return Ok(Requeue::After(LONGEST_WAIT, why.to_owned()));
         }

@@ -7,7 +7,7 @@ use crate::objects::{
     volume::{ClaimRef, Phase},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use strum::IntoStaticStr;
 
 /// Finalizers that do not belong to the provisioner of a volume. All others are given back before
@@ -38,7 +38,8 @@ pub struct View<'a> {
 pub enum Decision {
     /// Leave the volume unchanged, for this reason.
     Leave(Left),
-    /// Set the policy Retain and write this record. The uid of the namespace is missing in it.
+    /// Set the policy Retain and write this record. The uid of the namespace, and the labels and
+    /// annotations of the claim, are missing in it.
     Record(TrashRecord),
     /// Give the volume the policy Delete back and remove the record, if a live read shows that the
     /// claim is not being deleted.
@@ -259,6 +260,9 @@ fn is_current(record: &TrashRecord, desired: &TrashRecord) -> bool {
 /// The claim that was deleted. A void record holds for an earlier claim. If that one was in a namespace
 /// of the same name, its uid is to be compared with the namespace that exists now.
 fn moved(record: &TrashRecord, claim: &ClaimRef) -> RecordedClaim {
+    if *record.claim.uid == *claim.uid {
+        return record.claim.clone();
+    }
     let same = *record.claim.namespace == *claim.name.namespace;
     RecordedClaim {
         namespace_uid: record.claim.namespace_uid.clone().filter(|_| same),
@@ -272,6 +276,8 @@ fn recorded(claim: &ClaimRef) -> RecordedClaim {
         name: claim.name.name.to_string(),
         uid: claim.uid.to_string(),
         namespace_uid: None,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
     }
 }
 

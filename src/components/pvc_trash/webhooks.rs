@@ -1,7 +1,7 @@
 //! The webhooks of pvc-trash: for new volumes, for claims that restore data, and a warning for users
 //! who delete a claim.
 
-use super::{caches::Caches, confirm::Live, patch, rule::record_at_creation};
+use super::{NAME, caches::Caches, confirm::Live, patch, rule::record_at_creation};
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
     go_duration,
@@ -9,7 +9,7 @@ use crate::{
         ObjectName, Volume,
         claim::ClaimWire,
         patch::add_at,
-        trash::{OriginalPolicy, TrashRecord, UNDELETE},
+        trash::{OriginalPolicy, RecordedClaim, TrashRecord, UNDELETE},
         volume::{RETAIN, VolumeWire},
     },
 };
@@ -61,12 +61,14 @@ impl Reviews {
             .caches
             .view(&volume, None, record_at_creation)
             .flatten();
-        let Some((mut record, claim)) = record.zip(volume.claimed_by()) else {
+        let Some(mut record) = record else {
             return Ok(Answer::Allow);
         };
-        let uid = self.live.namespace_uid(claim, request.call_budget).await;
-        // The reconciler reads it again once the volume is Bound.
-        record.claim.namespace_uid = uid.unwrap_or_default();
+        let completed = self.live.complete(&mut record.claim, request.call_budget);
+        if let Err(error) = completed.await {
+            // The reconciler reads them again once the volume is Bound.
+            tracing::debug!(component = NAME, %error, "the record is not complete yet");
+        }
         Ok(Answer::Patch {
             operations: patch::record(&volume, &record),
             what: format!(
@@ -109,7 +111,10 @@ impl Reviews {
                 request.namespace
             ))),
             Ok(true) => Ok(Answer::Patch {
-                operations: restore(&object, &name, &volume),
+                operations: restore(&object, &name, &volume)
+                    .into_iter()
+                    .chain(give_back(&object, &record.claim))
+                    .collect(),
                 what: format!("restore the data on volume {name}"),
                 warnings: Vec::new(),
             }),
@@ -172,6 +177,24 @@ pub(super) fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<
     if let Some(trash) = trash.filter(|_| spec["resources"]["requests"]["storage"].is_null()) {
         let request = json!({"requests": {"storage": &*trash.capacity}});
         operations.push(add_at(&["spec", "resources"], request));
+    }
+    operations
+}
+
+/// Adds the labels of the deleted claim to a claim without labels, and its annotations to a claim
+/// with no other annotation than the request: an author who writes any decides about all.
+pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOperation> {
+    let metadata = &claim["metadata"];
+    let number = |field: &str| metadata[field].as_object().map_or(0, serde_json::Map::len);
+    let mut operations = Vec::new();
+    if number("labels") == 0 && !deleted.labels.is_empty() {
+        operations.push(add_at(&["metadata", "labels"], json!(deleted.labels)));
+    }
+    if number("annotations") == 1 {
+        let recorded = deleted.annotations.iter();
+        operations.extend(
+            recorded.map(|(key, value)| add_at(&["metadata", "annotations", key], json!(value))),
+        );
     }
     operations
 }

@@ -1,10 +1,11 @@
 //! Deletions that are undone.
 
-use super::support::{Shelf, file, record, uid_of_claim};
+use super::support::{Shelf, WINDOW, file, record, uid_of_claim};
 use crate::support::{create_namespace, guarded, refusal};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt, api::DeleteParams};
+use serde_json::json;
 use std::fs;
 use volume_warden_controlplane::eventually;
 
@@ -74,7 +75,7 @@ async fn one_of_two_claims_gets_the_data() -> Result<()> {
 async fn a_namespace_of_the_same_name_gets_nothing() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "restore-namespace", "1h").await?;
     let (name, client) = (&shelf.space.name, shelf.space.cluster.client());
-    let volume = shelf.bound("data", serde_json::json!({})).await?.name_any();
+    let volume = shelf.bound("data", json!({})).await?.name_any();
     shelf.is_enabled(&volume).await?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     namespaces.delete(name, &DeleteParams::default()).await?;
@@ -116,5 +117,31 @@ async fn a_volume_whose_new_claim_disappears_is_in_the_trash_again() -> Result<(
     shelf.undelete(&volume.name_any(), "data").await??;
     let restored = shelf.volume_of("data").await?;
     assert_eq!(fs::read_to_string(file(&restored)?)?, "kept");
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn a_restored_claim_has_its_labels_and_annotations() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-labels", "1h").await?;
+    let metadata = json!({"metadata": {
+        "labels": {"app": "photos"},
+        "annotations": {"example.com/note": "kept", WINDOW: "30m"},
+    }});
+    let volume = shelf.bound("data", metadata).await?;
+    let enabled = shelf.is_enabled(&volume.name_any()).await?;
+    shelf.delete("data", &enabled).await?;
+    let created = shelf.undelete("data", "data").await??;
+    assert_eq!(
+        created.labels().get("app").map(String::as_str),
+        Some("photos")
+    );
+    let annotations = created.annotations();
+    let note = annotations.get("example.com/note").map(String::as_str);
+    assert_eq!(note, Some("kept"));
+    let commands = annotations
+        .keys()
+        .filter(|key| key.contains("kubernetes.io/") || *key == WINDOW);
+    assert_eq!(commands.count(), 0, "{annotations:?}");
+    assert_eq!(shelf.volume_of("data").await?.name_any(), volume.name_any());
     shelf.nothing_was_at_risk().await
 }

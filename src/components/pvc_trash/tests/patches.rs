@@ -2,10 +2,13 @@
 
 use super::{FINALIZER, claim, record, recorded, volume};
 use crate::{
-    components::pvc_trash::{patch, webhooks::restore},
+    components::pvc_trash::{
+        patch,
+        webhooks::{give_back, restore},
+    },
     objects::{
         ObjectName, Volume,
-        trash::{PURGE, TRASH, TrashRecord, UNDELETE_TOUCHED},
+        trash::{PURGE, TRASH, TrashRecord, UNDELETE, UNDELETE_TOUCHED},
     },
 };
 use json_patch::PatchOperation;
@@ -156,4 +159,22 @@ fn a_claim_is_touched_with_and_without_annotations() {
     let before = json!({"metadata": {"annotations": {"a": "b"}}});
     let after = applied(before, &patch::touch(&annotated, now()));
     assert_eq!(after["metadata"]["annotations"]["a"], "b");
+}
+
+#[test]
+fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
+    let text = record(
+        "1",
+        json!({"claim": {"labels": {"app": "a"}, "annotations": {"a.b/note": "n"}}}),
+    );
+    let deleted = recorded("Released", &text);
+    let given = |metadata: Value| {
+        let claim = json!({"metadata": metadata});
+        let operations = give_back(&claim, &read(&deleted).claim);
+        applied(claim, &operations)["metadata"].clone()
+    };
+    let both = json!({"labels": {"app": "a"}, "annotations": {UNDELETE: "data", "a.b/note": "n"}});
+    assert_eq!(given(json!({"annotations": {UNDELETE: "data"}})), both);
+    let own = json!({"labels": {"x": "y"}, "annotations": {UNDELETE: "data", "own": "o"}});
+    assert_eq!(given(own.clone()), own);
 }

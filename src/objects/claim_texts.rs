@@ -1,0 +1,147 @@
+//! The labels and annotations of a claim that a record of the trash keeps, so that a claim that
+//! restores the data gets them back.
+
+use super::{
+    Kind, Tracked,
+    managed_by::{LEGACY_LABEL, PROVISIONER_LABEL, RELEASER_LABEL},
+    metadata,
+};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Resource, api::ObjectMeta};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Maximum length of all kept keys and values together, as JSON.
+const LIMIT: usize = 4096;
+/// Prefix of the keys by which users and Volume Warden control it.
+const OWN: &str = "volume-warden.dev/";
+/// Labels by which an installation controls a claim.
+const OWN_LABELS: [&str; 3] = [PROVISIONER_LABEL, RELEASER_LABEL, LEGACY_LABEL];
+/// Domains of Kubernetes. Its annotations of a claim hold for one volume and one binding, or repeat
+/// the whole object, as `kubectl.kubernetes.io/last-applied-configuration` does.
+const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
+
+/// The labels and annotations of one claim, without those that are not kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimTexts {
+    /// The uid of the claim.
+    pub uid: Box<str>,
+    /// The kept labels.
+    pub labels: BTreeMap<String, String>,
+    /// The kept annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// The fields of a claim that are parsed.
+#[derive(Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = PersistentVolumeClaim)]
+pub struct ClaimTextsWire {
+    /// The object's standard metadata.
+    #[serde(deserialize_with = "metadata::trimmed")]
+    pub metadata: ObjectMeta,
+}
+
+impl Tracked for ClaimTexts {
+    type Wire = ClaimTextsWire;
+    const KIND: Kind = Kind::PersistentVolumeClaim;
+
+    /// Keeps labels before annotations, each in the order of their keys, and leaves out what does
+    /// not fit any more: the same claim always gives the same record.
+    fn track(wire: ClaimTextsWire) -> Option<Self> {
+        let ObjectMeta {
+            uid,
+            labels,
+            annotations,
+            ..
+        } = wire.metadata;
+        let mut room = LIMIT;
+        let mut kept = |all: Option<BTreeMap<String, String>>, keeps: fn(&str) -> bool| {
+            let all = all.unwrap_or_default().into_iter();
+            let mut fits = |key: &str, value: &str| {
+                let left = room.checked_sub(length(key) + length(value));
+                room = left.unwrap_or(room);
+                left.is_some()
+            };
+            all.filter(|(key, value)| keeps(key) && fits(key, value))
+                .collect()
+        };
+        Some(Self {
+            uid: uid.unwrap_or_default().into(),
+            labels: kept(labels, is_kept_label),
+            annotations: kept(annotations, is_kept_annotation),
+        })
+    }
+}
+
+/// The length of the text in a record, where some characters are escaped.
+fn length(text: &str) -> usize {
+    serde_json::to_string(text).map_or(usize::MAX / 4, |json| json.len())
+}
+
+fn is_kept_label(key: &str) -> bool {
+    !key.starts_with(OWN) && !OWN_LABELS.contains(&key)
+}
+
+fn is_kept_annotation(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_of = |of: &&str| {
+        domain
+            .strip_suffix(*of)
+            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    is_kept_label(key) && !KUBERNETES.iter().any(is_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn texts(labels: Value, annotations: Value) -> ClaimTexts {
+        let wire = json!({"metadata": {
+            "name": "data", "uid": "1", "labels": labels, "annotations": annotations,
+        }});
+        ClaimTexts::track(serde_json::from_value(wire).expect("a claim")).expect("tracked")
+    }
+
+    fn keys(of: &BTreeMap<String, String>) -> Vec<&str> {
+        of.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn commands_and_annotations_of_kubernetes_are_left_out() {
+        let labels = json!({
+            "app": "a", "app.kubernetes.io/name": "a", "volume-warden.dev/release-scope": "cluster",
+            PROVISIONER_LABEL: "x", RELEASER_LABEL: "x", LEGACY_LABEL: "x",
+        });
+        let annotations = json!({
+            "note": "a", "meta.helm.sh/release-name": "a", "notkubernetes.io/a": "a",
+            "pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n",
+            "volume.beta.kubernetes.io/storage-class": "fast", "k8s.io/a": "a",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "volume-warden.dev/undelete": "a", "volume-warden.dev/undelete-window": "0",
+        });
+        let found = texts(labels, annotations);
+        assert_eq!(keys(&found.labels), ["app", "app.kubernetes.io/name"]);
+        let annotations = ["meta.helm.sh/release-name", "note", "notkubernetes.io/a"];
+        assert_eq!(keys(&found.annotations), annotations);
+        assert_eq!(&*found.uid, "1");
+    }
+
+    /// One that does not fit makes no smaller one disappear, and a text counts as it is escaped.
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let half = "x".repeat(LIMIT / 2);
+        let escaped = "\n".repeat(LIMIT / 2);
+        let annotations = json!({"a": half, "b": half, "c": "small", "d": escaped});
+        let found = texts(json!({"app": "a"}), annotations);
+        assert_eq!(keys(&found.labels), ["app"]);
+        assert_eq!(keys(&found.annotations), ["a", "c"]);
+        let many: serde_json::Map<_, _> = (0..5000)
+            .map(|number| (format!("k{number}"), json!("\u{1}")))
+            .collect();
+        let found = texts(Value::Object(many.clone()), Value::Object(many));
+        let length = json!([found.labels, found.annotations]).to_string().len();
+        assert!(length < LIMIT * 2 && !found.labels.is_empty(), "{length}");
+    }
+}
