@@ -11,7 +11,8 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Maximum length of all kept keys and values together, as JSON.
+/// Maximum length of all kept keys and values together, as JSON. A record, in which they are at
+/// most three times as long, stays below the length up to which it is read.
 const LIMIT: usize = 4096;
 /// Prefix of the keys by which users and Volume Warden control it.
 const OWN: &str = "volume-warden.dev/";
@@ -143,5 +144,8 @@ mod tests {
         let found = texts(Value::Object(many.clone()), Value::Object(many));
         let length = json!([found.labels, found.annotations]).to_string().len();
         assert!(length < LIMIT * 2 && !found.labels.is_empty(), "{length}");
+        let most = texts(json!({}), json!({"a": "\\".repeat(LIMIT / 2 - 4)}));
+        let text = json!(json!(most.annotations).to_string()).to_string();
+        assert!(!most.annotations.is_empty() && text.len() < LIMIT * 3);
     }
 }

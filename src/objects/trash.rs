@@ -70,11 +70,30 @@ pub struct RecordedClaim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_uid: Option<String>,
     /// The labels of the claim that a claim without labels gets back.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub labels: BTreeMap<String, String>,
     /// The annotations of the claim that a claim without annotations gets back.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub annotations: BTreeMap<String, String>,
+}
+
+/// Writes what a tenant wrote as one JSON string. The policies for Volume Warden's account look for
+/// quoted uids and finalizers in a record, and inside a string all quotes are escaped.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de, ser};
+    use std::collections::BTreeMap;
+
+    type Texts = BTreeMap<String, String>;
+
+    pub fn serialize<S: Serializer>(texts: &Texts, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = serde_json::to_string(texts).map_err(ser::Error::custom)?;
+        serializer.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        serde_json::from_str(&text).map_err(de::Error::custom)
+    }
 }
 
 impl TrashRecord {
@@ -181,6 +200,27 @@ mod tests {
             (trash.purge.as_deref(), &*trash.capacity),
             (Some("1"), "1Gi")
         );
+    }
+
+    /// The policies for Volume Warden's account look for these texts.
+    #[test]
+    fn no_text_of_a_tenant_looks_like_a_uid_or_a_finalizer() {
+        let mut hostile = record();
+        let texts = [
+            ("uid", "9"),
+            ("note", "x/finalizer"),
+            ("raw", "\"uid\":\"9\""),
+        ];
+        let texts = texts.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        hostile.claim.labels = texts.clone().into();
+        hostile.claim.annotations = texts.into();
+        let json = hostile.json();
+        assert!(json.contains("\"uid\":\"1\""), "{json}");
+        for text in ["\"uid\":\"9\"", "\"x/finalizer\""] {
+            assert!(!json.contains(text), "{json}");
+        }
+        let trash = read(&[(TRASH, &json)]).expect("a record");
+        assert_eq!(trash.record, Some(hostile));
     }
 
     /// The volume still counts as one in the trash: nothing else may release it.

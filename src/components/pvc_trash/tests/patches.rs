@@ -165,7 +165,10 @@ fn a_claim_is_touched_with_and_without_annotations() {
 fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     let text = record(
         "1",
-        json!({"claim": {"labels": {"app": "a"}, "annotations": {"a.b/note": "n"}}}),
+        json!({"claim": {
+            "labels": json!({"app": "a"}).to_string(),
+            "annotations": json!({"a.b/note": "n"}).to_string(),
+        }}),
     );
     let deleted = recorded("Released", &text);
     let given = |metadata: Value| {
