@@ -5,15 +5,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use anyhow::{Context, Result};
 
 use crate::binaries::{locate_apart, pinned_version};
 use crate::cluster::Cluster;
 use crate::eventually::eventually;
-use crate::go_build::{go_build, started};
+use crate::go_build::{download, go_build};
 use crate::process::Process;
 
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cert-manager");
@@ -61,28 +60,9 @@ fn located(file: &'static str, make: impl FnOnce(&Path) -> Result<()>) -> Result
     Ok(locate_apart(&[file], version, &PINS, make)?.join(file))
 }
 
-/// The output of `go mod download -json` for a module.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Downloaded {
-    dir: PathBuf,
-}
-
 /// The CRDs in one file, from the module's source.
 fn fetch(output: &Path) -> Result<()> {
-    let download = Command::new("go")
-        .args(["mod", "download", "-json", PINNED])
-        .current_dir(MODULE)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn();
-    let download = started(download)?.wait_with_output()?;
-    ensure!(
-        download.status.success(),
-        "go mod download of {PINNED} failed: {}",
-        String::from_utf8_lossy(&download.stdout)
-    );
-    let module: Downloaded = serde_json::from_slice(&download.stdout)?;
+    let module = download(PINNED, Path::new(MODULE))?;
     let directory = module.dir.join("deploy/crds");
     let mut kinds = Vec::new();
     for kind in [

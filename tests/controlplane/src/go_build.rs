@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, setpriority_process};
+use serde::Deserialize;
 
 use crate::binaries::KWOK_STAGES;
 use crate::util::say;
@@ -69,12 +70,13 @@ fn kubernetes_ldflags(version: &str) -> Result<String> {
 /// Builds the packages of a module into a directory.
 pub(crate) fn go_build(
     what: &str,
-    module: &str,
+    module: impl AsRef<Path>,
     ldflags: &str,
     packages: &[&str],
     output: &Path,
 ) -> Result<()> {
     let mut directory = output.as_os_str().to_owned();
+    let module = module.as_ref();
     // The slash makes Go treat it as a directory, also for a single package.
     directory.push("/");
     let child = Command::new("go")
@@ -90,7 +92,10 @@ pub(crate) fn go_build(
     let _ = setpriority_process(Some(Pid::from_child(&child)), LAST);
     let status = wait_with_progress(what, child)?;
     if !status.success() {
-        bail!("go build of {what} in {module} failed ({status}); its output is above");
+        bail!(
+            "go build of {what} in {} failed ({status}); its output is above",
+            module.display()
+        );
     }
     Ok(())
 }
@@ -152,7 +157,34 @@ fn stages_in(directory: &Path) -> Result<Vec<String>> {
     Ok(stages)
 }
 
-pub(crate) fn started(child: std::io::Result<Child>) -> Result<Child> {
+/// A Go module in the module cache.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Downloaded {
+    /// The directory of its source.
+    pub(crate) dir: PathBuf,
+    /// The checksum of its source, as in a go.sum.
+    pub(crate) sum: String,
+}
+
+/// Downloads a module into the module cache. `directory` decides which go.mod, if any, names its
+/// version.
+pub(crate) fn download(module: &str, directory: &Path) -> Result<Downloaded> {
+    let download = Command::new("go")
+        .args(["mod", "download", "-json", module])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    let download = started(download)?.wait_with_output()?;
+    if !download.status.success() {
+        let output = String::from_utf8_lossy(&download.stdout);
+        bail!("go mod download of {module} failed: {output}");
+    }
+    serde_json::from_slice(&download.stdout).context("reading the output of go mod download")
+}
+
+fn started(child: std::io::Result<Child>) -> Result<Child> {
     match child {
         Ok(child) => Ok(child),
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(GO_MISSING),

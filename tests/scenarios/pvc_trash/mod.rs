@@ -1,6 +1,7 @@
 //! Claims whose deletion can be undone, with volumes that kube-controller-manager provisions in real
 //! directories.
 
+mod csi;
 mod defences;
 mod enabling;
 mod purges;

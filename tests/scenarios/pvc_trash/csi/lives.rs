@@ -1,0 +1,171 @@
+//! Each way in which claims are deleted, and undone: the volume and its file are the same ones.
+
+use super::{Disk, Stand, handle, names};
+use crate::{
+    pvc_trash::support::WINDOW,
+    support::{
+        create_namespace,
+        sets::{DELETE_RETAIN, Policy, RETAIN_DELETE, set},
+    },
+};
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Namespace};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, fs};
+use volume_warden_controlplane::eventually;
+
+/// How many claims each of the four tests deletes and restores: 100 in all.
+const COUNT: usize = 25;
+
+async fn stand(label: &str) -> Result<Stand> {
+    Stand::new(label, json!({WINDOW: "1h"})).await
+}
+
+#[tokio::test]
+async fn claims_are_deleted() -> Result<()> {
+    let stand = stand("csi-alone").await?;
+    let disks = stand.enabled(&names("data", COUNT)).await?;
+    stand.delete_claims(&disks).await?;
+    stand.are_in_trash(&disks).await?;
+    stand.undelete(&disks).await
+}
+
+/// An administrator restores the claims into a namespace of the same name.
+#[tokio::test]
+async fn a_namespace_is_deleted() -> Result<()> {
+    let stand = stand("csi-namespace").await?;
+    let (name, client) = (&stand.shelf.space.name, stand.shelf.space.cluster.client());
+    let disks = stand.enabled(&names("data", COUNT)).await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.delete(name, &DeleteParams::default()).await?;
+    eventually("the namespace is deleted", async || {
+        ensure!(namespaces.get_opt(name).await?.is_none());
+        anyhow::Ok(())
+    })
+    .await?;
+    stand.are_in_trash(&disks).await?;
+    create_namespace(&client, name).await?;
+    let restored = disks.iter().map(async |disk| stand.assign(disk).await);
+    try_join_all(restored).await?;
+    stand.are_restored(&disks).await
+}
+
+#[tokio::test]
+async fn a_stateful_set_is_deleted() -> Result<()> {
+    let stand = stand("csi-set").await?;
+    let disks = stand.run_set(DELETE_RETAIN).await?;
+    let sets = stand.sets();
+    sets.delete("web", &DeleteParams::default()).await?;
+    stand.are_in_trash(&disks).await?;
+    stand.undelete(&disks).await
+}
+
+#[tokio::test]
+async fn a_stateful_set_is_scaled_down() -> Result<()> {
+    let stand = stand("csi-scale").await?;
+    let disks = stand.run_set(RETAIN_DELETE).await?;
+    stand.scale(0).await?;
+    stand.are_in_trash(&disks).await?;
+    stand.undelete(&disks).await?;
+    // The set uses the restored claims, and creates none.
+    stand.scale(disks.len()).await?;
+    stand.set_is_ready(disks.len()).await?;
+    stand.are_restored(&disks).await
+}
+
+impl Stand {
+    /// Restores the deleted claims under their names.
+    async fn undelete(&self, disks: &[Disk]) -> Result<()> {
+        let created = disks
+            .iter()
+            .map(async |disk| self.shelf.undelete(&disk.claim, &disk.claim).await);
+        for created in try_join_all(created).await? {
+            created?;
+        }
+        self.are_restored(disks).await
+    }
+
+    /// The claims have their volumes with their files, and nothing was at risk.
+    async fn are_restored(&self, disks: &[Disk]) -> Result<()> {
+        for disk in disks {
+            let volume = self.shelf.volume_of(&disk.claim).await?;
+            assert_eq!(handle(&volume)?, disk.handle);
+            assert_eq!(fs::read_to_string(self.file(&disk.handle))?, disk.claim);
+            self.shelf.is_enabled(&disk.volume).await?;
+        }
+        let all: Vec<_> = disks.iter().collect();
+        self.are_all(&all).await?;
+        assert_eq!(self.deletions()?, BTreeSet::new());
+        self.shelf.nothing_was_at_risk().await
+    }
+
+    /// Restores a claim as the documentation of pvc-trash says to administrators.
+    async fn assign(&self, disk: &Disk) -> Result<()> {
+        let namespace = &self.shelf.space.name;
+        let claim = json!({
+            "namespace": namespace, "name": disk.claim, "uid": null, "resourceVersion": null,
+        });
+        let patch = Patch::Merge(json!({"spec": {"claimRef": claim}}));
+        let volumes = &self.shelf.space.volumes;
+        let parameters = PatchParams::default();
+        volumes.patch(&disk.volume, &parameters, &patch).await?;
+        let changes = json!({
+            "spec": {"volumeName": disk.volume, "storageClassName": namespace},
+        });
+        let claim = crate::support::claim(&disk.claim, changes)?;
+        let claims = &self.shelf.space.claims;
+        claims.create(&PostParams::default(), &claim).await?;
+        Ok(())
+    }
+
+    /// A set whose pods run, with a file on each of its volumes.
+    async fn run_set(&self, policy: Policy) -> Result<Vec<Disk>> {
+        let templates = json!([{
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": self.shelf.space.name,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }]);
+        let changes = json!({"spec": {"volumeClaimTemplates": templates}});
+        let replicas = i32::try_from(COUNT)?;
+        let set = set("web", replicas, policy, changes)?;
+        self.sets().create(&PostParams::default(), &set).await?;
+        self.set_is_ready(COUNT).await?;
+        let names = names("data-web", COUNT);
+        let disks = names.iter().map(async |name| {
+            let volume = self.shelf.volume_of(name).await?;
+            let disk = self.write(&volume)?;
+            self.shelf.is_enabled(&disk.volume).await?;
+            anyhow::Ok(disk)
+        });
+        try_join_all(disks).await
+    }
+
+    fn sets(&self) -> Api<StatefulSet> {
+        let space = &self.shelf.space;
+        Api::namespaced(space.cluster.client(), &space.name)
+    }
+
+    async fn scale(&self, replicas: usize) -> Result<()> {
+        let patch: Patch<Value> = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let (sets, parameters) = (self.sets(), PatchParams::default());
+        sets.patch("web", &parameters, &patch).await?;
+        Ok(())
+    }
+
+    async fn set_is_ready(&self, replicas: usize) -> Result<()> {
+        eventually("the pods of the set run", async || {
+            let status = self.sets().get("web").await?.status.unwrap_or_default();
+            let ready = status.ready_replicas.unwrap_or_default();
+            ensure!(usize::try_from(ready)? == replicas, "{status:?}");
+            anyhow::Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,179 @@
+//! Volumes of a CSI driver, with the released external-provisioner and external-attacher.
+
+mod lives;
+mod purges;
+
+use super::support::{PURGE, Shelf, policy_of, uid_of_claim};
+use crate::support::guarded;
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, fs, path::PathBuf};
+use volume_warden_controlplane::{Csi, eventually};
+
+/// A class of a CSI driver of its own.
+struct Stand {
+    shelf: Shelf,
+    csi: Csi,
+}
+
+/// The names of a claim and of its volume, and the driver's handle of the volume.
+struct Disk {
+    claim: String,
+    volume: String,
+    handle: String,
+}
+
+impl Stand {
+    /// A driver with this name, and a class whose reclaim policy is Delete, with this undelete
+    /// window.
+    async fn new(label: &str, annotations: Value) -> Result<Self> {
+        let cluster = guarded().await?;
+        let csi = Csi::start(&cluster, label).await?;
+        let changes = json!({"provisioner": csi.name(), "metadata": {"annotations": annotations}});
+        let shelf = Shelf::with_class(cluster, label, changes).await?;
+        Ok(Self { shelf, csi })
+    }
+
+    /// Claims with these names, Bound to volumes of the driver, each with a file.
+    async fn bound(&self, names: &[String], changes: &Value) -> Result<Vec<Disk>> {
+        let bound = names.iter().map(async |name| {
+            let volume = self.shelf.bound(name, changes.clone()).await?;
+            self.write(&volume)
+        });
+        try_join_all(bound).await
+    }
+
+    /// Claims as of [`Self::bound`], for whose volumes the trash is enabled.
+    async fn enabled(&self, names: &[String]) -> Result<Vec<Disk>> {
+        let disks = self.bound(names, &json!({})).await?;
+        let enabled = disks
+            .iter()
+            .map(async |disk| self.shelf.is_enabled(&disk.volume).await);
+        try_join_all(enabled).await?;
+        Ok(disks)
+    }
+
+    /// Writes a file into the volume, whose text is the name of its claim.
+    fn write(&self, volume: &PersistentVolume) -> Result<Disk> {
+        let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.clone());
+        let claim = claim.and_then(|claim| claim.name).context("no claim")?;
+        let handle = handle(volume)?;
+        fs::write(self.file(&handle), &claim)?;
+        let volume = volume.name_any();
+        Ok(Disk {
+            claim,
+            volume,
+            handle,
+        })
+    }
+
+    fn file(&self, handle: &str) -> PathBuf {
+        self.csi.directory_of(handle).join("file")
+    }
+
+    async fn delete_claims(&self, disks: &[Disk]) -> Result<()> {
+        let deleted = disks
+            .iter()
+            .map(async |disk| self.shelf.space.delete_claim(&disk.claim).await);
+        try_join_all(deleted).await.map(drop)
+    }
+
+    /// Waits until the volumes are in the trash, with their files.
+    async fn are_in_trash(&self, disks: &[Disk]) -> Result<()> {
+        for disk in disks {
+            self.shelf.is_in_trash(&disk.volume).await?;
+            assert_eq!(fs::read_to_string(self.file(&disk.handle))?, disk.claim);
+        }
+        Ok(())
+    }
+
+    /// A user requests that the volumes are purged now.
+    async fn purge(&self, disks: &[Disk]) -> Result<()> {
+        let volumes = &self.shelf.space.volumes;
+        for disk in disks {
+            let volume = volumes.get(&disk.volume).await?;
+            let patch = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&volume)}}});
+            let parameters = PatchParams::default();
+            volumes
+                .patch(&disk.volume, &parameters, &Patch::Merge(patch))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until Volume Warden has purged the volumes. Their provisioner may still have them.
+    async fn are_final(&self, disks: &[Disk]) -> Result<()> {
+        for disk in disks {
+            eventually(&format!("{} is purged", disk.volume), async || {
+                let volume = self.shelf.space.volumes.get_opt(&disk.volume).await?;
+                let policy = volume.as_ref().map_or("Delete", policy_of);
+                ensure!(policy == "Delete", "{policy}");
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until these volumes, and no others, are those of the driver and those of the cluster.
+    async fn are_all(&self, disks: &[&Disk]) -> Result<()> {
+        let expected: BTreeSet<_> = disks.iter().map(|disk| disk.handle.clone()).collect();
+        eventually("the driver has the volumes of the cluster", async || {
+            let volumes = self
+                .shelf
+                .space
+                .volumes
+                .list(&ListParams::default())
+                .await?;
+            let of_class = volumes.iter().filter(|volume| self.is_of_class(volume));
+            let stored = of_class.map(handle).collect::<Result<BTreeSet<_>>>()?;
+            let existing = self.csi.volumes()?;
+            ensure!(
+                stored == expected && existing == expected,
+                "expected {expected:?}, stored {stored:?}, existing {existing:?}"
+            );
+            Ok(())
+        })
+        .await
+    }
+
+    /// The volumes that the driver was requested to delete.
+    fn deletions(&self) -> Result<BTreeSet<String>> {
+        let calls = self.csi.calls()?.into_iter();
+        let deletions = calls.filter(|call| call.method == "DeleteVolume");
+        Ok(deletions.map(|call| call.volume).collect())
+    }
+
+    fn is_of_class(&self, volume: &PersistentVolume) -> bool {
+        let spec = volume.spec.as_ref();
+        let class = spec.and_then(|spec| spec.storage_class_name.as_deref());
+        class == Some(&self.shelf.space.name)
+    }
+
+    /// Deletes the object of a volume, as a user.
+    async fn delete_object(&self, disk: &Disk) -> Result<()> {
+        let (volumes, parameters) = (&self.shelf.space.volumes, DeleteParams::default());
+        volumes.delete(&disk.volume, &parameters).await?;
+        Ok(())
+    }
+}
+
+/// The handle by which the driver knows the volume.
+fn handle(volume: &PersistentVolume) -> Result<String> {
+    let spec = volume.spec.as_ref();
+    let source = spec.and_then(|spec| spec.csi.as_ref());
+    Ok(source.context("no CSI volume")?.volume_handle.clone())
+}
+
+/// `count` names that begin with `prefix`.
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{prefix}-{number}"))
+        .collect()
+}
