@@ -71,9 +71,9 @@ pub(super) struct ClusterOptions {
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) system_namespace: Option<String>,
 
-    /// Maximum concurrent bulk writes: finalizer removals and deletions. Three other lanes have
+    /// Maximum concurrent bulk writes: finalizer removals and deletions. Four other lanes have
     /// the same limit each, but at most 16, and bulk writes do not delay them: writes that protect
-    /// data; owner references and creations; releases of volumes.
+    /// data; owner references and creations; releases of volumes; conditions of claims.
     #[arg(long, default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_in_flight: u16,
 }

@@ -29,6 +29,8 @@ pub struct Piece {
     pub what: Vec<String>,
     /// The patch that removes these parts.
     pub operations: Vec<PatchOperation>,
+    /// Whether the status that Volume Warden has applied is removed.
+    pub applied_status: bool,
     /// What a live read must show before the patch is written.
     pub condition: Option<Condition>,
 }
@@ -51,6 +53,7 @@ impl Piece {
             resource_version: resource_version.into(),
             what: Vec::new(),
             operations: Vec::new(),
+            applied_status: false,
             condition: None,
         }
     }
@@ -79,6 +82,15 @@ impl Piece {
 
     pub(super) fn label(&mut self, key: &str) {
         self.remove_parts(format!("label {key}"), [remove(&["labels", key])]);
+    }
+
+    /// Removes the condition Unused if Volume Warden wrote it: its status would become wrong.
+    pub(super) fn unused_condition(&mut self, claim: &Claim) {
+        let condition = claim.unused.filter(|_| !claim.deleting);
+        if condition.is_some_and(|condition| condition.applied_by_us) {
+            self.what.push("condition Unused".to_owned());
+            self.applied_status = true;
+        }
     }
 
     pub(super) fn finalizer(&mut self, all: &[Box<str>], finalizer: &str) {

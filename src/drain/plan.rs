@@ -133,6 +133,9 @@ impl Plan {
         if terms.drains(&PvcTrash) {
             trash::claim(&mut piece, claim);
         }
+        if terms.drains(&PvcProtection) {
+            piece.unused_condition(claim);
+        }
         let protected = finalizers::has(&claim.finalizers, PVC_PROTECTION);
         if protected && terms.drains(&PvcProtection) && !terms.in_tree {
             match user {
@@ -188,7 +191,7 @@ impl Plan {
     }
 
     fn put(&mut self, piece: Piece) {
-        if !piece.operations.is_empty() {
+        if !piece.what.is_empty() {
             self.pieces.push(piece);
         }
     }

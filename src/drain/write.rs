@@ -2,17 +2,25 @@
 
 use super::{Condition, Drain, NAME, Piece, piece::object};
 use crate::{
-    cluster::{Action, Applied, Basis, Lane, Mutation, OnRefusal, UNHURRIED, existing, within},
+    cluster::{
+        Action, Applied, Basis, Lane, Mutation, OnRefusal, Target, UNHURRIED, existing, within,
+    },
     objects::{ObjectName, claim::ClaimWire, volume::ClaimRef},
 };
 use futures::{StreamExt as _, stream};
 use json_patch::PatchOperation;
 use kube::{Api, api::ObjectMeta};
+use serde_json::json;
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
 
 /// Reason of all removals in log fields and metric labels.
 const TAKEN_BACK: &str = "TakenBack";
+/// The Event about a refused removal. No reconciler remains that could retry it.
+const AGAIN: OnRefusal = OnRefusal {
+    next: "so run volume-warden drain again",
+    ..OnRefusal::new("FailedCleanup")
+};
 /// Interval between progress lines.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -53,10 +61,27 @@ impl Drain {
                 Err(error) => return (piece, Applied::Failed(error)),
             }
         }
-        let action = remove_parts(piece.operations.clone());
-        let target = piece.target();
-        let applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
+        let mut applied = Applied::Done;
+        if !piece.operations.is_empty() {
+            let action = remove_parts(piece.operations.clone());
+            let target = piece.target();
+            applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
+        }
+        if piece.applied_status && matches!(applied, Applied::Done | Applied::Withheld) {
+            applied = self.remove_status(&piece).await;
+        }
         (piece, applied)
+    }
+
+    /// Removes the status that Volume Warden has applied. The removal of other parts has changed
+    /// the version of the object.
+    async fn remove_status(&self, piece: &Piece) -> Applied {
+        let target = Target::new(piece.kind, &piece.name, &piece.uid);
+        let action = Action {
+            on_refusal: AGAIN,
+            ..Action::apply_status(json!({}), Basis::Object)
+        };
+        self.apply.perform(NAME, &target, action, TAKEN_BACK).await
     }
 
     /// Reads the claim of the condition live, and returns whether the condition holds.
@@ -87,11 +112,7 @@ fn remove_parts(operations: Vec<PatchOperation>) -> Action {
         mutation: Mutation::Patch(operations),
         lane: Lane::Bulk,
         basis: Basis::Object,
-        on_refusal: OnRefusal {
-            // No reconciler remains that could retry the write.
-            next: "so run volume-warden drain again",
-            ..OnRefusal::new("FailedCleanup")
-        },
+        on_refusal: AGAIN,
     }
 }
 

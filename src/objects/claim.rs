@@ -6,6 +6,7 @@ use super::{
     stateful_set::{Label, ordinal, readings},
     trash::{UNDELETE, UNDELETE_TOUCHED},
     undelete_window::UNDELETE_WINDOW,
+    unused::{self, Unused},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -62,6 +63,10 @@ pub struct Claim {
     /// binder of kube-controller-manager writes on a claim (`bind` in `pv_controller.go`), after
     /// the volume name and `bind-completed`.
     pub pending: bool,
+    /// Whether `status.phase` is Bound.
+    pub bound: bool,
+    /// The condition `Unused`, if the claim has it.
+    pub unused: Option<Unused>,
 }
 
 /// What a claim requests of the trash, which is text of the claim's creator.
@@ -115,7 +120,7 @@ impl Claim {
 #[resource(inherit = PersistentVolumeClaim)]
 pub struct ClaimWire {
     /// The object's standard metadata.
-    #[serde(deserialize_with = "metadata::trimmed")]
+    #[serde(deserialize_with = "metadata::with_unused_owners")]
     pub metadata: ObjectMeta,
     /// The claim's specification.
     #[serde(default)]
@@ -140,11 +145,16 @@ pub struct ClaimStatus {
     /// The phase of the claim: Pending, Bound or Lost.
     #[serde(default)]
     pub phase: Option<String>,
+    /// The conditions of the claim.
+    #[serde(default)]
+    pub conditions: Option<Vec<unused::Condition>>,
 }
 
 impl From<ClaimWire> for Claim {
     fn from(wire: ClaimWire) -> Self {
         let metadata = wire.metadata;
+        let conditions = wire.status.conditions.unwrap_or_default();
+        let owners = metadata.managed_fields.unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
         let ambiguous = readings(name).nth(1).is_some();
         let managed_by = metadata.labels.as_ref().and_then(ManagedBy::of);
@@ -179,6 +189,8 @@ impl From<ClaimWire> for Claim {
             volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
             pending: !matches!(wire.status.phase.as_deref(), Some("Bound" | "Lost")),
+            bound: wire.status.phase.as_deref() == Some("Bound"),
+            unused: Unused::find(&conditions, &owners),
         }
     }
 }

@@ -1,19 +1,33 @@
 //! Parses the `metadata` of objects, without the fields that no rule reads.
 
+use super::field_owner::UnusedOwners;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::api::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use std::collections::BTreeMap;
 
 /// Parses a `metadata` field, for `#[serde(deserialize_with)]`. `managedFields`, often half of an
 /// object, are skipped while parsing, so that they use no memory.
 pub fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    Trimmed::deserialize(deserializer).map(ObjectMeta::from)
+    Trimmed::<IgnoredAny>::deserialize(deserializer).map(ObjectMeta::from)
+}
+
+/// Parses a `metadata` field as [`trimmed`] does, and keeps of `managedFields` the names of the
+/// managers that own the status of a claim's condition `Unused`.
+pub fn with_unused_owners<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ObjectMeta, D::Error> {
+    let mut read = Trimmed::<UnusedOwners>::deserialize(deserializer)?;
+    let owners: Vec<_> = std::mem::take(&mut read.managed_fields).into();
+    Ok(ObjectMeta {
+        managed_fields: Some(owners).filter(|owners| !owners.is_empty()),
+        ..read.into()
+    })
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Trimmed {
+struct Trimmed<ManagedFields: Default> {
     name: Option<String>,
     generate_name: Option<String>,
     namespace: Option<String>,
@@ -26,10 +40,12 @@ struct Trimmed {
     owner_references: Option<Vec<OwnerReference>>,
     annotations: Option<BTreeMap<String, String>>,
     labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    managed_fields: ManagedFields,
 }
 
-impl From<Trimmed> for ObjectMeta {
-    fn from(read: Trimmed) -> Self {
+impl<ManagedFields: Default> From<Trimmed<ManagedFields>> for ObjectMeta {
+    fn from(read: Trimmed<ManagedFields>) -> Self {
         Self {
             name: read.name,
             generate_name: read.generate_name,

@@ -7,6 +7,7 @@
 pub mod claim;
 pub mod claim_requests;
 pub mod claim_texts;
+mod field_owner;
 pub mod finalizers;
 pub mod fit;
 mod kind;
@@ -25,6 +26,7 @@ pub mod storage_class;
 mod tracked;
 pub mod trash;
 pub mod undelete_window;
+pub mod unused;
 pub mod volume;
 pub mod volume_attachment;
 
@@ -38,5 +40,6 @@ pub use pod::Pod;
 pub use stateful_set::StatefulSet;
 pub use storage_class::StorageClass;
 pub use tracked::Tracked;
+pub use unused::Unused;
 pub use volume::Volume;
 pub use volume_attachment::VolumeAttachment;

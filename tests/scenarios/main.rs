@@ -15,4 +15,5 @@ mod pvc_trash;
 mod rights;
 #[path = "../support/mod.rs"]
 mod support;
+mod unused;
 mod why;

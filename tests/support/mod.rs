@@ -11,7 +11,8 @@ pub mod sets;
 pub mod shared;
 pub mod turns;
 
-use self::shared::{Running, Shared, Slot};
+pub use self::shared::Running;
+use self::shared::{Shared, Slot};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{
     Event, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,

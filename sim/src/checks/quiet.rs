@@ -37,6 +37,8 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
                     .all("persistentvolumes")
                     .filter_map(|volume| of_volume(volume)),
             );
+            let claims = ledger.all("persistentvolumeclaims");
+            found.extend(claims.filter_map(|claim| of_condition(ledger, claim)));
             let volumes = ledger.all("persistentvolumes");
             found.extend(volumes.filter_map(|volume| of_reuse(ledger, volume)));
             let volumes = ledger.all("persistentvolumes");
@@ -91,6 +93,35 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     let used = ledger.all("pods").any(|pod| uses(&pod));
     (protected && !used)
         .then(|| format!("the claim {} is unused and was not released", name(claim)))
+}
+
+/// The condition Unused of a bound claim shows whether a pod that has not ended names the claim.
+fn of_condition(ledger: &Ledger, claim: &Value) -> Option<String> {
+    if is_deleting(claim) || text(claim, "/status/phase") != "Bound" {
+        return None;
+    }
+    let uses = |pod: &Arc<Value>| {
+        namespace(pod) == namespace(claim)
+            && claims_of(pod).any(|used| used == name(claim))
+            && !is_finished(pod)
+            && !is_deleting(pod)
+    };
+    let expected = match ledger.all("pods").any(uses) {
+        true => "False",
+        false => "True",
+    };
+    let conditions = claim.pointer("/status/conditions");
+    let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+    let mut unused = conditions.filter(|each| each["type"] == "Unused");
+    let status = unused
+        .next()
+        .map_or("missing", |each| text(each, "/status"));
+    (status != expected).then(|| {
+        format!(
+            "the condition Unused of the claim {} is {status} instead of {expected}",
+            name(claim)
+        )
+    })
 }
 
 /// The volume of a labelled claim is labelled, and released when the claim is gone.

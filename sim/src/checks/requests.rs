@@ -38,7 +38,8 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
                     .clone()
                     .any(|each| each["op"] == "test" && each["path"] == path)
             };
-            tested("/metadata/uid") || tested("/metadata/resourceVersion")
+            let applied = body["metadata"]["uid"].is_string();
+            applied || tested("/metadata/uid") || tested("/metadata/resourceVersion")
         }
         // A creation destroys nothing, and a review of a follower may need it.
         _ => return None,

@@ -7,7 +7,7 @@ use crate::objects::{Kind, ObjectName, finalizers, patch::test};
 use json_patch::PatchOperation;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Preconditions};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// A change to an object, and how the writer carries it out.
@@ -41,6 +41,9 @@ pub enum Mutation {
         /// The patch when the decision is old. It only removes; see [`Target::deadline`].
         late: Vec<PatchOperation>,
     },
+    /// Applies this status by server-side apply. Fields that an earlier apply set and this status
+    /// does not contain are removed.
+    ApplyStatus(Value),
     /// Deletes the object.
     Delete,
 }
@@ -123,9 +126,23 @@ impl Action {
                 late,
             },
             Mutation::RemoveFinalizer(_) => self.mutation,
-            Mutation::AddFinalizer(_) | Mutation::Patch(_) | Mutation::Delete => return None,
+            Mutation::AddFinalizer(_)
+            | Mutation::Patch(_)
+            | Mutation::ApplyStatus(_)
+            | Mutation::Delete => return None,
         };
         Some(Self { mutation, ..self })
+    }
+
+    /// Applies a status, which nothing waits for.
+    pub const fn apply_status(status: Value, basis: Basis) -> Self {
+        Self {
+            name: "ApplyStatus",
+            mutation: Mutation::ApplyStatus(status),
+            lane: Lane::Conditions,
+            basis,
+            on_refusal: OnRefusal::new("FailedUpdateCondition"),
+        }
     }
 
     /// Removes owner references or marks; see [`Mutation::Disown`].
@@ -188,9 +205,12 @@ impl<'a> Target<'a> {
         action.basis.until().filter(|_| !may_be_late)
     }
 
-    /// Returns whether the write can be guarded as its basis requires.
+    /// Returns whether the write can be guarded as its basis requires. A status that is applied
+    /// needs the uid only: server-side apply changes no field of another field manager, unless the
+    /// status contains it.
     pub(crate) fn guards(&self, action: &Action) -> bool {
-        action.basis != Basis::Object || self.resource_version.is_some()
+        let applies = matches!(action.mutation, Mutation::ApplyStatus(_));
+        applies || action.basis != Basis::Object || self.resource_version.is_some()
     }
 
     /// Returns the patch that carries out the action. Its first operations test that the object has
@@ -214,9 +234,25 @@ impl<'a> Target<'a> {
             Mutation::Patch(changes) | Mutation::Disown { fresh: changes, .. } => {
                 operations.extend(changes.iter().cloned())
             }
-            Mutation::Delete => {}
+            Mutation::ApplyStatus(_) | Mutation::Delete => {}
         }
         operations
+    }
+
+    /// Returns the object to apply, which contains this status only. The API server refuses it if
+    /// the object was replaced or changed since it was read.
+    pub(crate) fn with_status(&self, status: &Value) -> Value {
+        let resource = self.kind.api_resource();
+        let mut metadata = json!({"name": &*self.name.name, "uid": self.uid});
+        if let Some(version) = self.resource_version {
+            metadata["resourceVersion"] = json!(version);
+        }
+        json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            "status": status,
+        })
     }
 
     /// Returns the parameters of a deletion, with preconditions that the object has not been

@@ -15,6 +15,7 @@ use crate::cluster::api::for_users;
 use crate::cluster::api::within;
 use crate::cluster::leader::Leadership;
 use crate::cluster::watch::Excluded;
+use crate::objects::unused::FIELD_MANAGER;
 use crate::telemetry::Metrics;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -208,6 +209,11 @@ impl Apply {
         let (api, name) = (self.api(target), &target.name.name);
         if action.mutation == Mutation::Delete {
             return api.delete(name, &target.preconditions()).await.map(drop);
+        }
+        if let Mutation::ApplyStatus(status) = &action.mutation {
+            let parameters = PatchParams::apply(FIELD_MANAGER).force();
+            let patch = kube::api::Patch::Apply(target.with_status(status));
+            return api.patch_status(name, &parameters, &patch).await.map(drop);
         }
         let patch = kube::api::Patch::<()>::Json(Patch(target.operations(action)));
         let parameters = PatchParams::default();

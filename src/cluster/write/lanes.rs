@@ -18,6 +18,9 @@ pub enum Lane {
     /// Writes that occur in thousands and that nothing waits for: removed finalizers, deleted
     /// objects.
     Bulk,
+    /// Conditions of claims: thousands of writes that nothing waits for, and that no other write
+    /// may wait for.
+    Conditions,
 }
 
 /// Maximum number of permits of each lane except [`Lane::Bulk`]. The writes of these lanes are few:
@@ -30,6 +33,7 @@ pub(crate) struct Lanes {
     ownership: Arc<FairSemaphore>,
     release: Arc<FairSemaphore>,
     bulk: Arc<FairSemaphore>,
+    conditions: Arc<FairSemaphore>,
 }
 
 impl Lanes {
@@ -42,6 +46,7 @@ impl Lanes {
             ownership: small(),
             release: small(),
             bulk: FairSemaphore::new(bulk),
+            conditions: small(),
         }
     }
 
@@ -53,6 +58,7 @@ impl Lanes {
             Lane::Ownership => &self.ownership,
             Lane::Release => &self.release,
             Lane::Bulk => &self.bulk,
+            Lane::Conditions => &self.conditions,
         };
         permits.acquire(namespace).await
     }
@@ -83,7 +89,12 @@ mod tests {
                 taken.push(lanes.permit(Lane::Bulk, &namespace).await);
             }
             assert_eq!(free(&lanes, Lane::Bulk).await, 0);
-            for lane in [Lane::Safety, Lane::Ownership, Lane::Release] {
+            for lane in [
+                Lane::Safety,
+                Lane::Ownership,
+                Lane::Release,
+                Lane::Conditions,
+            ] {
                 assert_eq!(free(&lanes, lane).await, small, "{lane:?}");
             }
             drop(taken);

@@ -2,7 +2,7 @@
 
 use super::{
     HeldClaimReporter, NAME, PvcProtectionReconciler, deletions_hook, hooks, options::Options,
-    protect,
+    protect, unused::UnusedReconciler,
 };
 use crate::{
     admission::Review,
@@ -41,6 +41,7 @@ impl Component for PvcProtection {
 
 fn parts(shared: &Shared, options: Options) -> Parts {
     let (finished_pods, feeds) = (options.finished_pods(), shared.feeds.clone());
+    let mode = options.unused_condition();
     let queue = Arc::new(WorkQueue::default());
     let live_claims = LiveGet::new(shared.metrics.clone(), &shared.client);
     let mut parts = Parts::watching(&[Kind::Pod, Kind::PersistentVolumeClaim]);
@@ -65,8 +66,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         .tasks
         .push(Box::pin(reporter.run(shared.stop.clone())));
     let reconciler = PvcProtectionReconciler {
-        claims: feeds.claims,
-        pods: feeds.pods,
+        claims: feeds.claims.clone(),
+        pods: feeds.pods.clone(),
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         finished_pods,
@@ -75,5 +76,18 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     reconciler.listen(&queue);
     reconciler.register_metrics(&shared.metrics);
     parts.reconcile(shared, reconciler, queue);
+    let queue = Arc::new(WorkQueue::default());
+    let condition = UnusedReconciler {
+        claims: feeds.claims,
+        pods: feeds.pods,
+        live_pods: shared.live_pods.clone(),
+        live_claims,
+        apply: shared.apply.clone(),
+        clock: shared.clock.clone(),
+        mode,
+        in_tree: Arc::default(),
+    };
+    condition.listen(&queue);
+    parts.reconcile(shared, condition, queue);
     parts
 }

@@ -29,6 +29,7 @@ mod reconcile;
 mod rule;
 #[cfg(test)]
 mod tests;
+pub mod unused;
 mod warn;
 #[cfg(test)]
 mod warn_tests;

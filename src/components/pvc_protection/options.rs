@@ -1,5 +1,6 @@
 //! The flags of pvc-protection.
 
+use super::unused::UnusedCondition;
 use crate::causes::FinishedPods;
 use clap::{Args, ValueEnum};
 
@@ -10,6 +11,9 @@ pub(super) struct Options {
     /// Whether a pod that has Succeeded or Failed still uses its claims.
     #[arg(long, value_enum, default_value_t)]
     finished_pods: FinishedPodsOption,
+    /// Whether Volume Warden writes the condition Unused of claims, as Kubernetes 1.37 does.
+    #[arg(long, value_enum, default_value_t)]
+    unused_condition: UnusedCondition,
 }
 
 /// The values of `--finished-pods`.
@@ -25,6 +29,10 @@ enum FinishedPodsOption {
 }
 
 impl Options {
+    pub(super) fn unused_condition(&self) -> UnusedCondition {
+        self.unused_condition
+    }
+
     pub(super) fn finished_pods(&self) -> FinishedPods {
         match self.finished_pods {
             FinishedPodsOption::Hold => FinishedPods::Hold,

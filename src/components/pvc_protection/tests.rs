@@ -37,6 +37,8 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         volume_name: "".into(),
         bind_completed: false,
         pending: true,
+        bound: false,
+        unused: None,
     }
 }
 

@@ -191,7 +191,6 @@ pub(crate) fn tidy(metadata: &mut Value) {
         Value::Null => false,
         _ => true,
     });
-    fields.remove("managedFields");
 }
 
 fn finalizers(resource: &Resource, name: &str, old: &Value, new: &Value) -> Answer<()> {

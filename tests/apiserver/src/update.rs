@@ -2,6 +2,7 @@
 
 use crate::{
     admission::Write,
+    apply::applied,
     route::Route,
     server::{ApiServer, User, parse},
     status::{Answer, Failure},
@@ -16,6 +17,9 @@ use std::sync::Arc;
 /// Source: `MaxRetryWhenPatchConflicts` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
 const PATCH_ATTEMPTS: u32 = 5;
 
+/// The media type of server-side apply.
+const APPLY: &str = "application/apply-patch+yaml";
+
 impl ApiServer {
     pub(crate) async fn replace(
         &self,
@@ -28,6 +32,7 @@ impl ApiServer {
         for _ in 0..=PATCH_ATTEMPTS {
             let old = self.read(route)?;
             let mut new = object.clone();
+            new["metadata"]["managedFields"] = old["metadata"]["managedFields"].clone();
             let version = new["metadata"]["resourceVersion"]
                 .as_str()
                 .unwrap_or_default()
@@ -69,7 +74,13 @@ impl ApiServer {
     ) -> Answer<Arc<Value>> {
         for _ in 0..PATCH_ATTEMPTS {
             let old = self.read(route)?;
-            let new = patched(kind, &old, patch)?;
+            let new = match kind {
+                APPLY if route.subresource == "status" => {
+                    let manager = route.parameter("fieldManager");
+                    applied(&old, &parse(patch)?, manager)?
+                }
+                _ => patched(kind, &old, patch)?,
+            };
             check_name(route, &new)?;
             if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]
                 && new["metadata"]["resourceVersion"].is_string()

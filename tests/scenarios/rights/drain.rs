@@ -11,7 +11,10 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use volume_warden_controlplane::Rule;
 
@@ -43,6 +46,10 @@ async fn volumes(stage: &Stage) -> Result<()> {
     let trashed = volume(&deleted, recorded(stage, "deleted", "gone"))?;
     space.volumes.create(&post, &trashed).await?;
     is_in_phase(space, &name, "Bound").await?;
+    let applied = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"conditions": [
+        {"type": "Unused", "status": "True"}]}});
+    let (apply, applied) = (PatchParams::apply("volume-warden"), Patch::Apply(applied));
+    space.claims.patch_status("bound", &apply, &applied).await?;
     is_in_phase(space, &deleted, "Released").await
 }
 

@@ -157,6 +157,10 @@ fn owner(kind: &str, name: &str) -> Value {
     json!({"metadata": {"ownerReferences": [{"apiVersion": version, "kind": kind, "name": name, "uid": "u"}]}})
 }
 
+fn condition(kind: &str) -> Value {
+    json!({"status": {"conditions": [{"type": kind, "status": "True"}]}})
+}
+
 fn marked(mark: &str) -> Value {
     json!({"metadata": {"annotations": {format!("volume-warden.dev/{mark}"): "u"}}})
 }
@@ -203,11 +207,22 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
     let only_refs = "may only change the references of claims to StatefulSets and pods";
     let only_finalizer = "may only add and remove the finalizer kubernetes.io/pvc-protection";
     let only_annotations = "may only change its own annotations";
+    let only_unused = "may only change the condition Unused";
+    let status = format!("{plain}/status");
     let refused = vec![
         (
             patch(&plain, json!({"spec": {"volumeName": "other"}})),
             "may not change the spec",
         ),
+        (
+            patch(&status, json!({"status": {"phase": "Lost"}})),
+            only_unused,
+        ),
+        (
+            patch(&status, json!({"status": {"capacity": {"storage": "9Gi"}}})),
+            only_unused,
+        ),
+        (patch(&status, condition("Resizing")), only_unused),
         (
             patch(&plain, json!({"metadata": {"labels": {"a": "b"}}})),
             "may not change the spec",
@@ -268,6 +283,7 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
     ];
     thief.all_are_refused(refused).await?;
     let permitted = vec![
+        patch(&status, condition("Unused")),
         patch(&plain, finalizers(&["example.com/hold", protection])),
         patch(&plain, finalizers(&[protection, "example.com/hold"])),
         patch(&path("data-web-0"), marked("scaled-with")),

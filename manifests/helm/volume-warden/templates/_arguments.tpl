@@ -2,6 +2,7 @@
 {{- define "volume-warden.defaults" -}}
 pvcProtection:
   finishedPods: hold
+  unusedCondition: auto
 pvcProvisioner:
   strictTemplates: false
   templateFields: []

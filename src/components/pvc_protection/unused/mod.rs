@@ -1,0 +1,40 @@
+//! The condition `Unused` of claims: since when no pod uses a claim.
+//!
+//! **Rule.** A bound claim that is not being deleted has the condition `Unused`. It is False while
+//! a pod names the claim, scheduled or not, unless the pod has finished or is being deleted and
+//! none of its containers runs. Otherwise it is True. `lastTransitionTime` is the time of the last
+//! change of the status.
+//!
+//! A cached pod proves that the claim is in use. That no pod uses it takes a LIST of the
+//! namespace's pods.
+//!
+//! kube-controller-manager writes the same condition since Kubernetes 1.37, unless its controller
+//! or the feature gate is off. By default Volume Warden then leaves the condition to it; see
+//! [`in_tree`].
+//!
+//! **Source.** `updateUnusedCondition` and `podUsesPVCForUnusedSince` in
+//! `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` of Kubernetes 1.37.
+
+mod in_tree;
+mod options;
+mod reconcile;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use in_tree::InTreeWriter;
+pub use options::UnusedCondition;
+pub use reconcile::UnusedReconciler;
+
+/// Name of the reconciler in logs and metrics.
+pub const NAME: &str = "pvc-protection-unused";
+
+/// Reasons of actions: log fields and metric labels.
+pub mod reasons {
+    /// No pod uses the claim.
+    pub const NO_PODS_USING_PVC: &str = "NoPodsUsingPVC";
+    /// A pod uses the claim.
+    pub const POD_USING_PVC: &str = "PodUsingPVC";
+    /// The condition is turned off.
+    pub const CONDITION_OFF: &str = "UnusedConditionOff";
+}

@@ -1,0 +1,226 @@
+//! The reconciler of the condition `Unused`: which changes enqueue a claim, and how its condition
+//! is written.
+
+use super::{
+    InTreeWriter, NAME, UnusedCondition,
+    reasons::{CONDITION_OFF, NO_PODS_USING_PVC, POD_USING_PVC},
+    rule::{Step, decide},
+};
+use crate::{
+    clock::Clock,
+    cluster::{
+        Action, Apply, Basis, Change, Feed, LiveGet, Reconcile, ReconcileError, Reconciled,
+        Requeue, SharedList, Store, Target, WorkQueue,
+    },
+    objects::{Claim, Kind, ObjectName, Pod, unused},
+};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+/// Maximum age of the LIST of pods that the status True rests on.
+const MAX_AGE: Duration = Duration::from_secs(30);
+/// Time limit of the live read of a claim.
+const READ_LIMIT: Duration = Duration::from_secs(10);
+
+/// The reconciler of the condition `Unused`.
+pub struct UnusedReconciler {
+    /// Watch of all claims.
+    pub claims: Arc<Feed<Claim>>,
+    /// Watch of all pods with claims.
+    pub pods: Arc<Feed<Pod>>,
+    /// Live LISTs of pods.
+    pub live_pods: Arc<SharedList<Pod>>,
+    /// Live reads of claims.
+    pub live_claims: Arc<LiveGet<Claim>>,
+    /// Writes to the API server.
+    pub apply: Arc<Apply>,
+    /// The time of a transition.
+    pub clock: Clock,
+    /// Whether Volume Warden writes the condition.
+    pub mode: UnusedCondition,
+    /// Whether kube-controller-manager writes the condition.
+    pub in_tree: Arc<InTreeWriter>,
+}
+
+impl UnusedReconciler {
+    /// Enqueues a claim on every change that may affect its condition.
+    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+        let (line, in_tree) = (queue.clone(), self.in_tree.clone());
+        self.claims.listen(move |change| {
+            let Some(new) = change.new else {
+                return in_tree.written(change.name);
+            };
+            if let Some(old) = change.old {
+                in_tree.observe(old, new);
+            }
+            // A change of a pod may have arrived while the claim was hidden after a write.
+            if new.bound && !new.deleting {
+                line.add(change.name.clone());
+            }
+        });
+        let line = queue.clone();
+        self.pods.listen(move |change| {
+            for claim in affected_by(change) {
+                line.add(claim);
+            }
+        });
+    }
+
+    fn decide(&self, name: &ObjectName, claim: &Claim, pods: &Store<Pod>) -> Step {
+        decide(&name.name, claim, pods.referrers(name).map(|pod| &**pod))
+    }
+
+    /// Decides by the watches, and writes the status False. The status True takes a LIST.
+    async fn update(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
+        let step = self.decide(name, claim, &self.pods.read());
+        if step == Step::Leave {
+            self.in_tree.written(name);
+            return Ok(Requeue::OnEvent);
+        }
+        if self.mode == UnusedCondition::Auto
+            && let Some(delay) = self.in_tree.wait(name)
+        {
+            if !delay.is_zero() {
+                let reason = "kube-controller-manager writes the condition Unused";
+                return Ok(Requeue::After(delay, reason.into()));
+            }
+            if self.is_written(name, claim).await? {
+                return Ok(Requeue::OnEvent);
+            }
+            tracing::info!(object = %name, "kube-controller-manager no longer writes the condition Unused");
+            self.in_tree.ended();
+        }
+        match step {
+            Step::Used => self.write(name, claim, false, Basis::Object).await,
+            Step::Unused | Step::Leave => self.confirm(name, claim).await,
+        }
+    }
+
+    /// Returns whether the condition differs from the one that the watch delivered, or the claim is
+    /// gone. Then the watch is late, and will deliver the change.
+    async fn is_written(&self, name: &ObjectName, claim: &Claim) -> Result<bool, ReconcileError> {
+        let live = self.live_claims.get(name, READ_LIMIT).await;
+        let live = live.map_err(|error| {
+            ReconcileError::new(format!("the claim could not be read: {error}"))
+        })?;
+        let unwritten = |live: Claim| live.uid == claim.uid && live.unused == claim.unused;
+        Ok(!live.is_some_and(unwritten))
+    }
+
+    /// Decides by a live LIST of pods.
+    async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
+        let pods = self.live_pods.list(&name.namespace).await;
+        let pods = pods
+            .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
+        match self.decide(name, claim, &pods.value) {
+            Step::Unused => {
+                let basis = Basis::Proof(pods.proof(MAX_AGE));
+                self.write(name, claim, true, basis).await
+            }
+            Step::Used => self.write(name, claim, false, Basis::Object).await,
+            Step::Leave => Ok(Requeue::OnEvent),
+        }
+    }
+
+    async fn write(
+        &self,
+        name: &ObjectName,
+        claim: &Arc<Claim>,
+        unused: bool,
+        basis: Basis,
+    ) -> Reconciled {
+        let status = unused::status(unused, self.clock.timestamp());
+        let reason = match unused {
+            true => NO_PODS_USING_PVC,
+            false => POD_USING_PVC,
+        };
+        let action = Action::apply_status(status, basis);
+        self.perform(name, claim, action, reason).await
+    }
+
+    /// Removes the condition if Volume Warden wrote it.
+    async fn remove(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
+        if !is_removable(claim) {
+            return Ok(Requeue::OnEvent);
+        }
+        let action = Action::apply_status(json!({}), Basis::Object);
+        self.perform(name, claim, action, CONDITION_OFF).await
+    }
+
+    async fn perform(
+        &self,
+        name: &ObjectName,
+        claim: &Arc<Claim>,
+        action: Action,
+        reason: &'static str,
+    ) -> Reconciled {
+        // The binder and the resizer write the status, too, and a deletion may have begun.
+        let target = Target {
+            resource_version: Some(&claim.resource_version),
+            ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
+        };
+        let applied = self.apply.perform(NAME, &target, action, reason).await;
+        if applied.written() {
+            self.claims.mark_stale(name, claim);
+        }
+        applied.settled()
+    }
+}
+
+impl Reconcile for UnusedReconciler {
+    const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
+
+    fn candidates(&self) -> Vec<ObjectName> {
+        if self.mode == UnusedCondition::Off {
+            return self.claims.read().names_where(is_removable);
+        }
+        // Copied, so that the lock on the claims is released before the pods are locked.
+        let claims: Vec<(ObjectName, Arc<Claim>)> = {
+            let claims = self.claims.read();
+            let bound = claims.objects().filter(|(_, claim)| claim.bound);
+            bound
+                .map(|(name, claim)| (name.clone(), claim.clone()))
+                .collect()
+        };
+        self.in_tree
+            .assess(claims.iter().map(|(_, claim)| &**claim));
+        let pods = self.pods.read();
+        claims
+            .into_iter()
+            .filter(|(name, claim)| self.decide(name, claim, &pods) != Step::Leave)
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
+        let Some(claim) = self.claims.read().get_fresh(name) else {
+            return Ok(Requeue::OnEvent);
+        };
+        match self.mode {
+            UnusedCondition::Off => self.remove(name, &claim).await,
+            UnusedCondition::Auto | UnusedCondition::On => self.update(name, &claim).await,
+        }
+    }
+}
+
+/// Whether the claim has a condition that Volume Warden wrote. Conditions of claims that are being
+/// deleted are left, as Kubernetes does.
+fn is_removable(claim: &Claim) -> bool {
+    !claim.deleting
+        && claim
+            .unused
+            .is_some_and(|condition| condition.applied_by_us)
+}
+
+/// The claims whose condition may change with a pod.
+pub(super) fn affected_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
+    let same = change.old.zip(change.new).is_some_and(|(old, new)| {
+        old.uid == new.uid && old.terminated() == new.terminated() && old.mounts == new.mounts
+    });
+    let pods = [change.old, change.new].into_iter().flatten();
+    let claims = pods.filter(|_| !same).flat_map(|pod| pod.claims());
+    claims
+        .map(|claim| ObjectName::new(change.name.namespace.clone(), claim.clone()))
+        .collect()
+}

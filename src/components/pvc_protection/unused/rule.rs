@@ -1,0 +1,36 @@
+//! The rule of the condition `Unused`: decides which status a claim's condition must get, given the
+//! pods that name the claim.
+
+use crate::objects::{Claim, Pod};
+
+/// Decision about the condition of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Leave the condition unchanged.
+    Leave,
+    /// Write the status False: a pod uses the claim.
+    Used,
+    /// Write the status True: no pod uses the claim. Only pods that were listed live prove it.
+    Unused,
+}
+
+/// Decides about the condition of the claim, given at least all pods that name it.
+pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a Pod>) -> Step {
+    if !claim.bound || claim.deleting {
+        return Step::Leave;
+    }
+    let used = pods.into_iter().any(|pod| counts(pod, name, claim));
+    match claim.unused.map(|condition| condition.holds) {
+        Some(true) | None if used => Step::Used,
+        Some(false) | None if !used => Step::Unused,
+        _ => Step::Leave,
+    }
+}
+
+/// Returns whether the pod uses the claim, by the rule of this condition: the claim may be deleted
+/// only when a finished pod is gone, but the claim is unused before.
+fn counts(pod: &Pod, name: &str, claim: &Claim) -> bool {
+    let owns = claim.controller() == Some(&*pod.uid);
+    let mut mounts = pod.mounts.iter();
+    !pod.terminated() && mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || owns))
+}

@@ -1,0 +1,278 @@
+//! The condition `Unused` of claims on the real control plane: what Kubernetes' own e2e tests of it
+//! assert, and what its controller does besides.
+//!
+//! Source: `test/e2e/storage/csimock/csi_pvc_unused_condition.go` and
+//! `pkg/controller/volume/pvcprotection` of Kubernetes 1.37.
+
+use crate::support::{BINARY, Running, Space, claim, guarded, on_node, repository, volume};
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition};
+use kube::{
+    api::{PostParams, WatchEvent, WatchParams},
+    core::params::DeleteParams,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use volume_warden_controlplane::{Cluster, Component, Kubernetes, Warden, eventually};
+
+/// A namespace with a bound claim, `data`.
+struct Scene(Space);
+
+fn unused(claim: &PersistentVolumeClaim) -> Option<&PersistentVolumeClaimCondition> {
+    let conditions = claim.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|each| each.type_ == "Unused")
+}
+
+impl Scene {
+    async fn new(label: &str) -> Result<Self> {
+        let scene = Self(Space::new(guarded().await?, label).await?);
+        scene.bind("data").await?;
+        Ok(scene)
+    }
+
+    /// Creates a claim, and a volume for it.
+    async fn bind(&self, name: &str) -> Result<()> {
+        let (space, post) = (&self.0, PostParams::default());
+        let volume_name = format!("{}-{name}", space.name);
+        let spec = json!({"spec": {"volumeName": volume_name, "storageClassName": ""}});
+        space.claims.create(&post, &claim(name, spec)?).await?;
+        let of_claim = json!({"spec": {"storageClassName": "", "claimRef": {"namespace": space.name, "name": name}}});
+        space
+            .volumes
+            .create(&post, &volume(&volume_name, of_claim)?)
+            .await?;
+        Ok(())
+    }
+
+    /// Returns the field managers that own the status of the claim's condition.
+    async fn writers(&self, claim: &str) -> Result<Vec<String>> {
+        let metadata = self.0.claims.get(claim).await?.metadata;
+        let managers = metadata.managed_fields.into_iter().flatten();
+        let owns = |fields: &Value| {
+            let field = r#"/f:status/f:conditions/k:{"type":"Unused"}/f:status"#;
+            fields.pointer(field).is_some()
+        };
+        let owners =
+            managers.filter(|each| each.fields_v1.as_ref().is_some_and(|all| owns(&all.0)));
+        Ok(owners.filter_map(|each| each.manager).collect())
+    }
+
+    /// Waits until the condition of the claim has this status and reason.
+    async fn is(&self, claim: &str, status: &str) -> Result<PersistentVolumeClaimCondition> {
+        let mut found = None;
+        eventually("the condition has the status", async || {
+            let claim = self.0.claims.get(claim).await?;
+            let condition = unused(&claim).context("no condition")?;
+            ensure!(condition.status == status, "{condition:?}");
+            found = Some(condition.clone());
+            anyhow::Ok(())
+        })
+        .await?;
+        let condition = found.context("a condition")?;
+        let (reason, message) = match status {
+            "True" => (
+                "NoPodsUsingPVC",
+                "No pods are currently referencing this PVC",
+            ),
+            _ => ("PodUsingPVC", "A pod is currently referencing this PVC"),
+        };
+        ensure!(condition.reason.as_deref() == Some(reason), "{condition:?}");
+        ensure!(
+            condition.message.as_deref() == Some(message),
+            "{condition:?}"
+        );
+        ensure!(condition.last_transition_time.is_some(), "{condition:?}");
+        Ok(condition)
+    }
+
+    /// Returns the statuses of the condition in every stored version of the claim, without
+    /// repetitions of one and the same entry.
+    async fn history(&self, claim: &str, from: &str) -> Result<Vec<String>> {
+        let only = WatchParams::default().fields(&format!("metadata.name={claim}"));
+        let end = self.0.claims.get(claim).await?.metadata.resource_version;
+        let mut events = self.0.claims.watch(&only, from).await?.boxed();
+        let mut entries: Vec<PersistentVolumeClaimCondition> = Vec::new();
+        while let Some(event) = events.try_next().await? {
+            let (WatchEvent::Added(claim) | WatchEvent::Modified(claim)) = event else {
+                continue;
+            };
+            entries.extend(unused(&claim).cloned());
+            if claim.metadata.resource_version == end {
+                break;
+            }
+        }
+        entries.dedup();
+        Ok(entries.into_iter().map(|each| each.status).collect())
+    }
+}
+
+#[tokio::test]
+async fn the_condition_follows_the_pods_of_a_claim() -> Result<()> {
+    let scene = Scene::new("unused-follows").await?;
+    let space = &scene.0;
+    let born = space.claims.get("data").await?.metadata.resource_version;
+    scene.is("data", "True").await?;
+    space.create_running_pod("web", "data").await?;
+    let used = scene.is("data", "False").await?;
+    space.create_running_pod("web-2", "data").await?;
+    space.delete_pod("web").await?;
+    eventually("the first pod is gone", async || {
+        anyhow::Ok(space.pods.get_opt("web").await?.is_none())
+    })
+    .await?;
+    ensure!(scene.is("data", "False").await? == used, "one pod is left");
+    space.delete_pod("web-2").await?;
+    let again = scene.is("data", "True").await?;
+    ensure!(again.last_transition_time >= used.last_transition_time);
+    let history = scene.history("data", &born.context("a version")?).await?;
+    ensure!(
+        history == ["True", "False", "True"],
+        "one write each: {history:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn finished_pods_do_not_use_a_claim_and_waiting_pods_do() -> Result<()> {
+    let scene = Scene::new("unused-phases").await?;
+    let space = &scene.0;
+    scene.is("data", "True").await?;
+    for phase in ["Succeeded", "Failed"] {
+        space.create_running_pod("job", "data").await?;
+        scene.is("data", "False").await?;
+        space
+            .patch_pod_status("job", json!({"phase": phase}))
+            .await?;
+        scene.is("data", "True").await?;
+        space.delete_pod("job").await?;
+        eventually("the pod is gone", async || {
+            anyhow::Ok(space.pods.get_opt("job").await?.is_none())
+        })
+        .await?;
+    }
+    let nowhere = json!({"spec": {"nodeSelector": {"no-such-node": "true"}}});
+    space.create_pod("waiting", "data", nowhere).await?;
+    scene.is("data", "False").await?;
+    Ok(())
+}
+
+/// The kubelet has stopped the containers of a pod that is being deleted, and something else keeps
+/// the pod object.
+#[tokio::test]
+async fn a_deleted_pod_uses_a_claim_while_a_container_runs() -> Result<()> {
+    let scene = Scene::new("unused-deleted").await?;
+    let space = &scene.0;
+    let mut held = on_node();
+    held["metadata"] = json!({"finalizers": ["example.com/hold"]});
+    space.create_pod("web", "data", held).await?;
+    scene.is("data", "False").await?;
+    let state = |state: &str| {
+        json!({"containerStatuses": [{"name": "main", "ready": false, "restartCount": 0, "image": "main", "imageID": "",
+            "state": {state: {"exitCode": 0}}}]})
+    };
+    let running = json!({"containerStatuses": [{"name": "main", "ready": true, "restartCount": 0, "image": "main",
+        "imageID": "", "state": {"running": {}}}]});
+    space.patch_pod_status("web", running).await?;
+    space.pods.delete("web", &DeleteParams::default()).await?;
+    scene.bind("other").await?;
+    scene.is("other", "True").await?;
+    scene.is("data", "False").await?;
+    space.patch_pod_status("web", state("terminated")).await?;
+    scene.is("data", "True").await?;
+    let free: Value = json!({"metadata": {"finalizers": null}});
+    let merge = kube::api::Patch::Merge(&free);
+    space.pods.patch("web", &Default::default(), &merge).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_living_bound_claims_get_the_condition() -> Result<()> {
+    let scene = Scene::new("unused-bound").await?;
+    let space = &scene.0;
+    space.create_claim("pending").await?;
+    scene.is("data", "True").await?;
+    ensure!(unused(&space.claims.get("pending").await?).is_none());
+    let hold =
+        json!({"metadata": {"finalizers": ["example.com/hold", "kubernetes.io/pvc-protection"]}});
+    space.patch_claim("data", hold).await?;
+    space.delete_claim("data").await?;
+    // A pod without a node does not hold the claim, but uses it.
+    space.create_pod("late", "data", json!({})).await?;
+    eventually("the claim is released", async || {
+        anyhow::Ok(space.finalizers("data").await? == ["example.com/hold"])
+    })
+    .await?;
+    scene.is("data", "True").await?;
+    space
+        .patch_claim("data", json!({"metadata": {"finalizers": null}}))
+        .await
+}
+
+#[tokio::test]
+async fn other_conditions_stay() -> Result<()> {
+    let scene = Scene::new("unused-others").await?;
+    let space = &scene.0;
+    scene.is("data", "True").await?;
+    let resizing = json!({"status": {"conditions": [
+        {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": null}]}});
+    let strategic = kube::api::Patch::Strategic(&resizing);
+    space
+        .claims
+        .patch_status("data", &Default::default(), &strategic)
+        .await?;
+    space.create_running_pod("web", "data").await?;
+    scene.is("data", "False").await?;
+    let status = space.claims.get("data").await?.status.context("a status")?;
+    let types = status
+        .conditions
+        .into_iter()
+        .flatten()
+        .map(|each| each.type_);
+    let mut types: Vec<String> = types.collect();
+    types.sort();
+    ensure!(types == ["FileSystemResizePending", "Unused"], "{types:?}");
+    Ok(())
+}
+
+/// Kubernetes 1.37 writes the condition itself. Volume Warden leaves it to kube-controller-manager,
+/// replaces it a minute after it has stopped, and both agree when it is back.
+#[tokio::test]
+#[ignore = "builds Kubernetes 1.37"]
+async fn kube_controller_manager_and_volume_warden_replace_each_other() -> Result<()> {
+    let cluster = Cluster::in_tree().kubernetes(Kubernetes::V1_37);
+    let cluster = cluster.name("handover").start().await?;
+    let manifests = repository().join("manifests/overlays/protection");
+    cluster.apply_kustomization(&manifests).await?;
+    let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    let running = Arc::new(Running::with(cluster, warden));
+    let scene = Scene(Space::new(running, "handover").await?);
+    scene.bind("data").await?;
+    scene.bind("other").await?;
+    let space = &scene.0;
+    for round in ["a", "b", "c"] {
+        space.create_running_pod(round, "data").await?;
+        scene.is("data", "False").await?;
+        space.delete_pod(round).await?;
+        scene.is("data", "True").await?;
+    }
+    let in_tree = ["kube-controller-manager"];
+    ensure!(scene.writers("data").await? == in_tree);
+
+    space.cluster.kill(Component::ControllerManager)?;
+    space.create_running_pod("web", "data").await?;
+    eventually("Volume Warden writes the condition", async || {
+        anyhow::Ok(scene.writers("data").await? == ["volume-warden"])
+    })
+    .await?;
+    scene.is("data", "False").await?;
+    space.create_running_pod("web-2", "other").await?;
+    scene.is("other", "False").await?;
+
+    space.cluster.restart(Component::ControllerManager).await?;
+    for (pod, claim) in [("web", "data"), ("web-2", "other")] {
+        space.delete_pod(pod).await?;
+        scene.is(claim, "True").await?;
+    }
+    Ok(())
+}
