@@ -25,6 +25,7 @@ mod tls;
 mod trash;
 mod trash_report;
 mod undelete;
+mod unused;
 mod why;
 mod why_stuck;
 mod why_target;
@@ -84,6 +85,10 @@ enum Command {
     /// Delete the data of a deleted claim for good, before its undelete window ends.
     #[command(after_help = purge::EXIT_CODES)]
     Purge(purge::PurgeOptions),
+    /// List the claims and volumes that no pod uses: since when, what they cost, and what refers to
+    /// them.
+    #[command(after_help = unused::EXIT_CODES)]
+    Unused(unused::UnusedOptions),
     /// Check whether the `run` process in the same container is live or ready, for kubelet probes.
     Probe(probe::ProbeCommand),
     /// Generate shell completions.
@@ -198,6 +203,7 @@ impl Cli {
             Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Why(options) => why::run(options),
             Command::Trash(options) => trash::run(options),
+            Command::Unused(options) => unused::run(options),
             Command::Undelete(options) => undelete::run(options),
             Command::Purge(options) => purge::run(options),
             Command::Probe(options) => probe::run(options),

@@ -1,6 +1,7 @@
 //! The list that `volume-warden trash` prints.
 
 use crate::{
+    columns::{aligned, span},
     components::pvc_trash::{Entry, Next},
     objects::trash::OriginalPolicy,
     plain::Plain,
@@ -143,36 +144,6 @@ fn value(entry: &Entry<'_>) -> Value {
 pub(super) fn age(deleted: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_second() - deleted.as_second()).max(0);
     span(seconds.unsigned_abs())
-}
-
-fn span(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
-/// Aligns the cells of all columns but the last.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or_default()
-    };
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

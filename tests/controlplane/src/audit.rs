@@ -24,7 +24,7 @@ pub struct Mark(u64);
 pub struct Call {
     /// The user agent.
     pub user_agent: String,
-    /// The user.
+    /// The user; the impersonated one, if there is one.
     pub user: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
@@ -157,6 +157,7 @@ struct Event {
     verb: String,
     #[serde(default)]
     user: User,
+    impersonated_user: Option<User>,
     #[serde(default)]
     user_agent: String,
     #[serde(default)]
@@ -197,7 +198,7 @@ impl From<Event> for Call {
         let unasked = unasked.filter(|(key, _)| key.starts_with("failed-open."));
         Self {
             user_agent: event.user_agent,
-            user: event.user.username,
+            user: event.impersonated_user.unwrap_or(event.user).username,
             verb: event.verb,
             group: object.api_group,
             resource: object.resource,

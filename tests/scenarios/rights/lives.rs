@@ -45,6 +45,12 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     space.claim_is_protected(name).await?;
     space.delete_claim(name).await?;
     space.claim_is_gone(name).await?;
+    // A bound claim gets the condition Unused.
+    let class = json!({"spec": {"storageClassName": space.name}});
+    let bound = claim("bound", class.clone())?;
+    space.claims.create(&PostParams::default(), &bound).await?;
+    let disk = volume(&format!("pv-{}", space.name), class)?;
+    space.volumes.create(&PostParams::default(), &disk).await?;
     // Before a pod is refused, its claim is read live.
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     let parameters = PostParams::default();

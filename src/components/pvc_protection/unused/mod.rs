@@ -25,6 +25,7 @@ mod tests;
 pub use in_tree::InTreeWriter;
 pub use options::UnusedCondition;
 pub use reconcile::UnusedReconciler;
+pub use rule::uses;
 
 /// Name of the reconciler in logs and metrics.
 pub const NAME: &str = "pvc-protection-unused";

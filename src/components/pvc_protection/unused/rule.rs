@@ -19,7 +19,8 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
     if !claim.bound || claim.deleting {
         return Step::Leave;
     }
-    let used = pods.into_iter().any(|pod| counts(pod, name, claim));
+    let controller = claim.controller();
+    let used = pods.into_iter().any(|pod| uses(pod, name, controller));
     match claim.unused.map(|condition| condition.holds) {
         Some(true) | None if used => Step::Used,
         Some(false) | None if !used => Step::Unused,
@@ -29,8 +30,10 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
 
 /// Returns whether the pod uses the claim, by the rule of this condition: the claim may be deleted
 /// only when a finished pod is gone, but the claim is unused before.
-fn counts(pod: &Pod, name: &str, claim: &Claim) -> bool {
-    let owns = claim.controller() == Some(&*pod.uid);
+///
+/// `controller` is the uid of the claim's controller, if it has one.
+pub fn uses(pod: &Pod, name: &str, controller: Option<&str>) -> bool {
+    let owns = controller == Some(&*pod.uid);
     let mut mounts = pod.mounts.iter();
     !pod.terminated() && mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || owns))
 }

@@ -4,6 +4,8 @@
 //! Source: `test/e2e/storage/csimock/csi_pvc_unused_condition.go` and
 //! `pkg/controller/volume/pvcprotection` of Kubernetes 1.37.
 
+mod report;
+
 use crate::support::{BINARY, Running, Space, claim, guarded, on_node, repository, volume};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
@@ -242,7 +244,7 @@ async fn other_conditions_stay() -> Result<()> {
 async fn kube_controller_manager_and_volume_warden_replace_each_other() -> Result<()> {
     let cluster = Cluster::in_tree().kubernetes(Kubernetes::V1_37);
     let cluster = cluster.name("handover").start().await?;
-    let manifests = repository().join("manifests/overlays/protection");
+    let manifests = repository().join("manifests");
     cluster.apply_kustomization(&manifests).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     let running = Arc::new(Running::with(cluster, warden));

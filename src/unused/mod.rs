@@ -1,0 +1,13 @@
+//! Finds the storage that no pod uses: what it costs, since when, and what still refers to it.
+//! Nothing has to run in the cluster.
+
+mod read;
+mod references;
+mod report;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use read::{Listed, read};
+pub use report::{Output, Prices, shown};
+pub use rule::{Row, State, rows};

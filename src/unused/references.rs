@@ -1,0 +1,165 @@
+//! What refers to a claim although no pod uses it: workloads that run no pod now, and snapshots.
+
+use super::Listed;
+use crate::hashing::HashMap;
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    batch::v1::Job,
+    core::v1::{PersistentVolumeClaim, PodTemplateSpec},
+};
+use kube::ResourceExt as _;
+
+/// The references to claims by their namespace and name, in words.
+pub(super) struct References<'a> {
+    listed: &'a Listed,
+    by_claim: HashMap<(String, String), Vec<String>>,
+}
+
+impl<'a> References<'a> {
+    pub(super) fn new(listed: &'a Listed) -> Self {
+        let mut references = Self {
+            listed,
+            by_claim: HashMap::default(),
+        };
+        for each in &listed.deployments {
+            let replicas = each.spec.as_ref().and_then(|spec| spec.replicas);
+            let what = format!("Deployment {} ({})", each.name_any(), number(replicas));
+            let template = each.spec.as_ref().map(|spec| &spec.template);
+            references.of_template(each.namespace(), template, &what);
+        }
+        for each in &listed.stateful_sets {
+            let template = each.spec.as_ref().map(|spec| &spec.template);
+            references.of_template(each.namespace(), template, &set(each));
+        }
+        for each in &listed.cron_jobs {
+            let spec = each.spec.as_ref();
+            let suspended = spec.is_some_and(|spec| spec.suspend == Some(true));
+            let state = if suspended { " (suspended)" } else { "" };
+            let what = format!("CronJob {}{state}", each.name_any());
+            let job = spec.and_then(|spec| spec.job_template.spec.as_ref());
+            references.of_template(each.namespace(), job.map(|job| &job.template), &what);
+        }
+        for each in &listed.jobs {
+            let template = each.spec.as_ref().map(|spec| &spec.template);
+            references.of_template(each.namespace(), template, &job(each));
+        }
+        for each in &listed.snapshots {
+            let source = each.data.pointer("/spec/source/persistentVolumeClaimName");
+            if let Some(claim) = source.and_then(|claim| claim.as_str()) {
+                let what = format!("VolumeSnapshot {}", each.name_any());
+                references.add(each.namespace(), claim, &what);
+            }
+        }
+        references
+    }
+
+    /// Returns what refers to the claim. Its owner is named unless it is one of these.
+    pub(super) fn of(&self, claim: &PersistentVolumeClaim) -> Vec<String> {
+        let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
+        let sets = self.listed.stateful_sets.iter();
+        let sets = sets.filter(|each| each.namespace().as_deref() == Some(&*namespace));
+        let named: Vec<_> = sets.filter(|each| names(each, &name)).map(set).collect();
+        let known = self.by_claim.get(&(namespace, name));
+        let mut references: Vec<_> = known.into_iter().flatten().cloned().chain(named).collect();
+        for owner in claim.owner_references() {
+            let prefix = format!("{} {}", owner.kind, owner.name);
+            if !references.iter().any(|each| each.starts_with(&prefix)) {
+                references.push(format!(
+                    "owner {prefix}{}",
+                    self.state_of(&owner.kind, &owner.uid)
+                ));
+            }
+        }
+        references.sort();
+        references.dedup();
+        references
+    }
+
+    /// Says that an owner does not exist, if its kind was listed.
+    fn state_of(&self, kind: &str, uid: &str) -> &'static str {
+        let listed = self.listed;
+        let exists = match kind {
+            "StatefulSet" => has(&listed.stateful_sets, uid),
+            "Deployment" => has(&listed.deployments, uid),
+            "Job" => has(&listed.jobs, uid),
+            "CronJob" => has(&listed.cron_jobs, uid),
+            "Pod" => listed.pods.iter().any(|(_, pod)| &*pod.uid == uid),
+            _ => true,
+        };
+        match exists || !listed.unread.is_empty() {
+            true => "",
+            false => " (deleted)",
+        }
+    }
+
+    fn of_template(
+        &mut self,
+        namespace: Option<String>,
+        template: Option<&PodTemplateSpec>,
+        what: &str,
+    ) {
+        let spec = template.and_then(|template| template.spec.as_ref());
+        let volumes = spec.and_then(|spec| spec.volumes.as_ref());
+        for volume in volumes.into_iter().flatten() {
+            if let Some(claim) = &volume.persistent_volume_claim {
+                self.add(namespace.clone(), &claim.claim_name, what);
+            }
+        }
+    }
+
+    fn add(&mut self, namespace: Option<String>, claim: &str, what: &str) {
+        let key = (namespace.unwrap_or_default(), claim.to_owned());
+        self.by_claim.entry(key).or_default().push(what.to_owned());
+    }
+}
+
+fn has<K: kube::Resource>(all: &[K], uid: &str) -> bool {
+    all.iter()
+        .any(|each| each.meta().uid.as_deref() == Some(uid))
+}
+
+fn number(replicas: Option<i32>) -> String {
+    match replicas.unwrap_or(1) {
+        1 => "1 replica".to_owned(),
+        number => format!("{number} replicas"),
+    }
+}
+
+fn set(set: &StatefulSet) -> String {
+    let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
+    format!("StatefulSet {} ({})", set.name_any(), number(replicas))
+}
+
+fn job(job: &Job) -> String {
+    let suspended = job
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.suspend == Some(true));
+    let conditions = job
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let finished = conditions
+        .into_iter()
+        .flatten()
+        .any(|each| each.status == "True" && matches!(each.type_.as_str(), "Complete" | "Failed"));
+    let state = match (finished, suspended) {
+        (true, _) => " (finished)",
+        (false, true) => " (suspended)",
+        (false, false) => "",
+    };
+    format!("Job {}{state}", job.name_any())
+}
+
+/// Whether a template of the set creates claims of this name: TEMPLATE-SET-ORDINAL.
+fn names(set: &StatefulSet, claim: &str) -> bool {
+    let spec = set.spec.as_ref();
+    let templates = spec.and_then(|spec| spec.volume_claim_templates.as_ref());
+    templates.into_iter().flatten().any(|template| {
+        let prefix = format!("{}-{}-", template.name_any(), set.name_any());
+        let ordinal = claim.strip_prefix(&prefix);
+        ordinal.is_some_and(|ordinal| {
+            !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    })
+}

@@ -1,0 +1,174 @@
+//! The formats of the report.
+
+use super::Row;
+use crate::{
+    columns::{aligned, span},
+    objects::quantity,
+    plain::Plain,
+};
+use clap::ValueEnum;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Bytes of a GiB, the unit of prices.
+const GIB: f64 = 1_073_741_824.0;
+
+/// The format of the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A table.
+    #[default]
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// One JSON object.
+    Json,
+    /// Comma-separated values, with the columns of `wide`.
+    Csv,
+}
+
+/// The price of a GiB for a month, by StorageClass.
+pub type Prices = BTreeMap<String, f64>;
+
+/// Returns the report.
+pub fn shown(rows: &[Row], output: Output, prices: &Prices, now: Timestamp) -> String {
+    match output {
+        Output::Json => format!("{:#}", value(rows, prices)),
+        Output::Csv => csv(rows, prices),
+        Output::Table | Output::Wide => table(rows, output == Output::Wide, prices, now),
+    }
+}
+
+/// The cost of the row in a month; none if its class has no price.
+fn cost(row: &Row, prices: &Prices) -> Option<f64> {
+    Some(prices.get(&row.class)? * bytes(row) / GIB)
+}
+
+fn bytes(row: &Row) -> f64 {
+    quantity::of(&row.capacity)
+}
+
+fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
+    let mut header = vec![
+        "NAMESPACE",
+        "CLAIM",
+        "STATE",
+        "SIZE",
+        "UNUSED",
+        "REFERENCED BY",
+    ];
+    if wide {
+        header.splice(5..5, ["STORAGECLASS", "VOLUME", "COST/MONTH"]);
+    }
+    let mut lines = vec![header.into_iter().map(str::to_owned).collect()];
+    lines.extend(rows.iter().map(|row| {
+        let mut cells = vec![
+            row.namespace.clone(),
+            row.claim.clone(),
+            row.state.name().to_owned(),
+            row.capacity.clone(),
+            row.since
+                .map_or_else(|| "unknown".to_owned(), |since| age(since, now)),
+            row.referenced_by.join(", "),
+        ];
+        if wide {
+            let cost = cost(row, prices).map(|cost| format!("{cost:.2}"));
+            let extra = [
+                row.class.clone(),
+                row.volume.clone(),
+                cost.unwrap_or_default(),
+            ];
+            cells.splice(5..5, extra);
+        }
+        let cells = cells.into_iter().map(|cell| match cell.is_empty() {
+            true => "-".to_owned(),
+            false => Plain(cell).to_string(),
+        });
+        cells.collect()
+    }));
+    format!("{}\n\n{}", aligned(&lines), total(rows, prices))
+}
+
+/// The time since `since` as `kubectl` formats it, in its largest unit.
+fn age(since: Timestamp, now: Timestamp) -> String {
+    span((now.as_second() - since.as_second()).max(0).unsigned_abs())
+}
+
+/// The sum, in a sentence.
+fn total(rows: &[Row], prices: &Prices) -> String {
+    let size: f64 = rows.iter().map(bytes).sum();
+    let costs: Vec<f64> = rows.iter().filter_map(|row| cost(row, prices)).collect();
+    let cost = match costs.len() {
+        0 => String::new(),
+        priced if priced == rows.len() => format!(", {:.2} a month", costs.iter().sum::<f64>()),
+        priced => format!(
+            ", {:.2} a month for the {priced} whose class has a price",
+            costs.iter().sum::<f64>()
+        ),
+    };
+    format!("{} in all, {:.1} GiB{cost}", rows.len(), size / GIB)
+}
+
+fn value(rows: &[Row], prices: &Prices) -> Value {
+    let items = rows.iter().map(|row| {
+        json!({
+            "state": row.state.name(),
+            "namespace": row.namespace,
+            "claim": row.claim,
+            "volume": row.volume,
+            "storageClass": row.class,
+            "capacity": row.capacity,
+            "bytes": bytes(row),
+            "unusedSince": row.since.map(|since| since.to_string()),
+            "referencedBy": row.referenced_by,
+            "costPerMonth": cost(row, prices),
+        })
+    });
+    let mut groups: BTreeMap<_, (usize, f64, Option<f64>)> = BTreeMap::new();
+    for row in rows {
+        let group = groups
+            .entry((&row.namespace, &row.class, row.state))
+            .or_default();
+        group.0 += 1;
+        group.1 += bytes(row);
+        group.2 = cost(row, prices).map(|cost| group.2.unwrap_or_default() + cost);
+    }
+    let totals = groups
+        .into_iter()
+        .map(|((namespace, class, state), (count, bytes, cost))| {
+            json!({"namespace": namespace, "storageClass": class, "state": state.name(),
+            "count": count, "bytes": bytes, "costPerMonth": cost})
+        });
+    json!({"items": items.collect::<Vec<_>>(), "totals": totals.collect::<Vec<_>>()})
+}
+
+fn csv(rows: &[Row], prices: &Prices) -> String {
+    let header =
+        "namespace,claim,state,capacity,unusedSince,storageClass,volume,costPerMonth,referencedBy";
+    let lines = rows.iter().map(|row| {
+        let cost = cost(row, prices).map(|cost| format!("{cost:.2}"));
+        let cells = [
+            row.namespace.clone(),
+            row.claim.clone(),
+            row.state.name().to_owned(),
+            row.capacity.clone(),
+            row.since.map(|since| since.to_string()).unwrap_or_default(),
+            row.class.clone(),
+            row.volume.clone(),
+            cost.unwrap_or_default(),
+            row.referenced_by.join("; "),
+        ];
+        cells.map(quoted).join(",")
+    });
+    let lines: Vec<_> = std::iter::once(header.to_owned()).chain(lines).collect();
+    lines.join("\n")
+}
+
+/// A cell as RFC 4180 defines it.
+fn quoted(cell: String) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    }
+}

@@ -1,0 +1,150 @@
+//! Decides which claims and volumes are in the report.
+
+use super::{Listed, references::References};
+use crate::{
+    components::pvc_protection::unused::uses,
+    hashing::HashMap,
+    objects::{Pod, trash::TRASH},
+};
+use k8s_openapi::{
+    api::core::v1::{PersistentVolume, PersistentVolumeClaim},
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
+    jiff::Timestamp,
+};
+use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+
+/// Why storage is in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// No pod uses the claim.
+    Unused,
+    /// The claim of the volume was deleted, and the volume is kept.
+    Released,
+    /// The claim of the volume was deleted and can be restored.
+    InTrash,
+    /// The volume has no claim.
+    Available,
+}
+
+impl State {
+    /// The name of the state in every format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unused => "Unused",
+            Self::Released => "Released",
+            Self::InTrash => "InTrash",
+            Self::Available => "Available",
+        }
+    }
+}
+
+/// A claim or a volume that no pod uses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Why it is in the report.
+    pub state: State,
+    /// The namespace of the claim; empty if the volume never had one.
+    pub namespace: String,
+    /// The name of the claim, also of a deleted one; empty if the volume never had one.
+    pub claim: String,
+    /// The name of the volume; empty for a claim without a volume.
+    pub volume: String,
+    /// The StorageClass; empty if there is none.
+    pub class: String,
+    /// The capacity, as the API server stores it.
+    pub capacity: String,
+    /// Since when no pod uses it; none if that is not recorded.
+    pub since: Option<Timestamp>,
+    /// What refers to the claim, in words.
+    pub referenced_by: Vec<String>,
+}
+
+/// Returns what no pod uses, sorted by namespace, claim and volume. Volumes of claims of other
+/// namespaces are left out if only one was listed.
+pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
+    let mut pods: HashMap<(&str, &str), Vec<&Pod>> = HashMap::default();
+    for (namespace, pod) in &listed.pods {
+        for claim in pod.claims() {
+            pods.entry((namespace, claim)).or_default().push(pod);
+        }
+    }
+    let references = References::new(listed);
+    let is_used = |claim: &&PersistentVolumeClaim| {
+        let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
+        let owners = claim.owner_references().iter();
+        let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+        let controller = controllers.next().map(|owner| owner.uid.as_str());
+        let named = pods.get(&(&*namespace, &*name));
+        let mut named = named.into_iter().flatten();
+        named.any(|pod| uses(pod, &name, controller))
+    };
+    let claims = listed.claims.iter().filter(|claim| !is_used(claim));
+    let claims = claims.map(|claim| of_claim(claim, &references));
+    let volumes = listed.volumes.iter().filter_map(of_volume);
+    let volumes = volumes.filter(|row| namespace.is_none_or(|only| row.namespace == only));
+    let mut rows: Vec<_> = claims.chain(volumes).collect();
+    rows.sort_by(|a, b| {
+        let key = |row: &Row| (row.namespace.clone(), row.claim.clone(), row.volume.clone());
+        key(a).cmp(&key(b))
+    });
+    rows
+}
+
+fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
+    let (spec, status) = (claim.spec.as_ref(), claim.status.as_ref());
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    let unused = conditions.find(|each| each.type_ == "Unused" && each.status == "True");
+    let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
+    let capacity = status.and_then(|status| status.capacity.as_ref());
+    Row {
+        state: State::Unused,
+        namespace: claim.namespace().unwrap_or_default(),
+        claim: claim.name_any(),
+        volume: spec
+            .and_then(|spec| spec.volume_name.clone())
+            .unwrap_or_default(),
+        class: spec
+            .and_then(|spec| spec.storage_class_name.clone())
+            .unwrap_or_default(),
+        capacity: storage(capacity.or(requests)),
+        since: time(unused.and_then(|each| each.last_transition_time.as_ref())),
+        referenced_by: references.of(claim),
+    }
+}
+
+fn of_volume(volume: &PersistentVolume) -> Option<Row> {
+    let (spec, status) = (volume.spec.as_ref()?, volume.status.as_ref()?);
+    let retained = spec.persistent_volume_reclaim_policy.as_deref() == Some("Retain");
+    let in_trash = retained && volume.annotations().contains_key(TRASH);
+    let state = match status.phase.as_deref() {
+        Some("Released") if in_trash => State::InTrash,
+        Some("Released") => State::Released,
+        Some("Available") => State::Available,
+        _ => return None,
+    };
+    let claim = spec.claim_ref.as_ref();
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    Some(Row {
+        state,
+        namespace: text(claim.and_then(|claim| claim.namespace.as_ref())),
+        claim: text(claim.and_then(|claim| claim.name.as_ref())),
+        volume: volume.name_any(),
+        class: text(spec.storage_class_name.as_ref()),
+        capacity: storage(spec.capacity.as_ref()),
+        since: time(status.last_phase_transition_time.as_ref()),
+        referenced_by: Vec::new(),
+    })
+}
+
+fn storage(quantities: Option<&BTreeMap<String, Quantity>>) -> String {
+    let storage = quantities.and_then(|all| all.get("storage"));
+    storage
+        .map(|quantity| quantity.0.clone())
+        .unwrap_or_default()
+}
+
+fn time(time: Option<&Time>) -> Option<Timestamp> {
+    time.map(|time| time.0)
+}

@@ -1,0 +1,244 @@
+//! Tests of the report.
+
+use super::{Listed, Output, Prices, Row, State, rows, shown};
+use crate::objects::{Pod, pod::PodWire};
+use k8s_openapi::jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn read<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).expect("an object")
+}
+
+fn claim(name: &str, changes: Value) -> Value {
+    let mut claim = json!({
+        "metadata": {"namespace": "shop", "name": name},
+        "spec": {"storageClassName": "fast", "volumeName": format!("pv-{name}"),
+            "resources": {"requests": {"storage": "5Gi"}}},
+        "status": {"phase": "Bound", "capacity": {"storage": "10Gi"}, "conditions": [
+            {"type": "Unused", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    });
+    json_patch::merge(&mut claim, &changes);
+    claim
+}
+
+fn pod(name: &str, claim: &str, phase: &str) -> (String, Pod) {
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
+    let pod: PodWire = read(
+        json!({"metadata": {"namespace": "shop", "name": name, "uid": name},
+        "spec": {"volumes": [volume], "containers": []}, "status": {"phase": phase}}),
+    );
+    ("shop".to_owned(), pod.into())
+}
+
+/// The specification of a workload whose pods use the claim.
+fn template(claim: &str) -> Value {
+    json!({"spec": {"containers": [], "volumes": [
+        {"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}})
+}
+
+fn named(name: &str, spec: Value) -> Value {
+    json!({"metadata": {"namespace": "shop", "name": name, "uid": name}, "spec": spec})
+}
+
+fn owned_by(kind: &str, name: &str) -> Value {
+    json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "v1", "kind": kind, "name": name, "uid": name}]}})
+}
+
+fn references_of(listed: &Listed, claim: &str) -> Vec<String> {
+    let rows = rows(listed, None);
+    let row = rows.into_iter().find(|row| row.claim == claim);
+    row.expect("it is unused").referenced_by
+}
+
+#[test]
+fn only_claims_without_a_pod_that_runs_or_will_run_are_unused() {
+    let names = ["running", "pending", "finished", "free"];
+    let listed = Listed {
+        claims: names.map(|name| read(claim(name, json!({})))).into(),
+        pods: vec![
+            pod("a", "running", "Running"),
+            pod("b", "pending", "Pending"),
+            pod("c", "finished", "Succeeded"),
+            pod("d", "finished", "Failed"),
+            ("other".to_owned(), pod("e", "free", "Running").1),
+        ],
+        ..Listed::default()
+    };
+    let rows = rows(&listed, None);
+    let names: Vec<_> = rows.iter().map(|row| &*row.claim).collect();
+    assert_eq!(names, ["finished", "free"]);
+    assert_eq!(
+        rows[1],
+        Row {
+            state: State::Unused,
+            namespace: "shop".into(),
+            claim: "free".into(),
+            volume: "pv-free".into(),
+            class: "fast".into(),
+            capacity: "10Gi".into(),
+            since: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
+            referenced_by: vec![],
+        }
+    );
+}
+
+#[test]
+fn the_time_is_unknown_without_the_condition() {
+    let wrong = json!([{"type": "Unused", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    for conditions in [Value::Null, wrong] {
+        let status = json!({"status": {"conditions": conditions}});
+        let listed = Listed {
+            claims: vec![read(claim("data", status))],
+            ..Listed::default()
+        };
+        assert_eq!(rows(&listed, None)[0].since, None);
+    }
+}
+
+#[test]
+fn what_still_refers_to_a_claim_is_named() {
+    let mut zero = template("of-deployment");
+    zero = json!({"replicas": 0, "selector": {}, "template": zero});
+    let job = json!({"template": template("of-job")});
+    let mut finished = named("migrate", job);
+    finished["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let cron = json!({"suspend": true, "schedule": "", "jobTemplate": {"spec": {"template": template("of-cron")}}});
+    let set = json!({"replicas": 1, "selector": {}, "serviceName": "", "template": template("of-set"),
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}]});
+    let snapshot = json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"namespace": "shop", "name": "nightly"},
+        "spec": {"source": {"persistentVolumeClaimName": "of-snapshot"}}});
+    let names = [
+        "of-deployment",
+        "of-job",
+        "of-cron",
+        "of-set",
+        "of-snapshot",
+        "data-web-3",
+        "data-web-x",
+    ];
+    let mut claims: Vec<_> = names.map(|name| read(claim(name, json!({})))).into();
+    claims.push(read(claim("of-deleted", owned_by("Job", "gone"))));
+    claims.push(read(claim("of-existing", owned_by("Job", "migrate"))));
+    claims.push(read(claim("of-foreign", owned_by("Database", "db"))));
+    let mut listed = Listed {
+        claims,
+        deployments: vec![read(named("shop", zero))],
+        jobs: vec![read(finished)],
+        cron_jobs: vec![read(named("backup", cron))],
+        stateful_sets: vec![read(named("web", set))],
+        snapshots: vec![read(snapshot)],
+        ..Listed::default()
+    };
+    for (claim, expected) in [
+        ("of-deployment", vec!["Deployment shop (0 replicas)"]),
+        ("of-job", vec!["Job migrate (finished)"]),
+        ("of-cron", vec!["CronJob backup (suspended)"]),
+        ("of-set", vec!["StatefulSet web (1 replica)"]),
+        ("of-snapshot", vec!["VolumeSnapshot nightly"]),
+        ("data-web-3", vec!["StatefulSet web (1 replica)"]),
+        ("data-web-x", vec![]),
+        ("of-deleted", vec!["owner Job gone (deleted)"]),
+        ("of-existing", vec!["owner Job migrate"]),
+        ("of-foreign", vec!["owner Database db"]),
+    ] {
+        assert_eq!(references_of(&listed, claim), expected, "{claim}");
+    }
+    // An owner that was not listed may exist.
+    listed.unread.push("Jobs could not be listed".into());
+    assert_eq!(references_of(&listed, "of-deleted"), ["owner Job gone"]);
+}
+
+fn volume(name: &str, phase: &str, changes: Value) -> Value {
+    let mut volume = json!({
+        "metadata": {"name": name},
+        "spec": {"capacity": {"storage": "1Ti"}, "storageClassName": "slow", "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "shop", "name": format!("of-{name}"), "uid": "1"}},
+        "status": {"phase": phase, "lastPhaseTransitionTime": "2026-01-02T00:00:00Z"},
+    });
+    json_patch::merge(&mut volume, &changes);
+    volume
+}
+
+#[test]
+fn volumes_without_a_claim_are_listed() {
+    let trash = json!({"metadata": {"annotations": {"volume-warden.dev/trash": "{}"}}});
+    let purged = json!({"metadata": {"annotations": {"volume-warden.dev/trash": "{}"}},
+        "spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+    let listed = Listed {
+        volumes: vec![
+            read(volume("bound", "Bound", json!({}))),
+            read(volume(
+                "free",
+                "Available",
+                json!({"spec": {"claimRef": null}}),
+            )),
+            read(volume("kept", "Released", json!({}))),
+            read(volume("purged", "Released", purged)),
+            read(volume("trashed", "Released", trash)),
+        ],
+        ..Listed::default()
+    };
+    let found = |namespace| {
+        let rows = rows(&listed, namespace).into_iter();
+        rows.map(|row| (row.volume, row.claim, row.state))
+            .collect::<Vec<_>>()
+    };
+    let row = |volume: &str, claim: &str, state| (volume.to_owned(), claim.to_owned(), state);
+    let of_shop = [
+        row("kept", "of-kept", State::Released),
+        row("purged", "of-purged", State::Released),
+        row("trashed", "of-trashed", State::InTrash),
+    ];
+    assert_eq!(found(Some("shop")), of_shop);
+    assert_eq!(found(Some("other")), []);
+    assert_eq!(
+        found(None),
+        [&[row("free", "", State::Available)], &of_shop[..]].concat()
+    );
+}
+
+fn report(output: Output) -> String {
+    let listed = Listed {
+        claims: vec![
+            read(claim("data", owned_by("Database", "db, \"main\""))),
+            read(claim(
+                "old",
+                json!({"spec": {"storageClassName": "other"}, "status": {"conditions": null}}),
+            )),
+        ],
+        ..Listed::default()
+    };
+    let now: Timestamp = "2026-01-31T00:00:00Z".parse().expect("a time");
+    let prices: Prices = [("fast".to_owned(), 0.08)].into();
+    shown(&rows(&listed, None), output, &prices, now)
+}
+
+#[test]
+fn each_format_shows_the_same() {
+    let table = "\
+NAMESPACE  CLAIM  STATE   SIZE  UNUSED   REFERENCED BY
+shop       data   Unused  10Gi  30d      owner Database db, \"main\"
+shop       old    Unused  10Gi  unknown  -
+
+2 in all, 20.0 GiB, 0.80 a month for the 1 whose class has a price";
+    assert_eq!(report(Output::Table), table);
+    let wide = report(Output::Wide);
+    assert!(
+        wide.contains("10Gi  30d      fast          pv-data  0.80        owner"),
+        "{wide}"
+    );
+    let csv = "\
+namespace,claim,state,capacity,unusedSince,storageClass,volume,costPerMonth,referencedBy
+shop,data,Unused,10Gi,2026-01-01T00:00:00Z,fast,pv-data,0.80,\"owner Database db, \"\"main\"\"\"
+shop,old,Unused,10Gi,,other,pv-old,,";
+    assert_eq!(report(Output::Csv), csv);
+    let json: Value = serde_json::from_str(&report(Output::Json)).expect("JSON");
+    assert_eq!(json["items"][0]["bytes"], 10_737_418_240.0);
+    assert_eq!(json["items"][1]["unusedSince"], Value::Null);
+    let total = json!({"namespace": "shop", "storageClass": "fast", "state": "Unused", "count": 1,
+        "bytes": 10_737_418_240.0, "costPerMonth": 0.8});
+    assert_eq!(json["totals"][0], total);
+}

@@ -1,0 +1,163 @@
+//! `volume-warden unused` on the real control plane, for a user who may only read.
+
+use super::Scene;
+use crate::support::BINARY;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// The number of calls that the page promises.
+const CALLS: usize = 8;
+
+/// What a row must show: the claim, its state, and what refers to it.
+type Expected = (&'static str, &'static str, &'static str);
+
+fn workload(kind: &str, name: &str, spec: Value) -> Value {
+    let version = match kind {
+        "CronJob" | "Job" => "batch/v1",
+        _ => "apps/v1",
+    };
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+fn template(claim: &str, policy: &str) -> Value {
+    json!({"metadata": {"labels": {"app": claim}}, "spec": {
+        "restartPolicy": policy, "containers": [{"name": "main", "image": "main"}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}})
+}
+
+/// Workloads that have no pod.
+fn workloads() -> [Value; 3] {
+    let selector = |claim: &str| json!({"matchLabels": {"app": claim}});
+    let scaled = json!({"replicas": 0, "selector": selector("scaled"), "template": template("scaled", "Always")});
+    let set = json!({"replicas": 0, "serviceName": "web", "selector": selector("web"),
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "main"}]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]});
+    let cron = json!({"suspend": true, "schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": template("cron", "Never")}}});
+    [
+        workload("Deployment", "shop", scaled),
+        workload("StatefulSet", "web", set),
+        workload("CronJob", "backup", cron),
+    ]
+}
+
+impl Scene {
+    /// Runs the command as a user who may only read, and returns its items.
+    async fn report(&self, user: &str) -> Result<Vec<Value>> {
+        let kubeconfig = self.0.cluster.kubeconfig();
+        let arguments = ["unused", "--output=json", "-n", &self.0.name, "--as", user];
+        let mut command = Command::new(BINARY);
+        command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        // The cluster has no such kind, and this user does not have the right to learn that.
+        let known = stderr
+            .lines()
+            .all(|line| line.contains("VolumeSnapshots could not be listed"));
+        ensure!(output.status.success() && known, "{stderr}");
+        let report: Value = serde_json::from_slice(&output.stdout)?;
+        Ok(report["items"].as_array().context("a list")?.clone())
+    }
+}
+
+#[tokio::test]
+async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
+    let scene = Scene::new("unused-report").await?;
+    let space = &scene.0;
+    let (cluster, namespace) = (&space.cluster, &space.name);
+    let user = format!("reader-of-{namespace}");
+    let binding = [
+        "create",
+        "clusterrolebinding",
+        &user,
+        "--clusterrole=view",
+        "--user",
+        &user,
+    ];
+    cluster.kubectl(&binding).await?;
+    // The role `view` of Kubernetes has no right on volumes.
+    let (role, volumes) = (format!("{user}-volumes"), "--resource=persistentvolumes");
+    cluster
+        .kubectl(&["create", "clusterrole", &role, "--verb=list", volumes])
+        .await?;
+    let bound = format!("--clusterrole={role}");
+    cluster
+        .kubectl(&[
+            "create",
+            "clusterrolebinding",
+            &role,
+            &bound,
+            "--user",
+            &user,
+        ])
+        .await?;
+    for claim in [
+        "used",
+        "never",
+        "finished",
+        "scaled",
+        "data-web-0",
+        "cron",
+        "gone",
+    ] {
+        scene.bind(claim).await?;
+        scene.is(claim, "True").await?;
+    }
+    for object in workloads() {
+        let path = cluster.dir().join(format!(
+            "{namespace}-{}.json",
+            object["kind"].as_str().context("a kind")?
+        ));
+        std::fs::write(&path, object.to_string())?;
+        cluster
+            .kubectl(&["apply", "-n", namespace, "-f", &path.to_string_lossy()])
+            .await?;
+    }
+    space.create_running_pod("user", "used").await?;
+    space.create_running_pod("job", "finished").await?;
+    space
+        .patch_pod_status("job", json!({"phase": "Succeeded"}))
+        .await?;
+    space.delete_claim("gone").await?;
+    space.claim_is_gone("gone").await?;
+    scene.is("used", "False").await?;
+    scene.is("finished", "True").await?;
+    crate::pvc_trash::support::is_in_phase(space, &format!("{namespace}-gone"), "Released").await?;
+
+    let items = scene.report(&user).await?;
+    let expected: [Expected; 7] = [
+        ("cron", "Unused", r#"["CronJob backup (suspended)"]"#),
+        ("data", "Unused", "[]"),
+        (
+            "data-web-0",
+            "Unused",
+            r#"["StatefulSet web (0 replicas)"]"#,
+        ),
+        ("finished", "Unused", "[]"),
+        ("gone", "Released", "[]"),
+        ("never", "Unused", "[]"),
+        ("scaled", "Unused", r#"["Deployment shop (0 replicas)"]"#),
+    ];
+    let found: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let references = item["referencedBy"].to_string();
+            let text = |field: &str| item[field].as_str().unwrap_or_default();
+            (text("claim"), text("state"), references)
+        })
+        .collect();
+    let found: Vec<_> = found
+        .iter()
+        .map(|(claim, state, by)| (*claim, *state, &**by))
+        .collect();
+    ensure!(found == expected, "{found:?}");
+    ensure!(
+        items.iter().all(|item| item["unusedSince"].is_string()),
+        "{items:?}"
+    );
+    let calls = cluster.audit().all()?.by_user(&user);
+    let calls: Vec<_> = calls.iter().collect();
+    ensure!(calls.len() == CALLS, "{} calls: {calls:?}", calls.len());
+    Ok(())
+}
