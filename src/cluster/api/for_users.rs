@@ -8,17 +8,35 @@ const ACCOUNT: &str = "Volume Warden";
 /// contain a secret path.
 const ADDRESS: &str = "its address";
 
+/// What replaces a cause that may name the host or the Service of an address.
+const FAILED: &str = ": the call failed";
+
 /// Returns the message of the API server without the quoted names of service accounts and without
 /// quoted addresses: an Event or a warning for the users of one namespace names no object of
-/// another one.
+/// another one. What follows an address is kept only if it contains no name.
 pub fn for_users(status: &Status) -> String {
-    let parts = status.message.split('"').enumerate();
-    let parts = parts.map(|(place, part)| match place % 2 {
-        1 if part.starts_with("system:serviceaccount:") => ACCOUNT,
-        1 if part.starts_with("https://") || part.starts_with("http://") => ADDRESS,
-        _ => part,
-    });
-    parts.collect::<Vec<_>>().join("\"")
+    let mut parts = Vec::new();
+    let mut rest = status.message.split('"').enumerate();
+    while let Some((place, part)) = rest.next() {
+        parts.push(match place % 2 {
+            1 if part.starts_with("system:serviceaccount:") => ACCOUNT,
+            1 if is_address(part) => {
+                parts.push(ADDRESS);
+                let after: Vec<&str> = rest.map(|(_, part)| part).collect();
+                parts.push(match &after[..] {
+                    [cause] if !cause.contains('.') => cause,
+                    _ => FAILED,
+                });
+                break;
+            }
+            _ => part,
+        });
+    }
+    parts.join("\"")
+}
+
+fn is_address(part: &str) -> bool {
+    part.starts_with("https://") || part.starts_with("http://")
 }
 
 #[cfg(test)]
@@ -37,6 +55,14 @@ mod tests {
             (
                 r#"failed calling webhook "claims.example.com": failed to call webhook: Post "https://policy.security.svc:443/claims?timeout=2s": EOF"#,
                 r#"failed calling webhook "claims.example.com": failed to call webhook: Post "its address": EOF"#,
+            ),
+            (
+                r#"failed calling webhook "claims.example.com": failed to call webhook: Post "https://policy.security.svc:443/claims?timeout=2s": dial tcp: lookup policy.security.svc on 10.96.0.10:53: no such host"#,
+                r#"failed calling webhook "claims.example.com": failed to call webhook: Post "its address": the call failed"#,
+            ),
+            (
+                r#"failed calling webhook "claims.example.com": failed to call webhook: Post "https://policy.security.svc:443/claims?timeout=2s": service "policy" not found"#,
+                r#"failed calling webhook "claims.example.com": failed to call webhook: Post "its address": the call failed"#,
             ),
             (
                 r#"exceeded quota: few, requested: persistentvolumeclaims=1"#,

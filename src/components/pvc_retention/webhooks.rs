@@ -156,11 +156,16 @@ impl ClaimWebhook {
             // The watch says that the StatefulSet is deleted. Without the owner reference the claim
             // would be leaked, and with it a new StatefulSet of that name would lose its claim. The
             // StatefulSet controller retries.
-            Err(error) => Answer::deny(format!(
-                "statefulset \"{}\" is deleted according to the watch, and could not be read: \
-                 {error}. Its claim \"{name}\" is not created until a read succeeds",
-                found.reading.set
-            )),
+            // The controller publishes the refusal in the namespace, whose users must not read an
+            // error about the API server.
+            Err(error) => {
+                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim is refused, because the watch reported the StatefulSet as deleted");
+                Answer::deny(format!(
+                    "statefulset \"{}\" is deleted according to the watch, and could not be read. \
+                     Its claim \"{name}\" is not created until a read succeeds",
+                    found.reading.set
+                ))
+            }
         }
     }
 

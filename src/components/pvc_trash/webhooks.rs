@@ -115,7 +115,8 @@ impl Reviews {
                     .into_iter()
                     .chain(give_back(&object, &record.claim))
                     .collect(),
-                what: format!("restore the data on volume {name}"),
+                // A warning in a dry run. Users of the namespace do not learn the volume's name.
+                what: format!("restore the data of the deleted claim {requested:?}"),
                 warnings: Vec::new(),
             }),
         }
