@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "awaited",
         "clock",
+        "columns",
         "go_duration",
         "hashing",
         "listener",
@@ -32,7 +33,7 @@ const LAYERS: &[&[&str]] = &[
     &["component"],
     &["components::*"],
     &["components"],
-    &["assembly", "drain", "why"],
+    &["assembly", "drain", "unused", "why"],
     &["cli"],
 ];
 
