@@ -22,7 +22,7 @@ const FOREIGN: [(&str, &str); 4] = [
 const CHANGES: &str = r#"
 [
     [{}, {
-        "pvcProtection": {"enabled": false, "finishedPods": "release", "bindingGuard": true},
+        "pvcProtection": {"enabled": false, "finishedPods": "release", "unusedCondition": "off", "bindingGuard": true},
         "pvProtection": {"enabled": false},
         "pvcRetention": {"enabled": false},
         "pvcProvisioner": {

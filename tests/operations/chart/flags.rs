@@ -47,7 +47,7 @@ fn flags(sections: &Value) -> BTreeSet<String> {
 #[tokio::test]
 async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     let options = json!({
-        "pvcProtection": {"finishedPods": "release"},
+        "pvcProtection": {"finishedPods": "release", "unusedCondition": "off"},
         "pvcProvisioner": {
             "strictTemplates": true, "templateFields": ["selector", "dataSource"], "allowedStorageClasses": ["fast", "slow"],
             "authorizeRequester": "pod-creator", "orphanGrace": "12345678s", "blockOwnerDeletion": true,

@@ -1,0 +1,65 @@
+//! Volume Warden beside kube-controller-manager 1.37, which writes the condition itself.
+
+use super::Scene;
+use crate::support::{BINARY, Running, Space, repository};
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use std::sync::Arc;
+use volume_warden_controlplane::{Cluster, Component, Kubernetes, Warden, eventually};
+
+impl Scene {
+    /// Returns the field managers that own the status of the claim's condition.
+    async fn writers(&self, claim: &str) -> Result<Vec<String>> {
+        let metadata = self.0.claims.get(claim).await?.metadata;
+        let managers = metadata.managed_fields.into_iter().flatten();
+        let owns = |fields: &Value| {
+            let field = r#"/f:status/f:conditions/k:{"type":"Unused"}/f:status"#;
+            fields.pointer(field).is_some()
+        };
+        let owners =
+            managers.filter(|each| each.fields_v1.as_ref().is_some_and(|all| owns(&all.0)));
+        Ok(owners.filter_map(|each| each.manager).collect())
+    }
+}
+
+/// Volume Warden leaves the condition to kube-controller-manager, replaces it a minute after it has
+/// stopped, and both agree when it is back.
+#[tokio::test]
+#[ignore = "builds Kubernetes 1.37"]
+async fn kube_controller_manager_and_volume_warden_replace_each_other() -> Result<()> {
+    let cluster = Cluster::in_tree().kubernetes(Kubernetes::V1_37);
+    let cluster = cluster.name("handover").start().await?;
+    let manifests = repository().join("manifests");
+    cluster.apply_kustomization(&manifests).await?;
+    let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    let running = Arc::new(Running::with(cluster, warden));
+    let scene = Scene(Space::new(running, "handover").await?);
+    scene.bind("data").await?;
+    scene.bind("other").await?;
+    let space = &scene.0;
+    for round in ["a", "b", "c"] {
+        space.create_running_pod(round, "data").await?;
+        scene.is("data", "False").await?;
+        space.delete_pod(round).await?;
+        scene.is("data", "True").await?;
+    }
+    let in_tree = ["kube-controller-manager"];
+    ensure!(scene.writers("data").await? == in_tree);
+
+    space.cluster.kill(Component::ControllerManager)?;
+    space.create_running_pod("web", "data").await?;
+    eventually("Volume Warden writes the condition", async || {
+        anyhow::Ok(scene.writers("data").await? == ["volume-warden"])
+    })
+    .await?;
+    scene.is("data", "False").await?;
+    space.create_running_pod("web-2", "other").await?;
+    scene.is("other", "False").await?;
+
+    space.cluster.restart(Component::ControllerManager).await?;
+    for (pod, claim) in [("web", "data"), ("web-2", "other")] {
+        space.delete_pod(pod).await?;
+        scene.is(claim, "True").await?;
+    }
+    Ok(())
+}
