@@ -44,6 +44,7 @@ async fn a_claim_awaits_its_pod_with_a_mark() -> Result<()> {
     let written = calls.iter().filter(|call| {
         (&*call.verb, &*call.resource) == ("patch", "persistentvolumeclaims")
             && (&call.namespace, &call.name) == (&askers.space.name, &name)
+            && call.subresource.is_empty()
             && call.code == 200
     });
     assert_eq!(written.count(), 1);
