@@ -159,10 +159,10 @@ impl UnusedReconciler {
             resource_version: Some(&claim.resource_version),
             ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
         };
+        // The claim is not marked as stale. Other reconcilers would not see it until the watch
+        // delivers the condition, a change that does not wake them. A second write before that is
+        // refused because of the version.
         let applied = self.apply.perform(NAME, &target, action, reason).await;
-        if applied.written() {
-            self.claims.mark_stale(name, claim);
-        }
         applied.settled()
     }
 }
