@@ -1,5 +1,7 @@
 //! Formats tables as `kubectl` does.
 
+use k8s_openapi::jiff::Timestamp;
+
 /// Aligns the cells of all columns but the last.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
@@ -19,6 +21,12 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
         cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Formats the time since `since` as `kubectl` does, in its largest unit.
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = (now.as_second() - since.as_second()).max(0);
+    span(seconds.unsigned_abs())
 }
 
 /// Formats a number of seconds in its largest unit.

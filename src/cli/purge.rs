@@ -4,12 +4,13 @@ use super::{
     caller::CallerOptions,
     print::{complain, print},
     target::{self, Target, TrashKind},
-    trash::{block_on, in_trash, unreadable, volumes},
-    trash_report::{age, sort},
+    trash::{block_on, cluster, in_trash, unreadable, volumes},
+    trash_report::sort,
 };
 use crate::{
     clock::Clock,
     cluster::{Store, UNHURRIED, existing, within},
+    columns::age,
     components::pvc_trash::{Entry, Next},
     objects::{
         ObjectName, Tracked as _, Volume,
@@ -74,9 +75,9 @@ pub fn run(options: PurgeOptions) -> anyhow::Result<ExitCode> {
 
 async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
     let name = options.target.name(options.name.as_deref(), "purge")?;
-    let (client, default) = match options.caller.cluster().await {
+    let (client, default) = match cluster(&options.caller).await {
         Ok(found) => found,
-        Err(error) => return Ok(unreadable(format!("{error:#}"))),
+        Err(code) => return Ok(code),
     };
     let namespace = target::namespace(&options.namespace, &default);
     let read = match options.target.kind {

@@ -62,9 +62,9 @@ pub(super) fn block_on(
 }
 
 async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
-    let (client, default) = match options.caller.cluster().await {
+    let (client, default) = match cluster(&options.caller).await {
         Ok(found) => found,
-        Err(error) => return Ok(unreadable(format!("{error:#}"))),
+        Err(code) => return Ok(code),
     };
     let namespace = match options.all_namespaces {
         true => None,
@@ -90,6 +90,16 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Creates a client with the caller's credentials, and returns the namespace to use if none is
+/// given.
+///
+/// # Errors
+/// The exit code, after the error is printed.
+pub(super) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), ExitCode> {
+    let found = caller.cluster().await;
+    found.map_err(|error| unreadable(format!("{error:#}")))
 }
 
 /// Lists all volumes, with the caller's rights.

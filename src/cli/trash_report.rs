@@ -1,7 +1,7 @@
 //! The list that `volume-warden trash` prints.
 
 use crate::{
-    columns::{aligned, span},
+    columns::{age, aligned, span},
     components::pvc_trash::{Entry, Next},
     objects::trash::OriginalPolicy,
     plain::Plain,
@@ -138,12 +138,6 @@ fn value(entry: &Entry<'_>) -> Value {
             Next::Purging => "Purging",
         },
     })
-}
-
-/// Formats the time since the deletion as `kubectl` does, in its largest unit.
-pub(super) fn age(deleted: Timestamp, now: Timestamp) -> String {
-    let seconds = (now.as_second() - deleted.as_second()).max(0);
-    span(seconds.unsigned_abs())
 }
 
 #[cfg(test)]

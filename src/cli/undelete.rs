@@ -5,7 +5,7 @@ use super::{
     print::{complain, print},
     restoration::{End, Restoration, volume_of},
     target::{self, ClaimKind, Target},
-    trash::{UNREADABLE, block_on, unreadable},
+    trash::{UNREADABLE, block_on, cluster},
 };
 use crate::{
     cluster::{UNHURRIED, within},
@@ -62,9 +62,9 @@ pub fn run(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
 
 async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
     let deleted = options.target.name(options.name.as_deref(), "undelete")?;
-    let (client, default) = match options.caller.cluster().await {
+    let (client, default) = match cluster(&options.caller).await {
         Ok(found) => found,
-        Err(error) => return Ok(unreadable(format!("{error:#}"))),
+        Err(code) => return Ok(code),
     };
     let restoration = Restoration {
         namespace: target::namespace(&options.namespace, &default),

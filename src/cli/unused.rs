@@ -4,7 +4,7 @@ use super::{
     caller::CallerOptions,
     print::{complain, print},
     target,
-    trash::{block_on, unreadable},
+    trash::{block_on, cluster, unreadable},
 };
 use crate::{
     clock::Clock,
@@ -76,9 +76,9 @@ pub fn run(options: UnusedOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
-    let (client, default) = match options.caller.cluster().await {
+    let (client, default) = match cluster(&options.caller).await {
         Ok(found) => found,
-        Err(error) => return Ok(unreadable(format!("{error:#}"))),
+        Err(code) => return Ok(code),
     };
     let namespace = match options.all_namespaces {
         true => None,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The type of the condition.
-const UNUSED: &str = "Unused";
+pub const UNUSED: &str = "Unused";
 
 /// The field manager of the entries that Volume Warden applies.
 pub const FIELD_MANAGER: &str = "volume-warden";

@@ -1,25 +1,36 @@
 //! What refers to a claim although no pod uses it: workloads that run no pod now, and snapshots.
 
 use super::Listed;
-use crate::hashing::HashMap;
+use crate::{
+    hashing::{HashMap, HashSet},
+    objects::stateful_set::ordinal,
+};
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     batch::v1::Job,
     core::v1::{PersistentVolumeClaim, PodTemplateSpec},
 };
-use kube::ResourceExt as _;
+use kube::{Resource, ResourceExt as _};
 
 /// The references to claims by their namespace and name, in words.
 pub(super) struct References<'a> {
-    listed: &'a Listed,
     by_claim: HashMap<(String, String), Vec<String>>,
+    /// StatefulSets by their namespace and the part that the names of a template's claims have in
+    /// common.
+    by_template: HashMap<(String, String), Vec<String>>,
+    /// The uids of all objects of [`LISTED`]; none if some could not be listed.
+    owners: Option<HashSet<&'a str>>,
 }
+
+/// The kinds of owners that are listed.
+const LISTED: [&str; 5] = ["StatefulSet", "Deployment", "Job", "CronJob", "Pod"];
 
 impl<'a> References<'a> {
     pub(super) fn new(listed: &'a Listed) -> Self {
         let mut references = Self {
-            listed,
             by_claim: HashMap::default(),
+            by_template: HashMap::default(),
+            owners: listed.unread.is_empty().then(|| uids(listed)),
         };
         for each in &listed.deployments {
             let replicas = each.spec.as_ref().and_then(|spec| spec.replicas);
@@ -30,6 +41,7 @@ impl<'a> References<'a> {
         for each in &listed.stateful_sets {
             let template = each.spec.as_ref().map(|spec| &spec.template);
             references.of_template(each.namespace(), template, &set(each));
+            references.of_claim_templates(each);
         }
         for each in &listed.cron_jobs {
             let spec = each.spec.as_ref();
@@ -56,11 +68,11 @@ impl<'a> References<'a> {
     /// Returns what refers to the claim. Its owner is named unless it is one of these.
     pub(super) fn of(&self, claim: &PersistentVolumeClaim) -> Vec<String> {
         let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
-        let sets = self.listed.stateful_sets.iter();
-        let sets = sets.filter(|each| each.namespace().as_deref() == Some(&*namespace));
-        let named: Vec<_> = sets.filter(|each| names(each, &name)).map(set).collect();
+        let common = ordinal(&name).map(|(before, _)| (namespace.clone(), before.to_owned()));
+        let sets = common.and_then(|common| self.by_template.get(&common));
         let known = self.by_claim.get(&(namespace, name));
-        let mut references: Vec<_> = known.into_iter().flatten().cloned().chain(named).collect();
+        let found = known.into_iter().chain(sets).flatten();
+        let mut references: Vec<_> = found.cloned().collect();
         for owner in claim.owner_references() {
             let prefix = format!("{} {}", owner.kind, owner.name);
             if !references.iter().any(|each| each.starts_with(&prefix)) {
@@ -77,18 +89,23 @@ impl<'a> References<'a> {
 
     /// Says that an owner does not exist, if its kind was listed.
     fn state_of(&self, kind: &str, uid: &str) -> &'static str {
-        let listed = self.listed;
-        let exists = match kind {
-            "StatefulSet" => has(&listed.stateful_sets, uid),
-            "Deployment" => has(&listed.deployments, uid),
-            "Job" => has(&listed.jobs, uid),
-            "CronJob" => has(&listed.cron_jobs, uid),
-            "Pod" => listed.pods.iter().any(|(_, pod)| &*pod.uid == uid),
-            _ => true,
-        };
-        match exists || !listed.unread.is_empty() {
-            true => "",
-            false => " (deleted)",
+        let owners = self.owners.as_ref().filter(|_| LISTED.contains(&kind));
+        match owners.is_some_and(|owners| !owners.contains(uid)) {
+            true => " (deleted)",
+            false => "",
+        }
+    }
+
+    /// Adds the claims that the set creates: TEMPLATE-SET-ORDINAL.
+    fn of_claim_templates(&mut self, of: &StatefulSet) {
+        let templates = of
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.volume_claim_templates.as_ref());
+        for template in templates.into_iter().flatten() {
+            let common = format!("{}-{}", template.name_any(), of.name_any());
+            let key = (of.namespace().unwrap_or_default(), common);
+            self.by_template.entry(key).or_default().push(set(of));
         }
     }
 
@@ -113,9 +130,16 @@ impl<'a> References<'a> {
     }
 }
 
-fn has<K: kube::Resource>(all: &[K], uid: &str) -> bool {
-    all.iter()
-        .any(|each| each.meta().uid.as_deref() == Some(uid))
+fn uids(listed: &Listed) -> HashSet<&str> {
+    fn of<K: Resource>(all: &[K]) -> impl Iterator<Item = &str> {
+        all.iter().filter_map(|each| each.meta().uid.as_deref())
+    }
+    of(&listed.stateful_sets)
+        .chain(of(&listed.deployments))
+        .chain(of(&listed.jobs))
+        .chain(of(&listed.cron_jobs))
+        .chain(listed.pods.iter().map(|(_, pod)| &*pod.uid))
+        .collect()
 }
 
 fn number(replicas: Option<i32>) -> String {
@@ -149,17 +173,4 @@ fn job(job: &Job) -> String {
         (false, false) => "",
     };
     format!("Job {}{state}", job.name_any())
-}
-
-/// Whether a template of the set creates claims of this name: TEMPLATE-SET-ORDINAL.
-fn names(set: &StatefulSet, claim: &str) -> bool {
-    let spec = set.spec.as_ref();
-    let templates = spec.and_then(|spec| spec.volume_claim_templates.as_ref());
-    templates.into_iter().flatten().any(|template| {
-        let prefix = format!("{}-{}-", template.name_any(), set.name_any());
-        let ordinal = claim.strip_prefix(&prefix);
-        ordinal.is_some_and(|ordinal| {
-            !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit())
-        })
-    })
 }

@@ -2,7 +2,7 @@
 
 use super::Row;
 use crate::{
-    columns::{aligned, span},
+    columns::{age, aligned},
     objects::quantity,
     plain::Plain,
 };
@@ -88,11 +88,6 @@ fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
         cells.collect()
     }));
     format!("{}\n\n{}", aligned(&lines), total(rows, prices))
-}
-
-/// The time since `since` as `kubectl` formats it, in its largest unit.
-fn age(since: Timestamp, now: Timestamp) -> String {
-    span((now.as_second() - since.as_second()).max(0).unsigned_abs())
 }
 
 /// The sum, in a sentence.

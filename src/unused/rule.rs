@@ -4,7 +4,7 @@ use super::{Listed, references::References};
 use crate::{
     components::pvc_protection::unused::uses,
     hashing::HashMap,
-    objects::{Pod, trash::TRASH},
+    objects::{Pod, trash::TRASH, unused::UNUSED, volume::RETAIN},
 };
 use k8s_openapi::{
     api::core::v1::{PersistentVolume, PersistentVolumeClaim},
@@ -84,18 +84,19 @@ pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     let volumes = listed.volumes.iter().filter_map(of_volume);
     let volumes = volumes.filter(|row| namespace.is_none_or(|only| row.namespace == only));
     let mut rows: Vec<_> = claims.chain(volumes).collect();
-    rows.sort_by(|a, b| {
-        let key = |row: &Row| (row.namespace.clone(), row.claim.clone(), row.volume.clone());
-        key(a).cmp(&key(b))
-    });
+    rows.sort_by(|a, b| key(a).cmp(&key(b)));
     rows
+}
+
+fn key(row: &Row) -> (&str, &str, &str) {
+    (&row.namespace, &row.claim, &row.volume)
 }
 
 fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
     let (spec, status) = (claim.spec.as_ref(), claim.status.as_ref());
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
-    let unused = conditions.find(|each| each.type_ == "Unused" && each.status == "True");
+    let unused = conditions.find(|each| each.type_ == UNUSED && each.status == "True");
     let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let capacity = status.and_then(|status| status.capacity.as_ref());
     Row {
@@ -116,7 +117,7 @@ fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
 
 fn of_volume(volume: &PersistentVolume) -> Option<Row> {
     let (spec, status) = (volume.spec.as_ref()?, volume.status.as_ref()?);
-    let retained = spec.persistent_volume_reclaim_policy.as_deref() == Some("Retain");
+    let retained = spec.persistent_volume_reclaim_policy.as_deref() == Some(RETAIN);
     let in_trash = retained && volume.annotations().contains_key(TRASH);
     let state = match status.phase.as_deref() {
         Some("Released") if in_trash => State::InTrash,
