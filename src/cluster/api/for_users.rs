@@ -15,22 +15,21 @@ const FAILED: &str = ": the call failed";
 /// quoted addresses: an Event or a warning for the users of one namespace names no object of
 /// another one. What follows an address is kept only if it contains no name.
 pub fn for_users(status: &Status) -> String {
-    let mut parts = Vec::new();
-    let mut rest = status.message.split('"').enumerate();
-    while let Some((place, part)) = rest.next() {
-        parts.push(match place % 2 {
-            1 if part.starts_with("system:serviceaccount:") => ACCOUNT,
-            1 if is_address(part) => {
-                parts.push(ADDRESS);
-                let after: Vec<&str> = rest.map(|(_, part)| part).collect();
-                parts.push(match &after[..] {
-                    [cause] if !cause.contains('.') => cause,
-                    _ => FAILED,
-                });
-                break;
-            }
-            _ => part,
-        });
+    let mut parts: Vec<&str> = status.message.split('"').collect();
+    // What is quoted is at the odd places.
+    let mut quoted = (1..parts.len()).step_by(2);
+    if let Some(place) = quoted.find(|place| is_address(parts[*place])) {
+        let cause = match parts[place + 1..] {
+            [cause] if !cause.contains('.') => cause,
+            _ => FAILED,
+        };
+        parts.truncate(place);
+        parts.extend([ADDRESS, cause]);
+    }
+    for part in parts.iter_mut().skip(1).step_by(2) {
+        if part.starts_with("system:serviceaccount:") {
+            *part = ACCOUNT;
+        }
     }
     parts.join("\"")
 }
