@@ -86,8 +86,7 @@ impl Piece {
 
     /// Removes the condition Unused if Volume Warden wrote it: its status would become wrong.
     pub(super) fn unused_condition(&mut self, claim: &Claim) {
-        let condition = claim.unused.filter(|_| !claim.deleting);
-        if condition.is_some_and(|condition| condition.applied_by_us) {
+        if claim.removable_unused() {
             self.what.push("condition Unused".to_owned());
             self.applied_status = true;
         }

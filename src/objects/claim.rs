@@ -108,6 +108,12 @@ impl Claim {
         self.pending && self.volume_name.is_empty() && !self.deleting
     }
 
+    /// Returns whether the claim has a condition `Unused` of Volume Warden that can be removed. That
+    /// of a claim that is being deleted stays, as in Kubernetes.
+    pub fn removable_unused(&self) -> bool {
+        !self.deleting && self.unused.is_some_and(|condition| condition.applied_by_us)
+    }
+
     /// Returns whether the claim is completely bound to the volume of this name, as far as the
     /// claim shows it.
     pub fn is_bound_to(&self, volume: &str) -> bool {

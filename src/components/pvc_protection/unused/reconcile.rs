@@ -77,23 +77,38 @@ impl UnusedReconciler {
             self.in_tree.written(name);
             return Ok(Requeue::OnEvent);
         }
-        if self.mode == UnusedCondition::Auto
-            && let Some(delay) = self.in_tree.wait(name)
-        {
-            if !delay.is_zero() {
-                let reason = "kube-controller-manager writes the condition Unused";
-                return Ok(Requeue::After(delay, reason.into()));
-            }
-            if self.is_written(name, claim).await? {
-                return Ok(Requeue::OnEvent);
-            }
-            tracing::info!(object = %name, "kube-controller-manager no longer writes the condition Unused");
-            self.in_tree.ended();
+        if let Some(requeue) = self.left_to_other(name, claim).await? {
+            return Ok(requeue);
         }
-        match step {
-            Step::Used => self.write(name, claim, false, Basis::Object).await,
-            Step::Unused | Step::Leave => self.confirm(name, claim).await,
+        if step == Step::Used {
+            return self.write(name, claim, false, Basis::Object).await;
         }
+        self.confirm(name, claim).await
+    }
+
+    /// Returns what to wait for while kube-controller-manager writes the condition; none if Volume
+    /// Warden has to write it.
+    async fn left_to_other(
+        &self,
+        name: &ObjectName,
+        claim: &Claim,
+    ) -> Result<Option<Requeue>, ReconcileError> {
+        if self.mode == UnusedCondition::On {
+            return Ok(None);
+        }
+        let Some(delay) = self.in_tree.wait(name) else {
+            return Ok(None);
+        };
+        if !delay.is_zero() {
+            let reason = "kube-controller-manager writes the condition Unused";
+            return Ok(Some(Requeue::After(delay, reason.into())));
+        }
+        if self.is_written(name, claim).await? {
+            return Ok(Some(Requeue::OnEvent));
+        }
+        tracing::info!(object = %name, "kube-controller-manager no longer writes the condition Unused");
+        self.in_tree.ended();
+        Ok(None)
     }
 
     /// Returns whether the condition differs from the one that the watch delivered, or the claim is
@@ -140,7 +155,7 @@ impl UnusedReconciler {
 
     /// Removes the condition if Volume Warden wrote it.
     async fn remove(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
-        if !is_removable(claim) {
+        if !claim.removable_unused() {
             return Ok(Requeue::OnEvent);
         }
         let action = Action::apply_status(json!({}), Basis::Object);
@@ -173,7 +188,10 @@ impl Reconcile for UnusedReconciler {
 
     fn candidates(&self) -> Vec<ObjectName> {
         if self.mode == UnusedCondition::Off {
-            return self.claims.read().names_where(is_removable);
+            return self
+                .claims
+                .read()
+                .names_where(|claim| claim.removable_unused());
         }
         // Copied, so that the lock on the claims is released before the pods are locked.
         let claims: Vec<(ObjectName, Arc<Claim>)> = {
@@ -202,15 +220,6 @@ impl Reconcile for UnusedReconciler {
             UnusedCondition::Auto | UnusedCondition::On => self.update(name, &claim).await,
         }
     }
-}
-
-/// Whether the claim has a condition that Volume Warden wrote. Conditions of claims that are being
-/// deleted are left, as Kubernetes does.
-fn is_removable(claim: &Claim) -> bool {
-    !claim.deleting
-        && claim
-            .unused
-            .is_some_and(|condition| condition.applied_by_us)
 }
 
 /// The claims whose condition may change with a pod.
