@@ -98,7 +98,10 @@ async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
         retain_older(&mut rows, age, now);
     }
     if rows.is_empty() {
-        complain("no claim is unused");
+        complain(match options.older_than {
+            None => "nothing is unused",
+            Some(_) => "nothing is known to be unused for that long",
+        });
     }
     if !rows.is_empty() || matches!(options.output, Output::Json | Output::Csv) {
         let prices: Prices = options.prices.into_iter().collect();
@@ -112,7 +115,7 @@ fn retain_older(rows: &mut Vec<Row>, age: Duration, now: Timestamp) {
     let unknown = rows.iter().filter(|row| row.since.is_none()).count();
     if unknown > 0 {
         complain(format_args!(
-            "{unknown} rows are left out, because it is unknown since when they are unused"
+            "left out, because it is unknown since when they are unused: {unknown}"
         ));
     }
     rows.retain(|row| {

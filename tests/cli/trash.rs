@@ -1,4 +1,4 @@
-//! `trash`, `undelete` and `purge`, against an API server that gives prepared answers.
+//! `trash`, `undelete`, `purge` and `unused`, against an API server that gives prepared answers.
 
 use super::{Ended, ended, kubeconfig, kubeconfig_for, misused, warden};
 use std::{
@@ -229,4 +229,46 @@ fn purge_annotates_the_volume_in_the_trash() {
     let (ended, _) = asked(purge, answers);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     has(&ended.stderr, &["you may not"]);
+}
+
+#[test]
+fn unused_lists_what_the_user_may_read() {
+    let unused = &["unused", "-n", "shop"];
+    let (ended, requests) = asked(unused, vec![("GET", 200, EMPTY.to_owned())]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
+    has(&ended.stderr, &["nothing is unused"]);
+    assert_eq!(requests.len(), 8, "{requests:?}");
+    let claims = EMPTY.replace("[]", &format!("[{}]", CLAIM.replace("PHASE", "Bound")));
+    let forbidden = || status(403, "Forbidden", "you may not");
+    let answers = |refused| {
+        vec![
+            (refused, 403, forbidden()),
+            ("persistentvolumeclaims", 200, claims.clone()),
+            ("GET", 200, EMPTY.to_owned()),
+        ]
+    };
+    let (ended, _) = asked(unused, answers("statefulsets"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    has(
+        &ended.stderr,
+        &["StatefulSets could not be listed", "you may not"],
+    );
+    has(&ended.stdout, &["shop", "data", "unknown"]);
+    let older = &["unused", "-n", "shop", "--older-than=1d"];
+    let (ended, _) = asked(older, answers("statefulsets"));
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
+    has(
+        &ended.stderr,
+        &["since when they are unused: 1", "for that long"],
+    );
+    for required in ["/pods", "persistentvolumeclaims"] {
+        let (ended, _) = asked(unused, answers(required));
+        assert_eq!((ended.code, &*ended.stdout), (Some(3), ""));
+        has(
+            &ended.stderr,
+            &["the claims or the pods could not be listed"],
+        );
+    }
+    misused(warden(&["unused", "--price=fast"]), &["CLASS=PRICE"]);
+    misused(warden(&["unused", "--older-than=soon"]), &["30d"]);
 }

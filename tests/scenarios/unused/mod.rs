@@ -7,16 +7,16 @@
 mod handover;
 mod report;
 
-use crate::support::{Space, claim, guarded, on_node, volume};
+use crate::support::{BINARY, Space, bare, claim, guarded, on_node, volume};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition};
 use kube::{
-    api::{PostParams, WatchEvent, WatchParams},
+    api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams},
     core::params::DeleteParams,
 };
 use serde_json::{Value, json};
-use volume_warden_controlplane::eventually;
+use volume_warden_controlplane::{Warden, eventually};
 
 /// A namespace with a bound claim, `data`.
 struct Scene(Space);
@@ -170,7 +170,7 @@ async fn a_deleted_pod_uses_a_claim_while_a_container_runs() -> Result<()> {
     space.patch_pod_status("web", state("terminated")).await?;
     scene.is("data", "True").await?;
     let free: Value = json!({"metadata": {"finalizers": null}});
-    let merge = kube::api::Patch::Merge(&free);
+    let merge = Patch::Merge(&free);
     space.pods.patch("web", &Default::default(), &merge).await?;
     Ok(())
 }
@@ -205,7 +205,7 @@ async fn other_conditions_stay() -> Result<()> {
     scene.is("data", "True").await?;
     let resizing = json!({"status": {"conditions": [
         {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": null}]}});
-    let strategic = kube::api::Patch::Strategic(&resizing);
+    let strategic = Patch::Strategic(&resizing);
     space
         .claims
         .patch_status("data", &Default::default(), &strategic)
@@ -221,5 +221,42 @@ async fn other_conditions_stay() -> Result<()> {
     let mut types: Vec<String> = types.collect();
     types.sort();
     ensure!(types == ["FileSystemResizePending", "Unused"], "{types:?}");
+    Ok(())
+}
+
+/// Only what Volume Warden wrote is removed.
+#[tokio::test]
+async fn conditions_are_removed_when_they_are_turned_off() -> Result<()> {
+    let space = Space::new(bare().await?, "unused-off").await?;
+    let scene = Scene(space);
+    let space = &scene.0;
+    for (claim, manager) in [("own", "volume-warden"), ("foreign", "example")] {
+        scene.bind(claim).await?;
+        eventually("the claim is bound", async || {
+            let status = space.claims.get(claim).await?.status;
+            ensure!(status.is_some_and(|status| status.phase.as_deref() == Some("Bound")));
+            anyhow::Ok(())
+        })
+        .await?;
+        let apply = PatchParams::apply(manager);
+        let status = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "status": {"conditions": [{"type": "Unused", "status": "True"}]}});
+        let status = Patch::Apply(status);
+        space.claims.patch_status(claim, &apply, &status).await?;
+    }
+    let only = format!("--namespace={}", space.name);
+    let warden = Warden::builder(&space.cluster, BINARY).name("unused-off");
+    let _warden = warden
+        .arg(only)
+        .arg("--components=pvc-protection")
+        .arg("--unused-condition=off")
+        .start()
+        .await?;
+    eventually("the condition is removed", async || {
+        ensure!(unused(&space.claims.get("own").await?).is_none());
+        anyhow::Ok(())
+    })
+    .await?;
+    ensure!(unused(&space.claims.get("foreign").await?).is_some());
     Ok(())
 }

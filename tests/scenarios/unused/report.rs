@@ -105,13 +105,9 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
         scene.is(claim, "True").await?;
     }
     for object in workloads() {
-        let path = cluster.dir().join(format!(
-            "{namespace}-{}.json",
-            object["kind"].as_str().context("a kind")?
-        ));
-        std::fs::write(&path, object.to_string())?;
+        let apply = ["apply", "-n", namespace, "-f", "-"];
         cluster
-            .kubectl(&["apply", "-n", namespace, "-f", &path.to_string_lossy()])
+            .kubectl_with_stdin(&apply, &object.to_string())
             .await?;
     }
     space.create_running_pod("user", "used").await?;
