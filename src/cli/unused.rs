@@ -9,7 +9,7 @@ use super::{
 use crate::{
     clock::Clock,
     go_duration,
-    unused::{self, Output, Prices, Row},
+    unused::{self, Output, Prices, ReferencePath, Row},
 };
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -36,6 +36,11 @@ pub struct UnusedOptions {
     /// Price of a GiB of this StorageClass for a month, such as standard=0.08. Repeatable.
     #[arg(long = "price", value_name = "CLASS=PRICE", value_parser = price)]
     prices: Vec<(String, f64)>,
+
+    /// Where custom resources of a kind name claims of their namespace: a JSONPath (RFC 9535), such
+    /// as postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
+    #[arg(long, value_name = "GROUP/KIND:PATH")]
+    references: Vec<ReferencePath>,
 
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
@@ -84,7 +89,7 @@ async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
         true => None,
         false => Some(target::namespace(&options.namespace, &default)),
     };
-    let listed = match unused::read(&client, namespace).await {
+    let listed = match unused::read(&client, namespace, &options.references).await {
         Ok(listed) => listed,
         Err(error) => {
             let sentence = format!("the claims or the pods could not be listed: {error}");

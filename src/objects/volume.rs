@@ -8,7 +8,7 @@ use super::{
     reuse::{Record, Reuse, parked_name, waiting_in},
     trash::{Offered, Trash},
 };
-use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::{api::core::v1::PersistentVolume, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -207,10 +207,14 @@ pub struct ClaimRefWire {
 
 /// The fields of a volume's `status` that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct VolumeStatus {
     /// The phase of the volume: Pending, Available, Bound, Released or Failed.
     #[serde(default)]
     pub phase: Option<String>,
+    /// When the phase last changed.
+    #[serde(default)]
+    pub last_phase_transition_time: Option<Time>,
 }
 
 impl VolumeStatus {

@@ -1,6 +1,7 @@
 //! Finds the storage that no pod uses: what it costs, since when, and what still refers to it.
 //! Nothing has to run in the cluster.
 
+mod custom;
 mod read;
 mod references;
 mod report;
@@ -8,6 +9,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+pub use custom::ReferencePath;
 pub use read::{Listed, read};
 pub use report::{Output, Prices, shown};
 pub use rule::{Row, State, rows};

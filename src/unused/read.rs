@@ -1,15 +1,16 @@
 //! Lists everything that the report needs: one call for each kind, with the caller's rights.
 
+use super::custom::{self, ReferencePath, Referrer};
 use crate::{
     cluster::{UNHURRIED, scoped, within},
-    objects::{Pod, pod::PodWire},
+    objects::{Pod, pod::PodWire, volume::VolumeWire},
 };
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
         apps::v1::{Deployment, StatefulSet},
         batch::v1::{CronJob, Job},
-        core::v1::{PersistentVolume, PersistentVolumeClaim},
+        core::v1::PersistentVolumeClaim,
     },
 };
 use kube::{
@@ -27,7 +28,7 @@ pub struct Listed {
     /// The pods, with the names of their namespaces. They were listed after the claims.
     pub pods: Vec<(String, Pod)>,
     /// The volumes.
-    pub volumes: Vec<PersistentVolume>,
+    pub volumes: Vec<VolumeWire>,
     /// Workloads that create pods, and snapshots: what may refer to a claim.
     pub stateful_sets: Vec<StatefulSet>,
     /// The Deployments.
@@ -38,15 +39,22 @@ pub struct Listed {
     pub jobs: Vec<Job>,
     /// The VolumeSnapshots, if the cluster has that kind.
     pub snapshots: Vec<DynamicObject>,
+    /// The custom resources that name claims.
+    pub referrers: Vec<Referrer>,
     /// What could not be listed, each as a sentence. The report then lacks it.
     pub unread: Vec<String>,
 }
 
-/// Lists the objects of a namespace, or of all, and all volumes.
+/// Lists the objects of a namespace, or of all, and all volumes. Custom resources are listed where
+/// `paths` says that they name claims.
 ///
 /// # Errors
 /// When the claims or the pods could not be listed. Without them nothing is known about use.
-pub async fn read(client: &Client, namespace: Option<&str>) -> kube::Result<Listed> {
+pub async fn read(
+    client: &Client,
+    namespace: Option<&str>,
+    paths: &[ReferencePath],
+) -> kube::Result<Listed> {
     // Pods last: a claim that got its first pod meanwhile is not reported.
     let claims = list(&scoped(client, namespace)).await?;
     let pods: Vec<PodWire> = list(&scoped(client, namespace)).await?;
@@ -65,7 +73,7 @@ pub async fn read(client: &Client, namespace: Option<&str>) -> kube::Result<List
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &snapshot),
         None => Api::all_with(client.clone(), &snapshot),
     };
-    let volumes = Api::<PersistentVolume>::all(client.clone());
+    let volumes = Api::<VolumeWire>::all(client.clone());
     let (volumes, snapshots, sets, deployments, cron_jobs, jobs) = tokio::join!(
         list(&volumes),
         list(&snapshots),
@@ -80,6 +88,7 @@ pub async fn read(client: &Client, namespace: Option<&str>) -> kube::Result<List
     listed.deployments = listed.optional("Deployments", deployments);
     listed.cron_jobs = listed.optional("CronJobs", cron_jobs);
     listed.jobs = listed.optional("Jobs", jobs);
+    custom::read(client, namespace, paths, &mut listed).await;
     Ok(listed)
 }
 
@@ -109,7 +118,7 @@ where
 }
 
 /// Lists in one call: for 10,000 claims it takes less time than twenty pages.
-async fn list<K>(api: &Api<K>) -> kube::Result<Vec<K>>
+pub(super) async fn list<K>(api: &Api<K>) -> kube::Result<Vec<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {

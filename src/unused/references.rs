@@ -1,4 +1,5 @@
-//! What refers to a claim although no pod uses it: workloads that run no pod now, and snapshots.
+//! What refers to a claim although no pod uses it: workloads that run no pod now, snapshots, and
+//! custom resources.
 
 use super::Listed;
 use crate::{
@@ -60,6 +61,11 @@ impl<'a> References<'a> {
             if let Some(claim) = source.and_then(|claim| claim.as_str()) {
                 let what = format!("VolumeSnapshot {}", each.name_any());
                 references.add(each.namespace(), claim, &what);
+            }
+        }
+        for each in &listed.referrers {
+            for claim in &each.claims {
+                references.add(Some(each.namespace.clone()), claim, &each.what);
             }
         }
         references

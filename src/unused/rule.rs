@@ -2,12 +2,15 @@
 
 use super::{Listed, references::References};
 use crate::{
-    components::pvc_protection::unused::uses,
+    components::{
+        pvc_protection::unused::uses,
+        pvc_trash::{Entry, Next},
+    },
     hashing::HashMap,
-    objects::{Pod, trash::TRASH, unused::UNUSED, volume::RETAIN},
+    objects::{ObjectName, Pod, Volume, unused::UNUSED, volume::VolumeWire},
 };
 use k8s_openapi::{
-    api::core::v1::{PersistentVolume, PersistentVolumeClaim},
+    api::core::v1::PersistentVolumeClaim,
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
     jiff::Timestamp,
 };
@@ -115,28 +118,33 @@ fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
     }
 }
 
-fn of_volume(volume: &PersistentVolume) -> Option<Row> {
-    let (spec, status) = (volume.spec.as_ref()?, volume.status.as_ref()?);
-    let retained = spec.persistent_volume_reclaim_policy.as_deref() == Some(RETAIN);
-    let in_trash = retained && volume.annotations().contains_key(TRASH);
+fn of_volume(volume: &VolumeWire) -> Option<Row> {
+    let (spec, status) = (&volume.spec, &volume.status);
     let state = match status.phase.as_deref() {
-        Some("Released") if in_trash => State::InTrash,
+        Some("Released") if in_trash(volume) => State::InTrash,
         Some("Released") => State::Released,
         Some("Available") => State::Available,
         _ => return None,
     };
     let claim = spec.claim_ref.as_ref();
-    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    let capacity = spec.capacity.as_ref().and_then(|all| all.get("storage"));
     Some(Row {
         state,
-        namespace: text(claim.and_then(|claim| claim.namespace.as_ref())),
-        claim: text(claim.and_then(|claim| claim.name.as_ref())),
-        volume: volume.name_any(),
-        class: text(spec.storage_class_name.as_ref()),
-        capacity: storage(spec.capacity.as_ref()),
+        namespace: claim.map_or_else(String::new, |claim| claim.namespace.clone()),
+        claim: claim.map_or_else(String::new, |claim| claim.name.clone()),
+        volume: volume.metadata.name.clone().unwrap_or_default(),
+        class: spec.storage_class_name.clone().unwrap_or_default(),
+        capacity: capacity.cloned().unwrap_or_default(),
         since: time(status.last_phase_transition_time.as_ref()),
         referenced_by: Vec::new(),
     })
+}
+
+/// Whether the data can be restored.
+fn in_trash(volume: &VolumeWire) -> bool {
+    let volume = Volume::from(volume.clone());
+    let name = ObjectName::new("", "");
+    Entry::of(&name, &volume).is_some_and(|entry| entry.next != Next::Purging)
 }
 
 fn storage(quantities: Option<&BTreeMap<String, Quantity>>) -> String {

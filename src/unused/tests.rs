@@ -1,6 +1,6 @@
 //! Tests of the report.
 
-use super::{Listed, Output, Prices, Row, State, rows, shown};
+use super::{Listed, Output, Prices, Row, State, custom::Referrer, rows, shown};
 use crate::objects::{Pod, pod::PodWire};
 use k8s_openapi::jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -116,6 +116,7 @@ fn what_still_refers_to_a_claim_is_named() {
         "of-cron",
         "of-set",
         "of-snapshot",
+        "of-custom",
         "data-web-3",
         "data-web-x",
     ];
@@ -130,6 +131,11 @@ fn what_still_refers_to_a_claim_is_named() {
         cron_jobs: vec![read(named("backup", cron))],
         stateful_sets: vec![read(named("web", set))],
         snapshots: vec![read(snapshot)],
+        referrers: vec![Referrer {
+            namespace: "shop".into(),
+            what: "Database main".into(),
+            claims: vec!["of-custom".into()],
+        }],
         ..Listed::default()
     };
     for (claim, expected) in [
@@ -138,6 +144,7 @@ fn what_still_refers_to_a_claim_is_named() {
         ("of-cron", vec!["CronJob backup (suspended)"]),
         ("of-set", vec!["StatefulSet web (1 replica)"]),
         ("of-snapshot", vec!["VolumeSnapshot nightly"]),
+        ("of-custom", vec!["Database main"]),
         ("data-web-3", vec!["StatefulSet web (1 replica)"]),
         ("data-web-x", vec![]),
         ("of-deleted", vec!["owner Job gone (deleted)"]),
@@ -164,9 +171,14 @@ fn volume(name: &str, phase: &str, changes: Value) -> Value {
 
 #[test]
 fn volumes_without_a_claim_are_listed() {
-    let trash = json!({"metadata": {"annotations": {"volume-warden.dev/trash": "{}"}}});
-    let purged = json!({"metadata": {"annotations": {"volume-warden.dev/trash": "{}"}},
-        "spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+    let record = |uid: &str| {
+        let record = json!({"policy": "Delete", "windowSeconds": 3600, "finalizers": [],
+            "claim": {"namespace": "shop", "name": "data", "uid": uid}});
+        json!({"metadata": {"annotations": {"volume-warden.dev/trash": record.to_string()}}})
+    };
+    let trash = record("1");
+    let mut purged = record("1");
+    purged["spec"] = json!({"persistentVolumeReclaimPolicy": "Delete"});
     let listed = Listed {
         volumes: vec![
             read(volume("bound", "Bound", json!({}))),
@@ -176,6 +188,7 @@ fn volumes_without_a_claim_are_listed() {
                 json!({"spec": {"claimRef": null}}),
             )),
             read(volume("kept", "Released", json!({}))),
+            read(volume("earlier", "Released", record("0"))),
             read(volume("purged", "Released", purged)),
             read(volume("trashed", "Released", trash)),
         ],
@@ -188,6 +201,7 @@ fn volumes_without_a_claim_are_listed() {
     };
     let row = |volume: &str, claim: &str, state| (volume.to_owned(), claim.to_owned(), state);
     let of_shop = [
+        row("earlier", "of-earlier", State::Released),
         row("kept", "of-kept", State::Released),
         row("purged", "of-purged", State::Released),
         row("trashed", "of-trashed", State::InTrash),

@@ -1,13 +1,16 @@
 //! `volume-warden unused` on the real control plane, for a user who may only read.
 
 use super::Scene;
-use crate::support::BINARY;
+use crate::support::{BINARY, define_kind};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// The number of calls that the page promises.
-const CALLS: usize = 8;
+/// The number of calls that the page promises, with one path to custom resources.
+const CALLS: usize = 8 + 2;
+
+/// Where the custom resources of this test name claims.
+const REFERENCES: &str = "--references=unused.example/Database:.spec.disks[*].claim";
 
 /// What a row must show: the claim, its state, and what refers to it.
 type Expected = (&'static str, &'static str, &'static str);
@@ -46,7 +49,8 @@ impl Scene {
     /// Runs the command as a user who may only read, and returns its items.
     async fn report(&self, user: &str) -> Result<Vec<Value>> {
         let kubeconfig = self.0.cluster.kubeconfig();
-        let arguments = ["unused", "--output=json", "-n", &self.0.name, "--as", user];
+        let here = ["-n", &self.0.name, "--as", user];
+        let arguments = [&["unused", "--output=json", REFERENCES], &here[..]].concat();
         let mut command = Command::new(BINARY);
         command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
@@ -76,10 +80,14 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
         &user,
     ];
     cluster.kubectl(&binding).await?;
-    // The role `view` of Kubernetes has no right on volumes.
-    let (role, volumes) = (format!("{user}-volumes"), "--resource=persistentvolumes");
+    define_kind(cluster, "databases.unused.example", "Database").await?;
+    // The role `view` of Kubernetes has no right on these.
+    let (role, resources) = (
+        format!("{user}-others"),
+        "--resource=persistentvolumes,databases.unused.example",
+    );
     cluster
-        .kubectl(&["create", "clusterrole", &role, "--verb=list", volumes])
+        .kubectl(&["create", "clusterrole", &role, "--verb=list", resources])
         .await?;
     let bound = format!("--clusterrole={role}");
     cluster
@@ -99,12 +107,16 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
         "scaled",
         "data-web-0",
         "cron",
+        "custom",
         "gone",
     ] {
         scene.bind(claim).await?;
         scene.is(claim, "True").await?;
     }
-    for object in workloads() {
+    let disks = json!([{"claim": "custom"}, {"size": 3}]);
+    let database = json!({"apiVersion": "unused.example/v1", "kind": "Database",
+        "metadata": {"name": "main"}, "spec": {"disks": disks}});
+    for object in workloads().into_iter().chain([database]) {
         let apply = ["apply", "-n", namespace, "-f", "-"];
         cluster
             .kubectl_with_stdin(&apply, &object.to_string())
@@ -122,8 +134,9 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
     crate::pvc_trash::support::is_in_phase(space, &format!("{namespace}-gone"), "Released").await?;
 
     let items = scene.report(&user).await?;
-    let expected: [Expected; 7] = [
+    let expected: [Expected; 8] = [
         ("cron", "Unused", r#"["CronJob backup (suspended)"]"#),
+        ("custom", "Unused", r#"["Database main"]"#),
         ("data", "Unused", "[]"),
         (
             "data-web-0",

@@ -1,0 +1,191 @@
+//! Custom resources that name claims, at a path that the caller gives.
+
+use super::read::{Listed, list};
+use jsonpath_rust::{
+    parser::{model::JpQuery, parse_json_path},
+    query::js_path_process,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject},
+    discovery::{Discovery, Scope},
+};
+use std::{fmt, str::FromStr};
+
+/// Where objects of a kind name claims of their namespace, written as `GROUP/KIND:PATH`.
+#[derive(Clone, Debug)]
+pub struct ReferencePath {
+    group: String,
+    kind: String,
+    /// The path as the caller wrote it.
+    text: String,
+    path: JpQuery,
+}
+
+/// A custom resource that names claims.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Referrer {
+    /// The namespace of the object and of the claims.
+    pub namespace: String,
+    /// Its kind and name.
+    pub what: String,
+    /// The names of the claims.
+    pub claims: Vec<String>,
+}
+
+impl FromStr for ReferencePath {
+    type Err = String;
+
+    /// Parses `postgresql.cnpg.io/Cluster:.status.healthyPVC[*]`. The path is one of RFC 9535,
+    /// where `$` may be left out.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            "expected GROUP/KIND:PATH with a JSONPath (RFC 9535), such as \
+             postgresql.cnpg.io/Cluster:.status.healthyPVC[*]"
+                .to_owned()
+        };
+        let (kind, path) = text.split_once(':').ok_or_else(expected)?;
+        let (group, kind) = kind.split_once('/').ok_or_else(expected)?;
+        if group.is_empty() || kind.is_empty() || kind.contains('/') {
+            return Err(expected());
+        }
+        let path = path.strip_prefix('$').unwrap_or(path);
+        Ok(Self {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            text: path.to_owned(),
+            path: parse_json_path(&format!("${path}")).map_err(|_| expected())?,
+        })
+    }
+}
+
+impl fmt::Display for ReferencePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.group, self.kind, self.text)
+    }
+}
+
+impl ReferencePath {
+    /// Returns the claims that the object names.
+    fn claims(&self, object: &DynamicObject) -> Vec<String> {
+        let found = js_path_process(&self.path, &object.data).unwrap_or_default();
+        let names = found.into_iter().map(|found| found.val().as_str());
+        names.flatten().map(str::to_owned).collect()
+    }
+
+    /// Returns the resource of the kind in its preferred version.
+    fn resource(&self, discovery: &Discovery) -> Result<ApiResource, &'static str> {
+        let group = discovery.get(&self.group);
+        let kind = group.and_then(|group| group.recommended_kind(&self.kind));
+        match kind {
+            None => Err("the cluster has no such kind"),
+            Some((_, capabilities)) if capabilities.scope == Scope::Cluster => {
+                Err("the kind has no namespace")
+            }
+            Some((resource, _)) => Ok(resource),
+        }
+    }
+}
+
+/// Adds the objects that name claims. Calls the API server once, and once for each path.
+pub(super) async fn read(
+    client: &Client,
+    namespace: Option<&str>,
+    paths: &[ReferencePath],
+    listed: &mut Listed,
+) {
+    if paths.is_empty() {
+        return;
+    }
+    let groups: Vec<_> = paths.iter().map(|path| &*path.group).collect();
+    let discovery = Discovery::new(client.clone()).filter(&groups);
+    let discovery = match discovery.run_aggregated().await {
+        Ok(discovery) => discovery,
+        Err(error) => {
+            let sentence = format!("the kinds of the cluster could not be listed: {error}");
+            listed.unread.push(sentence);
+            return;
+        }
+    };
+    for path in paths {
+        match referrers(client, namespace, path, &discovery).await {
+            Ok(referrers) => listed.referrers.extend(referrers),
+            Err(why) => listed.unread.push(format!("--references={path}: {why}")),
+        }
+    }
+}
+
+async fn referrers(
+    client: &Client,
+    namespace: Option<&str>,
+    path: &ReferencePath,
+    discovery: &Discovery,
+) -> Result<Vec<Referrer>, String> {
+    let resource = path.resource(discovery)?;
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let objects = list(&api).await.map_err(|error| error.to_string())?;
+    let found = objects.iter().map(|object| Referrer {
+        namespace: object.namespace().unwrap_or_default(),
+        what: format!("{} {}", path.kind, object.name_any()),
+        claims: path.claims(object),
+    });
+    let found: Vec<_> = found.filter(|each| !each.claims.is_empty()).collect();
+    match found.is_empty() && !objects.is_empty() {
+        true => Err(format!(
+            "none of {} objects has a text there",
+            objects.len()
+        )),
+        false => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn claims(path: &str) -> Vec<String> {
+        let object = json!({"metadata": {"name": "main"}, "spec": {
+            "claim": "one", "count": 3, "my-disk": "dashed",
+            "volumes": [{"claimName": "two"}, {"emptyDir": {}}, {"claimName": "three"}]}});
+        let object: DynamicObject = serde_json::from_value(object).expect("an object");
+        let path: ReferencePath = path.parse().expect("a path");
+        path.claims(&object)
+    }
+
+    #[test]
+    fn a_path_may_select_several_claims() {
+        assert_eq!(claims("db.io/Database:.spec.claim"), ["one"]);
+        assert_eq!(claims("db.io/Database:$.spec['my-disk']"), ["dashed"]);
+        let several = claims("db.io/Database:.spec.volumes[*].claimName");
+        assert_eq!(several, ["two", "three"]);
+        let other = claims("db.io/Database:.spec['absent', 'count', 'volumes']");
+        assert_eq!(other, [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for wrong in [
+            "",
+            "Database:.spec.claim",
+            "/Database:.spec.claim",
+            "db.io/:.spec.claim",
+            "db.io/v1/Database:.spec.claim",
+            "db.io/Database",
+            "db.io/Database:spec.claim",
+            "db.io/Database:.spec.my-disk",
+            "db.io/Database:.spec[",
+        ] {
+            let refused = wrong.parse::<ReferencePath>().err();
+            assert!(
+                refused.is_some_and(|why| why.contains("GROUP/KIND:PATH")),
+                "{wrong}"
+            );
+        }
+        let path: ReferencePath = "db.io/Database:$.spec".parse().expect("a path");
+        assert_eq!(path.to_string(), "db.io/Database:.spec");
+    }
+}
