@@ -92,11 +92,13 @@ async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
     let listed = match unused::read(&client, namespace, &options.references).await {
         Ok(listed) => listed,
         Err(error) => {
-            let sentence = format!("the claims or the pods could not be listed: {error}");
-            return Ok(unreadable(sentence));
+            let why = unused::sentence(&error);
+            return Ok(unreadable(format!(
+                "the claims or the pods could not be listed: {why}"
+            )));
         }
     };
-    listed.unread.iter().for_each(complain);
+    listed.errors.iter().for_each(complain);
     let now = Clock::system().timestamp();
     let mut rows = unused::rows(&listed, namespace);
     if let Some(age) = options.older_than {
@@ -123,12 +125,12 @@ fn retain_older(rows: &mut Vec<Row>, age: Duration, now: Timestamp) {
             "left out, because it is unknown since when they are unused: {unknown}"
         ));
     }
-    rows.retain(|row| {
-        let since = row
-            .since
-            .map(|since| now.duration_since(since).unsigned_abs());
-        since.is_some_and(|since| since >= age)
-    });
+    rows.retain(|row| row.since.is_some_and(|since| is_older(since, age, now)));
+}
+
+/// Whether the time is at least that long ago. One in the future, of a wrong clock, is not.
+fn is_older(since: Timestamp, age: Duration, now: Timestamp) -> bool {
+    Duration::try_from(now.duration_since(since)).is_ok_and(|passed| passed >= age)
 }
 
 #[cfg(test)]
@@ -142,6 +144,15 @@ mod tests {
         for wrong in ["d", "-1d", "1.5d", "30", "month"] {
             assert!(days(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_time_in_the_future_is_not_old() {
+        let time = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let (age, now) = (Duration::from_secs(60), time("2026-01-01T00:10:00Z"));
+        assert!(is_older(time("2026-01-01T00:09:00Z"), age, now));
+        assert!(!is_older(time("2026-01-01T00:09:01Z"), age, now));
+        assert!(!is_older(time("2099-01-01T00:00:00Z"), age, now));
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Claim {
     /// Returns whether the claim has a condition `Unused` of Volume Warden that can be removed. That
     /// of a claim that is being deleted stays, as in Kubernetes.
     pub fn removable_unused(&self) -> bool {
-        !self.deleting && self.unused.is_some_and(|condition| condition.applied_by_us)
+        !self.deleting && self.unused.is_some_and(|condition| condition.own)
     }
 
     /// Returns whether the claim is completely bound to the volume of this name, as far as the

@@ -25,7 +25,7 @@ pub struct Unused {
     /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set.
     pub since: i64,
     /// Whether Volume Warden wrote the status last.
-    pub applied_by_us: bool,
+    pub own: bool,
 }
 
 impl Unused {
@@ -38,7 +38,7 @@ impl Unused {
         Some(Self {
             holds: condition.status.as_deref() == Some("True"),
             since: since.map_or(0, |time| time.0.as_second()),
-            applied_by_us: !owners.is_empty()
+            own: !owners.is_empty()
                 && owners
                     .iter()
                     .all(|owner| owner.manager.as_deref() == Some(FIELD_MANAGER)),

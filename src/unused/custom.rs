@@ -1,6 +1,7 @@
 //! Custom resources that name claims, at a path that the caller gives.
 
-use super::read::{Listed, list};
+use super::read::{Listed, list, sentence};
+use crate::cluster::{UNHURRIED, within};
 use jsonpath_rust::{
     parser::{model::JpQuery, parse_json_path},
     query::js_path_process,
@@ -68,7 +69,9 @@ impl fmt::Display for ReferencePath {
 impl ReferencePath {
     /// Returns the claims that the object names.
     fn claims(&self, object: &DynamicObject) -> Vec<String> {
-        let found = js_path_process(&self.path, &object.data).unwrap_or_default();
+        // With its metadata: some operators name claims in annotations.
+        let object = serde_json::to_value(object).unwrap_or_default();
+        let found = js_path_process(&self.path, &object).unwrap_or_default();
         let names = found.into_iter().map(|found| found.val().as_str());
         names.flatten().map(str::to_owned).collect()
     }
@@ -99,18 +102,18 @@ pub(super) async fn read(
     }
     let groups: Vec<_> = paths.iter().map(|path| &*path.group).collect();
     let discovery = Discovery::new(client.clone()).filter(&groups);
-    let discovery = match discovery.run_aggregated().await {
+    let discovery = match within(UNHURRIED, discovery.run_aggregated()).await {
         Ok(discovery) => discovery,
         Err(error) => {
-            let sentence = format!("the kinds of the cluster could not be listed: {error}");
-            listed.unread.push(sentence);
-            return;
+            let why = sentence(&error);
+            let error = format!("the kinds of the cluster could not be listed: {why}");
+            return listed.errors.push(error);
         }
     };
     for path in paths {
         match referrers(client, namespace, path, &discovery).await {
             Ok(referrers) => listed.referrers.extend(referrers),
-            Err(why) => listed.unread.push(format!("--references={path}: {why}")),
+            Err(why) => listed.errors.push(format!("--references={path}: {why}")),
         }
     }
 }
@@ -126,7 +129,7 @@ async fn referrers(
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let objects = list(&api).await.map_err(|error| error.to_string())?;
+    let objects = list(&api).await.map_err(|error| sentence(&error))?;
     let found = objects.iter().map(|object| Referrer {
         namespace: object.namespace().unwrap_or_default(),
         what: format!("{} {}", path.kind, object.name_any()),
@@ -148,7 +151,7 @@ mod tests {
     use serde_json::json;
 
     fn claims(path: &str) -> Vec<String> {
-        let object = json!({"metadata": {"name": "main"}, "spec": {
+        let object = json!({"metadata": {"name": "main", "annotations": {"disk": "noted"}}, "spec": {
             "claim": "one", "count": 3, "my-disk": "dashed",
             "volumes": [{"claimName": "two"}, {"emptyDir": {}}, {"claimName": "three"}]}});
         let object: DynamicObject = serde_json::from_value(object).expect("an object");
@@ -162,6 +165,10 @@ mod tests {
         assert_eq!(claims("db.io/Database:$.spec['my-disk']"), ["dashed"]);
         let several = claims("db.io/Database:.spec.volumes[*].claimName");
         assert_eq!(several, ["two", "three"]);
+        assert_eq!(
+            claims("db.io/Database:.metadata.annotations.disk"),
+            ["noted"]
+        );
         let other = claims("db.io/Database:.spec['absent', 'count', 'volumes']");
         assert_eq!(other, [""; 0]);
     }

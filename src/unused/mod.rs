@@ -10,6 +10,6 @@ mod rule;
 mod tests;
 
 pub use custom::ReferencePath;
-pub use read::{Listed, read};
+pub use read::{Listed, read, sentence};
 pub use report::{Output, Prices, shown};
 pub use rule::{Row, State, rows};

@@ -6,10 +6,13 @@ use crate::{
     hashing::{HashMap, HashSet},
     objects::stateful_set::ordinal,
 };
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    batch::v1::Job,
-    core::v1::{PersistentVolumeClaim, PodTemplateSpec},
+use k8s_openapi::{
+    api::{
+        apps::v1::StatefulSet,
+        batch::v1::Job,
+        core::v1::{PersistentVolumeClaim, PodTemplateSpec},
+    },
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{Resource, ResourceExt as _};
 
@@ -19,19 +22,28 @@ pub(super) struct References<'a> {
     /// StatefulSets by their namespace and the part that the names of a template's claims have in
     /// common.
     by_template: HashMap<(String, String), Vec<String>>,
-    /// The uids of all objects of [`LISTED`]; none if some could not be listed.
-    owners: Option<HashSet<&'a str>>,
+    /// The uids of all objects of [`LISTED`].
+    owners: HashSet<&'a str>,
+    /// The kinds that could not be listed, in the plural.
+    unlisted: &'a [&'static str],
 }
 
-/// The kinds of owners that are listed.
-const LISTED: [&str; 5] = ["StatefulSet", "Deployment", "Job", "CronJob", "Pod"];
+/// The kinds of owners that are listed: group, kind, and kind in the plural.
+const LISTED: [(&str, &str, &str); 5] = [
+    ("apps", "StatefulSet", "StatefulSets"),
+    ("apps", "Deployment", "Deployments"),
+    ("batch", "Job", "Jobs"),
+    ("batch", "CronJob", "CronJobs"),
+    ("", "Pod", "Pods"),
+];
 
 impl<'a> References<'a> {
     pub(super) fn new(listed: &'a Listed) -> Self {
         let mut references = Self {
             by_claim: HashMap::default(),
             by_template: HashMap::default(),
-            owners: listed.unread.is_empty().then(|| uids(listed)),
+            owners: uids(listed),
+            unlisted: &listed.unlisted,
         };
         for each in &listed.deployments {
             let replicas = each.spec.as_ref().and_then(|spec| spec.replicas);
@@ -80,12 +92,11 @@ impl<'a> References<'a> {
         let found = known.into_iter().chain(sets).flatten();
         let mut references: Vec<_> = found.cloned().collect();
         for owner in claim.owner_references() {
-            let prefix = format!("{} {}", owner.kind, owner.name);
-            if !references.iter().any(|each| each.starts_with(&prefix)) {
-                references.push(format!(
-                    "owner {prefix}{}",
-                    self.state_of(&owner.kind, &owner.uid)
-                ));
+            let name = format!("{} {}", owner.kind, owner.name);
+            let with_state = format!("{name} (");
+            let is_named = |each: &String| *each == name || each.starts_with(&with_state);
+            if !references.iter().any(is_named) {
+                references.push(format!("owner {name}{}", self.state_of(owner)));
             }
         }
         references.sort();
@@ -94,9 +105,16 @@ impl<'a> References<'a> {
     }
 
     /// Says that an owner does not exist, if its kind was listed.
-    fn state_of(&self, kind: &str, uid: &str) -> &'static str {
-        let owners = self.owners.as_ref().filter(|_| LISTED.contains(&kind));
-        match owners.is_some_and(|owners| !owners.contains(uid)) {
+    fn state_of(&self, owner: &OwnerReference) -> &'static str {
+        let group = owner
+            .api_version
+            .rsplit_once('/')
+            .map_or("", |(group, _)| group);
+        let mut kinds = LISTED.iter();
+        let listed = kinds.any(|(of, kind, plural)| {
+            (*of, *kind) == (group, &*owner.kind) && !self.unlisted.contains(plural)
+        });
+        match listed && !self.owners.contains(&*owner.uid) {
             true => " (deleted)",
             false => "",
         }

@@ -45,8 +45,12 @@ fn cost(row: &Row, prices: &Prices) -> Option<f64> {
     Some(prices.get(&row.class)? * bytes(row) / GIB)
 }
 
+/// The size of the volume. A claim that is not bound has none, whatever it requests.
 fn bytes(row: &Row) -> f64 {
-    quantity::of(&row.capacity)
+    match row.volume.is_empty() {
+        true => 0.0,
+        false => quantity::of(&row.capacity),
+    }
 }
 
 fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
@@ -154,7 +158,7 @@ fn csv(rows: &[Row], prices: &Prices) -> String {
             cost.unwrap_or_default(),
             row.referenced_by.join("; "),
         ];
-        cells.map(quoted).join(",")
+        cells.map(|cell| quoted(Plain(cell).to_string())).join(",")
     });
     let lines: Vec<_> = std::iter::once(header.to_owned()).chain(lines).collect();
     lines.join("\n")

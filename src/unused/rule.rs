@@ -6,7 +6,7 @@ use crate::{
         pvc_protection::unused::uses,
         pvc_trash::{Entry, Next},
     },
-    hashing::HashMap,
+    hashing::{HashMap, HashSet},
     objects::{ObjectName, Pod, Volume, unused::UNUSED, volume::VolumeWire},
 };
 use k8s_openapi::{
@@ -22,12 +22,16 @@ use std::collections::BTreeMap;
 pub enum State {
     /// No pod uses the claim.
     Unused,
+    /// No pod uses the claim, and it is being deleted.
+    Deleting,
     /// The claim of the volume was deleted, and the volume is kept.
     Released,
     /// The claim of the volume was deleted and can be restored.
     InTrash,
     /// The volume has no claim.
     Available,
+    /// The claim of the volume was deleted, and the deletion of the volume failed.
+    Failed,
 }
 
 impl State {
@@ -35,9 +39,11 @@ impl State {
     pub fn name(self) -> &'static str {
         match self {
             Self::Unused => "Unused",
+            Self::Deleting => "Deleting",
             Self::Released => "Released",
             Self::InTrash => "InTrash",
             Self::Available => "Available",
+            Self::Failed => "Failed",
         }
     }
 }
@@ -84,11 +90,24 @@ pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     };
     let claims = listed.claims.iter().filter(|claim| !is_used(claim));
     let claims = claims.map(|claim| of_claim(claim, &references));
-    let volumes = listed.volumes.iter().filter_map(of_volume);
+    let named: HashSet<_> = listed.claims.iter().map(name_of).collect();
+    let reserved = |volume: &VolumeWire| {
+        let claim = volume.spec.claim_ref.as_ref();
+        claim.is_some_and(|claim| named.contains(&(claim.namespace.clone(), claim.name.clone())))
+    };
+    // A volume that is reserved for an existing claim is about to be bound to it.
+    let volumes = listed.volumes.iter();
+    let volumes = volumes.filter_map(|volume| {
+        of_volume(volume).filter(|row| row.state != State::Available || !reserved(volume))
+    });
     let volumes = volumes.filter(|row| namespace.is_none_or(|only| row.namespace == only));
     let mut rows: Vec<_> = claims.chain(volumes).collect();
     rows.sort_by(|a, b| key(a).cmp(&key(b)));
     rows
+}
+
+fn name_of(claim: &PersistentVolumeClaim) -> (String, String) {
+    (claim.namespace().unwrap_or_default(), claim.name_any())
 }
 
 fn key(row: &Row) -> (&str, &str, &str) {
@@ -103,7 +122,10 @@ fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
     let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let capacity = status.and_then(|status| status.capacity.as_ref());
     Row {
-        state: State::Unused,
+        state: match claim.metadata.deletion_timestamp {
+            Some(_) => State::Deleting,
+            None => State::Unused,
+        },
         namespace: claim.namespace().unwrap_or_default(),
         claim: claim.name_any(),
         volume: spec
@@ -124,6 +146,7 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
         Some("Released") if in_trash(volume) => State::InTrash,
         Some("Released") => State::Released,
         Some("Available") => State::Available,
+        Some("Failed") => State::Failed,
         _ => return None,
     };
     let claim = spec.claim_ref.as_ref();

@@ -41,9 +41,9 @@ fn named(name: &str, spec: Value) -> Value {
     json!({"metadata": {"namespace": "shop", "name": name, "uid": name}, "spec": spec})
 }
 
-fn owned_by(kind: &str, name: &str) -> Value {
+fn owned_by(version: &str, kind: &str, name: &str) -> Value {
     json!({"metadata": {"ownerReferences": [
-        {"apiVersion": "v1", "kind": kind, "name": name, "uid": name}]}})
+        {"apiVersion": version, "kind": kind, "name": name, "uid": name}]}})
 }
 
 fn references_of(listed: &Listed, claim: &str) -> Vec<String> {
@@ -116,14 +116,19 @@ fn what_still_refers_to_a_claim_is_named() {
         "of-cron",
         "of-set",
         "of-snapshot",
-        "of-custom",
         "data-web-3",
         "data-web-x",
     ];
     let mut claims: Vec<_> = names.map(|name| read(claim(name, json!({})))).into();
-    claims.push(read(claim("of-deleted", owned_by("Job", "gone"))));
-    claims.push(read(claim("of-existing", owned_by("Job", "migrate"))));
-    claims.push(read(claim("of-foreign", owned_by("Database", "db"))));
+    for (name, version, kind, owner) in [
+        ("of-deleted", "batch/v1", "Job", "gone"),
+        ("of-existing", "batch/v1", "Job", "migrate"),
+        ("of-foreign", "db.io/v1", "Database", "db"),
+        ("of-namesake", "batch.volcano.sh/v1alpha1", "Job", "gone"),
+        ("of-custom", "db.io/v1", "Database", "mai"),
+    ] {
+        claims.push(read(claim(name, owned_by(version, kind, owner))));
+    }
     let mut listed = Listed {
         claims,
         deployments: vec![read(named("shop", zero))],
@@ -144,18 +149,49 @@ fn what_still_refers_to_a_claim_is_named() {
         ("of-cron", vec!["CronJob backup (suspended)"]),
         ("of-set", vec!["StatefulSet web (1 replica)"]),
         ("of-snapshot", vec!["VolumeSnapshot nightly"]),
-        ("of-custom", vec!["Database main"]),
+        ("of-custom", vec!["Database main", "owner Database mai"]),
         ("data-web-3", vec!["StatefulSet web (1 replica)"]),
         ("data-web-x", vec![]),
         ("of-deleted", vec!["owner Job gone (deleted)"]),
         ("of-existing", vec!["owner Job migrate"]),
         ("of-foreign", vec!["owner Database db"]),
+        ("of-namesake", vec!["owner Job gone"]),
     ] {
         assert_eq!(references_of(&listed, claim), expected, "{claim}");
     }
     // An owner that was not listed may exist.
-    listed.unread.push("Jobs could not be listed".into());
+    listed.unlisted = vec!["VolumeSnapshots"];
+    let deleted = "owner Job gone (deleted)";
+    assert_eq!(references_of(&listed, "of-deleted"), [deleted]);
+    listed.unlisted = vec!["Jobs"];
     assert_eq!(references_of(&listed, "of-deleted"), ["owner Job gone"]);
+}
+
+/// A claim that waits for its first pod has no disk, and costs nothing.
+#[test]
+fn a_claim_that_is_not_bound_has_no_size() {
+    let status =
+        json!({"spec": {"volumeName": null}, "status": {"phase": "Pending", "capacity": null}});
+    let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let reserved = json!({"spec": {"claimRef": {"name": "pending", "uid": null}}});
+    let listed = Listed {
+        claims: vec![
+            read(claim("deleting", deleting)),
+            read(claim("pending", status)),
+        ],
+        volumes: vec![read(volume("reserved", "Available", reserved))],
+        ..Listed::default()
+    };
+    let rows = rows(&listed, None);
+    let states: Vec<_> = rows.iter().map(|row| (&*row.claim, row.state)).collect();
+    let expected = [("deleting", State::Deleting), ("pending", State::Unused)];
+    assert_eq!(states, expected, "the volume waits for its claim");
+    assert_eq!(rows[1].capacity, "5Gi");
+    let prices: Prices = [("fast".to_owned(), 1.0)].into();
+    let json: Value =
+        serde_json::from_str(&shown(&rows, Output::Json, &prices, Timestamp::MIN)).expect("JSON");
+    assert_eq!(json["items"][1]["bytes"], 0.0);
+    assert_eq!(json["items"][1]["costPerMonth"], 0.0);
 }
 
 fn volume(name: &str, phase: &str, changes: Value) -> Value {
@@ -187,6 +223,7 @@ fn volumes_without_a_claim_are_listed() {
                 "Available",
                 json!({"spec": {"claimRef": null}}),
             )),
+            read(volume("broken", "Failed", json!({}))),
             read(volume("kept", "Released", json!({}))),
             read(volume("earlier", "Released", record("0"))),
             read(volume("purged", "Released", purged)),
@@ -201,6 +238,7 @@ fn volumes_without_a_claim_are_listed() {
     };
     let row = |volume: &str, claim: &str, state| (volume.to_owned(), claim.to_owned(), state);
     let of_shop = [
+        row("broken", "of-broken", State::Failed),
         row("earlier", "of-earlier", State::Released),
         row("kept", "of-kept", State::Released),
         row("purged", "of-purged", State::Released),
@@ -217,7 +255,10 @@ fn volumes_without_a_claim_are_listed() {
 fn report(output: Output) -> String {
     let listed = Listed {
         claims: vec![
-            read(claim("data", owned_by("Database", "db, \"main\""))),
+            read(claim(
+                "data",
+                owned_by("db.io/v1", "Database", "db, \"main\"\n\u{1b}"),
+            )),
             read(claim(
                 "old",
                 json!({"spec": {"storageClassName": "other"}, "status": {"conditions": null}}),
@@ -234,7 +275,7 @@ fn report(output: Output) -> String {
 fn each_format_shows_the_same() {
     let table = "\
 NAMESPACE  CLAIM  STATE   SIZE  UNUSED   REFERENCED BY
-shop       data   Unused  10Gi  30d      owner Database db, \"main\"
+shop       data   Unused  10Gi  30d      owner Database db, \"main\"\\n\\u{1b}
 shop       old    Unused  10Gi  unknown  -
 
 2 in all, 20.0 GiB, 0.80 a month for the 1 whose class has a price";
@@ -246,7 +287,7 @@ shop       old    Unused  10Gi  unknown  -
     );
     let csv = "\
 namespace,claim,state,capacity,unusedSince,storageClass,volume,costPerMonth,referencedBy
-shop,data,Unused,10Gi,2026-01-01T00:00:00Z,fast,pv-data,0.80,\"owner Database db, \"\"main\"\"\"
+shop,data,Unused,10Gi,2026-01-01T00:00:00Z,fast,pv-data,0.80,\"owner Database db, \"\"main\"\"\\n\\u{1b}\"
 shop,old,Unused,10Gi,,other,pv-old,,";
     assert_eq!(report(Output::Csv), csv);
     let json: Value = serde_json::from_str(&report(Output::Json)).expect("JSON");

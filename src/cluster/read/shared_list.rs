@@ -72,12 +72,20 @@ impl<T: Tracked> SharedList<T> {
     where
         <T::Wire as Resource>::Scope: Scope<T::Wire>,
     {
+        Self::limited(metrics, client, LISTS_IN_FLIGHT)
+    }
+
+    /// The same with at most this number of concurrent LISTs.
+    pub fn limited(metrics: Arc<Metrics>, client: &Client, lists: usize) -> Arc<Self>
+    where
+        <T::Wire as Resource>::Scope: Scope<T::Wire>,
+    {
         Arc::new(Self {
             api: <T::Wire as Resource>::Scope::api,
             client: client.clone(),
             asking: Mutex::default(),
             kept: Mutex::default(),
-            in_flight: Semaphore::new(LISTS_IN_FLIGHT),
+            in_flight: Semaphore::new(lists),
             metrics,
         })
     }

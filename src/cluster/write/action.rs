@@ -118,7 +118,7 @@ impl Action {
     }
 
     /// Returns the part of the action that only removes what Volume Warden added: a finalizer, owner
-    /// references or marks.
+    /// references, marks or a condition.
     pub(crate) fn removal(self) -> Option<Self> {
         let mutation = match self.mutation {
             Mutation::Disown { late, .. } => Mutation::Disown {
@@ -126,6 +126,8 @@ impl Action {
                 late,
             },
             Mutation::RemoveFinalizer(_) => self.mutation,
+            // An applied status without an entry removes the entries that were applied before.
+            Mutation::ApplyStatus(ref status) if *status == json!({}) => self.mutation,
             Mutation::AddFinalizer(_)
             | Mutation::Patch(_)
             | Mutation::ApplyStatus(_)

@@ -79,7 +79,7 @@ impl Apply {
     }
 
     /// Makes the writer start nothing in these namespaces. It still removes finalizers, owner
-    /// references and marks there.
+    /// references, marks and conditions there.
     #[must_use]
     pub fn excluding(self, excluded: Excluded) -> Self {
         Self { excluded, ..self }

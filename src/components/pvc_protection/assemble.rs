@@ -6,13 +6,17 @@ use super::{
 };
 use crate::{
     admission::Review,
-    cluster::{Configuration, LiveGet, WorkQueue},
+    cluster::{Configuration, LiveGet, SharedList, WorkQueue},
     component::{Component, Parts, Shared},
     objects::Kind,
 };
 use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::Arc;
+
+/// Maximum number of concurrent LISTs for the condition `Unused`. Claims that wait for their release
+/// have LISTs of their own, which never wait for these.
+const CONDITION_LISTS: usize = 2;
 
 /// The pvc-protection component.
 pub struct PvcProtection;
@@ -80,11 +84,12 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     let condition = UnusedReconciler {
         claims: feeds.claims,
         pods: feeds.pods,
-        live_pods: shared.live_pods.clone(),
+        live_pods: SharedList::limited(shared.metrics.clone(), &shared.client, CONDITION_LISTS),
         live_claims,
         apply: shared.apply.clone(),
         clock: shared.clock.clone(),
         mode,
+        excluded: shared.excluded.clone(),
         in_tree: Arc::default(),
     };
     condition.listen(&queue);

@@ -43,15 +43,11 @@ async fn kube_controller_manager_and_volume_warden_replace_each_other() -> Resul
         space.delete_pod(round).await?;
         scene.is("data", "True").await?;
     }
-    let in_tree = ["kube-controller-manager"];
-    ensure!(scene.writers("data").await? == in_tree);
+    is_written_by(&scene, "kube-controller-manager").await?;
 
     space.cluster.kill(Component::ControllerManager)?;
     space.create_running_pod("web", "data").await?;
-    eventually("Volume Warden writes the condition", async || {
-        anyhow::Ok(scene.writers("data").await? == ["volume-warden"])
-    })
-    .await?;
+    is_written_by(&scene, "volume-warden").await?;
     scene.is("data", "False").await?;
     space.create_running_pod("web-2", "other").await?;
     scene.is("other", "False").await?;
@@ -62,4 +58,14 @@ async fn kube_controller_manager_and_volume_warden_replace_each_other() -> Resul
         scene.is(claim, "True").await?;
     }
     Ok(())
+}
+
+/// Waits until this manager alone owns the condition of `data`.
+async fn is_written_by(scene: &Scene, manager: &str) -> Result<()> {
+    eventually("the manager writes the condition", async || {
+        let writers = scene.writers("data").await?;
+        ensure!(writers == [manager], "{writers:?}");
+        anyhow::Ok(())
+    })
+    .await
 }

@@ -16,6 +16,7 @@ use kube::{
     core::params::DeleteParams,
 };
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use volume_warden_controlplane::{Warden, eventually};
 
 /// A namespace with a bound claim, `data`.
@@ -33,18 +34,18 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Creates a claim, and a volume for it.
-    async fn bind(&self, name: &str) -> Result<()> {
+    /// Creates a claim, and a volume for it. Returns the version of the claim at its creation.
+    async fn bind(&self, name: &str) -> Result<String> {
         let (space, post) = (&self.0, PostParams::default());
         let volume_name = format!("{}-{name}", space.name);
         let spec = json!({"spec": {"volumeName": volume_name, "storageClassName": ""}});
-        space.claims.create(&post, &claim(name, spec)?).await?;
+        let created = space.claims.create(&post, &claim(name, spec)?).await?;
         let of_claim = json!({"spec": {"storageClassName": "", "claimRef": {"namespace": space.name, "name": name}}});
         space
             .volumes
             .create(&post, &volume(&volume_name, of_claim)?)
             .await?;
-        Ok(())
+        created.metadata.resource_version.context("a version")
     }
 
     /// Waits until the condition of the claim has this status and reason.
@@ -96,25 +97,43 @@ impl Scene {
     }
 }
 
+impl Scene {
+    /// Waits until Volume Warden has handled all earlier changes: a claim that is bound now gets
+    /// its condition, and loses it again when a pod uses it.
+    async fn settled(&self) -> Result<()> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let claim = format!("later-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        self.bind(&claim).await?;
+        self.is(&claim, "True").await?;
+        let pod = format!("of-{claim}");
+        self.0.create_running_pod(&pod, &claim).await?;
+        self.is(&claim, "False").await?;
+        self.0.delete_pod(&pod).await
+    }
+}
+
 #[tokio::test]
 async fn the_condition_follows_the_pods_of_a_claim() -> Result<()> {
     let scene = Scene::new("unused-follows").await?;
     let space = &scene.0;
-    let born = space.claims.get("data").await?.metadata.resource_version;
-    scene.is("data", "True").await?;
-    space.create_running_pod("web", "data").await?;
-    let used = scene.is("data", "False").await?;
-    space.create_running_pod("web-2", "data").await?;
+    let created = scene.bind("observed").await?;
+    scene.is("observed", "True").await?;
+    space.create_running_pod("web", "observed").await?;
+    let used = scene.is("observed", "False").await?;
+    space.create_running_pod("web-2", "observed").await?;
     space.delete_pod("web").await?;
     eventually("the first pod is gone", async || {
         anyhow::Ok(space.pods.get_opt("web").await?.is_none())
     })
     .await?;
-    ensure!(scene.is("data", "False").await? == used, "one pod is left");
+    ensure!(
+        scene.is("observed", "False").await? == used,
+        "one pod is left"
+    );
     space.delete_pod("web-2").await?;
-    let again = scene.is("data", "True").await?;
+    let again = scene.is("observed", "True").await?;
     ensure!(again.last_transition_time >= used.last_transition_time);
-    let history = scene.history("data", &born.context("a version")?).await?;
+    let history = scene.history("observed", &created).await?;
     ensure!(
         history == ["True", "False", "True"],
         "one write each: {history:?}"
@@ -164,8 +183,7 @@ async fn a_deleted_pod_uses_a_claim_while_a_container_runs() -> Result<()> {
         "imageID": "", "state": {"running": {}}}]});
     space.patch_pod_status("web", running).await?;
     space.pods.delete("web", &DeleteParams::default()).await?;
-    scene.bind("other").await?;
-    scene.is("other", "True").await?;
+    scene.settled().await?;
     scene.is("data", "False").await?;
     space.patch_pod_status("web", state("terminated")).await?;
     scene.is("data", "True").await?;
@@ -181,6 +199,7 @@ async fn only_living_bound_claims_get_the_condition() -> Result<()> {
     let space = &scene.0;
     space.create_claim("pending").await?;
     scene.is("data", "True").await?;
+    scene.settled().await?;
     ensure!(unused(&space.claims.get("pending").await?).is_none());
     let hold =
         json!({"metadata": {"finalizers": ["example.com/hold", "kubernetes.io/pvc-protection"]}});
@@ -192,6 +211,7 @@ async fn only_living_bound_claims_get_the_condition() -> Result<()> {
         anyhow::Ok(space.finalizers("data").await? == ["example.com/hold"])
     })
     .await?;
+    scene.settled().await?;
     scene.is("data", "True").await?;
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))
@@ -259,4 +279,42 @@ async fn conditions_are_removed_when_they_are_turned_off() -> Result<()> {
     .await?;
     ensure!(unused(&space.claims.get("foreign").await?).is_some());
     Ok(())
+}
+
+/// Volume Warden may write nothing else there, so its condition would become wrong.
+#[tokio::test]
+async fn an_excluded_namespace_loses_the_condition_and_gets_it_back() -> Result<()> {
+    let scene = Scene::new("unused-excluded").await?;
+    let space = &scene.0;
+    scene.is("data", "True").await?;
+    let label = async |label| {
+        let label = ["label", "namespace", &space.name, label];
+        space.cluster.kubectl(&label).await.map(drop)
+    };
+    label("volume-warden.dev/exclude=true").await?;
+    eventually(
+        "the condition is removed when a pod uses the claim",
+        async || {
+            let pod = format!(
+                "web-{}",
+                space.pods.list(&Default::default()).await?.items.len()
+            );
+            space.create_running_pod(&pod, "data").await?;
+            ensure!(unused(&space.claims.get("data").await?).is_none());
+            anyhow::Ok(())
+        },
+    )
+    .await?;
+    label("volume-warden.dev/exclude-").await?;
+    eventually("the condition is written again", async || {
+        let pod = format!(
+            "web-{}",
+            space.pods.list(&Default::default()).await?.items.len()
+        );
+        space.create_running_pod(&pod, "data").await?;
+        let claim = space.claims.get("data").await?;
+        ensure!(unused(&claim).is_some_and(|each| each.status == "False"));
+        anyhow::Ok(())
+    })
+    .await
 }

@@ -10,7 +10,7 @@ use std::{
 use tokio::time::Instant;
 
 /// For how long a transition may stay unwritten before Volume Warden writes the condition again.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(60);
 
 /// Whether another writer, kube-controller-manager, writes the condition.
 ///
@@ -30,9 +30,11 @@ struct State {
 
 impl InTreeWriter {
     /// Records a change of a claim that the watch has delivered.
-    pub fn observe(&self, old: &Claim, new: &Claim) {
+    pub fn observe(&self, name: &ObjectName, old: &Claim, new: &Claim) {
         if let Some(condition) = new.unused.filter(|_| old.unused != new.unused) {
-            self.lock().writes = Some(!condition.applied_by_us);
+            let mut state = self.lock();
+            state.writes = Some(!condition.own);
+            state.unwritten.remove(name);
         }
     }
 
@@ -41,8 +43,8 @@ impl InTreeWriter {
         let mut state = self.lock();
         if state.writes.is_none() {
             let conditions = claims.into_iter().filter_map(|claim| claim.unused);
-            let newest = conditions.max_by_key(|each| (each.since, !each.applied_by_us));
-            state.writes = Some(newest.is_some_and(|Unused { applied_by_us, .. }| !applied_by_us));
+            let newest = conditions.max_by_key(|each| (each.since, !each.own));
+            state.writes = Some(newest.is_some_and(|Unused { own, .. }| !own));
         }
     }
 
@@ -55,16 +57,21 @@ impl InTreeWriter {
         }
         let since = state.unwritten.entry(name.clone());
         let since = since.or_insert_with(Instant::now);
-        Some(PATIENCE.saturating_sub(since.elapsed()))
+        // Nobody has waited for this one: it is of an earlier time as the leader.
+        if since.elapsed() > 2 * TAKEOVER_DELAY {
+            *since = Instant::now();
+        }
+        Some(TAKEOVER_DELAY.saturating_sub(since.elapsed()))
     }
 
-    /// Records that the condition of this claim is right, or that the claim needs none.
-    pub fn written(&self, name: &ObjectName) {
+    /// Stops waiting for this claim: its condition is right, or it needs none.
+    pub fn settle(&self, name: &ObjectName) {
         self.lock().unwritten.remove(name);
     }
 
-    /// Records that a transition stayed unwritten: the other writer no longer works.
-    pub fn ended(&self) {
+    /// Makes Volume Warden the writer: a transition stayed unwritten, so the other writer no longer
+    /// works.
+    pub fn take_over(&self) {
         *self.lock() = State {
             writes: Some(false),
             unwritten: HashMap::new(),

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::{
-        Action, Apply, Basis, Change, Feed, LiveGet, Reconcile, ReconcileError, Reconciled,
-        Requeue, SharedList, Store, Target, WorkQueue,
+        Action, Apply, Basis, Change, Excluded, Feed, LiveGet, Reconcile, ReconcileError,
+        Reconciled, Requeue, SharedList, Store, Target, WorkQueue,
     },
     objects::{Claim, Kind, ObjectName, Pod, unused},
 };
@@ -38,6 +38,8 @@ pub struct UnusedReconciler {
     pub clock: Clock,
     /// Whether Volume Warden writes the condition.
     pub mode: UnusedCondition,
+    /// Namespaces that have opted out.
+    pub excluded: Excluded,
     /// Whether kube-controller-manager writes the condition.
     pub in_tree: Arc<InTreeWriter>,
 }
@@ -48,10 +50,10 @@ impl UnusedReconciler {
         let (line, in_tree) = (queue.clone(), self.in_tree.clone());
         self.claims.listen(move |change| {
             let Some(new) = change.new else {
-                return in_tree.written(change.name);
+                return in_tree.settle(change.name);
             };
             if let Some(old) = change.old {
-                in_tree.observe(old, new);
+                in_tree.observe(change.name, old, new);
             }
             // A change of a pod may have arrived while the claim was hidden after a write.
             if new.bound && !new.deleting {
@@ -66,6 +68,15 @@ impl UnusedReconciler {
         });
     }
 
+    /// Returns whether Volume Warden writes the condition in this namespace. Where it may write
+    /// nothing, its own condition is removed: it would become wrong.
+    fn mode_in(&self, namespace: &str) -> UnusedCondition {
+        match self.excluded.contains(namespace) {
+            true => UnusedCondition::Off,
+            false => self.mode,
+        }
+    }
+
     fn decide(&self, name: &ObjectName, claim: &Claim, pods: &Store<Pod>) -> Step {
         decide(&name.name, claim, pods.referrers(name).map(|pod| &**pod))
     }
@@ -74,7 +85,7 @@ impl UnusedReconciler {
     async fn update(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let step = self.decide(name, claim, &self.pods.read());
         if step == Step::Leave {
-            self.in_tree.written(name);
+            self.in_tree.settle(name);
             return Ok(Requeue::OnEvent);
         }
         if let Some(requeue) = self.left_to_other(name, claim).await? {
@@ -104,10 +115,14 @@ impl UnusedReconciler {
             return Ok(Some(Requeue::After(delay, reason.into())));
         }
         if self.is_written(name, claim).await? {
+            self.in_tree.settle(name);
             return Ok(Some(Requeue::OnEvent));
         }
-        tracing::info!(object = %name, "kube-controller-manager no longer writes the condition Unused");
-        self.in_tree.ended();
+        tracing::info!(
+            object = %name,
+            "kube-controller-manager no longer writes the condition Unused"
+        );
+        self.in_tree.take_over();
         Ok(None)
     }
 
@@ -128,12 +143,20 @@ impl UnusedReconciler {
         let pods = pods
             .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
         match self.decide(name, claim, &pods.value) {
+            // The watch has delivered a newer pod, which has enqueued the claim again.
+            Step::Unused if self.decide(name, claim, &self.pods.read()) != Step::Unused => {
+                Ok(Requeue::OnEvent)
+            }
             Step::Unused => {
                 let basis = Basis::Proof(pods.proof(MAX_AGE));
                 self.write(name, claim, true, basis).await
             }
             Step::Used => self.write(name, claim, false, Basis::Object).await,
-            Step::Leave => Ok(Requeue::OnEvent),
+            // The pod may be deleted before the watch delivers it. Then no change would enqueue the
+            // claim, so the reconcile fails and is retried.
+            Step::Leave => Err(ReconcileError::new(
+                "a pod uses the claim, but the watch has not delivered that pod yet",
+            )),
         }
     }
 
@@ -187,16 +210,11 @@ impl Reconcile for UnusedReconciler {
     type Key = ObjectName;
 
     fn candidates(&self) -> Vec<ObjectName> {
-        if self.mode == UnusedCondition::Off {
-            return self
-                .claims
-                .read()
-                .names_where(|claim| claim.removable_unused());
-        }
         // Copied, so that the lock on the claims is released before the pods are locked.
         let claims: Vec<(ObjectName, Arc<Claim>)> = {
             let claims = self.claims.read();
-            let bound = claims.objects().filter(|(_, claim)| claim.bound);
+            let bound = |claim: &Claim| claim.bound || claim.removable_unused();
+            let bound = claims.objects().filter(|(_, claim)| bound(claim));
             bound
                 .map(|(name, claim)| (name.clone(), claim.clone()))
                 .collect()
@@ -206,7 +224,10 @@ impl Reconcile for UnusedReconciler {
         let pods = self.pods.read();
         claims
             .into_iter()
-            .filter(|(name, claim)| self.decide(name, claim, &pods) != Step::Leave)
+            .filter(|(name, claim)| match self.mode_in(&name.namespace) {
+                UnusedCondition::Off => claim.removable_unused(),
+                _ => self.decide(name, claim, &pods) != Step::Leave,
+            })
             .map(|(name, _)| name)
             .collect()
     }
@@ -215,7 +236,7 @@ impl Reconcile for UnusedReconciler {
         let Some(claim) = self.claims.read().get_fresh(name) else {
             return Ok(Requeue::OnEvent);
         };
-        match self.mode {
+        match self.mode_in(&name.namespace) {
             UnusedCondition::Off => self.remove(name, &claim).await,
             UnusedCondition::Auto | UnusedCondition::On => self.update(name, &claim).await,
         }

@@ -28,8 +28,8 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
     }
 }
 
-/// Returns whether the pod uses the claim, by the rule of this condition: the claim may be deleted
-/// only when a finished pod is gone, but the claim is unused before.
+/// Returns whether the pod uses the claim, by the rule of this condition. A pod that has finished
+/// does not, although pvc-protection keeps the claim until that pod is deleted.
 ///
 /// `controller` is the uid of the claim's controller, if it has one.
 pub fn uses(pod: &Pod, name: &str, controller: Option<&str>) -> bool {

@@ -2,7 +2,7 @@
 
 use super::{
     InTreeWriter,
-    in_tree::PATIENCE,
+    in_tree::TAKEOVER_DELAY,
     reconcile::affected_by,
     rule::{Step, decide},
 };
@@ -188,12 +188,12 @@ fn an_observed_write_counts_more_than_old_conditions() {
     let name = ObjectName::new("ns", "data");
     let (before, late) = (bound(None), "2026-01-01T00:00:01Z");
     let writer = InTreeWriter::default();
-    writer.observe(&before, &by(KCM, "2020-01-01T00:00:00Z"));
+    writer.observe(&name, &before, &by(KCM, "2020-01-01T00:00:00Z"));
     writer.assess(&[by(FIELD_MANAGER, late)]);
     assert!(writer.wait(&name).is_some());
-    writer.observe(&by(KCM, late), &by(KCM, late));
+    writer.observe(&name, &by(KCM, late), &by(KCM, late));
     assert!(writer.wait(&name).is_some(), "no condition has changed");
-    writer.observe(&before, &by(FIELD_MANAGER, late));
+    writer.observe(&name, &before, &by(FIELD_MANAGER, late));
     assert!(writer.wait(&name).is_none());
 }
 
@@ -204,15 +204,23 @@ async fn a_transition_may_stay_unwritten_for_a_minute() {
         ObjectName::new("ns", "other"),
     );
     let writer = InTreeWriter::default();
-    writer.observe(&bound(None), &by(KCM, "2026-01-01T00:00:00Z"));
-    assert_eq!(writer.wait(&name), Some(PATIENCE));
+    writer.observe(&name, &bound(None), &by(KCM, "2026-01-01T00:00:00Z"));
+    assert_eq!(writer.wait(&name), Some(TAKEOVER_DELAY));
     advance(Duration::from_secs(40)).await;
-    assert_eq!(writer.wait(&other), Some(PATIENCE));
+    assert_eq!(writer.wait(&other), Some(TAKEOVER_DELAY));
     assert_eq!(writer.wait(&name), Some(Duration::from_secs(20)));
-    writer.written(&name);
-    assert_eq!(writer.wait(&name), Some(PATIENCE), "another transition");
-    advance(PATIENCE).await;
+    writer.settle(&name);
+    assert_eq!(
+        writer.wait(&name),
+        Some(TAKEOVER_DELAY),
+        "another transition"
+    );
+    advance(TAKEOVER_DELAY).await;
     assert_eq!(writer.wait(&name), Some(Duration::ZERO));
-    writer.ended();
+    writer.observe(&name, &bound(None), &by(KCM, "2026-01-01T00:00:01Z"));
+    assert_eq!(writer.wait(&name), Some(TAKEOVER_DELAY), "it was written");
+    advance(3 * TAKEOVER_DELAY).await;
+    assert_eq!(writer.wait(&name), Some(TAKEOVER_DELAY), "nobody waited");
+    writer.take_over();
     assert_eq!(writer.wait(&name), None);
 }
