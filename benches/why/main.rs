@@ -8,6 +8,8 @@
 
 #[path = "../shared/each.rs"]
 mod each;
+#[path = "../shared/namespace.rs"]
+mod namespace;
 #[path = "../shared/protected.rs"]
 mod protected;
 #[allow(dead_code, reason = "one table needs no more than percentiles")]
@@ -19,7 +21,7 @@ use kube::api::DeleteParams;
 use protected::{Space, claim_name};
 use std::{process::Command, time::Instant};
 use times::{Times, milliseconds};
-use volume_warden_controlplane::{Cluster, Component, eventually};
+use volume_warden_controlplane::{Cluster, Component};
 
 /// Pods beside the one that uses the claim.
 const OTHERS: usize = 2;
@@ -50,7 +52,7 @@ async fn measure(claims: usize, namespaces: usize) -> Result<()> {
     let cluster = Cluster::without_in_tree().name("why").start().await?;
     let each_has = claims / namespaces;
     for index in 0..namespaces {
-        namespace(&cluster, index).await?;
+        namespace::create(&cluster, &named(index)).await?;
     }
     // From here on no pod has to run, and no claim or pod has to be bound or scheduled.
     for idle in [
@@ -107,15 +109,4 @@ async fn measure(claims: usize, namespaces: usize) -> Result<()> {
 
 fn named(index: usize) -> String {
     format!("space-{index:03}")
-}
-
-/// Creates a namespace, and waits for its service account: pods cannot be created before.
-async fn namespace(cluster: &Cluster, index: usize) -> Result<()> {
-    let name = named(index);
-    cluster.kubectl(&["create", "namespace", &name]).await?;
-    eventually("the namespace has a service account", async || {
-        let account = ["get", "serviceaccount", "default", "-n", &name];
-        cluster.kubectl(&account).await.map(drop)
-    })
-    .await
 }
