@@ -1,15 +1,19 @@
 //! The work of an idle Volume Warden among many pods.
 
 use crate::{aims::Aims, protected::Space, rest::at_rest, scene, size::Size};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use kube::api::ListParams;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
-use volume_warden_controlplane::{Call, Cluster, Process};
+use volume_warden_controlplane::{Call, Cluster, Process, eventually_within};
 
 /// Of `/proc/<pid>/stat`, on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Time limit of 20,000 writes.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The work during a period.
 struct Idle {
@@ -17,6 +21,8 @@ struct Idle {
     /// Calls by verb and resource.
     calls: BTreeMap<String, usize>,
     cpu_seconds: f64,
+    /// Writes of the condition `Unused` of all claims, before that period.
+    conditions: usize,
 }
 
 /// Prints the table and returns the aims.
@@ -40,8 +46,20 @@ impl Idle {
 
 async fn idle(cluster: &Cluster, size: Size) -> Result<Idle> {
     let warden = scene::warden(cluster).serving().start().await?;
-    Space::new(cluster, "default").fill(size.pods, 0).await?;
+    let space = Space::new(cluster, "default");
+    space.fill(size.pods, 0).await?;
+    let bound = cluster.audit().mark()?;
+    space.bind(size.pods).await?;
+    has_conditions(&space, size.pods).await?;
     at_rest(warden.process()).await?;
+    let of_conditions = cluster
+        .audit()
+        .since(bound)?
+        .by_user_agent("volume-warden/");
+    let of_conditions = of_conditions.iter();
+    let conditions = of_conditions
+        .filter(|call| kind(call) == "patch persistentvolumeclaims")
+        .count();
     let (mark, started) = (cluster.audit().mark()?, Instant::now());
     let before = cpu_seconds(warden.process())?;
     tokio::time::sleep(size.window).await;
@@ -59,7 +77,22 @@ async fn idle(cluster: &Cluster, size: Size) -> Result<Idle> {
         seconds: Duration::as_secs_f64(&seconds),
         calls,
         cpu_seconds: after - before,
+        conditions,
     })
+}
+
+/// Waits until all claims have the condition `Unused`.
+async fn has_conditions(space: &Space, claims: usize) -> Result<()> {
+    eventually_within(LIMIT, "all claims have the condition", async || {
+        let listed = space.claims.list(&ListParams::default()).await?;
+        let statuses = listed.items.into_iter().filter_map(|claim| claim.status);
+        let conditions = statuses.filter_map(|status| status.conditions);
+        let found = conditions.filter(|each| each.iter().any(|it| it.type_ == "Unused"));
+        let found = found.count();
+        ensure!(found == claims, "{found} of {claims}");
+        Ok(())
+    })
+    .await
 }
 
 fn kind(call: &Call) -> String {
@@ -85,4 +118,8 @@ fn print(idle: &Idle, pods: usize) {
         println!("| {kind} | {count} |");
     }
     println!("\n{rate:.2} calls a second, {share:.2} % of a core");
+    println!(
+        "\n{} writes for {pods} conditions Unused before",
+        idle.conditions
+    );
 }

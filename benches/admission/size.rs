@@ -23,7 +23,8 @@ const FULL: Size = Size {
     load: Duration::from_secs(10),
     claims: 500,
     pods: 20_000,
-    window: Duration::from_secs(60),
+    // Three rounds of the two tasks that check the webhook configurations.
+    window: Duration::from_secs(150),
     attack: Duration::from_secs(30),
     judged: true,
 };
