@@ -9,6 +9,7 @@ mod connection;
 mod drain;
 mod gc;
 mod gc_report;
+mod inventory;
 mod man;
 mod options;
 mod print;

@@ -1,15 +1,13 @@
 //! `volume-warden unused`: lists the storage that no pod uses.
 
 use super::{
-    caller::CallerOptions,
+    inventory::InventoryOptions,
     print::{complain, print},
-    target,
-    trash::{block_on, cluster, unreadable},
+    trash::block_on,
 };
 use crate::{
-    clock::Clock,
     go_duration,
-    unused::{self, Output, Prices, ReferencePath, Row},
+    unused::{self, Output, Row},
 };
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -21,33 +19,16 @@ command line is wrong; 3 the claims or the pods could not be listed.";
 /// `volume-warden unused`
 #[derive(Debug, Args)]
 pub struct UnusedOptions {
-    /// Only claims of this namespace [default: the namespace of the kubeconfig's context]
-    #[arg(short, long, default_value = "", hide_default_value = true)]
-    namespace: String,
-
-    /// Claims of all namespaces, and volumes that never had a claim.
-    #[arg(short = 'A', long, default_value_t, conflicts_with = "namespace")]
-    all_namespaces: bool,
-
     /// Only what is known to be unused for at least this time, such as 30d or 12h.
     #[arg(long, value_name = "DURATION", value_parser = days)]
     older_than: Option<Duration>,
-
-    /// Price of a GiB of this StorageClass for a month, such as standard=0.08. Repeatable.
-    #[arg(long = "price", value_name = "CLASS=PRICE", value_parser = price)]
-    prices: Vec<(String, f64)>,
-
-    /// Where custom resources of a kind name claims of their namespace: a JSONPath (RFC 9535), such
-    /// as postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
-    #[arg(long, value_name = "GROUP/KIND:PATH")]
-    references: Vec<ReferencePath>,
 
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
     #[command(flatten)]
-    caller: CallerOptions,
+    inventory: InventoryOptions,
 }
 
 /// Parses a duration that may be a number of days.
@@ -61,17 +42,6 @@ fn days(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn price(text: &str) -> Result<(String, f64), String> {
-    let parsed = text.rsplit_once('=').and_then(|(class, price)| {
-        let price = price.parse::<f64>().ok();
-        Some((
-            class.to_owned(),
-            price.filter(|price| price.is_finite() && *price >= 0.0)?,
-        ))
-    });
-    parsed.ok_or_else(|| "expected CLASS=PRICE, such as standard=0.08".to_owned())
-}
-
 /// Prints what no pod uses.
 ///
 /// # Errors
@@ -81,26 +51,12 @@ pub fn run(options: UnusedOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
-    let (client, default) = match cluster(&options.caller).await {
-        Ok(found) => found,
+    let inventory = match options.inventory.read().await {
+        Ok(inventory) => inventory,
         Err(code) => return Ok(code),
     };
-    let namespace = match options.all_namespaces {
-        true => None,
-        false => Some(target::namespace(&options.namespace, &default)),
-    };
-    let listed = match unused::read(&client, namespace, &options.references).await {
-        Ok(listed) => listed,
-        Err(error) => {
-            let why = unused::sentence(&error);
-            return Ok(unreadable(format!(
-                "the claims or the pods could not be listed: {why}"
-            )));
-        }
-    };
-    listed.errors.iter().for_each(complain);
-    let now = Clock::system().timestamp();
-    let mut rows = unused::rows(&listed, namespace);
+    let now = inventory.now;
+    let mut rows = unused::rows(&inventory.listed, inventory.namespace.as_deref());
     if let Some(age) = options.older_than {
         retain_older(&mut rows, age, now);
     }
@@ -111,8 +67,8 @@ async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
         });
     }
     if !rows.is_empty() || matches!(options.output, Output::Json | Output::Csv) {
-        let prices: Prices = options.prices.into_iter().collect();
-        print(&unused::shown(&rows, options.output, &prices, now))?;
+        let prices = &inventory.prices;
+        print(&unused::shown(&rows, options.output, prices, now))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -153,13 +109,5 @@ mod tests {
         assert!(is_older(time("2026-01-01T00:09:00Z"), age, now));
         assert!(!is_older(time("2026-01-01T00:09:01Z"), age, now));
         assert!(!is_older(time("2099-01-01T00:00:00Z"), age, now));
-    }
-
-    #[test]
-    fn prices_are_by_class() {
-        assert_eq!(price("fast=0.2"), Ok(("fast".to_owned(), 0.2)));
-        for wrong in ["fast", "fast=", "fast=-1", "fast=NaN", "fast=inf"] {
-            assert!(price(wrong).is_err(), "{wrong}");
-        }
     }
 }

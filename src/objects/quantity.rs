@@ -20,13 +20,14 @@ const SUFFIXES: [(&str, f64); 15] = [
     ("E", 1e18),
 ];
 
-/// The quantity as a number; 0 if the text cannot be parsed.
+/// The quantity as a finite number; 0 if the text cannot be parsed.
 pub(crate) fn of(text: &str) -> f64 {
     let suffix = SUFFIXES
         .iter()
         .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, factor)));
     let (number, factor) = suffix.unwrap_or((text, &1.0));
-    number.parse::<f64>().map_or(0.0, |number| number * factor)
+    let number = number.parse::<f64>().map(|number| number * factor);
+    number.ok().filter(|all| all.is_finite()).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -38,5 +39,6 @@ mod tests {
         assert!(of("1Gi") > of("1G") && of("1G") > of("999M"));
         assert!(of("1e3") == of("1k") && of("500m") == 0.5);
         assert!(of("1024Mi") == of("1Gi") && of("7") == 7.0 && of("") == 0.0);
+        assert!(of("inf") == 0.0 && of("NaN") == 0.0 && of("1e308E") == 0.0);
     }
 }

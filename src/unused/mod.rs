@@ -7,9 +7,11 @@ mod references;
 mod report;
 mod rule;
 #[cfg(test)]
+pub(crate) mod test_objects;
+#[cfg(test)]
 mod tests;
 
 pub use custom::ReferencePath;
 pub use read::{Listed, read, sentence};
 pub use report::{Output, Prices, shown};
-pub use rule::{Row, State, rows};
+pub use rule::{Row, State, inventory, rows};

@@ -1,6 +1,6 @@
 //! The formats of the report.
 
-use super::Row;
+use super::{Row, State};
 use crate::{
     columns::{age, aligned},
     objects::quantity,
@@ -40,16 +40,26 @@ pub fn shown(rows: &[Row], output: Output, prices: &Prices, now: Timestamp) -> S
     }
 }
 
-/// The cost of the row in a month; none if its class has no price.
-fn cost(row: &Row, prices: &Prices) -> Option<f64> {
-    Some(prices.get(&row.class)? * bytes(row) / GIB)
-}
+impl Row {
+    /// The size of the volume in bytes. A claim that is not bound has none, whatever it requests.
+    pub fn bytes(&self) -> f64 {
+        match self.volume.is_empty() {
+            true => 0.0,
+            false => quantity::of(&self.capacity),
+        }
+    }
 
-/// The size of the volume. A claim that is not bound has none, whatever it requests.
-fn bytes(row: &Row) -> f64 {
-    match row.volume.is_empty() {
-        true => 0.0,
-        false => quantity::of(&row.capacity),
+    /// The cost in a month; none if the class has no price.
+    pub fn cost(&self, prices: &Prices) -> Option<f64> {
+        Some(prices.get(&self.class)? * self.bytes() / GIB)
+    }
+
+    /// The state in words. A claim that is being deleted is Terminating, as `kubectl` says.
+    fn state(&self) -> &'static str {
+        match (self.state, self.deleted) {
+            (State::Unused, Some(_)) => "Terminating",
+            (state, _) => state.name(),
+        }
     }
 }
 
@@ -70,14 +80,14 @@ fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
         let mut cells = vec![
             row.namespace.clone(),
             row.claim.clone(),
-            row.state.name().to_owned(),
+            row.state().to_owned(),
             row.capacity.clone(),
             row.since
                 .map_or_else(|| "unknown".to_owned(), |since| age(since, now)),
             row.referenced_by.join(", "),
         ];
         if wide {
-            let cost = cost(row, prices).map(|cost| format!("{cost:.2}"));
+            let cost = row.cost(prices).map(|cost| format!("{cost:.2}"));
             let extra = [
                 row.class.clone(),
                 row.volume.clone(),
@@ -96,8 +106,8 @@ fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
 
 /// The sum, in a sentence.
 fn total(rows: &[Row], prices: &Prices) -> String {
-    let size: f64 = rows.iter().map(bytes).sum();
-    let costs: Vec<f64> = rows.iter().filter_map(|row| cost(row, prices)).collect();
+    let size: f64 = rows.iter().map(Row::bytes).sum();
+    let costs: Vec<f64> = rows.iter().filter_map(|row| row.cost(prices)).collect();
     let cost = match costs.len() {
         0 => String::new(),
         priced if priced == rows.len() => format!(", {:.2} a month", costs.iter().sum::<f64>()),
@@ -112,31 +122,33 @@ fn total(rows: &[Row], prices: &Prices) -> String {
 fn value(rows: &[Row], prices: &Prices) -> Value {
     let items = rows.iter().map(|row| {
         json!({
-            "state": row.state.name(),
+            "state": row.state(),
             "namespace": row.namespace,
             "claim": row.claim,
             "volume": row.volume,
             "storageClass": row.class,
             "capacity": row.capacity,
-            "bytes": bytes(row),
+            "bytes": row.bytes(),
             "unusedSince": row.since.map(|since| since.to_string()),
             "referencedBy": row.referenced_by,
-            "costPerMonth": cost(row, prices),
+            "costPerMonth": row.cost(prices),
         })
     });
     let mut groups: BTreeMap<_, (usize, f64, Option<f64>)> = BTreeMap::new();
     for row in rows {
         let group = groups
-            .entry((&row.namespace, &row.class, row.state))
+            .entry((&row.namespace, &row.class, row.state()))
             .or_default();
         group.0 += 1;
-        group.1 += bytes(row);
-        group.2 = cost(row, prices).map(|cost| group.2.unwrap_or_default() + cost);
+        group.1 += row.bytes();
+        group.2 = row
+            .cost(prices)
+            .map(|cost| group.2.unwrap_or_default() + cost);
     }
     let totals = groups
         .into_iter()
         .map(|((namespace, class, state), (count, bytes, cost))| {
-            json!({"namespace": namespace, "storageClass": class, "state": state.name(),
+            json!({"namespace": namespace, "storageClass": class, "state": state,
             "count": count, "bytes": bytes, "costPerMonth": cost})
         });
     json!({"items": items.collect::<Vec<_>>(), "totals": totals.collect::<Vec<_>>()})
@@ -146,11 +158,11 @@ fn csv(rows: &[Row], prices: &Prices) -> String {
     let header =
         "namespace,claim,state,capacity,unusedSince,storageClass,volume,costPerMonth,referencedBy";
     let lines = rows.iter().map(|row| {
-        let cost = cost(row, prices).map(|cost| format!("{cost:.2}"));
+        let cost = row.cost(prices).map(|cost| format!("{cost:.2}"));
         let cells = [
             row.namespace.clone(),
             row.claim.clone(),
-            row.state.name().to_owned(),
+            row.state().to_owned(),
             row.capacity.clone(),
             row.since.map(|since| since.to_string()).unwrap_or_default(),
             row.class.clone(),

@@ -17,13 +17,13 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
-/// Why storage is in the report.
+/// What storage is used for, or why it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
+    /// A pod uses the claim.
+    Used,
     /// No pod uses the claim.
     Unused,
-    /// No pod uses the claim, and it is being deleted.
-    Deleting,
     /// The claim of the volume was deleted, and the volume is kept.
     Released,
     /// The claim of the volume was deleted and can be restored.
@@ -38,8 +38,8 @@ impl State {
     /// The name of the state in every format.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Used => "Used",
             Self::Unused => "Unused",
-            Self::Deleting => "Deleting",
             Self::Released => "Released",
             Self::InTrash => "InTrash",
             Self::Available => "Available",
@@ -48,10 +48,10 @@ impl State {
     }
 }
 
-/// A claim or a volume that no pod uses.
+/// A claim, or a volume without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Why it is in the report.
+    /// What it is used for, or why it is kept.
     pub state: State,
     /// The namespace of the claim; empty if the volume never had one.
     pub namespace: String,
@@ -65,6 +65,8 @@ pub struct Row {
     pub capacity: String,
     /// Since when no pod uses it; none if that is not recorded.
     pub since: Option<Timestamp>,
+    /// When the deletion of the claim, or of the volume without a claim, was requested.
+    pub deleted: Option<Timestamp>,
     /// What refers to the claim, in words.
     pub referenced_by: Vec<String>,
 }
@@ -72,6 +74,14 @@ pub struct Row {
 /// Returns what no pod uses, sorted by namespace, claim and volume. Volumes of claims of other
 /// namespaces are left out if only one was listed.
 pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
+    let mut rows = inventory(listed, namespace);
+    rows.retain(|row| row.state != State::Used);
+    rows
+}
+
+/// Returns all claims, and all volumes without one, in the same order. What refers to a claim that
+/// a pod uses is left out.
+pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     let mut pods: HashMap<(&str, &str), Vec<&Pod>> = HashMap::default();
     for (namespace, pod) in &listed.pods {
         for claim in pod.claims() {
@@ -79,7 +89,7 @@ pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
         }
     }
     let references = References::new(listed);
-    let is_used = |claim: &&PersistentVolumeClaim| {
+    let is_used = |claim: &PersistentVolumeClaim| {
         let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
         let owners = claim.owner_references().iter();
         let mut controllers = owners.filter(|owner| owner.controller == Some(true));
@@ -88,8 +98,13 @@ pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
         let mut named = named.into_iter().flatten();
         named.any(|pod| uses(pod, &name, controller))
     };
-    let claims = listed.claims.iter().filter(|claim| !is_used(claim));
-    let claims = claims.map(|claim| of_claim(claim, &references));
+    let claims = listed.claims.iter().map(|claim| match is_used(claim) {
+        true => of_claim(claim, State::Used),
+        false => Row {
+            referenced_by: references.of(claim),
+            ..of_claim(claim, State::Unused)
+        },
+    });
     let named: HashSet<_> = listed.claims.iter().map(name_of).collect();
     let reserved = |volume: &VolumeWire| {
         let claim = volume.spec.claim_ref.as_ref();
@@ -114,7 +129,7 @@ fn key(row: &Row) -> (&str, &str, &str) {
     (&row.namespace, &row.claim, &row.volume)
 }
 
-fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
+fn of_claim(claim: &PersistentVolumeClaim, state: State) -> Row {
     let (spec, status) = (claim.spec.as_ref(), claim.status.as_ref());
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
@@ -122,10 +137,7 @@ fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
     let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let capacity = status.and_then(|status| status.capacity.as_ref());
     Row {
-        state: match claim.metadata.deletion_timestamp {
-            Some(_) => State::Deleting,
-            None => State::Unused,
-        },
+        state,
         namespace: claim.namespace().unwrap_or_default(),
         claim: claim.name_any(),
         volume: spec
@@ -136,7 +148,8 @@ fn of_claim(claim: &PersistentVolumeClaim, references: &References<'_>) -> Row {
             .unwrap_or_default(),
         capacity: storage(capacity.or(requests)),
         since: time(unused.and_then(|each| each.last_transition_time.as_ref())),
-        referenced_by: references.of(claim),
+        deleted: time(claim.metadata.deletion_timestamp.as_ref()),
+        referenced_by: Vec::new(),
     }
 }
 
@@ -159,6 +172,7 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
         class: spec.storage_class_name.clone().unwrap_or_default(),
         capacity: capacity.cloned().unwrap_or_default(),
         since: time(status.last_phase_transition_time.as_ref()),
+        deleted: time(volume.metadata.deletion_timestamp.as_ref()),
         referenced_by: Vec::new(),
     })
 }

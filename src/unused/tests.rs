@@ -1,35 +1,13 @@
 //! Tests of the report.
 
-use super::{Listed, Output, Prices, Row, State, custom::Referrer, rows, shown};
-use crate::objects::{Pod, pod::PodWire};
+use super::{
+    Listed, Output, Prices, Row, State,
+    custom::Referrer,
+    rows, shown,
+    test_objects::{claim, pod, read, volume},
+};
 use k8s_openapi::jiff::Timestamp;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-fn read<K: DeserializeOwned>(value: Value) -> K {
-    serde_json::from_value(value).expect("an object")
-}
-
-fn claim(name: &str, changes: Value) -> Value {
-    let mut claim = json!({
-        "metadata": {"namespace": "shop", "name": name},
-        "spec": {"storageClassName": "fast", "volumeName": format!("pv-{name}"),
-            "resources": {"requests": {"storage": "5Gi"}}},
-        "status": {"phase": "Bound", "capacity": {"storage": "10Gi"}, "conditions": [
-            {"type": "Unused", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
-    });
-    json_patch::merge(&mut claim, &changes);
-    claim
-}
-
-fn pod(name: &str, claim: &str, phase: &str) -> (String, Pod) {
-    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
-    let pod: PodWire = read(
-        json!({"metadata": {"namespace": "shop", "name": name, "uid": name},
-        "spec": {"volumes": [volume], "containers": []}, "status": {"phase": phase}}),
-    );
-    ("shop".to_owned(), pod.into())
-}
 
 /// The specification of a workload whose pods use the claim.
 fn template(claim: &str) -> Value {
@@ -79,6 +57,7 @@ fn only_claims_without_a_pod_that_runs_or_will_run_are_unused() {
             class: "fast".into(),
             capacity: "10Gi".into(),
             since: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
+            deleted: None,
             referenced_by: vec![],
         }
     );
@@ -183,26 +162,23 @@ fn a_claim_that_is_not_bound_has_no_size() {
         ..Listed::default()
     };
     let rows = rows(&listed, None);
-    let states: Vec<_> = rows.iter().map(|row| (&*row.claim, row.state)).collect();
-    let expected = [("deleting", State::Deleting), ("pending", State::Unused)];
-    assert_eq!(states, expected, "the volume waits for its claim");
-    assert_eq!(rows[1].capacity, "5Gi");
     let prices: Prices = [("fast".to_owned(), 1.0)].into();
     let json: Value =
         serde_json::from_str(&shown(&rows, Output::Json, &prices, Timestamp::MIN)).expect("JSON");
-    assert_eq!(json["items"][1]["bytes"], 0.0);
-    assert_eq!(json["items"][1]["costPerMonth"], 0.0);
-}
-
-fn volume(name: &str, phase: &str, changes: Value) -> Value {
-    let mut volume = json!({
-        "metadata": {"name": name},
-        "spec": {"capacity": {"storage": "1Ti"}, "storageClassName": "slow", "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": {"namespace": "shop", "name": format!("of-{name}"), "uid": "1"}},
-        "status": {"phase": phase, "lastPhaseTransitionTime": "2026-01-02T00:00:00Z"},
-    });
-    json_patch::merge(&mut volume, &changes);
-    volume
+    let items = json["items"].as_array().expect("a list");
+    let states: Vec<_> = items
+        .iter()
+        .map(|item| (&item["claim"], &item["state"]))
+        .collect();
+    let expected = [("deleting", "Terminating"), ("pending", "Unused")];
+    assert_eq!(
+        json!(states),
+        json!(expected),
+        "the volume waits for its claim"
+    );
+    assert_eq!(items[1]["capacity"], "5Gi");
+    assert_eq!(items[1]["bytes"], 0.0);
+    assert_eq!(items[1]["costPerMonth"], 0.0);
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! The claims and volumes that `unused` and `report` are about, and their prices.
+
+use super::{
+    caller::CallerOptions,
+    print::complain,
+    target,
+    trash::{cluster, unreadable},
+};
+use crate::{
+    clock::Clock,
+    unused::{self, Listed, Prices, ReferencePath},
+};
+use clap::Args;
+use k8s_openapi::jiff::Timestamp;
+use std::process::ExitCode;
+
+/// Which claims and volumes, and what they cost.
+#[derive(Debug, Args)]
+pub(super) struct InventoryOptions {
+    /// Only claims of this namespace [default: the namespace of the kubeconfig's context]
+    #[arg(short, long, default_value = "", hide_default_value = true)]
+    namespace: String,
+
+    /// Claims of all namespaces, and volumes that never had a claim.
+    #[arg(short = 'A', long, default_value_t, conflicts_with = "namespace")]
+    all_namespaces: bool,
+
+    /// Price of a GiB of this StorageClass for a month, such as standard=0.08. Repeatable.
+    #[arg(long = "price", value_name = "CLASS=PRICE", value_parser = price)]
+    prices: Vec<(String, f64)>,
+
+    /// Where custom resources of a kind name claims of their namespace: a JSONPath (RFC 9535), such
+    /// as postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
+    #[arg(long, value_name = "GROUP/KIND:PATH")]
+    references: Vec<ReferencePath>,
+
+    #[command(flatten)]
+    caller: CallerOptions,
+}
+
+/// What was read.
+pub(super) struct Inventory {
+    pub(super) listed: Listed,
+    /// The only namespace that was listed; none if all were.
+    pub(super) namespace: Option<String>,
+    pub(super) prices: Prices,
+    /// The time after the reads.
+    pub(super) now: Timestamp,
+}
+
+impl InventoryOptions {
+    /// Lists the objects with the caller's rights, and reports what cannot be listed.
+    ///
+    /// # Errors
+    /// The exit code, after the error is printed, if the claims or the pods could not be listed.
+    pub(super) async fn read(self) -> Result<Inventory, ExitCode> {
+        let (client, default) = cluster(&self.caller).await?;
+        let namespace = match self.all_namespaces {
+            true => None,
+            false => Some(target::namespace(&self.namespace, &default).to_owned()),
+        };
+        let listed = unused::read(&client, namespace.as_deref(), &self.references).await;
+        let listed = listed.map_err(|error| {
+            let why = unused::sentence(&error);
+            unreadable(format!("the claims or the pods could not be listed: {why}"))
+        })?;
+        listed.errors.iter().for_each(complain);
+        Ok(Inventory {
+            listed,
+            namespace,
+            prices: self.prices.into_iter().collect(),
+            now: Clock::system().timestamp(),
+        })
+    }
+}
+
+fn price(text: &str) -> Result<(String, f64), String> {
+    let parsed = text.rsplit_once('=').and_then(|(class, price)| {
+        let price = price.parse::<f64>().ok();
+        Some((
+            class.to_owned(),
+            price.filter(|price| price.is_finite() && *price >= 0.0)?,
+        ))
+    });
+    parsed.ok_or_else(|| "expected CLASS=PRICE, such as standard=0.08".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_by_class() {
+        assert_eq!(price("fast=0.2"), Ok(("fast".to_owned(), 0.2)));
+        for wrong in ["fast", "fast=", "fast=-1", "fast=NaN", "fast=inf"] {
+            assert!(price(wrong).is_err(), "{wrong}");
+        }
+    }
+}
