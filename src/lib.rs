@@ -33,6 +33,7 @@ pub mod hashing;
 pub mod listener;
 pub mod objects;
 mod plain;
+mod report;
 pub mod telemetry;
 pub mod tls;
 pub mod unused;

@@ -16,6 +16,8 @@ mod print;
 mod probe;
 mod purge;
 mod renamed;
+mod replace;
+mod report;
 mod restoration;
 mod run;
 mod signals;
@@ -90,6 +92,10 @@ enum Command {
     /// them.
     #[command(after_help = unused::EXIT_CODES)]
     Unused(unused::UnusedOptions),
+    /// Write an HTML page about the storage: what is used, what is not, what it costs, and the next
+    /// command for each claim and volume.
+    #[command(after_help = report::EXIT_CODES)]
+    Report(report::ReportOptions),
     /// Check whether the `run` process in the same container is live or ready, for kubelet probes.
     Probe(probe::ProbeCommand),
     /// Generate shell completions.
@@ -205,6 +211,7 @@ impl Cli {
             Command::Why(options) => why::run(options),
             Command::Trash(options) => trash::run(options),
             Command::Unused(options) => unused::run(options),
+            Command::Report(options) => report::run(options),
             Command::Undelete(options) => undelete::run(options),
             Command::Purge(options) => purge::run(options),
             Command::Probe(options) => probe::run(options),

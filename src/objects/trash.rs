@@ -97,13 +97,6 @@ mod as_text {
 }
 
 impl TrashRecord {
-    /// Reads the annotation [`TRASH`] of a volume; none without one that can be read.
-    pub fn of(annotations: &BTreeMap<String, String>) -> Option<Self> {
-        let text = annotations.get(TRASH)?;
-        let bounded = Some(text).filter(|text| text.len() <= LIMIT);
-        bounded.and_then(|text| serde_json::from_str(text).ok())
-    }
-
     /// Returns when the window ends, if the claim has been deleted.
     pub fn ends(&self) -> Option<Timestamp> {
         let window = Duration::from_secs(self.window_seconds);
@@ -151,13 +144,12 @@ impl Trash {
         annotations: &BTreeMap<String, String>,
         offered: impl FnOnce() -> Offered<'a>,
     ) -> Option<Box<Self>> {
-        if !annotations.contains_key(TRASH) {
-            return None;
-        }
+        let text = annotations.get(TRASH)?;
+        let bounded = Some(text).filter(|text| text.len() <= LIMIT);
         let offered = offered();
         let modes = offered.access_modes.iter();
         Some(Box::new(Self {
-            record: TrashRecord::of(annotations),
+            record: bounded.and_then(|text| serde_json::from_str(text).ok()),
             purge: annotations.get(PURGE).map(|uid| uid.as_str().into()),
             capacity: offered.capacity.unwrap_or_default().into(),
             access_modes: modes.map(|mode| mode.as_str().into()).collect(),

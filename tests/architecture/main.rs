@@ -34,6 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["components::*"],
     &["components"],
     &["assembly", "drain", "unused", "why"],
+    &["report"],
     &["cli"],
 ];
 

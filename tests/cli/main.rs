@@ -1,8 +1,10 @@
 //! The binary from outside: its output, the input that it refuses, and its exit codes.
 
+mod answers;
 mod drained;
 mod printed;
 mod probe;
+mod reports;
 mod trash;
 
 use std::{

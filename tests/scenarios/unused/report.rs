@@ -1,4 +1,4 @@
-//! `volume-warden unused` on the real control plane, for a user who may only read.
+//! `volume-warden unused` and `report` on the real control plane, for a user who may only read.
 
 use super::Scene;
 use crate::support::{BINARY, define_kind};
@@ -6,7 +6,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// The number of calls that the page promises, with one path to custom resources.
+/// The number of calls that the documentation promises for each command, with one path to custom
+/// resources.
 const CALLS: usize = 8 + 2;
 
 /// Where the custom resources of this test name claims.
@@ -46,13 +47,14 @@ fn workloads() -> [Value; 3] {
 }
 
 impl Scene {
-    /// Runs the command as a user who may only read, and returns its items.
-    async fn report(&self, user: &str) -> Result<Vec<Value>> {
+    /// Runs a command as a user who may only read, and returns what it prints.
+    async fn printed(&self, arguments: &[&str], user: &str) -> Result<Vec<u8>> {
         let kubeconfig = self.0.cluster.kubeconfig();
-        let here = ["-n", &self.0.name, "--as", user];
-        let arguments = [&["unused", "--output=json", REFERENCES], &here[..]].concat();
         let mut command = Command::new(BINARY);
-        command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
+        command
+            .args(arguments)
+            .args([REFERENCES, "-n", &self.0.name, "--as", user]);
+        command.arg("--kubeconfig").arg(kubeconfig);
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
         let stderr = String::from_utf8_lossy(&output.stderr);
         // The cluster has no such kind, and this user does not have the right to learn that.
@@ -60,9 +62,48 @@ impl Scene {
             .lines()
             .all(|line| line.contains("VolumeSnapshots could not be listed"));
         ensure!(output.status.success() && known, "{stderr}");
-        let report: Value = serde_json::from_slice(&output.stdout)?;
-        Ok(report["items"].as_array().context("a list")?.clone())
+        Ok(output.stdout)
     }
+
+    /// Returns the report of `unused` for this user.
+    async fn report(&self, user: &str) -> Result<Value> {
+        let printed = self.printed(&["unused", "--output=json"], user).await?;
+        Ok(serde_json::from_slice(&printed)?)
+    }
+
+    /// Checks that the page of `report` has the numbers of `unused`.
+    async fn page_agrees(&self, user: &str, report: &Value) -> Result<()> {
+        let printed = self.printed(&["report", "--html=-"], user).await?;
+        let page = String::from_utf8(printed)?;
+        ensure!(
+            row(&page, "Used").contains("<td class=\"number\">1</td>"),
+            "{page}"
+        );
+        for state in ["Unused", "Released"] {
+            let items = report["items"].as_array().context("a list")?;
+            let items = items.iter().filter(|item| item["state"] == state);
+            let bytes: f64 = items
+                .clone()
+                .filter_map(|item| item["bytes"].as_f64())
+                .sum();
+            let row = row(&page, state);
+            let number = format!("<td class=\"number\">{}</td>", items.count());
+            let size = format!("<data value=\"{bytes:.0}\">");
+            ensure!(
+                row.contains(&number) && row.contains(&size),
+                "{state}: {row}"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The row of the page with this identifier.
+fn row<'a>(page: &'a str, id: &str) -> &'a str {
+    let (_, rest) = page
+        .split_once(&format!("<tr id=\"{id}\">"))
+        .unwrap_or_default();
+    rest.split("</tr>").next().unwrap_or_default()
 }
 
 #[tokio::test]
@@ -133,7 +174,8 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
     scene.is("finished", "True").await?;
     crate::pvc_trash::support::is_in_phase(space, &format!("{namespace}-gone"), "Released").await?;
 
-    let items = scene.report(&user).await?;
+    let report = scene.report(&user).await?;
+    let items = report["items"].as_array().context("a list")?;
     let expected: [Expected; 8] = [
         ("cron", "Unused", r#"["CronJob backup (suspended)"]"#),
         ("custom", "Unused", r#"["Database main"]"#),
@@ -168,5 +210,8 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
     let calls = cluster.audit().all()?.by_user(&user);
     let calls: Vec<_> = calls.iter().collect();
     ensure!(calls.len() == CALLS, "{} calls: {calls:?}", calls.len());
+    scene.page_agrees(&user, &report).await?;
+    let calls = cluster.audit().all()?.by_user(&user);
+    ensure!(calls.iter().count() == 2 * CALLS, "as many for the page");
     Ok(())
 }

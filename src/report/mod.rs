@@ -1,0 +1,65 @@
+//! The HTML page of the command `report`: which storage is used, which is not, since when, what it
+//! costs, and the next command for each claim and volume.
+//!
+//! The page is one file. It has no script and loads nothing; its Content-Security-Policy forbids
+//! both. All text from the cluster is bounded, its control characters are escaped ([`text`]), and
+//! the templates escape it for HTML. A command contains only names that a shell reads as one word
+//! ([`command`]).
+
+mod age;
+mod command;
+mod figures;
+mod group;
+mod lines;
+mod overview;
+mod page;
+mod picture;
+mod places;
+mod stuck;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tiles;
+mod trash;
+mod treemap;
+
+use crate::unused::{Listed, Prices, Row, inventory};
+use k8s_openapi::jiff::Timestamp;
+
+/// What the page is about.
+pub(crate) struct Subject<'a> {
+    /// The objects of the cluster.
+    pub(crate) listed: &'a Listed,
+    /// The only namespace that was listed; none if all were.
+    pub(crate) namespace: Option<&'a str>,
+    /// The prices; empty if no cost is shown.
+    pub(crate) prices: &'a Prices,
+    /// The time of the page.
+    pub(crate) now: Timestamp,
+}
+
+/// Returns the page.
+pub(crate) fn html(subject: &Subject<'_>) -> String {
+    let rows = inventory(subject.listed, subject.namespace);
+    page::page(subject, &rows).into_string()
+}
+
+impl Subject<'_> {
+    /// Returns the flag of `unused`, `trash` and `why --stuck` for what the page is about; none if
+    /// the name of the namespace is not safe in a command.
+    fn flag(&self) -> Option<String> {
+        match self.namespace {
+            None => Some("-A".to_owned()),
+            Some(namespace) => command::is_safe(namespace).then(|| format!("-n {namespace}")),
+        }
+    }
+
+    fn cost(&self, row: &Row) -> Option<f64> {
+        row.cost(self.prices)
+    }
+
+    fn has_prices(&self) -> bool {
+        !self.prices.is_empty()
+    }
+}

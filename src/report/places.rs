@@ -1,0 +1,39 @@
+//! Storage by namespace and class.
+
+use super::{Subject, figures::Sum};
+use crate::unused::{Row, State};
+use std::collections::BTreeMap;
+
+/// The storage of one class in one namespace.
+pub(super) struct Place<'a> {
+    /// The namespace; empty for volumes that never had a claim.
+    pub(super) namespace: &'a str,
+    /// The class; empty if there is none.
+    pub(super) class: &'a str,
+    pub(super) total: Sum,
+    /// What no pod uses.
+    pub(super) idle: Sum,
+}
+
+/// Returns all places, the largest first.
+pub(super) fn places<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Place<'a>> {
+    let mut sums: BTreeMap<(&str, &str), (Sum, Sum)> = BTreeMap::new();
+    for row in rows {
+        let (total, idle) = sums.entry((&row.namespace, &row.class)).or_default();
+        total.add(subject, row);
+        if row.state != State::Used {
+            idle.add(subject, row);
+        }
+    }
+    let places = sums
+        .into_iter()
+        .map(|((namespace, class), (total, idle))| Place {
+            namespace,
+            class,
+            total,
+            idle,
+        });
+    let mut places: Vec<_> = places.collect();
+    places.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
+    places
+}

@@ -1,0 +1,135 @@
+//! The next command of each line.
+
+use super::*;
+
+/// The commands of a group.
+fn commands(page: &str, group: &str) -> Vec<String> {
+    let parts = section(page, group).split("<code>").skip(1);
+    let commands = parts.map(|part| part.split("</code>").next().unwrap_or_default());
+    commands.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_line_has_its_next_command() {
+    let page = page(&mixed(), None, &Prices::new());
+    assert_eq!(
+        commands(&page, "available"),
+        ["volume-warden why pv/available"]
+    );
+    assert_eq!(commands(&page, "released"), ["volume-warden why pv/kept"]);
+    assert_eq!(
+        commands(&page, "trash"),
+        ["volume-warden undelete pvc of-trashed -n shop"]
+    );
+    let unused = commands(&page, "unused");
+    assert!(
+        unused
+            .iter()
+            .all(|command| command.starts_with("volume-warden why pvc/")),
+        "{unused:?}"
+    );
+    assert_eq!(unused.len(), 6);
+    // The claim `just` was deleted half a minute ago.
+    let stuck = ["why pv/failed", "why pvc/going -n shop", "why pv/pv-used"];
+    assert_eq!(
+        commands(&page, "stuck"),
+        stuck.map(|command| format!("volume-warden {command}"))
+    );
+}
+
+#[test]
+fn a_deletion_is_proposed_only_if_it_can_be_undone() {
+    let recent = json!({"status": {"conditions": [
+        {"type": "Unused", "status": "True", "lastTransitionTime": "2026-01-30T00:00:00Z"}]}});
+    let owned = json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "v1", "kind": "Database", "name": "db", "uid": "db"}]}});
+    let retained = |name: &str| volume(&format!("pv-{name}"), "Bound", record(name, "Delete"));
+    let mut other = retained("other");
+    other["spec"]["claimRef"]["uid"] = json!("2");
+    let mut deleted = retained("delete");
+    deleted["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+    let mut listed = Listed {
+        claims: vec![
+            read(claim("safe", json!({}))),
+            read(claim("recent", recent)),
+            read(claim("owned", owned)),
+            read(claim("other", json!({}))),
+            read(claim("delete", json!({}))),
+            read(claim("plain", json!({}))),
+        ],
+        volumes: ["safe", "recent", "owned"]
+            .map(|name| read(retained(name)))
+            .into(),
+        ..Listed::default()
+    };
+    listed.volumes.extend([read(other), read(deleted)]);
+    let shown = page(&listed, None, &Prices::new());
+    let why = |name| format!("volume-warden why pvc/{name} -n shop");
+    let undo = [
+        "kubectl delete pvc safe -n shop",
+        "volume-warden undelete pvc safe -n shop",
+    ];
+    let expected: Vec<String> = ["delete", "other", "owned", "plain", "recent"]
+        .map(why)
+        .into();
+    assert_eq!(
+        commands(&shown, "unused"),
+        [expected, undo.map(str::to_owned).into()].concat()
+    );
+    assert!(shown.contains("can be undone for 3d:"), "{shown}");
+    // A snapshot that could not be listed may need the claim.
+    listed
+        .errors
+        .push("VolumeSnapshots could not be listed".to_owned());
+    assert!(!page(&listed, None, &Prices::new()).contains("kubectl delete"));
+}
+
+#[test]
+fn the_trash_has_the_end_of_each_window() {
+    let in_trash =
+        |name: &str, claim: &str, policy: &str| volume(name, "Released", record(claim, policy));
+    let mut requested = in_trash("c", "requested", "Delete");
+    requested["metadata"]["annotations"]["volume-warden.dev/purge"] = json!("1");
+    let listed = Listed {
+        volumes: vec![
+            read(in_trash("a", "data", "Delete")),
+            read(in_trash("b", "data", "Retain")),
+            read(requested),
+        ],
+        ..Listed::default()
+    };
+    let page = page(&listed, None, &Prices::new());
+    let expected = [
+        "data -n shop --volume a",
+        "data -n shop --volume b",
+        "requested -n shop",
+    ];
+    let expected = expected.map(|claim| format!("volume-warden undelete pvc {claim}"));
+    assert_eq!(commands(&page, "trash"), expected);
+    for end in ["2026-02-02T00:00:00Z", "never", "requested"] {
+        assert!(
+            section(&page, "trash").contains(&format!("<td>{end}</td>")),
+            "{end}: {page}"
+        );
+    }
+}
+
+#[test]
+fn only_the_largest_are_listed() {
+    let claims = (0..250).map(|number| {
+        let size = json!({"status": {"capacity": {"storage": format!("{number}Gi")}}});
+        read(claim(&format!("data-{number}"), size))
+    });
+    let listed = Listed {
+        claims: claims.collect(),
+        ..Listed::default()
+    };
+    for (namespace, flag) in [(None, "-A"), (Some("shop"), "-n shop")] {
+        let page = page(&listed, namespace, &Prices::new());
+        let commands = commands(&page, "unused");
+        assert_eq!(commands.len(), 201);
+        assert_eq!(commands[199], "volume-warden why pvc/data-50 -n shop");
+        assert_eq!(commands[200], format!("volume-warden unused {flag} -o csv"));
+        assert!(page.contains("And 50 more.") && page.contains("(250)"));
+    }
+}

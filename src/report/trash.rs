@@ -1,0 +1,67 @@
+//! What Volume Warden recorded on volumes whose claims can be restored.
+
+use super::Subject;
+use crate::{
+    columns::span,
+    hashing::HashMap,
+    objects::{
+        Volume,
+        trash::{OriginalPolicy, TrashRecord},
+        volume::VolumeWire,
+    },
+};
+
+/// The records by the name of the volume.
+pub(super) struct Records<'a>(HashMap<&'a str, Record>);
+
+/// The record of a volume that is kept after the deletion of its claim.
+pub(super) struct Record {
+    record: TrashRecord,
+    /// Whether a user requested that the data is deleted now.
+    is_purge_requested: bool,
+}
+
+impl<'a> Records<'a> {
+    /// Reads the records of all volumes. A record for another claim than the present one is void.
+    pub(super) fn new(subject: &Subject<'a>) -> Self {
+        let volumes = subject.listed.volumes.iter();
+        let records =
+            volumes.filter_map(|each| Some((each.metadata.name.as_deref()?, read(each)?)));
+        Self(records.collect())
+    }
+
+    /// Returns the record of a volume.
+    pub(super) fn get(&self, volume: &str) -> Option<&Record> {
+        self.0.get(volume)
+    }
+}
+
+fn read(volume: &VolumeWire) -> Option<Record> {
+    let volume = Volume::from(volume.clone());
+    let (trash, claim) = (volume.trash?, volume.claim_ref?);
+    let record = trash.record?;
+    (volume.retain && record.claim.uid == *claim.uid).then(|| Record {
+        is_purge_requested: trash.purge.as_ref() == Some(&claim.uid),
+        record,
+    })
+}
+
+impl Record {
+    /// Describes for how long the deletion of the claim can be undone, if it is deleted now.
+    pub(super) fn window(&self) -> String {
+        match self.record.policy {
+            OriginalPolicy::Delete => format!("for {}", span(self.record.window_seconds)),
+            OriginalPolicy::Retain => "without a time limit".to_owned(),
+        }
+    }
+
+    /// Describes when the data of the deleted claim is deleted.
+    pub(super) fn end(&self) -> String {
+        match (self.record.policy, self.record.ends()) {
+            (OriginalPolicy::Retain, _) => "never".to_owned(),
+            (OriginalPolicy::Delete, _) if self.is_purge_requested => "requested".to_owned(),
+            (OriginalPolicy::Delete, Some(end)) => end.to_string(),
+            (OriginalPolicy::Delete, None) => "unknown".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! An API server that gives prepared answers.
+
+use super::{Ended, ended, kubeconfig_for, warden};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
+};
+use tempfile::TempDir;
+
+pub const EMPTY: &str = r#"{"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []}"#;
+pub const CLAIM: &str = r#"{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop",
+    "uid": "9"}, "spec": {"volumeName": "pv-1"}, "status": {"phase": "PHASE"}}"#;
+
+/// The code and body for requests whose first line contains the words.
+pub type Answers = Vec<(&'static str, u16, String)>;
+
+pub fn status(code: u16, reason: &str, message: &str) -> String {
+    format!(
+        r#"{{"kind": "Status", "apiVersion": "v1", "metadata": {{}}, "status": "Failure", "reason": "{reason}", "message": "{message}", "code": {code}}}"#
+    )
+}
+
+/// Answers one request, and returns its first line and its body.
+fn answered(connection: TcpStream, answers: &Answers) -> std::io::Result<String> {
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let (mut request, mut line, mut length) = (String::new(), String::new(), 0);
+    reader.read_line(&mut request)?;
+    while reader.read_line(&mut line)? > 2 {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or_default();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let found = answers.iter().find(|(words, _, _)| request.contains(words));
+    let none = ("", 404, status(404, "NotFound", "not found"));
+    let (_, code, answer) = found.unwrap_or(&none);
+    let mut writer = connection;
+    write!(
+        writer,
+        "HTTP/1.1 {code} Answer\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
+        answer.len()
+    )?;
+    Ok(format!("{request}{}", String::from_utf8_lossy(&body)))
+}
+
+/// Runs a command, and returns how it ended and the requests that it sent.
+pub fn asked(arguments: &[&str], answers: Answers) -> (Ended, Vec<String>) {
+    let directory = TempDir::new().expect("a directory");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let server = listener.local_addr().expect("an address");
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let seen = requests.clone();
+    thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            if let Ok(request) = answered(connection, &answers) {
+                seen.lock().expect("not poisoned").push(request);
+            }
+        }
+    });
+    let mut command = warden(arguments);
+    command.env("KUBECONFIG", kubeconfig_for(&directory, server));
+    let ended = ended(command);
+    let requests = requests.lock().expect("not poisoned").clone();
+    (ended, requests)
+}
+
+#[track_caller]
+pub fn has(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
