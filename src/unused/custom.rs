@@ -1,6 +1,6 @@
 //! Custom resources that name claims, at a path that the caller gives.
 
-use super::read::{Listed, list, sentence};
+use super::list::{list, sentence};
 use crate::cluster::{UNHURRIED, within};
 use jsonpath_rust::{
     parser::{model::JpQuery, parse_json_path},
@@ -90,15 +90,16 @@ impl ReferencePath {
     }
 }
 
-/// Adds the objects that name claims. Calls the API server once, and once for each path.
+/// Returns the objects that name claims, and why some could not be listed. Calls the API server
+/// once, and once for each path.
 pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,
     paths: &[ReferencePath],
-    listed: &mut Listed,
-) {
+) -> (Vec<Referrer>, Vec<String>) {
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
     if paths.is_empty() {
-        return;
+        return (found, errors);
     }
     let groups: Vec<_> = paths.iter().map(|path| &*path.group).collect();
     let discovery = Discovery::new(client.clone()).filter(&groups);
@@ -106,16 +107,19 @@ pub(super) async fn read(
         Ok(discovery) => discovery,
         Err(error) => {
             let why = sentence(&error);
-            let error = format!("the kinds of the cluster could not be listed: {why}");
-            return listed.errors.push(error);
+            errors.push(format!(
+                "the kinds of the cluster could not be listed: {why}"
+            ));
+            return (found, errors);
         }
     };
     for path in paths {
         match referrers(client, namespace, path, &discovery).await {
-            Ok(referrers) => listed.referrers.extend(referrers),
-            Err(why) => listed.errors.push(format!("--references={path}: {why}")),
+            Ok(referrers) => found.extend(referrers),
+            Err(why) => errors.push(format!("--references={path}: {why}")),
         }
     }
+    (found, errors)
 }
 
 async fn referrers(

@@ -2,6 +2,7 @@
 //! Nothing has to run in the cluster.
 
 mod custom;
+mod list;
 mod read;
 mod references;
 mod report;
@@ -12,6 +13,7 @@ pub(crate) mod test_objects;
 mod tests;
 
 pub use custom::ReferencePath;
-pub use read::{Listed, read, sentence};
+pub use list::sentence;
+pub use read::{Listed, read};
 pub use report::{Output, Prices, shown};
 pub use rule::{Row, State, inventory, rows};

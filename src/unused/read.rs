@@ -1,8 +1,11 @@
 //! Lists everything that the report needs: one call for each kind, with the caller's rights.
 
-use super::custom::{self, ReferencePath, Referrer};
+use super::{
+    custom::{self, ReferencePath, Referrer},
+    list::{list, sentence},
+};
 use crate::{
-    cluster::{scoped, within},
+    cluster::scoped,
     objects::{Pod, pod::PodWire, volume::VolumeWire},
 };
 use k8s_openapi::{
@@ -15,16 +18,10 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use serde::de::DeserializeOwned;
-use std::{fmt::Debug, time::Duration};
-
-/// Objects of one page. The calls of a user are limited in number more than in size: the API server
-/// takes about as long for 20 pages of 500 claims as for 100,000 claims at once.
-const PAGE_SIZE: u32 = 10_000;
-/// Time limit of the request for one page: 10,000 pods are some 80 MB.
-const PAGE_LIMIT: Duration = Duration::from_secs(60);
+use std::fmt::Debug;
 
 /// All objects that the report is about.
 #[derive(Debug, Default)]
@@ -96,7 +93,9 @@ pub async fn read(
     listed.deployments = listed.optional("Deployments", deployments);
     listed.cron_jobs = listed.optional("CronJobs", cron_jobs);
     listed.jobs = listed.optional("Jobs", jobs);
-    custom::read(client, namespace, paths, &mut listed).await;
+    let (referrers, errors) = custom::read(client, namespace, paths).await;
+    listed.referrers = referrers;
+    listed.errors.extend(errors);
     Ok(listed)
 }
 
@@ -125,29 +124,4 @@ where
         + DeserializeOwned,
 {
     list(&scoped(client, namespace)).await
-}
-
-/// Lists all objects, in one call if there are no more than [`PAGE_SIZE`].
-pub(super) async fn list<K>(api: &Api<K>) -> kube::Result<Vec<K>>
-where
-    K: Clone + Debug + DeserializeOwned,
-{
-    let mut page = ListParams::default().limit(PAGE_SIZE);
-    let mut objects = Vec::new();
-    loop {
-        let list = within(PAGE_LIMIT, api.list(&page)).await?;
-        objects.extend(list.items);
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(objects),
-        }
-    }
-}
-
-/// Returns what the API server answered, or another error.
-pub fn sentence(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        error => error.to_string(),
-    }
 }

@@ -44,7 +44,7 @@ fn cluster() -> Listed {
 fn other(number: usize, mut changes: Value) -> Value {
     let phase = ["Released", "Available", "Released", "Failed"][number % 4];
     let metadata = match number % 8 {
-        0 | 6 => json!({"annotations": {"volume-warden.dev/trash": "{}"}}),
+        0 | 6 => record(&format!("of-pv-{number}"), "Delete")["metadata"].clone(),
         2 => json!({"deletionTimestamp": "2026-01-20T00:00:00Z"}),
         _ => json!({}),
     };

@@ -57,7 +57,7 @@ impl InTreeWriter {
         }
         let since = state.unwritten.entry(name.clone());
         let since = since.or_insert_with(Instant::now);
-        // Nobody has waited for this one: it is of an earlier time as the leader.
+        // Its reconcile was dropped: it is of an earlier time as the leader.
         if since.elapsed() > 2 * TAKEOVER_DELAY {
             *since = Instant::now();
         }
