@@ -4,6 +4,9 @@ use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use std::io::{self, Write};
 
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 printed; 1 standard output could not be written; \
+2 the command line is wrong.";
+
 /// `volume-warden completions`
 #[derive(Debug, Args)]
 pub struct CompletionsOptions {

@@ -35,10 +35,11 @@ const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Exit code of `drain` if it left objects that are in use unchanged.
 const IN_USE: u8 = 3;
 
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed; 1 failed or incomplete, \
-standard error says why; 2 the command line is wrong; 3 only objects are left that are being \
-deleted and in use: run it again when they are released. It can be run again at any time, also \
-after it was killed.";
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed, except for volumes in the \
+trash; 1 failed or incomplete, standard error states why; 2 the command line is wrong; 3 only \
+objects are left that are being deleted and in use: run it again when they are released. It can be \
+run again at any time, also after it was killed. With --dry-run, the exit code is that of the drain \
+which it predicts.";
 
 /// `volume-warden drain`
 #[derive(Debug, Args)]

@@ -13,6 +13,10 @@ use anyhow::bail;
 use clap::{ArgAction, Args, error::ErrorKind};
 use std::{collections::HashSet, sync::Arc};
 
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 the report is printed, and with --once every \
+namespace to delete is deleted or not empty; 1 a namespace could not be deleted, or a list could not \
+be read; 2 the command line is wrong.";
+
 /// `volume-warden gc`
 #[derive(Debug, Args)]
 pub struct GcOptions {

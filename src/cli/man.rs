@@ -4,6 +4,9 @@ use clap::{Args, Command, error::ErrorKind};
 use clap_mangen::Man;
 use std::io::{self, Write};
 
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 printed; 1 standard output could not be written; \
+2 the command line is wrong, or there is no such command.";
+
 /// `volume-warden man`
 #[derive(Debug, Args)]
 pub struct ManOptions {

@@ -44,7 +44,7 @@ pub use options::RunOptions;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  failure, with a message on standard error; `why`, `purge`: object not found
+  1  failure, with a message on standard error; `why`, `undelete`, `purge`: object not found
   2  the command line is wrong
   3  something could not be read; `undelete`: not Bound in time; `drain`: objects in use are left";
 
@@ -68,12 +68,14 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the webhooks and run the reconcilers.
+    #[command(after_help = run::EXIT_CODES)]
     Run(Box<RunOptions>),
     /// Remove what Volume Warden wrote on objects, before it is uninstalled.
     #[command(after_help = drain::EXIT_CODES)]
     Drain(Box<drain::DrainOptions>),
     /// Delete the namespaces that Kubernetes does not have from the storage backend, once, or list
     /// them.
+    #[command(after_help = gc::EXIT_CODES)]
     Gc(Box<gc::GcOptions>),
     /// Explain what blocks a claim, a volume, a pod, a StatefulSet or a namespace, and the next
     /// step.
@@ -97,10 +99,13 @@ enum Command {
     #[command(after_help = report::EXIT_CODES)]
     Report(report::ReportOptions),
     /// Check whether the `run` process in the same container is live or ready, for kubelet probes.
+    #[command(after_help = probe::EXIT_CODES)]
     Probe(probe::ProbeCommand),
     /// Generate shell completions.
+    #[command(after_help = completions::EXIT_CODES)]
     Completions(completions::CompletionsOptions),
     /// Print the manual page of the program or of a command.
+    #[command(after_help = man::EXIT_CODES)]
     Man(man::ManOptions),
 }
 
@@ -198,14 +203,15 @@ impl Cli {
         components: &'static [ComponentRef],
         warnings: Vec<String>,
     ) -> anyhow::Result<ExitCode> {
-        if let Command::Run(options) = self.command {
-            return run::run(*options, components, warnings).map(|()| ExitCode::SUCCESS);
-        }
-        if !matches!(self.command, Command::Why(_)) {
-            warnings.into_iter().for_each(complain);
+        match self.command {
+            // `run` logs them. No flag of `why` has an old name.
+            Command::Run(_) | Command::Why(_) => {}
+            _ => warnings.iter().for_each(complain),
         }
         match self.command {
-            Command::Run(_) => unreachable!(),
+            Command::Run(options) => {
+                run::run(*options, components, warnings).map(|()| ExitCode::SUCCESS)
+            }
             Command::Drain(options) => drain::run(*options, components),
             Command::Gc(options) => gc::run(*options).map(|()| ExitCode::SUCCESS),
             Command::Why(options) => why::run(options),

@@ -17,6 +17,9 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// Maximum size of the answer in bytes; more than any list of what is missing.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 live, or ready; 1 not live, not ready, or no \
+answer; 2 the command line is wrong.";
+
 /// `volume-warden probe`
 #[derive(Debug, Args)]
 pub(super) struct ProbeCommand {

@@ -35,8 +35,8 @@ use std::{
 };
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
-ambiguous, not confirmed, or refused; 2 the command line is wrong; 3 the volumes could not be \
-read.";
+ambiguous, never purged, not confirmed, or refused; 2 the command line is wrong, or --yes is \
+missing; 3 the volumes could not be read, or the API server did not answer.";
 
 /// `volume-warden purge`
 #[derive(Debug, Args)]

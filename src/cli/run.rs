@@ -29,6 +29,9 @@ use tokio::net::TcpListener;
 /// Time to release the Lease, after all other tasks have ended.
 const LEASE_RELEASE: Duration = Duration::from_secs(6);
 
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 ended after SIGTERM or SIGINT; 1 failed, standard \
+error states why; 2 the command line is wrong.";
+
 /// Runs the enabled components of `all` until SIGTERM or SIGINT. Logs the `warnings` first.
 pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();

@@ -28,8 +28,8 @@ const UNREADABLE: u8 = 3;
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also when no cause is known or \
-something is stuck; 1 object not found; 2 the command line is wrong; 3 something that the answer requires could not be \
-read.";
+something is stuck; 1 the object, or with --stuck the namespace, does not exist; 2 the command \
+line is wrong; 3 something that the answer requires could not be read.";
 
 /// `volume-warden why`
 #[derive(Debug, Args)]

@@ -1,10 +1,11 @@
 //! The reference in `docs/` agrees with the code, and every link of the documentation has a target.
 //!
-//! Flags and metrics are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test reference`
-//! writes their pages. The other lists are written by hand and have one row for each name.
+//! Exit codes, flags and metrics are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test
+//! reference` writes their pages. The other lists are written by hand and have one row for each name.
 
 #[path = "../support/documentation.rs"]
 mod documentation;
+mod exit_codes;
 mod flags;
 mod krew;
 mod links;
