@@ -7,6 +7,7 @@
 mod documentation;
 mod exit_codes;
 mod flags;
+mod images;
 mod krew;
 mod links;
 mod metrics;
