@@ -17,5 +17,5 @@ pub use holders::{
     FinishedPods, Holder, NamedPod, claim_code, claim_holders, is_bound, uses, volume_code,
     volume_holders,
 };
-pub use object::Object;
+pub use object::{Object, ObjectKind};
 pub use wording::{describe, note, warning};

@@ -4,13 +4,59 @@ use crate::objects::ObjectName;
 use serde_json::Value;
 use std::fmt;
 
+/// The kind of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// `v1` PersistentVolumeClaim
+    PersistentVolumeClaim,
+    /// `v1` PersistentVolume
+    PersistentVolume,
+    /// `v1` Pod
+    Pod,
+    /// `apps/v1` StatefulSet
+    StatefulSet,
+    /// `v1` Namespace
+    Namespace,
+    /// A kind that causes name, and that `why` does not explain.
+    Other {
+        /// The kind in the spelling of the API: `StorageClass`.
+        name: &'static str,
+        /// The short name that `kubectl` accepts: `storageclass`.
+        short: &'static str,
+    },
+}
+
+impl ObjectKind {
+    /// Returns the kind in the spelling of the API: `PersistentVolumeClaim`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+            Self::PersistentVolume => "PersistentVolume",
+            Self::Pod => "Pod",
+            Self::StatefulSet => "StatefulSet",
+            Self::Namespace => "Namespace",
+            Self::Other { name, .. } => name,
+        }
+    }
+
+    /// Returns the short name that `kubectl` accepts: `pvc`.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::PersistentVolumeClaim => "pvc",
+            Self::PersistentVolume => "pv",
+            Self::Pod => "pod",
+            Self::StatefulSet => "statefulset",
+            Self::Namespace => "namespace",
+            Self::Other { short, .. } => short,
+        }
+    }
+}
+
 /// The kind and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// The kind in the spelling of the API: `PersistentVolumeClaim`.
-    pub kind: &'static str,
-    /// The short name that `kubectl` accepts: `pvc`.
-    pub short: &'static str,
+    /// The kind of the object.
+    pub kind: ObjectKind,
     /// The namespace and name of the object.
     pub name: ObjectName,
 }
@@ -18,33 +64,37 @@ pub struct Object {
 impl Object {
     /// References a PersistentVolumeClaim.
     pub fn claim(namespace: &str, name: &str) -> Self {
-        Self::new("PersistentVolumeClaim", "pvc", namespace, name)
+        Self::of(ObjectKind::PersistentVolumeClaim, namespace, name)
     }
 
     /// References a PersistentVolume.
     pub fn volume(name: &str) -> Self {
-        Self::new("PersistentVolume", "pv", "", name)
+        Self::of(ObjectKind::PersistentVolume, "", name)
     }
 
     /// References a Pod.
     pub fn pod(namespace: &str, name: &str) -> Self {
-        Self::new("Pod", "pod", namespace, name)
+        Self::of(ObjectKind::Pod, namespace, name)
     }
 
     /// References a StatefulSet.
     pub fn stateful_set(namespace: &str, name: &str) -> Self {
-        Self::new("StatefulSet", "statefulset", namespace, name)
+        Self::of(ObjectKind::StatefulSet, namespace, name)
     }
 
     /// References a Namespace.
     pub fn namespace(name: &str) -> Self {
-        Self::new("Namespace", "namespace", "", name)
+        Self::of(ObjectKind::Namespace, "", name)
     }
 
     /// References an object of any other kind.
     pub fn new(kind: &'static str, short: &'static str, namespace: &str, name: &str) -> Self {
+        Self::of(ObjectKind::Other { name: kind, short }, namespace, name)
+    }
+
+    fn of(kind: ObjectKind, namespace: &str, name: &str) -> Self {
         let name = ObjectName::new(namespace, name);
-        Self { kind, short, name }
+        Self { kind, name }
     }
 
     /// Returns the namespace of the object; empty for a cluster-scoped object.
@@ -59,7 +109,7 @@ impl Object {
 
     /// Returns the arguments that select the object in a `kubectl` command.
     pub fn arguments(&self) -> String {
-        let Self { short, name, .. } = self;
+        let (short, name) = (self.kind.short(), &self.name);
         if name.namespace.is_empty() {
             format!("{short} {}", name.name)
         } else {
@@ -80,6 +130,6 @@ impl Object {
 
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.name)
+        write!(f, "{} {}", self.kind.name(), self.name)
     }
 }

@@ -35,7 +35,7 @@ pub fn note(cause: &Cause) -> String {
 /// Returns the warning for a user who deletes the object: the first cause that lasts, if any does.
 pub fn warning(object: &Object, holders: &[Holder<'_>]) -> Option<String> {
     let holder = holders.iter().find(|holder| holder.code().lasts())?;
-    let (kind, name) = (object.kind.to_lowercase(), &object.name.name);
+    let (kind, name) = (object.kind.name().to_lowercase(), &object.name.name);
     Some(format!(
         "{kind} \"{name}\" stays Terminating for now. {}",
         describe(object, holder).sentence

@@ -13,7 +13,7 @@ use super::{
     explain::{explain, has_trouble},
     read::{PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet},
 };
-use crate::causes::Cause;
+use crate::causes::{Cause, ObjectKind};
 use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
 use kube::{Client, ResourceExt};
 use serde::Serialize;
@@ -125,13 +125,18 @@ fn item(object: &Object, mut answer: Answer) -> Item {
         false => format!(" -n {}", name.namespace),
     };
     let group = match object.kind {
-        "StatefulSet" => ".apps",
-        _ => "",
+        ObjectKind::StatefulSet => ".apps",
+        ObjectKind::PersistentVolumeClaim
+        | ObjectKind::PersistentVolume
+        | ObjectKind::Pod
+        | ObjectKind::Namespace
+        | ObjectKind::Other { .. } => "",
     };
-    let short = format!("{}/{}", object.short, name.name);
+    let (kind, short) = (object.kind.name(), object.kind.short());
+    let short = format!("{short}/{}", name.name);
     Item {
-        kind: object.kind,
-        resource: format!("{}{group}/{}", object.kind.to_lowercase(), name.name),
+        kind,
+        resource: format!("{}{group}/{}", kind.to_lowercase(), name.name),
         namespace: name.namespace.to_string(),
         name: name.name.to_string(),
         state: answer.state,
@@ -152,7 +157,7 @@ fn since(answer: &Answer) -> Option<Timestamp> {
 }
 
 fn is_stuck(object: &Object, answer: &Answer) -> bool {
-    let of_pods = matches!(object.kind, "Pod" | "StatefulSet");
+    let of_pods = matches!(object.kind, ObjectKind::Pod | ObjectKind::StatefulSet);
     match (&answer.conclusion, answer.root()) {
         (Conclusion::Healthy { .. }, _) => false,
         (Conclusion::NothingFound { .. }, _) | (_, None) => !of_pods && is_abnormal(&answer.state),

@@ -15,7 +15,8 @@ pub(super) fn latest(
     let of_uid = uid.map_or_else(String::new, |uid| format!(",involvedObject.uid={uid}"));
     let fields = format!(
         "involvedObject.kind={},involvedObject.name={}{of_uid}",
-        object.kind, object.name.name
+        object.kind.name(),
+        object.name.name
     );
     let selection = Selection {
         labels: "",
@@ -34,7 +35,7 @@ pub(super) fn latest(
 
 fn is_about(event: &Event, object: &Object, uid: Option<&str>) -> bool {
     let about = &event.involved_object;
-    about.kind.as_deref() == Some(object.kind)
+    about.kind.as_deref() == Some(object.kind.name())
         && about.name.as_deref() == Some(&*object.name.name)
         && (uid.is_none() || about.uid.as_deref() == uid)
 }

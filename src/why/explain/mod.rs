@@ -23,15 +23,17 @@ mod webhooks;
 mod writers;
 
 use super::{Answer, Look, Object, World};
+use crate::causes::ObjectKind;
 pub use claim::has_trouble;
 
-/// Explains an object; nothing where it does not exist or could not be read.
+/// Explains an object; nothing where it does not exist, could not be read, or is of another kind.
 pub fn explain(world: &World, object: &Object) -> Look<Answer> {
     match object.kind {
-        "PersistentVolume" => volume::explain(world, object),
-        "Pod" => pod::explain(world, object),
-        "StatefulSet" => stateful_set::explain(world, object),
-        "Namespace" => namespace::explain(world, object),
-        _ => claim::explain(world, object),
+        ObjectKind::PersistentVolumeClaim => claim::explain(world, object),
+        ObjectKind::PersistentVolume => volume::explain(world, object),
+        ObjectKind::Pod => pod::explain(world, object),
+        ObjectKind::StatefulSet => stateful_set::explain(world, object),
+        ObjectKind::Namespace => namespace::explain(world, object),
+        ObjectKind::Other { .. } => Look::Absent,
     }
 }

@@ -136,7 +136,7 @@ fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
     let object = Object::pod(&namespace, &pod.name_any());
     let evidence = Evidence::new(object.to_string(), "spec.volumes");
     Some(Cause::new(Code::ConfigMissing, sentence, evidence).run(
-        format!("kubectl get {}s -n {namespace}", missing.short),
+        format!("kubectl get {}s -n {namespace}", missing.kind.short()),
         "to compare the names; create the missing one, and the kubelet mounts it at its next attempt",
     ))
 }
