@@ -1,7 +1,8 @@
-//! A seventh component is a folder and a line: `greeter` is no part of Volume Warden, and has flags, a webhook, a reconciler, metrics
-//! and a share of the Lease.
+//! One more component is a folder and a line: `greeter` is not part of Volume Warden, and has flags,
+//! a webhook, a reconciler, metrics and a share of the Lease.
 //!
-//! This binary is both: called with a command it is Volume Warden with seven components; without one it tests that.
+//! This binary is both: called with a command, it is Volume Warden with one more component; without
+//! a command, it tests that.
 
 mod greeter;
 #[path = "../support/mod.rs"]
@@ -24,7 +25,7 @@ const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
 const FINALIZER: &str = "example.com/hi";
 const MANIFESTS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/tests/seventh_component/manifests.yaml"
+    "/tests/extra_component/manifests.yaml"
 );
 
 fn main() -> ExitCode {
@@ -39,14 +40,14 @@ fn main() -> ExitCode {
     let mut names = arguments
         .iter()
         .filter(|argument| !argument.starts_with('-'));
-    let excluded = names.any(|name| !"seventh_component".contains(name));
+    let excluded = names.any(|name| !"extra_component".contains(name));
     if excluded || arguments.contains(&"--list") {
         return ExitCode::SUCCESS;
     }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("test seventh_component ... FAILED: {error:?}");
+            eprintln!("test extra_component ... FAILED: {error:?}");
             ExitCode::FAILURE
         }
     }
@@ -79,7 +80,7 @@ fn is_in_help() -> Result<()> {
 }
 
 async fn works() -> Result<()> {
-    let cluster = installed("seventh", "manifests").await?;
+    let cluster = installed("extra", "manifests").await?;
     let client = cluster.client();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
     let create = async |name: &str| {
