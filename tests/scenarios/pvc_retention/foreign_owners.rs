@@ -1,8 +1,11 @@
 //! Rows STS-* of upstream's tables: foreign owners, labels and pods of a set, and references on
 //! clusters where only Volume Warden writes them.
 
-use super::stories::Story;
-use super::support::DELETE_DELETE;
+use super::stories::{
+    Step::{Claims, Create, CreateClaim, Event, Kubectl, Now, Rest, Turn},
+    Story, replicas,
+};
+use super::support::{DELETE_DELETE, DELETE_RETAIN, RETAIN_DELETE, RETAIN_RETAIN};
 use crate::support::{bare, guarded};
 use anyhow::{Result, bail};
 use kube::{Resource, ResourceExt};
@@ -14,15 +17,23 @@ use volume_warden_controlplane::eventually;
 async fn every_reference_is_written_by_volume_warden() -> Result<()> {
     let story = Story::new(bare().await?, "gate").await?;
     story
-        .run("create web 1 Delete/Delete; create old 1 Retain/Retain")
+        .run([
+            Create("web", replicas(1).policy(DELETE_DELETE)),
+            Create("old", replicas(1).policy(RETAIN_RETAIN)),
+        ])
         .await?;
     own(&story, "data-old-0", &[("sts/old", true)]).await?;
     story
-        .run("turn web 2; turn old 2; now web 0 1; now old 0:set 1")
+        .run([
+            Turn("web", replicas(2)),
+            Turn("old", replicas(2)),
+            Now("web", "0 1"),
+            Now("old", "0:set 1"),
+        ])
         .await?;
     let _warden = story.sets.own_warden().await?;
     story
-        .run("claims web 0:set+mark 1:set+mark; rest old 0 1")
+        .run([Claims("web", "0:set+mark 1:set+mark"), Rest("old", "0 1")])
         .await
 }
 
@@ -49,12 +60,19 @@ async fn own(story: &Story, claim: &str, owners: &[(&str, bool)]) -> Result<()> 
 async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
     let story = Story::new(guarded().await?, "foreign").await?;
     story
-        .run("claim data-web-0; claim data-web-1; kubectl create configmap other")
+        .run([
+            CreateClaim("data-web-0"),
+            CreateClaim("data-web-1"),
+            Kubectl("create configmap other"),
+        ])
         .await?;
     own(&story, "data-web-0", &[("cm/other", true)]).await?;
     own(&story, "data-web-1", &[("cm/other", false)]).await?;
-    let steps = "create web 2 Delete/Delete; rest web 0:ConfigMap 1:ConfigMap+set+mark
-        event ConflictingController web data-web-0";
+    let steps = [
+        Create("web", replicas(2).policy(DELETE_DELETE)),
+        Rest("web", "0:ConfigMap 1:ConfigMap+set+mark"),
+        Event("ConflictingController", "web", "data-web-0"),
+    ];
     story.run(steps).await?;
     own(
         &story,
@@ -62,8 +80,13 @@ async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
         &[("cm/other", true), ("sts/web", false)],
     )
     .await?;
-    let steps = "rest web 0:ConfigMap 1:ConfigMap+set+mark; turn web 0; rest web 0:ConfigMap 1:ConfigMap+set+mark
-        kubectl delete sts web; rest web 0:ConfigMap 1:ConfigMap+gone-mark";
+    let steps = [
+        Rest("web", "0:ConfigMap 1:ConfigMap+set+mark"),
+        Turn("web", replicas(0)),
+        Rest("web", "0:ConfigMap 1:ConfigMap+set+mark"),
+        Kubectl("delete sts web"),
+        Rest("web", "0:ConfigMap 1:ConfigMap+gone-mark"),
+    ];
     story.run(steps).await
 }
 
@@ -72,14 +95,15 @@ async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
 #[tokio::test]
 async fn claims_do_not_depend_on_the_owners_of_pods() -> Result<()> {
     for (policy, two, none) in [
-        ("Retain/Retain", "0 1 2", "0 1 2"),
-        ("Retain/Delete", "0:mark 1:mark 2", "2"),
-        ("Delete/Retain", "0:set 1:set 2:set", "0:set 1:set 2:set"),
-        ("Delete/Delete", "0:set+mark 1:set+mark 2:set", "2:set"),
+        (RETAIN_RETAIN, "0 1 2", "0 1 2"),
+        (RETAIN_DELETE, "0:mark 1:mark 2", "2"),
+        (DELETE_RETAIN, "0:set 1:set 2:set", "0:set 1:set 2:set"),
+        (DELETE_DELETE, "0:set+mark 1:set+mark 2:set", "2:set"),
     ] {
         let story = Story::new(guarded().await?, "misnamed").await?;
+        let spec = replicas(2).policy(policy);
         story
-            .run(&format!("claim data-web-2; create web 2 {policy}"))
+            .run([CreateClaim("data-web-2"), Create("web", spec)])
             .await?;
         let owner = story.sets.sets.get("web").await?.controller_owner_ref(&());
         let meta = json!({"labels": {"app": "web"}, "ownerReferences": [owner]});
@@ -102,16 +126,20 @@ async fn claims_do_not_depend_on_the_owners_of_pods() -> Result<()> {
             )
         };
         story
-            .run(
-                "kubectl patch pod web-1 --type=merge -p {\"metadata\":{\"ownerReferences\":null}}",
-            )
+            .run([Kubectl(
+                r#"patch pod web-1 --type=merge -p {"metadata":{"ownerReferences":null}}"#,
+            )])
             .await?;
         eventually("adopted and released", async || {
             anyhow::Ok(owned("web-1").await? && !owned("misnamed-2").await?)
         })
         .await?;
         story
-            .run(&format!("rest web {two}; turn web 0; rest web {none}"))
+            .run([
+                Rest("web", two),
+                Turn("web", replicas(0)),
+                Rest("web", none),
+            ])
             .await?;
     }
     Ok(())

@@ -2,8 +2,12 @@
 //! management policies, scale-downs that are reversed or happen while Volume Warden is down, pods
 //! and claims that users changed, and validation by the API server.
 
-use super::stories::{Story, run_story};
-use super::support::{DELETE_DELETE, set};
+use super::stories::{
+    Spec,
+    Step::{self, *},
+    Story, policy, replicas, run_story,
+};
+use super::support::{DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, set};
 use crate::support::{BINARY, bare, guarded, refusal, repository};
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
@@ -12,47 +16,68 @@ use kube::{Api, ResourceExt, api::PostParams};
 use serde_json::json;
 use volume_warden_controlplane::{Cluster, Kubernetes, Warden, eventually};
 
-const RETAINED: [&str; 3] = ["unsaid", "Retain/Retain", "Delete/Retain"];
-const SCALED: [&str; 2] = ["Retain/Delete", "Delete/Delete"];
+const RETAINED: [Option<Policy>; 3] = [None, Some(RETAIN_RETAIN), Some(DELETE_RETAIN)];
+const SCALED: [Option<Policy>; 2] = [Some(RETAIN_DELETE), Some(DELETE_DELETE)];
 
-/// Runs the steps for each of these policies under both pod management policies. `@` is the state
-/// of claims in range, `~` that of claims that were never in range.
-async fn run_each(label: &str, policies: &[&str], steps: &str) -> Result<()> {
-    let managed =
-        ["OrderedReady", "Parallel"].map(|each| steps.replace("POLICY", &format!("{each} POLICY")));
-    let under = |policy| {
-        managed
-            .each_ref()
-            .map(|steps| run_under(policy, label, steps))
-    };
-    try_join_all(policies.iter().copied().flat_map(under))
-        .await
-        .map(drop)
+/// What the sets of a story have in common.
+#[derive(Clone, Copy)]
+struct Case {
+    policy: Option<Policy>,
+    pod_management: &'static str,
 }
 
-async fn run_under(policy: &str, label: &str, steps: &str) -> Result<()> {
-    let claims = match policy {
-        "Retain/Delete" => ":mark",
-        "Delete/Delete" => ":set+mark",
-        "Delete/Retain" => ":set",
-        _ => "",
-    };
-    let never = claims.replace("+mark", "").replace(":mark", "");
-    let steps = steps
-        .replace("POLICY", policy)
-        .replace('@', claims)
-        .replace('~', &never);
-    run_story(label, &steps).await
+impl Case {
+    fn spec(self, number: i32) -> Spec {
+        let spec = replicas(number).policy(self.policy);
+        spec.pod_management(self.pod_management)
+    }
+
+    /// `@` is the state of claims in range, `~` that of claims that were never in range.
+    fn claims(self, text: &str) -> String {
+        let (in_range, never) = match self.policy {
+            Some(RETAIN_DELETE) => (":mark", ""),
+            Some(DELETE_DELETE) => (":set+mark", ":set"),
+            Some(DELETE_RETAIN) => (":set", ":set"),
+            _ => ("", ""),
+        };
+        text.replace('@', in_range).replace('~', never)
+    }
+}
+
+/// Runs the steps for each of these policies under both pod management policies.
+async fn run_each(
+    label: &str,
+    policies: &[Option<Policy>],
+    steps: impl Fn(Case) -> Vec<Step<String>>,
+) -> Result<()> {
+    let cases = policies.iter().flat_map(|&policy| {
+        ["OrderedReady", "Parallel"].map(|pod_management| Case {
+            policy,
+            pod_management,
+        })
+    });
+    let stories = cases.map(|case| run_story(label, steps(case)));
+    try_join_all(stories).await.map(drop)
 }
 
 /// STS-01, STS-13, STS-30, STS-38, STS-40, STS-41, STS-115..118.
 #[tokio::test]
 async fn claims_follow_every_policy() -> Result<()> {
-    let steps = "create web 3 POLICY; claims web 0@ 1@ 2@; turn web 4; claims web 0@ 1@ 2@ 3@
-        kubectl wait pod/web-3 --for=jsonpath={.metadata.labels.apps\\.kubernetes\\.io/pod-index}=3
-        event SuccessfulCreate web data-web-3; turn web 0; event SuccessfulDelete web web-3; rest web";
-    run_each("policies", &SCALED, steps).await?;
-    run_each("policies", &RETAINED, &format!("{steps} 0@ 1@ 2@ 3@")).await
+    let steps = |case: Case, end: &str| {
+        vec![
+            Create("web", case.spec(3)),
+            Claims("web", case.claims("0@ 1@ 2@")),
+            Turn("web", replicas(4)),
+            Claims("web", case.claims("0@ 1@ 2@ 3@")),
+            Wait("pod/web-3 --for=jsonpath={.metadata.labels.apps\\.kubernetes\\.io/pod-index}=3"),
+            Event("SuccessfulCreate", "web", "data-web-3"),
+            Turn("web", replicas(0)),
+            Event("SuccessfulDelete", "web", "web-3"),
+            Rest("web", case.claims(end)),
+        ]
+    };
+    run_each("policies", &SCALED, |case| steps(case, "")).await?;
+    run_each("policies", &RETAINED, |case| steps(case, "0@ 1@ 2@ 3@")).await
 }
 
 /// S5 and S6, the same for both pod management policies: in range again while the old pod still
@@ -60,12 +85,27 @@ async fn claims_follow_every_policy() -> Result<()> {
 /// before the pod is gone.
 #[tokio::test]
 async fn a_scale_down_is_reversed_in_time() -> Result<()> {
-    let steps = "create web 3 POLICY; claims web 0@ 1@ 2@; hold pod/web-2
-        ask web 2; kubectl wait pod/web-2 --for=jsonpath={.metadata.deletionTimestamp}
-        claims web 0@ 1@ 2:pod+mark; ask web 3; claims web 0@ 1@ 2@
-        replacing web-2 free pod/web-2; rest web 0@ 1@ 2@
-        hold pod/web-2; kubectl delete pod web-2 --wait=false; rest web 0@ 1@ 2@
-        ask web 2; claims web 0@ 1@ 2:pod+mark; free pod/web-2; rest web 0@ 1@";
+    let steps = |case: Case| {
+        vec![
+            Create("web", case.spec(3)),
+            Claims("web", case.claims("0@ 1@ 2@")),
+            Hold("pod/web-2"),
+            Ask("web", replicas(2)),
+            Wait("pod/web-2 --for=jsonpath={.metadata.deletionTimestamp}"),
+            Claims("web", case.claims("0@ 1@ 2:pod+mark")),
+            Ask("web", replicas(3)),
+            Claims("web", case.claims("0@ 1@ 2@")),
+            Replacing(&["web-2"], Box::new(Free("pod/web-2"))),
+            Rest("web", case.claims("0@ 1@ 2@")),
+            Hold("pod/web-2"),
+            Kubectl("delete pod web-2 --wait=false"),
+            Rest("web", case.claims("0@ 1@ 2@")),
+            Ask("web", replicas(2)),
+            Claims("web", case.claims("0@ 1@ 2:pod+mark")),
+            Free("pod/web-2"),
+            Rest("web", case.claims("0@ 1@")),
+        ]
+    };
     run_each("back", &SCALED, steps).await
 }
 
@@ -76,19 +116,38 @@ async fn no_claim_is_deleted_with_its_pod() -> Result<()> {
     for management in ["OrderedReady", "Parallel"] {
         let story = Story::new(guarded().await?, "pods").await?;
         let claims = "0:set+mark 1:set+mark 2:set+mark 3:set+mark 4:set+mark";
+        let spec = replicas(5).policy(DELETE_DELETE).pod_management(management);
         story
-            .run(&format!(
-                "create web 5 {management} Delete/Delete; rest web {claims}"
-            ))
+            .run([Create("web", spec), Rest("web", claims)])
             .await?;
         let audit = story.sets.space.cluster.audit();
         let mark = audit.mark()?;
-        let steps = "replacing web-1 kubectl delete pod web-1; replacing web-0 evict web-0
-            replacing web-0,web-2,web-4 kubectl delete pod web-0 web-2 web-4 --force
-            replacing web-3 kubectl patch pod web-3 --subresource=status -p {\"status\":{\"phase\":\"Failed\"}}
-            replacing web-1 kubectl patch pod web-1 --subresource=status -p {\"status\":{\"phase\":\"Succeeded\"}}
-            replacing web-0,web-1,web-2,web-3,web-4 kubectl rollout restart sts web; rest web";
-        story.run(&format!("{steps} {claims}")).await?;
+        let steps = [
+            Replacing(&["web-1"], Box::new(Kubectl("delete pod web-1"))),
+            Replacing(&["web-0"], Box::new(Evict("web-0"))),
+            Replacing(
+                &["web-0", "web-2", "web-4"],
+                Box::new(Kubectl("delete pod web-0 web-2 web-4 --force")),
+            ),
+            Replacing(
+                &["web-3"],
+                Box::new(Kubectl(
+                    r#"patch pod web-3 --subresource=status -p {"status":{"phase":"Failed"}}"#,
+                )),
+            ),
+            Replacing(
+                &["web-1"],
+                Box::new(Kubectl(
+                    r#"patch pod web-1 --subresource=status -p {"status":{"phase":"Succeeded"}}"#,
+                )),
+            ),
+            Replacing(
+                &["web-0", "web-1", "web-2", "web-3", "web-4"],
+                Box::new(Kubectl("rollout restart sts web")),
+            ),
+            Rest("web", claims),
+        ];
+        story.run(steps).await?;
         let calls = audit.since(mark)?.by_user_agent("volume-warden/").writes();
         let here = |name: &str, space: &str| {
             name.starts_with("data-web-") && space == story.sets.space.name
@@ -108,23 +167,42 @@ async fn a_scale_down_while_volume_warden_is_down() -> Result<()> {
     let story = Story::new(bare().await?, "unseen").await?;
     let warden = story.sets.own_warden().await?;
     story
-        .run("create web 3 Delete/Delete; claims web 0:set+mark 1:set+mark 2:set+mark")
+        .run([
+            Create("web", replicas(3).policy(DELETE_DELETE)),
+            Claims("web", "0:set+mark 1:set+mark 2:set+mark"),
+        ])
         .await?;
     warden.process().kill()?;
-    let steps = "turn web 1; now web 0:set+mark 1:set+mark 2:set+mark
-        create late 2 Retain/Delete; turn late 1; now late 0 1";
+    let steps = [
+        Turn("web", replicas(1)),
+        Now("web", "0:set+mark 1:set+mark 2:set+mark"),
+        Create("late", replicas(2).policy(RETAIN_DELETE)),
+        Turn("late", replicas(1)),
+        Now("late", "0 1"),
+    ];
     story.run(steps).await?;
     let _warden = story.sets.own_warden().await?;
-    let steps =
-        "rest web 0:set+mark; rest late 0:mark 1; event ScaledDownUnmarked late data-late-1";
+    let steps = [
+        Rest("web", "0:set+mark"),
+        Rest("late", "0:mark 1"),
+        Event("ScaledDownUnmarked", "late", "data-late-1"),
+    ];
     story.run(steps).await
 }
 
 /// STS-55: the range begins at `spec.ordinals.start`, and moves with it.
 #[tokio::test]
 async fn ordinals_begin_at_the_start_ordinal() -> Result<()> {
-    let steps = "create web 3 POLICY from=2; rest web 2@ 3@ 4@
-        turn web 2 from=3; rest web 3@ 4@; turn web 2 from=0; rest web 0@ 1@";
+    let steps = |case: Case| {
+        vec![
+            Create("web", case.spec(3).first_ordinal(2)),
+            Rest("web", case.claims("2@ 3@ 4@")),
+            Turn("web", replicas(2).first_ordinal(3)),
+            Rest("web", case.claims("3@ 4@")),
+            Turn("web", replicas(2).first_ordinal(0)),
+            Rest("web", case.claims("0@ 1@")),
+        ]
+    };
     run_each("start", &SCALED, steps).await
 }
 
@@ -132,9 +210,22 @@ async fn ordinals_begin_at_the_start_ordinal() -> Result<()> {
 /// they were in range.
 #[tokio::test]
 async fn claims_made_beforehand_wait_for_their_ordinal() -> Result<()> {
-    let steps = "claim data-web-0; claim data-web-1; claim data-web-2; create web 2 POLICY
-        rest web 0@ 1@ 2~; event ScaledDownUnmarked web data-web-2; turn web 1; rest web 0@ 2~
-        turn web 3; claims web 0@ *1@ 2@; turn web 2; rest web 0@ 1@";
+    let steps = |case: Case| {
+        vec![
+            CreateClaim("data-web-0"),
+            CreateClaim("data-web-1"),
+            CreateClaim("data-web-2"),
+            Create("web", case.spec(2)),
+            Rest("web", case.claims("0@ 1@ 2~")),
+            Event("ScaledDownUnmarked", "web", "data-web-2"),
+            Turn("web", replicas(1)),
+            Rest("web", case.claims("0@ 2~")),
+            Turn("web", replicas(3)),
+            Claims("web", case.claims("0@ *1@ 2@")),
+            Turn("web", replicas(2)),
+            Rest("web", case.claims("0@ 1@")),
+        ]
+    };
     run_each("beforehand", &SCALED, steps).await
 }
 
@@ -142,11 +233,25 @@ async fn claims_made_beforehand_wait_for_their_ordinal() -> Result<()> {
 /// is reported and not changed.
 #[tokio::test]
 async fn a_stale_claim_is_waited_for() -> Result<()> {
-    let steps = "create web 3 POLICY; claims web 0@ 1@ 2@; hold pod/web-2; hold pvc/data-web-2
-        ask web 2; claims web 0@ 1@ 2:pod+mark; free pod/web-2; claims web 0@ 1@ 2:gone-pod+mark+Terminating
-        ask web 3; event PodBlockedByClaim web data-web-2; rest web 0@ 1@ 2:gone-pod+mark+Terminating
-        kubectl wait sts/web --for=jsonpath={.status.replicas}=2
-        free pvc/data-web-2; turn web 3; claims web 0@ 1@ *2@";
+    let steps = |case: Case| {
+        vec![
+            Create("web", case.spec(3)),
+            Claims("web", case.claims("0@ 1@ 2@")),
+            Hold("pod/web-2"),
+            Hold("pvc/data-web-2"),
+            Ask("web", replicas(2)),
+            Claims("web", case.claims("0@ 1@ 2:pod+mark")),
+            Free("pod/web-2"),
+            Claims("web", case.claims("0@ 1@ 2:gone-pod+mark+Terminating")),
+            Ask("web", replicas(3)),
+            Event("PodBlockedByClaim", "web", "data-web-2"),
+            Rest("web", case.claims("0@ 1@ 2:gone-pod+mark+Terminating")),
+            Wait("sts/web --for=jsonpath={.status.replicas}=2"),
+            Free("pvc/data-web-2"),
+            Turn("web", replicas(3)),
+            Claims("web", case.claims("0@ 1@ *2@")),
+        ]
+    };
     run_each("stale", &SCALED, steps).await
 }
 
@@ -159,7 +264,7 @@ async fn a_lost_claim_of_a_pending_pod_is_recreated() -> Result<()> {
     let web = set("web", 1, DELETE_DELETE, nowhere)?;
     story.sets.sets.create(&PostParams::default(), &web).await?;
     story
-        .run("rest web 0:set+mark; kubectl delete pvc data-web-0")
+        .run([Rest("web", "0:set+mark"), Kubectl("delete pvc data-web-0")])
         .await?;
     eventually("the claim is recreated", async || {
         // Only an event of the set or its pods triggers the StatefulSet controller.
@@ -168,7 +273,7 @@ async fn a_lost_claim_of_a_pending_pod_is_recreated() -> Result<()> {
         story.sets.claim("data-web-0").await.map(drop)
     })
     .await?;
-    story.run("rest web *0:set+mark").await
+    story.run([Rest("web", "*0:set+mark")]).await
 }
 
 /// STS-119, STS-120, STS-123: validation of policies by the API server, and the effects of
@@ -187,9 +292,17 @@ async fn policies_are_validated_changed_and_removed() -> Result<()> {
         let found = refusal.matches("Unsupported value: \"invalid\"").count();
         assert_eq!(found, wrong, "{refusal}");
     }
-    let steps = "create web 1 Retain/Retain; rest web 0; turn web Delete/Delete; claims web 0:set+mark
-        turn web unsaid; rest web 0
-        kubectl wait sts/web --for=jsonpath={.spec.persistentVolumeClaimRetentionPolicy.whenScaled}=Retain";
+    let steps = [
+        Create("web", replicas(1).policy(RETAIN_RETAIN)),
+        Rest("web", "0"),
+        Turn("web", policy(DELETE_DELETE)),
+        Claims("web", "0:set+mark"),
+        Turn("web", policy(None)),
+        Rest("web", "0"),
+        Wait(
+            "sts/web --for=jsonpath={.spec.persistentVolumeClaimRetentionPolicy.whenScaled}=Retain",
+        ),
+    ];
     story.run(steps).await
 }
 

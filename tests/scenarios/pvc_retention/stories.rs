@@ -1,14 +1,115 @@
 //! The stories of KEP-1847: the claims of a set when it is scaled or deleted or its policy
 //! changes, and the operations that never delete a claim. [`Story::run`] runs them step by step.
 
-use super::support::{RETAIN_RETAIN, SetSpace, words};
+use self::Step::{Ask, Claims, Create, Event, Free, Hold, Kubectl, Now, Rest, Turn, Wait};
+use super::support::{
+    DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, words,
+};
 use crate::support::{guarded, shared::Shared};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use std::{cell::RefCell, collections::BTreeMap};
+use std::{cell::RefCell, collections::BTreeMap, fmt::Debug};
 use volume_warden_controlplane::eventually;
+
+/// An operation or a check of a story. The text of [`Step::Claims`], [`Step::Rest`] and
+/// [`Step::Now`] is the state of a set's claims, as in [`Story::look`].
+#[derive(Clone, Debug)]
+pub enum Step<T = &'static str> {
+    /// Creates the set and waits for its pods.
+    Create(&'static str, Spec),
+    /// Changes the set.
+    Ask(&'static str, Spec),
+    /// [`Step::Ask`], and waits for the pods.
+    Turn(&'static str, Spec),
+    /// Waits until the claims of the set have this state.
+    Claims(&'static str, T),
+    /// [`Step::Claims`], and checks that they keep it once Volume Warden has processed all earlier
+    /// events.
+    Rest(&'static str, T),
+    /// Checks the claims at once.
+    Now(&'static str, T),
+    /// Creates a claim.
+    CreateClaim(&'static str),
+    /// Adds a finalizer that keeps the object, deleted or not.
+    Hold(&'static str),
+    /// Removes the finalizer of [`Step::Hold`].
+    Free(&'static str),
+    Evict(&'static str),
+    /// Runs the step, and waits until new pods of these names run.
+    Replacing(&'static [&'static str], Box<Step<T>>),
+    /// Waits for one Event with this reason on the set that names this object.
+    Event(&'static str, &'static str, &'static str),
+    /// Runs `kubectl` with these words.
+    Kubectl(&'static str),
+    /// Runs `kubectl wait` with these words.
+    Wait(&'static str),
+}
+
+/// Changes to the spec of a set. What is not given is not changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spec {
+    replicas: Option<i32>,
+    /// `Some(None)` removes the policy.
+    policy: Option<Option<Policy>>,
+    pod_management: Option<&'static str>,
+    first_ordinal: Option<i32>,
+}
+
+pub fn replicas(number: i32) -> Spec {
+    Spec {
+        replicas: Some(number),
+        ..Spec::default()
+    }
+}
+
+pub fn policy(policy: impl Into<Option<Policy>>) -> Spec {
+    Spec::default().policy(policy)
+}
+
+impl Spec {
+    /// None removes the policy.
+    pub fn policy(self, policy: impl Into<Option<Policy>>) -> Self {
+        Self {
+            policy: Some(policy.into()),
+            ..self
+        }
+    }
+
+    pub fn pod_management(self, policy: &'static str) -> Self {
+        Self {
+            pod_management: Some(policy),
+            ..self
+        }
+    }
+
+    pub fn first_ordinal(self, ordinal: i32) -> Self {
+        Self {
+            first_ordinal: Some(ordinal),
+            ..self
+        }
+    }
+
+    fn patch(self) -> Value {
+        let mut spec = json!({});
+        if let Some(replicas) = self.replicas {
+            spec["replicas"] = json!(replicas);
+        }
+        if let Some(policy) = self.policy {
+            let policy = policy
+                .map(|(deleted, scaled)| json!({"whenDeleted": deleted, "whenScaled": scaled}));
+            spec["persistentVolumeClaimRetentionPolicy"] = json!(policy);
+        }
+        if let Some(management) = self.pod_management {
+            spec["podManagementPolicy"] = json!(management);
+        }
+        if let Some(ordinal) = self.first_ordinal {
+            spec["ordinals"] = json!({"start": ordinal});
+        }
+        json!({"spec": spec})
+    }
+}
 
 /// A namespace in which a story runs.
 pub struct Story {
@@ -23,58 +124,70 @@ impl Story {
         Ok(Self { sets, known })
     }
 
-    /// Runs steps, separated by line breaks or semicolons.
-    pub async fn run(&self, steps: &str) -> Result<()> {
-        for step in steps.split(['\n', ';']).map(str::trim) {
-            let result = Box::pin(self.step(step)).await;
-            result.with_context(|| step.to_owned())?;
+    pub async fn run(&self, steps: impl IntoIterator<Item = Step>) -> Result<()> {
+        self.perform(steps).await
+    }
+
+    async fn perform<T>(&self, steps: impl IntoIterator<Item = Step<T>>) -> Result<()>
+    where
+        T: AsRef<str> + Debug,
+    {
+        for step in steps {
+            let result = Box::pin(self.step(&step)).await;
+            result.with_context(|| format!("{step:?}"))?;
         }
         Ok(())
     }
 
-    /// `create` and `turn` wait for the pods, `ask` does not. Sets are described as in [`spec`],
-    /// claims as in [`Self::look`]: `now` checks the claims at once, `claims` waits for them, and
-    /// `rest` waits for them and checks that they stay so.
-    async fn step(&self, step: &str) -> Result<()> {
+    async fn step<T: AsRef<str> + Debug>(&self, step: &Step<T>) -> Result<()> {
         let (sets, space) = (&self.sets, &self.sets.space);
-        let step = Vec::from_iter(step.split_whitespace());
-        match step[..] {
-            [] => Ok(()),
-            ["create", set, replicas, ref more @ ..] => {
-                let spec = json!({"spec": spec(more)?});
-                let created = sets.create_with(set, replicas.parse()?, RETAIN_RETAIN, spec);
+        match step {
+            Step::Create(set, spec) => {
+                let replicas = spec.replicas.unwrap_or(1);
+                let created = sets.create_with(set, replicas, RETAIN_RETAIN, spec.patch());
                 created.await.map(drop)
             }
-            ["ask", set, ref how @ ..] => sets.patch(set, json!({"spec": spec(how)?})).await,
-            ["turn", set, ref how @ ..] => {
-                sets.patch(set, json!({"spec": spec(how)?})).await?;
+            Step::Ask(set, spec) => sets.patch(set, spec.patch()).await,
+            Step::Turn(set, spec) => {
+                sets.patch(set, spec.patch()).await?;
                 let spec = sets.sets.get(set).await?.spec.unwrap_or_default();
                 sets.has_ready(set, spec.replicas.unwrap_or(1)).await
             }
-            // A finalizer keeps the object, deleted or not.
-            [what @ ("hold" | "free"), object] => {
-                let finalizers = (what == "hold").then_some(["example.com/hold"]);
-                let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
-                self.kubectl(&["patch", object, "--type=merge", "-p", &patch])
-                    .await
+            Step::Claims(set, wanted) => self.reach(set, wanted.as_ref()).await,
+            Step::Rest(set, wanted) => {
+                self.reach(set, wanted.as_ref()).await?;
+                sets.settled().await?;
+                let (found, _) = self.look(set).await?;
+                let wanted = wanted.as_ref().replace('*', "");
+                ensure!(found == wanted, "they became {found:?}");
+                Ok(())
             }
-            ["claim", name] => space.create_claim(name).await,
-            ["evict", pod] => Ok(space.pods.evict(pod, &Default::default()).await.map(drop)?),
-            // Runs the rest of the step, and waits until new pods of these names run.
-            ["replacing", pods, ref how @ ..] => {
-                let (pods, how) = (Vec::from_iter(pods.split(',')), how.join(" "));
-                sets.replaced(&pods, Box::pin(self.step(&how))).await
+            Step::Now(set, wanted) => {
+                let uids = self.compare(set, wanted.as_ref()).await?;
+                self.known.borrow_mut().extend(uids);
+                Ok(())
             }
-            // The default timeout of `kubectl wait` is half a minute.
-            ["kubectl", "wait", ref arguments @ ..] => {
-                let arguments = [&["wait", "--timeout=180s"], arguments].concat();
-                self.kubectl(&arguments).await
+            Step::CreateClaim(name) => space.create_claim(name).await,
+            Step::Hold(object) => self.finalizers(object, Some(["example.com/hold"])).await,
+            Step::Free(object) => self.finalizers(object, None).await,
+            Step::Evict(pod) => Ok(space.pods.evict(pod, &Default::default()).await.map(drop)?),
+            Step::Replacing(pods, step) => sets.replaced(pods, Box::pin(self.step(step))).await,
+            Step::Event(reason, set, object) => sets.has_event(reason, set, object).await,
+            Step::Kubectl(words) => self.kubectl(&Vec::from_iter(words.split(' '))).await,
+            Step::Wait(words) => {
+                // The default timeout is half a minute.
+                let words = ["wait", "--timeout=180s"]
+                    .into_iter()
+                    .chain(words.split(' '));
+                self.kubectl(&Vec::from_iter(words)).await
             }
-            ["kubectl", ref arguments @ ..] => self.kubectl(arguments).await,
-            ["event", reason, set, claim] => sets.has_event(reason, set, claim).await,
-            [how, set, ref wanted @ ..] => self.claims(how, set, &wanted.join(" ")).await,
-            _ => bail!("unknown step"),
         }
+    }
+
+    async fn finalizers(&self, object: &str, finalizers: Option<[&str; 1]>) -> Result<()> {
+        let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
+        self.kubectl(&["patch", object, "--type=merge", "-p", &patch])
+            .await
     }
 
     async fn kubectl(&self, arguments: &[&str]) -> Result<()> {
@@ -83,24 +196,19 @@ impl Story {
         self.sets.space.cluster.kubectl(&arguments).await.map(drop)
     }
 
-    async fn claims(&self, how: &str, set: &str, wanted: &str) -> Result<()> {
-        let look = async || {
-            let (found, uids) = self.look(set).await?;
-            ensure!(found == wanted, "{found:?}");
-            anyhow::Ok(Some(uids))
-        };
-        let uids = match how {
-            "claims" | "rest" => eventually("the claims have this state", look).await?,
-            "now" => look().await?.unwrap_or_default(),
-            _ => bail!("unknown step"),
-        };
+    /// Waits until the claims of the set have this state.
+    async fn reach(&self, set: &str, wanted: &str) -> Result<()> {
+        let compare = async || self.compare(set, wanted).await.map(Some);
+        let uids = eventually("the claims have this state", compare).await?;
         self.known.borrow_mut().extend(uids);
-        if how == "rest" {
-            self.sets.settled().await?;
-            let (found, _) = self.look(set).await?;
-            ensure!(found == wanted.replace('*', ""), "they became {found:?}");
-        }
         Ok(())
+    }
+
+    /// Fails if the claims of the set do not have this state. Returns their names and uids.
+    async fn compare(&self, set: &str, wanted: &str) -> Result<Vec<(String, Option<String>)>> {
+        let (found, uids) = self.look(set).await?;
+        ensure!(found == wanted, "{found:?}");
+        Ok(uids)
     }
 
     /// `0:set+mark 1:pod *2:Terminating`: a star means another claim than the last observed
@@ -128,62 +236,85 @@ impl Story {
     }
 }
 
-/// `3` replicas, `Delete/Retain` when deleted and when scaled, or `unsaid`, `OrderedReady`,
-/// `from=2` as the first ordinal.
-fn spec(words: &[&str]) -> Result<Value> {
-    const POLICY: &str = "persistentVolumeClaimRetentionPolicy";
-    let mut spec = json!({});
-    for word in words {
-        let (field, value) = match (word.split_once(['/', '=']), word.parse::<i32>()) {
-            (Some(("from", n)), _) => ("ordinals", json!({"start": n.parse::<i32>()?})),
-            (Some((d, s)), _) => (POLICY, json!({"whenDeleted": d, "whenScaled": s})),
-            (None, Ok(replicas)) => ("replicas", json!(replicas)),
-            (None, Err(_)) if *word == "unsaid" => (POLICY, json!(null)),
-            (None, Err(_)) => ("podManagementPolicy", json!(word)),
-        };
-        spec[field] = value;
-    }
-    Ok(spec)
-}
-
-pub async fn run_story(label: &str, steps: &str) -> Result<()> {
+/// Runs the steps in a namespace of their own, on the cluster that the tests share.
+pub async fn run_story<T>(label: &str, steps: impl IntoIterator<Item = Step<T>>) -> Result<()>
+where
+    T: AsRef<str> + Debug,
+{
     // Boxed, since a test's stack is small and many stories run at once.
     let story = async { Story::new(guarded().await?, label).await };
-    Box::pin(story).await?.run(steps).await
+    Box::pin(story).await?.perform(steps).await
 }
 
-/// Runs the life of a set with three claims, and the deletions of a set with two.
-async fn story(life: &str, two: &str, ends: [&str; 3]) -> Result<()> {
-    let ends = ends.map(|end| format!("{two}; kubectl delete sts web --cascade={end}"));
-    let all = ends.iter().map(String::as_str).chain([life]);
-    try_join_all(all.map(|steps| run_story("story", steps))).await?;
-    Ok(())
+/// Runs the life of a set with three claims, and the deletions of a set with two, in background, in
+/// foreground and with orphans, each with the steps that follow it.
+async fn story(life: &[Step], two: &[Step], ends: [Vec<Step>; 3]) -> Result<()> {
+    let deletions = [
+        "delete sts web --cascade=background",
+        "delete sts web --cascade=foreground",
+        "delete sts web --cascade=orphan",
+    ];
+    let stories = deletions.into_iter().zip(ends).map(|(deletion, end)| {
+        let begin = two.iter().cloned();
+        begin.chain([Kubectl(deletion)]).chain(end).collect()
+    });
+    let stories: Vec<Vec<Step>> = stories.chain([life.to_vec()]).collect();
+    let stories = stories.into_iter().map(|steps| run_story("story", steps));
+    try_join_all(stories).await.map(drop)
 }
 
 /// STS-40, STS-41, STS-115, STS-122.
 #[tokio::test]
 async fn by_default_claims_outlive_everything() -> Result<()> {
-    let life = "create web 3 unsaid; claims web 0 1 2; turn web 1; rest web 0 1 2
-        turn web 3; claims web 0 1 2; turn web 0; rest web 0 1 2; kubectl delete sts web; rest web 0 1 2";
-    let two = "create web 2 Retain/Retain; claims web 0 1; turn web 1; rest web 0 1";
-    let background = "background; kubectl wait --for=delete pod/web-0; rest web 0 1";
-    let orphan = "orphan; kubectl get pod web-0; rest web 0 1";
-    story(life, two, [background, "foreground; rest web 0 1", orphan]).await
+    let life = [
+        Create("web", replicas(3).policy(None)),
+        Claims("web", "0 1 2"),
+        Turn("web", replicas(1)),
+        Rest("web", "0 1 2"),
+        Turn("web", replicas(3)),
+        Claims("web", "0 1 2"),
+        Turn("web", replicas(0)),
+        Rest("web", "0 1 2"),
+        Kubectl("delete sts web"),
+        Rest("web", "0 1 2"),
+    ];
+    let two = [
+        Create("web", replicas(2).policy(RETAIN_RETAIN)),
+        Claims("web", "0 1"),
+        Turn("web", replicas(1)),
+        Rest("web", "0 1"),
+    ];
+    let background = vec![Wait("--for=delete pod/web-0"), Rest("web", "0 1")];
+    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0 1")];
+    story(&life, &two, [background, vec![Rest("web", "0 1")], orphan]).await
 }
 
 /// STS-40, STS-41, STS-116.
 #[tokio::test]
 async fn claims_can_be_deleted_on_scale_down() -> Result<()> {
-    let life =
-        "create web 3 Retain/Delete; claims web 0:mark 1:mark 2:mark; turn web 1; rest web 0:mark
-        turn web 3; claims web 0:mark *1:mark *2:mark; turn web 0; rest web; kubectl delete sts web";
-    let two = "create web 2 Retain/Delete; claims web 0:mark 1:mark; turn web 1; rest web 0:mark";
-    let background = "background; kubectl wait --for=delete pod/web-0; rest web 0:gone-mark";
-    let orphan = "orphan; kubectl get pod web-0; rest web 0:gone-mark";
+    let life = [
+        Create("web", replicas(3).policy(RETAIN_DELETE)),
+        Claims("web", "0:mark 1:mark 2:mark"),
+        Turn("web", replicas(1)),
+        Rest("web", "0:mark"),
+        Turn("web", replicas(3)),
+        Claims("web", "0:mark *1:mark *2:mark"),
+        Turn("web", replicas(0)),
+        Rest("web", ""),
+        Kubectl("delete sts web"),
+    ];
+    let two = [
+        Create("web", replicas(2).policy(RETAIN_DELETE)),
+        Claims("web", "0:mark 1:mark"),
+        Turn("web", replicas(1)),
+        Rest("web", "0:mark"),
+    ];
+    let background = vec![Wait("--for=delete pod/web-0"), Rest("web", "0:gone-mark")];
+    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0:gone-mark")];
     story(
-        life,
-        two,
-        [background, "foreground; rest web 0:gone-mark", orphan],
+        &life,
+        &two,
+        [background, vec![Rest("web", "0:gone-mark")], orphan],
     )
     .await
 }
@@ -191,16 +322,29 @@ async fn claims_can_be_deleted_on_scale_down() -> Result<()> {
 /// STS-40, STS-41, STS-117. With foreground deletion the set exists until its claims are gone.
 #[tokio::test]
 async fn claims_can_be_deleted_with_their_set() -> Result<()> {
-    let life = "create web 3 Delete/Retain; claims web 0:set 1:set 2:set; turn web 1; rest web 0:set 1:set 2:set
-        turn web 3; claims web 0:set 1:set 2:set; turn web 0; rest web 0:set 1:set 2:set
-        kubectl delete sts web; claims web";
-    let two =
-        "create web 2 Delete/Retain; claims web 0:set 1:set; turn web 1; rest web 0:set 1:set";
-    let orphan = "orphan; kubectl get pod web-0; rest web 0 1";
+    let life = [
+        Create("web", replicas(3).policy(DELETE_RETAIN)),
+        Claims("web", "0:set 1:set 2:set"),
+        Turn("web", replicas(1)),
+        Rest("web", "0:set 1:set 2:set"),
+        Turn("web", replicas(3)),
+        Claims("web", "0:set 1:set 2:set"),
+        Turn("web", replicas(0)),
+        Rest("web", "0:set 1:set 2:set"),
+        Kubectl("delete sts web"),
+        Claims("web", ""),
+    ];
+    let two = [
+        Create("web", replicas(2).policy(DELETE_RETAIN)),
+        Claims("web", "0:set 1:set"),
+        Turn("web", replicas(1)),
+        Rest("web", "0:set 1:set"),
+    ];
+    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0 1")];
     story(
-        life,
-        two,
-        ["background; claims web", "foreground; now web", orphan],
+        &life,
+        &two,
+        [vec![Claims("web", "")], vec![Now("web", "")], orphan],
     )
     .await
 }
@@ -208,14 +352,28 @@ async fn claims_can_be_deleted_with_their_set() -> Result<()> {
 /// STS-40, STS-41, STS-118.
 #[tokio::test]
 async fn claims_can_be_deleted_both_ways() -> Result<()> {
-    let life = "create web 3 Delete/Delete; claims web 0:set+mark 1:set+mark 2:set+mark; turn web 1; rest web 0:set+mark
-        turn web 3; claims web 0:set+mark *1:set+mark *2:set+mark; turn web 0; rest web; kubectl delete sts web";
-    let two = "create web 2 Delete/Delete; claims web 0:set+mark 1:set+mark; turn web 1; rest web 0:set+mark";
-    let orphan = "orphan; kubectl get pod web-0; rest web 0:gone-mark";
+    let life = [
+        Create("web", replicas(3).policy(DELETE_DELETE)),
+        Claims("web", "0:set+mark 1:set+mark 2:set+mark"),
+        Turn("web", replicas(1)),
+        Rest("web", "0:set+mark"),
+        Turn("web", replicas(3)),
+        Claims("web", "0:set+mark *1:set+mark *2:set+mark"),
+        Turn("web", replicas(0)),
+        Rest("web", ""),
+        Kubectl("delete sts web"),
+    ];
+    let two = [
+        Create("web", replicas(2).policy(DELETE_DELETE)),
+        Claims("web", "0:set+mark 1:set+mark"),
+        Turn("web", replicas(1)),
+        Rest("web", "0:set+mark"),
+    ];
+    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0:gone-mark")];
     story(
-        life,
-        two,
-        ["background; claims web", "foreground; now web", orphan],
+        &life,
+        &two,
+        [vec![Claims("web", "")], vec![Now("web", "")], orphan],
     )
     .await
 }
@@ -224,12 +382,22 @@ async fn claims_can_be_deleted_both_ways() -> Result<()> {
 /// update them.
 #[tokio::test]
 async fn claims_scaled_away_follow_when_deleted() -> Result<()> {
-    let steps = "
-        create kept 2 Delete/Retain; turn kept 1; claims kept 0:set 1:set
-        turn kept Retain/Retain; claims kept 0 1; kubectl delete sts kept
-        create gone 2 Retain/Retain; turn gone 1; claims gone 0 1
-        turn gone Delete/Retain; claims gone 0:set 1:set; kubectl delete sts gone
-        claims gone; rest kept 0 1";
+    let steps = [
+        Create("kept", replicas(2).policy(DELETE_RETAIN)),
+        Turn("kept", replicas(1)),
+        Claims("kept", "0:set 1:set"),
+        Turn("kept", policy(RETAIN_RETAIN)),
+        Claims("kept", "0 1"),
+        Kubectl("delete sts kept"),
+        Create("gone", replicas(2).policy(RETAIN_RETAIN)),
+        Turn("gone", replicas(1)),
+        Claims("gone", "0 1"),
+        Turn("gone", policy(DELETE_RETAIN)),
+        Claims("gone", "0:set 1:set"),
+        Kubectl("delete sts gone"),
+        Claims("gone", ""),
+        Rest("kept", "0 1"),
+    ];
     run_story("flip-deleted", steps).await
 }
 
@@ -237,12 +405,23 @@ async fn claims_scaled_away_follow_when_deleted() -> Result<()> {
 /// The others are deleted with the set, if at all.
 #[tokio::test]
 async fn claims_kept_under_retain_are_not_scaled_down_later() -> Result<()> {
-    let steps = "
-        create web 3 Retain/Retain; turn web 1; claims web 0 1 2
-        turn web Retain/Delete; rest web 0:mark 1 2
-        event ScaledDownUnmarked web data-web-2; event ScaledDownUnmarked web data-web-1
-        turn web 2; claims web 0:mark 1:mark 2; turn web 0; rest web 2
-        turn web Delete/Delete; rest web 2:set; kubectl delete sts web; claims web";
+    let steps = [
+        Create("web", replicas(3).policy(RETAIN_RETAIN)),
+        Turn("web", replicas(1)),
+        Claims("web", "0 1 2"),
+        Turn("web", policy(RETAIN_DELETE)),
+        Rest("web", "0:mark 1 2"),
+        Event("ScaledDownUnmarked", "web", "data-web-2"),
+        Event("ScaledDownUnmarked", "web", "data-web-1"),
+        Turn("web", replicas(2)),
+        Claims("web", "0:mark 1:mark 2"),
+        Turn("web", replicas(0)),
+        Rest("web", "2"),
+        Turn("web", policy(DELETE_DELETE)),
+        Rest("web", "2:set"),
+        Kubectl("delete sts web"),
+        Claims("web", ""),
+    ];
     run_story("flip-scaled", steps).await
 }
 
@@ -250,11 +429,20 @@ async fn claims_kept_under_retain_are_not_scaled_down_later() -> Result<()> {
 /// late.
 #[tokio::test]
 async fn a_change_to_retain_takes_effect_in_time() -> Result<()> {
-    let steps = "
-        create web 3 Delete/Delete; claims web 0:set+mark 1:set+mark 2:set+mark
-        hold pod/web-2; ask web 2; claims web 0:set+mark 1:set+mark 2:pod+mark
-        ask web Delete/Retain; claims web 0:set 1:set 2:set
-        free pod/web-2; kubectl wait --for=delete pod/web-2; turn web 1; rest web 0:set 1:set 2:set
-        turn web Delete/Delete; rest web 0:set+mark 1:set 2:set";
+    let steps = [
+        Create("web", replicas(3).policy(DELETE_DELETE)),
+        Claims("web", "0:set+mark 1:set+mark 2:set+mark"),
+        Hold("pod/web-2"),
+        Ask("web", replicas(2)),
+        Claims("web", "0:set+mark 1:set+mark 2:pod+mark"),
+        Ask("web", policy(DELETE_RETAIN)),
+        Claims("web", "0:set 1:set 2:set"),
+        Free("pod/web-2"),
+        Wait("--for=delete pod/web-2"),
+        Turn("web", replicas(1)),
+        Rest("web", "0:set 1:set 2:set"),
+        Turn("web", policy(DELETE_DELETE)),
+        Rest("web", "0:set+mark 1:set 2:set"),
+    ];
     run_story("flip-retain", steps).await
 }
