@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 pub struct CertificateMetrics {
     expiration: Level<Certificate>,
     lifetime: Level<Certificate>,
-    distrusting: Gauge,
+    ca_mismatch: Gauge,
     path_mismatch: Gauge,
 }
 
@@ -25,7 +25,7 @@ impl CertificateMetrics {
                 "certificate_lifetime",
                 "Lifetime of the certificates in seconds",
             ),
-            distrusting: own.add(
+            ca_mismatch: own.add(
                 "webhooks_ca_mismatch",
                 "Webhooks of the running components whose caBundle does not fit the served certificate",
             ),
@@ -61,8 +61,8 @@ impl CertificateMetrics {
     }
 
     /// Sets the number of webhooks whose caBundle does not match the served certificate.
-    pub fn distrusting(&self, webhooks: usize) {
+    pub fn ca_mismatch(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
-        self.distrusting.set(webhooks);
+        self.ca_mismatch.set(webhooks);
     }
 }

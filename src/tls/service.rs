@@ -84,7 +84,7 @@ impl Service {
                 let seconds = validity.map(|each| (each.until, each.until - each.from));
                 metrics.certificate.validity(which.label(), seconds);
             }
-            metrics.certificate.distrusting(watched.distrusting());
+            metrics.certificate.ca_mismatch(watched.ca_mismatch());
         });
         service
     }
@@ -193,8 +193,8 @@ impl Service {
         }
     }
 
-    /// Returns the number of webhooks that did not trust the serving certificate in the last check.
-    fn distrusting(&self) -> usize {
+    /// Returns the number of webhooks whose caBundle did not fit the certificate in the last check.
+    fn ca_mismatch(&self) -> usize {
         let state = self.lock();
         let judgement = state.judgement.as_ref();
         judgement.map_or(0, |judgement| judgement.doubts.len())

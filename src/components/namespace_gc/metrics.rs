@@ -5,6 +5,7 @@ use crate::telemetry::{
     Metrics,
     labels::{Count, Durations, Level, Outcome, Reason, label_sets},
 };
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ impl GcMetrics {
                 "Namespaces deleted from Kubernetes that could not be removed from the storage backend yet, by reason",
             ),
             waiting_oldest: own.add_seconds(
-                "namespaces_waiting_oldest",
-                "Longest time that a deleted namespace has been waiting for its removal from the storage backend, by reason",
+                "namespaces_waiting_oldest_timestamp",
+                "When the removal of the namespace in volume_warden_namespaces_waiting that waits for longest first failed, in seconds since 1970; 0 if there is none",
             ),
             runs: own.add("gc_runs", "Collections of namespaces by outcome"),
             last_success: own.add_seconds(
@@ -70,12 +71,12 @@ impl GcMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Sets the number of namespaces that wait for their removal for this reason, and the longest
-    /// wait.
-    pub fn waiting(&self, reason: &'static str, count: i64, oldest: Duration) {
+    /// Sets the number of namespaces that wait for their removal for this reason, and since when the
+    /// first of them waits.
+    pub fn waiting(&self, reason: &'static str, count: i64, oldest: Option<Timestamp>) {
         let reason = Reason { reason };
         self.waiting.get_or_create(&reason).set(count);
-        let oldest = oldest.as_secs().try_into().unwrap_or(i64::MAX);
+        let oldest = oldest.map_or(0, |time| time.as_second());
         self.waiting_oldest.get_or_create(&reason).set(oldest);
     }
 

@@ -14,7 +14,7 @@ use crate::{
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The reconciler of namespace-gc.
+/// Removes namespaces from the storage backend after Kubernetes has deleted them.
 #[derive(Clone)]
 pub struct NamespaceGcReconciler {
     /// The watch of namespaces.
@@ -75,7 +75,8 @@ impl NamespaceGcReconciler {
     pub fn conclude(&self, name: &ObjectName, removal: &Removal, origin: Origin) -> Reconciled {
         match removal {
             Removal::Waits(reason, why) => {
-                let waits = self.waiting.failed(name, *reason, origin);
+                let now = self.remover.clock.timestamp();
+                let waits = self.waiting.failed(name, *reason, origin, now);
                 if waits.news {
                     let (waiting, reason) = (self.waiting.clone(), *reason);
                     let unpublished = name.clone();

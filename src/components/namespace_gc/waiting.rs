@@ -5,6 +5,7 @@
 
 use super::{Verdict, reason::Reason, schedule};
 use crate::objects::ObjectName;
+use k8s_openapi::jiff::Timestamp;
 use std::{
     collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -36,7 +37,8 @@ impl Origin {
 struct Wait {
     origin: Origin,
     reason: Reason,
-    since: Instant,
+    /// When the removal first failed.
+    since: Timestamp,
     /// Consecutive failures for `reason`.
     failures: u32,
     attempts: u32,
@@ -63,13 +65,19 @@ pub struct Waits {
 }
 
 impl Waiting {
-    /// Records that the removal of a namespace failed, and schedules the next attempt.
-    pub fn failed(&self, name: &ObjectName, reason: Reason, origin: Origin) -> Waits {
+    /// Records that the removal of a namespace failed at this time, and schedules the next attempt.
+    pub fn failed(
+        &self,
+        name: &ObjectName,
+        reason: Reason,
+        origin: Origin,
+        at: Timestamp,
+    ) -> Waits {
         let (now, mut namespaces) = (Instant::now(), self.lock());
         let wait = namespaces.entry(name.clone()).or_insert_with(|| Wait {
             origin,
             reason,
-            since: now,
+            since: at,
             failures: 0,
             attempts: 0,
             due: now,
@@ -145,16 +153,18 @@ impl Waiting {
             .collect()
     }
 
-    /// For each reason, the number of namespaces that wait for their removal, and the longest wait.
-    pub fn count(&self) -> HashMap<Reason, (i64, Duration)> {
+    /// For each reason, the number of namespaces that wait for their removal, and since when the
+    /// first of them waits.
+    pub fn count(&self) -> HashMap<Reason, (i64, Option<Timestamp>)> {
         let mut counts: HashMap<_, _> = Reason::VARIANTS
             .iter()
             .map(|reason| (*reason, Default::default()))
             .collect();
         for wait in self.lock().values() {
-            let (count, oldest): &mut (i64, Duration) = counts.entry(wait.reason).or_default();
+            let (count, oldest): &mut (i64, Option<Timestamp>) =
+                counts.entry(wait.reason).or_default();
             *count += 1;
-            *oldest = wait.since.elapsed().max(*oldest);
+            *oldest = Some(oldest.map_or(wait.since, |oldest| oldest.min(wait.since)));
         }
         counts
     }
@@ -171,13 +181,14 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const START: Timestamp = Timestamp::UNIX_EPOCH;
 
     #[tokio::test(start_paused = true)]
     async fn delays_grow_for_one_reason_and_reset_for_another() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
         let mut last = Duration::ZERO;
         for attempt in 1..=4 {
-            let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
+            let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
             assert!(
                 waits.delay > last && waits.news == (attempt == 1),
                 "{waits:?}"
@@ -185,19 +196,19 @@ mod tests {
             assert_eq!(waits.attempts, attempt);
             last = waits.delay;
         }
-        let waits = waiting.failed(&name, Reason::Unavailable, Origin::Collected);
+        let waits = waiting.failed(&name, Reason::Unavailable, Origin::Collected, START);
         assert!(waits.delay <= SECOND && waits.news, "{waits:?}");
         assert_eq!(
             waiting.origin(&name),
             Some(Origin::RecentlyDeleted),
             "the first origin is kept"
         );
-        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
+        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
         assert!(waits.delay <= SECOND * 30 && !waits.news, "{waits:?}");
         waiting.mark_unpublished(&name, Reason::NotEmpty);
         assert!(
             waiting
-                .failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted)
+                .failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START)
                 .news
         );
     }
@@ -205,7 +216,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_namespace_is_counted_while_it_waits_and_due_afterwards() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
-        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted);
+        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
         assert_eq!(waiting.left(&name), Some(waits.delay));
         assert!(waiting.due().is_empty());
         tokio::time::advance(SECOND * 30).await;
@@ -214,12 +225,12 @@ mod tests {
             (None, vec![name.clone()])
         );
         let counts = waiting.count();
-        assert_eq!(counts[&Reason::NotEmpty], (1, SECOND * 30));
-        assert_eq!(counts[&Reason::Changing], (0, Duration::ZERO));
+        assert_eq!(counts[&Reason::NotEmpty], (1, Some(START)));
+        assert_eq!(counts[&Reason::Changing], (0, None));
         assert_eq!(waiting.names(), ["shop".to_owned()].into());
         waiting.forget(&name);
         let counts = waiting.count();
-        assert_eq!(counts[&Reason::NotEmpty], (0, Duration::ZERO));
+        assert_eq!(counts[&Reason::NotEmpty], (0, None));
         assert_eq!(counts.len(), Reason::VARIANTS.len());
     }
 }

@@ -33,7 +33,7 @@ fn serving(authority: &Authority, metrics: &Metrics) -> Service {
     service
 }
 
-fn distrusting(metrics: &Metrics) -> String {
+fn ca_mismatch(metrics: &Metrics) -> String {
     let text = metrics.text();
     let lines = text.lines();
     let mut values =
@@ -54,10 +54,10 @@ fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
     for wrong in [bad, found("empty", "")] {
         assert!(!service.judge(&[found("good", &own.certificate), wrong]));
         assert_eq!(service.missing(), Vec::<String>::new());
-        assert_eq!(distrusting(&metrics), "2");
+        assert_eq!(ca_mismatch(&metrics), "2");
     }
     assert!(service.judge(&[good]));
-    assert_eq!(distrusting(&metrics), "0");
+    assert_eq!(ca_mismatch(&metrics), "0");
 }
 
 #[test]
