@@ -93,15 +93,45 @@ fn graph() -> Graph {
     Graph::new(files.collect())
 }
 
+/// The uses of another entry of the same row, or of a higher row.
+fn upwards(graph: &Graph) -> BTreeSet<String> {
+    let wrong = graph.edges().filter(|(from, to)| {
+        let (user, used) = (unit(from), unit(to));
+        user != used && layer(user) <= layer(used)
+    });
+    let wrong = wrong.map(|(from, to)| format!("{} uses {}", from.join("::"), to.join("::")));
+    wrong.collect()
+}
+
+#[test]
+fn a_use_of_a_higher_or_the_same_layer_is_found() {
+    let files = [
+        ("objects::claim", ""),
+        ("causes::code", "use crate::objects::Claim;"),
+        ("cluster::lease", "use crate::cli::run;\nuse super::watch;"),
+        ("cluster::watch", ""),
+        ("cli::run", "use crate::cluster::Lease;"),
+        ("components::pv_releaser::rule", ""),
+        (
+            "components::pvc_trash::rule",
+            "use crate::components::pv_releaser::rule::decide;",
+        ),
+    ];
+    let files = files.map(|(module, text)| {
+        let module = module.split("::").map(str::to_owned).collect();
+        (module, text.to_owned())
+    });
+    let found: Vec<_> = upwards(&Graph::new(files.into())).into_iter().collect();
+    let expected = [
+        "cluster::lease uses cli::run",
+        "components::pvc_trash::rule uses components::pv_releaser::rule",
+    ];
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn layers_depend_only_on_those_below() {
-    let mut wrong = BTreeSet::new();
-    for (from, to) in graph().edges() {
-        let (user, used) = (unit(from), unit(to));
-        if user != used && layer(user) <= layer(used) {
-            wrong.insert(format!("{} uses {}", from.join("::"), to.join("::")));
-        }
-    }
+    let wrong = upwards(&graph());
     assert!(
         wrong.is_empty(),
         "against the order of the layers: {wrong:#?}"
