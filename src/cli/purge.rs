@@ -1,4 +1,4 @@
-//! `volume-warden purge`: requests that the data of a deleted claim is deleted for good.
+//! `volume-warden purge`: requests that the data of a deleted claim is deleted permanently.
 
 use super::{
     caller::CallerOptions,
@@ -34,6 +34,8 @@ use std::{
     sync::Arc,
 };
 
+const QUESTION: &str = "Continue? [y/N] ";
+
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
 ambiguous, never purged, not confirmed, or refused; 2 the command line is wrong, or --yes is \
 missing; 3 the volumes could not be read, or the API server did not answer.";
@@ -67,7 +69,7 @@ pub struct PurgeOptions {
 /// When the command line is wrong, or the terminal cannot be used.
 pub fn run(options: PurgeOptions) -> anyhow::Result<ExitCode> {
     if !options.yes && !io::stdin().is_terminal() {
-        let message = "purge deletes data for good: confirm it by --yes";
+        let message = "purge deletes data permanently: confirm it by --yes";
         return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, message).into());
     }
     block_on(purge(options))
@@ -181,7 +183,7 @@ fn ambiguous(several: &[&Entry<'_>], now: Timestamp) -> String {
 
 fn description(entry: &Entry<'_>, now: Timestamp) -> String {
     format!(
-        "This deletes volume {} of the deleted claim {} ({}, {}) for good, with its data.",
+        "This permanently deletes volume {} of the deleted claim {} ({}, {}), with its data.",
         entry.name,
         entry.claim(),
         entry.capacity(),
@@ -196,8 +198,15 @@ fn deleted(entry: &Entry<'_>, now: Timestamp) -> String {
     }
 }
 
+fn requested(volume: &str) -> String {
+    format!(
+        "The purge of volume {volume} is requested. Volume Warden deletes it within its limit of \
+         purges per hour."
+    )
+}
+
 fn confirmed() -> io::Result<bool> {
-    print!("Continue? [y/N] ");
+    print!("{QUESTION}");
     io::stdout().flush()?;
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
@@ -211,11 +220,7 @@ async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode>
     let (name, params) = (&*entry.name.name, PatchParams::default());
     match within(UNHURRIED, api.patch(name, &params, &patch)).await {
         Ok(_) => {
-            let done = format!(
-                "The purge of volume {name} is requested. Volume Warden deletes it within its \
-                 limit of purges per hour."
-            );
-            print(&Plain(done).to_string())?;
+            print(&Plain(requested(name)).to_string())?;
             Ok(ExitCode::SUCCESS)
         }
         Err(kube::Error::Api(status)) => {

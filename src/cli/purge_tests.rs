@@ -54,8 +54,8 @@ fn the_only_volume_in_the_trash_is_chosen() {
     let other = wire("3", json!({"claim": {"name": "other"}}), json!({}));
     let foreign = wire("4", json!({"claim": {"namespace": "other"}}), json!({}));
     let bound = wire("5", json!({}), json!({"status": {"phase": "Bound"}}));
-    let expected = "This deletes volume pv-1 of the deleted claim shop/data (10Gi, deleted 5m \
-                    ago) for good, with its data.";
+    let expected = "This permanently deletes volume pv-1 of the deleted claim shop/data (10Gi, \
+                    deleted 5m ago), with its data.";
     let volumes = [
         ("pv-1", plain()),
         ("pv-2", purging),
@@ -115,4 +115,20 @@ fn the_write_fails_on_another_volume_or_claim() {
         let refused = json_patch::patch(&mut changed, &operations(&entry));
         assert!(refused.is_err(), "{changes}");
     }
+}
+
+#[test]
+fn the_page_of_the_command_shows_its_output() {
+    let volume = read(&wire("1", json!({}), json!({})));
+    let name = ObjectName::new("", "pvc-7d2c");
+    let entry = Entry::of(&name, &volume).expect("in the trash");
+    let now = "2026-01-01T16:00:00Z".parse().expect("a time");
+    let output = [
+        description(&entry, now),
+        format!("{QUESTION}y"),
+        requested("pvc-7d2c"),
+    ];
+    let block = format!("```text\n{}\n```", output.join("\n"));
+    let page = include_str!("../../docs/commands/purge.md");
+    assert!(page.contains(&block), "{block}");
 }

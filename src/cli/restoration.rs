@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// Interval between two reads of the claim.
 const POLL: Duration = Duration::from_millis(500);
 
+/// Printed while `undelete` reads the claim.
+pub(super) const WAITING: &str = "Waiting until the claim is Bound.";
+
 /// The claim to create.
 pub(super) struct Restoration<'a> {
     pub(super) namespace: &'a str,
@@ -78,6 +81,18 @@ impl Restoration<'_> {
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+
+    /// Says that the claim was created.
+    pub(super) fn created(&self, volume: &str) -> String {
+        format!(
+            "Created the claim {self} for volume {volume}, which has the data of the deleted claim."
+        )
+    }
+
+    /// Says that the claim is Bound.
+    pub(super) fn restored(&self, volume: &str) -> String {
+        format!("The claim {self} is Bound to volume {volume}.")
     }
 
     /// Says why the claim was not created, and what to do.

@@ -122,3 +122,19 @@ async fn the_wait_ends_after_the_timeout() {
     assert!(late.contains("not Bound after 60s"), "{late}");
     assert!(late.contains("why pvc copy -n shop"), "{late}");
 }
+
+#[test]
+fn the_page_of_the_command_shows_its_output() {
+    let restored = Restoration {
+        name: "data",
+        ..WANTED
+    };
+    let output = [
+        restored.created("pvc-7d2c"),
+        WAITING.to_owned(),
+        restored.restored("pvc-7d2c"),
+    ];
+    let block = format!("```text\n{}\n```", output.join("\n"));
+    let page = include_str!("../../docs/commands/undelete.md");
+    assert!(page.contains(&block), "{block}");
+}

@@ -144,3 +144,16 @@ fn an_age_has_one_unit() {
     let before: Timestamp = "2026-01-01T11:59:00Z".parse().expect("a time");
     assert_eq!(age(noon, before), "0s", "the clocks may differ");
 }
+
+#[test]
+fn the_page_of_the_command_shows_the_table() {
+    let archived = json!({"policy": "Retain", "claim": {"name": "archive"}});
+    let earlier = json!({"deletedAt": "2026-01-01T11:00:00Z"});
+    let volumes = [
+        ("pvc-7d2c", volume(earlier, json!({}))),
+        ("pvc-0b1f", volume(archived, json!({}))),
+    ];
+    let block = format!("```text\n{}\n```", printed(&volumes, Output::Table));
+    let page = include_str!("../../docs/commands/trash.md");
+    assert!(page.contains(&block), "{block}");
+}

@@ -3,7 +3,7 @@
 use super::{
     caller::CallerOptions,
     print::{complain, print},
-    restoration::{End, Restoration, volume_of},
+    restoration::{End, Restoration, WAITING, volume_of},
     target::{self, ClaimKind, Target},
     trash::{UNREADABLE, block_on, cluster},
 };
@@ -86,17 +86,12 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
         complain(restoration.not_filled_in());
         return Ok(ExitCode::FAILURE);
     };
-    say(format_args!(
-        "Created the claim {restoration} for volume {volume}, which has the data of the deleted \
-         claim."
-    ))?;
-    say(format_args!("Waiting until the claim is Bound."))?;
+    say(restoration.created(volume))?;
+    say(WAITING)?;
     let end = restoration.bound(&claims, &created, options.timeout).await;
     match end {
         End::Bound => {
-            say(format_args!(
-                "The claim {restoration} is Bound to volume {volume}."
-            ))?;
+            say(restoration.restored(volume))?;
             Ok(ExitCode::SUCCESS)
         }
         End::Deleted => {
@@ -112,6 +107,6 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn say(sentence: fmt::Arguments<'_>) -> anyhow::Result<()> {
+fn say(sentence: impl fmt::Display) -> anyhow::Result<()> {
     Ok(print(&Plain(sentence).to_string())?)
 }

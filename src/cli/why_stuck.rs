@@ -181,6 +181,34 @@ shop        pvc/data   Terminating   2 h   InUse   volume-warden why pvc/data
         assert_eq!(lines.len(), 3);
     }
 
+    #[test]
+    fn the_page_of_the_command_shows_the_table() {
+        let now = Timestamp::from_second(1_000_000).expect("a time");
+        let row = |(namespace, object, state, minutes, root): (_, _, &str, i64, _)| {
+            let cause = Cause::new(root, "", Evidence::new("", ""));
+            let at = match namespace {
+                "" => String::new(),
+                namespace => format!(" -n {namespace}"),
+            };
+            Item {
+                state: state.to_owned(),
+                since: Timestamp::from_second(1_000_000 - 60 * minutes).ok(),
+                command: format!("volume-warden why {object}{at}"),
+                ..item(namespace, object, Some(cause))
+            }
+        };
+        let rows = [
+            ("shop", "pvc/data", "Terminating", 12, Code::NodeLost),
+            ("", "pv/archive", "Released", 3 * 24 * 60, Code::Retained),
+            ("shop", "pod/report", "Pending", 4, Code::ClaimMissing),
+        ];
+        let stuck = stuck(&[], rows.map(row).into());
+        let table = Table(&stuck, Columns::Usual, now).to_string();
+        let block = format!("```text\n{}```", anstream::adapter::strip_str(&table));
+        let page = include_str!("../../docs/commands/why.md");
+        assert!(page.contains(&block), "{block}");
+    }
+
     /// An empty list says nothing about objects that could not be read.
     #[test]
     fn what_was_not_read_is_not_called_free() {
