@@ -4,7 +4,7 @@
 default:
     @just --list
 
-# Run the main job on a control plane of this machine
+# Show what Volume Warden does, on a control plane that this starts on this machine
 demo *arguments:
     cargo demo {{ arguments }}
 

@@ -25,7 +25,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Cuts the connection for ever.
+    /// Cuts the connection permanently.
     pub fn cut(&self) {
         self.cut.store(true, Relaxed);
     }

@@ -61,7 +61,7 @@ impl Schedule {
         let _ = turn.await;
     }
 
-    /// Gives each message its turn, for ever.
+    /// Gives each message its turn, indefinitely.
     pub async fn run(self: Arc<Self>) {
         loop {
             let first = self.lock().turns.first_key_value().map(|(turn, _)| turn.0);

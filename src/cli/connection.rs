@@ -118,7 +118,7 @@ impl LeaseOptions {
 }
 
 /// Returns the name that version 0.1.0 gives the Lease of these components, without the id; none if
-/// it has none of them.
+/// all of them are newer than 0.1.0.
 fn former_name(enabled: &[ComponentRef]) -> Option<String> {
     let names = enabled.iter().map(|each| each.name());
     let names: Vec<_> = names.filter(|name| FORMER.contains(name)).collect();

@@ -188,8 +188,8 @@ impl Process {
         };
         let router = admission::router(std::mem::take(&mut assembly.webhooks), &options);
         let limits = Limits::default();
-        // Webhooks answer from the watches, and the kubelet probes this process, until the end of
-        // the lame-duck period.
+        // The watches and the probe server must run until the end of the lame-duck period: webhooks
+        // answer from the watches, and the kubelet probes this process.
         let needed = limits.lame_duck;
         if let Some((https, front)) = sockets.https.zip(front) {
             let (certificate, paths) = (front.service.certificate, front.paths);

@@ -72,9 +72,9 @@ pub struct Claim {
 /// What a claim requests of the trash, which is text of the claim's creator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTrash {
-    /// The value of [`UNDELETE`].
+    /// The name of the deleted claim whose volume the claim requests, from [`UNDELETE`].
     pub undelete: Option<Box<str>>,
-    /// The value of [`UNDELETE_WINDOW`].
+    /// The time for which the data is kept after the deletion of the claim, from [`UNDELETE_WINDOW`].
     pub window: Option<Box<str>>,
     /// Whether Volume Warden wrote [`UNDELETE_TOUCHED`].
     pub touched: bool,

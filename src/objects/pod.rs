@@ -58,7 +58,7 @@ impl From<PodWire> for Pod {
             shut_down: deleting && wire.metadata.deletion_grace_period_seconds == Some(0),
             mounts: wire.mounts(),
             stateful_set: wire.stateful_set(),
-            claim_requests: ClaimRequests::of(&wire).map(|wishes| Box::new(wishes.compact())),
+            claim_requests: ClaimRequests::of(&wire).map(|requests| Box::new(requests.compact())),
             uid: wire.metadata.uid.unwrap_or_default().into(),
         }
     }

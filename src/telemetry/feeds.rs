@@ -31,7 +31,7 @@ impl FeedMetrics {
             errors: own.add("feed_errors", "Watches that failed"),
             live_lists: own.add(
                 "live_lists",
-                "LIST requests that confirm that an object is not in use",
+                "LIST requests that check whether an object is in use",
             ),
             live_reads: own.add(
                 "live_reads",

@@ -33,7 +33,7 @@ pub(super) enum Scheme {
     Https(Certificate),
 }
 
-/// Serves `app` for ever. Each request carries the [`Place`] of its connection as an extension.
+/// Serves `app` until the future is dropped. Each request carries the [`Place`] of its connection as an extension.
 pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
     let listener = Listener::new(listener, CONNECTIONS);
     loop {

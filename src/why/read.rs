@@ -20,7 +20,7 @@ pub type StatefulSet = Read<apps::StatefulSet>;
 pub trait Ruled: Resource<DynamicType = ()> + DeserializeOwned {
     /// The fields that the rules read.
     type Wire: DeserializeOwned + Into<Self::Rules>;
-    /// What they make of these fields.
+    /// The object that the rules take, built from these fields.
     type Rules;
 }
 

@@ -64,14 +64,14 @@ pub struct Selection<'a> {
     pub fields: &'a str,
 }
 
-/// What was read so far, and what is wished for.
+/// What was read so far, and the reads that are requested.
 pub struct World {
     /// The time of the answer, to which all ages are relative.
     pub now: Timestamp,
     client: Client,
     scope: Scope,
     read: BTreeMap<Question, Reading>,
-    wishes: RefCell<BTreeMap<Question, Fetch>>,
+    requested: RefCell<BTreeMap<Question, Fetch>>,
     /// Objects that were read and could not be parsed, as sentences.
     unparsed: RefCell<BTreeSet<String>>,
     calls: usize,
@@ -111,7 +111,7 @@ impl World {
             client,
             scope,
             read: BTreeMap::new(),
-            wishes: RefCell::default(),
+            requested: RefCell::default(),
             unparsed: RefCell::default(),
             calls: 0,
         }
@@ -245,21 +245,21 @@ impl World {
 
     /// Reads all requested objects. Returns whether any were requested.
     pub async fn fulfil(&mut self) -> bool {
-        let mut wishes = std::mem::take(self.wishes.get_mut());
-        let any = !wishes.is_empty();
+        let mut requested = std::mem::take(self.requested.get_mut());
+        let any = !requested.is_empty();
         let most = match self.scope {
             Scope::Single => MOST_CALLS,
             Scope::Namespace | Scope::Cluster => MOST_CALLS_FOR_ALL,
         };
         let room = most.saturating_sub(self.calls);
-        let beyond = wishes.keys().nth(room).cloned();
+        let beyond = requested.keys().nth(room).cloned();
         if let Some(first) = beyond {
-            let refused = wishes.split_off(&first).into_keys();
+            let refused = requested.split_off(&first).into_keys();
             let error = format!("one answer makes at most {most} API calls");
             let refused = refused.map(|question| (question, Err(error.clone())));
             self.read.extend(refused);
         }
-        let reads = wishes.into_iter().map(|(question, fetch)| {
+        let reads = requested.into_iter().map(|(question, fetch)| {
             let client = self.client.clone();
             async move { (question.clone(), fetch(client, question).await) }
         });
@@ -303,7 +303,7 @@ impl World {
             Some(Ok(None)) => Look::Absent,
             Some(Err(_)) => Look::Unread,
             None => {
-                self.wishes.borrow_mut().insert(question, fetch);
+                self.requested.borrow_mut().insert(question, fetch);
                 Look::Unread
             }
         }

@@ -115,7 +115,7 @@ fn with_every_series() -> Arc<Metrics> {
     pvc_trash::register_metrics(&metrics, known, Clock::system());
     let gc = GcMetrics::new(&metrics);
     gc.called("o", "o", Duration::ZERO);
-    gc.waiting("r", 0, Duration::ZERO);
+    gc.waiting("r", 0, None);
     gc.ran("o");
     gc.verdict("v", 0);
     gc.seen(0, 0);

@@ -76,7 +76,7 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     };
     if awaiting && !is_deleting(claim) && !ledger.all("pods").any(named) {
         return Some(format!(
-            "the claim {} waits for a pod for ever",
+            "the claim {} waits for a pod indefinitely",
             name(claim)
         ));
     }

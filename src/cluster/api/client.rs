@@ -31,7 +31,7 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
 pub const UNHURRIED: Duration = Duration::from_secs(10);
 
 /// Awaits a call to the API server. It counts as failed after `limit`, because kube's client alone
-/// would wait for ever.
+/// would wait indefinitely.
 ///
 /// # Errors
 /// The error of the call, or a timeout error.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Pause after the first failed round; it doubles with each further failure.
 pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(2);
-/// Maximum pause after a failed round. A task that fails for ever must not load the API server.
+/// Maximum pause after a failed round. A task that always fails must not load the API server.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Backoff of a periodic task.

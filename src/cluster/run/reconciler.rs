@@ -81,7 +81,7 @@ impl ReconcileError {
     }
 }
 
-/// The reconciler of one component.
+/// What a component reconciles, and how.
 pub trait Reconcile: Send + Sync + 'static {
     /// The name of the component, as in the CLI.
     const COMPONENT: &'static str;
@@ -99,7 +99,7 @@ pub trait Reconcile: Send + Sync + 'static {
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Reconciled> + Send;
 }
 
-/// Runs the reconciles of one component.
+/// Runs the reconciles of one component while this replica leads.
 pub struct Reconciler<R: Reconcile> {
     /// The reconciler of the component.
     pub reconcile: Arc<R>,

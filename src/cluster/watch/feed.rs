@@ -114,7 +114,7 @@ impl<T: Tracked> Feed<T> {
         self.write().mark_stale(name, object);
     }
 
-    /// Watches the kind for ever.
+    /// Watches the kind until the future is dropped.
     pub async fn run(self: Arc<Self>, api: Api<T::Wire>) {
         let mut backoff = Backoff::default();
         loop {

@@ -97,7 +97,7 @@ async fn backoff_grows_and_is_forgiven() {
 }
 
 /// Runs a feed against an API server that answers LISTs with no pods, and watches with one status
-/// after another; when there are none left, a watch is open for ever. Returns the number of LISTs
+/// after another; when there are none left, a watch stays open. Returns the number of LISTs
 /// and of watches until then.
 async fn requests(statuses: &[(u16, &str)]) -> (usize, usize) {
     let queries = Arc::new(Mutex::new(Vec::<String>::new()));

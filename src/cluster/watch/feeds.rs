@@ -47,7 +47,7 @@ impl Feeds {
         }
     }
 
-    /// Watches the kind for ever, and reports the time of the last watch activity. If `namespace`
+    /// Watches the kind until the future is dropped, and reports the time of the last watch activity. If `namespace`
     /// is set, only objects in that namespace are watched; cluster-scoped kinds are always watched
     /// completely.
     pub fn run(

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(
             (memory.last.len(), memory.order.len()),
             (2, 2),
-            "nothing is kept for ever"
+            "nothing is kept indefinitely"
         );
     }
 }

@@ -294,7 +294,7 @@ mod tests {
             assert!(!hidden(&store));
         }
         store.put(name("a"), None);
-        assert!(store.stale.is_empty(), "nothing is remembered for ever");
+        assert!(store.stale.is_empty(), "nothing is remembered indefinitely");
     }
 
     #[test]

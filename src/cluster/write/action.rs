@@ -196,12 +196,12 @@ impl<'a> Target<'a> {
     /// sent late.
     ///
     /// A write that keeps data may be sent late, if its `resourceVersion` test shows that the
-    /// object has not changed since the decision. If the decision was reversed meanwhile, nothing
+    /// object has not changed since the decision. If the decision was reversed meanwhile, no data
     /// is lost: the write triggers the reconciler, which adds the reference or mark again, deletes
-    /// the object, or removes the finalizer again. Until then the object is kept for too long,
-    /// which is the safe direction; it is kept for good if its pod is gone by then and it carries
-    /// no mark. In the other direction, a reference that is removed too late makes the garbage
-    /// collector delete an object that is needed.
+    /// the object, or removes the finalizer again. Until then the object is kept longer than
+    /// needed; a claim without a mark whose pod no longer exists is kept permanently. Not sending
+    /// the write is worse: while the reference remains, the garbage collector may delete an object
+    /// that is needed.
     pub(crate) fn deadline(&self, action: &Action) -> Option<Instant> {
         let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
         action.basis.until().filter(|_| !may_be_late)

@@ -32,7 +32,7 @@ impl Verdict {
     }
 }
 
-/// The input of the rule besides the list of the backend.
+/// What a verdict depends on, besides the namespace in the list of the backend and the options.
 #[derive(Debug)]
 pub struct World<'a> {
     /// Names of namespaces that Kubernetes has, or had in an earlier LIST of the same collection.

@@ -11,7 +11,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The reconciler of pv-protection.
+/// Adds and removes the protection finalizer of volumes.
 pub struct PvProtectionReconciler {
     /// Watch of all volumes.
     pub volumes: Arc<Feed<Volume>>,

@@ -31,7 +31,7 @@ const DETACHED: Duration = Duration::from_secs(420);
 /// Maximum age of the LIST of VolumeAttachments on which the release of a volume may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// The reconciler of pv-releaser.
+/// Labels volumes, releases those whose claim is deleted, and reports orphaned ones.
 pub struct PvReleaserReconciler {
     /// The watches that pv-releaser reads.
     pub caches: Caches,

@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 /// share one LIST, and their writes wait for each other.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// The reconciler of pvc-protection.
+/// Adds and removes the protection finalizer of claims.
 pub struct PvcProtectionReconciler {
     /// Watch of all claims.
     pub claims: Arc<Feed<Claim>>,

@@ -24,7 +24,7 @@ const GET_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum age of the LIST of pods on which the deletion of a claim may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// The reconciler of pvc-provisioner.
+/// Creates and deletes the claims that pods request by annotation, and sets their owner.
 pub struct PvcProvisionerReconciler {
     /// The watches that pvc-provisioner reads.
     pub caches: Caches,

@@ -29,7 +29,7 @@ use std::{sync::Arc, time::Duration};
 /// the StatefulSet may be scaled or deleted meanwhile.
 const MAX_AGE: Duration = Duration::from_secs(2);
 
-/// The reconciler of pvc-retention.
+/// Applies the retention policy of a StatefulSet to its claims.
 pub struct PvcRetentionReconciler {
     /// The watches that pvc-retention reads.
     pub caches: Caches,

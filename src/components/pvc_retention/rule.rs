@@ -77,7 +77,7 @@ pub struct Verdict {
     pub step: Step,
 }
 
-/// A write on a claim.
+/// The write on a claim that the decision requires, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Leave the claim unchanged.

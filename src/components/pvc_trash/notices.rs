@@ -46,7 +46,7 @@ pub fn returned(volume: &ObjectName, record: &TrashRecord) -> Announcement {
     announcement(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
 }
 
-/// The Event that the data of a volume is deleted for good.
+/// The Event that the data of a volume is deleted permanently.
 pub fn purged(record: &TrashRecord, requested: bool) -> Announcement {
     let claim = format!("{}/{}", record.claim.namespace, record.claim.name);
     let why = match requested {

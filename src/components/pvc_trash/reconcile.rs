@@ -29,7 +29,7 @@ const MAX_SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// Maximum delay until a volume in the trash is looked at again.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// The reconciler of pvc-trash.
+/// Keeps the volumes of deleted claims, restores them, and purges those whose window has ended.
 pub struct PvcTrashReconciler {
     /// The watches that pvc-trash reads.
     pub caches: Caches,

@@ -30,7 +30,7 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
     })
 }
 
-/// Returns whether the data of the volume is deleted for good, after its time in the trash.
+/// Returns whether the data of the volume is deleted permanently, after its time in the trash.
 pub(super) fn is_purged(volume: &PersistentVolume) -> bool {
     let rules = &volume.rules;
     rules.trash.is_some() && rules.phase == Phase::Released && rules.delete

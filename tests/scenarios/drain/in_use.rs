@@ -79,7 +79,7 @@ async fn phase_is(stage: &Stage, volume: &str, phase: &str) -> Result<()> {
     .await
 }
 
-/// A client that restores the finalizer would do so for ever.
+/// A client that restores the finalizer would do so indefinitely.
 #[tokio::test]
 async fn what_is_written_again_is_reported_and_left() -> Result<()> {
     let stage = Stage::new("rewritten").await?;

@@ -1,4 +1,4 @@
-//! Volumes that are Released for good: who is notified, and how they come back all the same.
+//! Volumes that stay Released: who is notified, and how they come back all the same.
 
 use super::{
     patient::{Patient, list_of},

@@ -126,11 +126,11 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     let claim_requests = pod.rules.claim_requests.as_deref()?;
     // The flags of the server are not known here: what it refuses by default names its flag.
     let (claims, notices) = parse_claim_requests(claim_requests, &TemplatePolicy::default());
-    let wished = claims
+    let requested = claims
         .into_iter()
-        .find(|wish| *wish.claim == *mounted.claim);
-    if let Some(wish) = wished {
-        return Some(Maker::Annotation(Box::new(wish)));
+        .find(|request| *request.claim == *mounted.claim);
+    if let Some(request) = requested {
+        return Some(Maker::Annotation(Box::new(request)));
     }
     let own = |each: &&Notice| each.volume.as_deref() == Some(&*mounted.volume.name);
     let of_no_volume = |each: &&Notice| {
@@ -154,15 +154,15 @@ fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
             .as_ref()
     };
     match maker {
-        Maker::Annotation(wish) => {
+        Maker::Annotation(request) => {
             let birth = Birth {
                 namespace: "",
-                name: &wish.claim,
+                name: &request.claim,
                 controller_id: "",
                 owner: None,
                 awaiting_since: None,
             };
-            let spec = wish.template.manifest(&birth)["spec"].take();
+            let spec = request.template.manifest(&birth)["spec"].take();
             serde_json::from_value(spec).map_or_else(|_| Want::default(), |spec| Want::of(&spec))
         }
         Maker::Ephemeral => {

@@ -30,7 +30,7 @@ use super::stream::Gate;
 const NOT_FORWARDED: [HeaderName; 5] =
     [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE];
 
-/// Serves for ever.
+/// Serves until the future is dropped.
 pub(super) async fn accept(
     listener: TcpListener,
     client: kube::Client,
