@@ -14,7 +14,10 @@
 //! [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture` enforces
 //! that order.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(
+    not(test),
+    warn(clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
 
 pub mod admission;
 pub mod assembly;

@@ -126,6 +126,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     for name in leases::all_here(&found, &lease) {
         let (elector, leadership) = elect(&client, name, &metrics);
         leaderships.push(leadership);
+        #[expect(clippy::disallowed_methods, reason = "awaited below, after the drain")]
         elections.push(tokio::spawn(elector.run(stop.clone())));
     }
     let drained = tokio::select! {

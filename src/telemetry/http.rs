@@ -33,7 +33,8 @@ pub(super) enum Scheme {
     Https(Certificate),
 }
 
-/// Serves `app` until the future is dropped. Each request carries the [`Place`] of its connection as an extension.
+/// Serves `app` until the future is dropped. Each request carries the [`Place`] of its connection
+/// as an extension.
 pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
     let listener = Listener::new(listener, CONNECTIONS);
     loop {
@@ -46,6 +47,7 @@ pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
             },
         };
         let app = app.clone();
+        #[expect(clippy::disallowed_methods, reason = "each connection has a deadline")]
         tokio::spawn(async move {
             let (place, deadline) = (Arc::new(place), pin!(sleep(WHOLE)));
             let evicted = place.evicted();

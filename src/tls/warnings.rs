@@ -71,6 +71,7 @@ impl Warnings {
         }
         self.lock().insert(certificate, (days, true));
         let warnings = self.clone();
+        #[expect(clippy::disallowed_methods, reason = "an Event delays no renewal")]
         tokio::spawn(async move {
             let announcement = Announcement {
                 reason: reasons::NOT_RENEWED,

@@ -144,6 +144,10 @@ impl<T: Tracked> SharedList<T> {
         };
         // The LIST runs in a separate task, so that it continues for the remaining callers when one
         // of them stops waiting.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the LIST goes on for the callers that still wait"
+        )]
         tokio::spawn(async move { reader.run().await });
     }
 
@@ -159,6 +163,7 @@ impl<T: Tracked> SharedList<T> {
     fn keep(self: &Arc<Self>, namespace: &Arc<str>, listed: &Listed<T>) {
         self.kept().insert(namespace.clone(), listed.clone());
         let (lists, namespace, began) = (self.clone(), namespace.clone(), listed.began());
+        #[expect(clippy::disallowed_methods, reason = "it only removes an entry")]
         tokio::spawn(async move {
             tokio::time::sleep_until(began + KEPT).await;
             let mut kept = lists.kept();
@@ -238,8 +243,8 @@ impl<T: Tracked> Reader<T> {
         }
     }
 
-    /// Begins a LIST for the waiting callers. If there are none, this reader gives up the namespace,
-    /// and the next caller starts a new reader.
+    /// Begins a LIST for the waiting callers. If there are none, this reader gives up the
+    /// namespace, and the next caller starts a new reader.
     fn begin(&mut self) -> Option<Instant> {
         let mut asking = self.lists.lock();
         let asked = asking.get_mut(&self.namespace)?;

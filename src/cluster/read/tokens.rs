@@ -68,6 +68,10 @@ impl Tokens {
         // The check runs in its own task, so that a client cannot shorten the pause by
         // disconnecting.
         let (sender, judgement) = tokio::sync::oneshot::channel();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a client cannot shorten the pause by disconnecting"
+        )]
         tokio::spawn(async move {
             let judgement = shared.ask(&token).await;
             shared.remember(token, judgement);

@@ -276,6 +276,7 @@ impl Apply {
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let apply = self.clone();
+        #[expect(clippy::disallowed_methods, reason = "an Event delays no write")]
         tokio::spawn(async move {
             let Regarding { kind, name, uid } = &regarding;
             let regarded = Target::new(*kind, name, uid).reference();
@@ -305,6 +306,7 @@ impl Apply {
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let apply = self.clone();
+        #[expect(clippy::disallowed_methods, reason = "an Event delays no caller")]
         tokio::spawn(async move {
             if !apply.dry_run
                 && !apply

@@ -71,8 +71,8 @@ impl GcMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Sets the number of namespaces that wait for their removal for this reason, and since when the
-    /// first of them waits.
+    /// Sets the number of namespaces that wait for their removal for this reason, and since when
+    /// the first of them waits.
     pub fn waiting(&self, reason: &'static str, count: i64, oldest: Option<Timestamp>) {
         let reason = Reason { reason };
         self.waiting.get_or_create(&reason).set(count);

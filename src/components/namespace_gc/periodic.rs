@@ -126,6 +126,7 @@ impl Collector {
         let metrics = self.metrics();
         let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
         let verdicts = report.verdicts();
+        #[expect(clippy::iter_over_hash_type, reason = "each verdict has its own gauge")]
         for (verdict, number) in &verdicts {
             metrics.verdict(verdict.name(), count(*number));
         }

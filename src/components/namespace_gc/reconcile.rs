@@ -61,6 +61,7 @@ impl NamespaceGcReconciler {
         let own = self.remover.gc_metrics.clone();
         metrics.before_scrape(move |_| {
             let leads = leadership.holds();
+            #[expect(clippy::iter_over_hash_type, reason = "each reason has its own gauge")]
             for (reason, counted) in waiting.count() {
                 let (count, oldest) = if leads { counted } else { Default::default() };
                 own.waiting(reason.name(), count, oldest);

@@ -160,6 +160,7 @@ impl Waiting {
             .iter()
             .map(|reason| (*reason, Default::default()))
             .collect();
+        #[expect(clippy::iter_over_hash_type, reason = "a sum and a minimum")]
         for wait in self.lock().values() {
             let (count, oldest): &mut (i64, Option<Timestamp>) =
                 counts.entry(wait.reason).or_default();

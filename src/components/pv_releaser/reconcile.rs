@@ -180,6 +180,7 @@ impl PvReleaserReconciler {
             (self.caches.clone(), self.apply.clone(), self.events.clone());
         let regarding = regarding(name, volume);
         let name = name.clone();
+        #[expect(clippy::disallowed_methods, reason = "an Event delays no reconcile")]
         tokio::spawn(async move {
             let announcement = match left {
                 Left::Orphaned => {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::fmt::Display;
 
 /// A notice about a pod's claims. The same sentence is an admission warning and an Event.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Notice {
     /// The `reason` field of the Event.
     pub reason: &'static str,

@@ -6,7 +6,7 @@ use crate::{
     objects::{Kind, ObjectName, Pod},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 type Published = EventDeduplicator<ObjectName, Notice>;
 
@@ -31,7 +31,8 @@ impl Notices {
 
     /// Publishes why the claim that the pod requests cannot be created.
     pub fn obstacle(&self, claim: &ObjectName, user: &User, notice: Notice) {
-        for notice in self.claims.news(claim, &user.uid, [notice].into()) {
+        let news = self.claims.news(claim, &user.uid, [notice].into());
+        if let Some(notice) = news.into_iter().next() {
             let (published, name) = (self.claims.clone(), claim.clone());
             let related = reference(claim, None);
             self.publish(pod_of(claim, user), notice, Some(related), move || {
@@ -78,7 +79,8 @@ impl Notices {
             shared(&claim, pod, caches)
         }));
         let causes = notices.into_iter().collect();
-        for notice in self.pods.news(name, &pod.uid, causes) {
+        let news = self.pods.news(name, &pod.uid, causes);
+        for notice in BTreeSet::from_iter(news) {
             let (published, name) = (self.pods.clone(), name.clone());
             let regarding = regarding(name.clone(), &pod.uid);
             self.publish(regarding, notice, None, move || published.forget(&name));

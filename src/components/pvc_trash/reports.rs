@@ -5,7 +5,7 @@ use crate::{
     cluster::Regarding,
     objects::{Kind, ObjectName, Volume},
 };
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 impl PvcTrashReconciler {
     /// Publishes an Event if an undelete window of the StorageClass cannot be read, once.
@@ -21,7 +21,8 @@ impl PvcTrashReconciler {
             longest.map(|error| (true, error)),
         ];
         let causes: HashSet<_> = errors.into_iter().flatten().collect();
-        for (is_maximum, error) in self.classes.news(&key, &class.uid, causes) {
+        let news = self.classes.news(&key, &class.uid, causes);
+        for (is_maximum, error) in BTreeSet::from_iter(news) {
             let regarding = Regarding {
                 kind: Kind::StorageClass,
                 name: key.clone(),
