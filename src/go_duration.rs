@@ -1,4 +1,5 @@
-//! Parses and formats durations in the notation of Go programs: `20s`, `1h30m`, `1.5h`, `250ms`, `0`.
+//! Parses and formats durations in the notation of Go programs: `20s`, `1h30m`, `1.5h`, `250ms`,
+//! `0`.
 
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;

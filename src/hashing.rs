@@ -1,7 +1,7 @@
 //! Hash maps with one secret key for the whole process.
 //!
-//! The key is random, so that names that collide cannot be chosen. A simulation sets it, because the
-//! order of a map decides in which order objects are handled.
+//! The key is random, so that names that collide cannot be chosen. A simulation sets it, because
+//! the order of a map decides in which order objects are handled.
 
 use std::{
     collections,

@@ -117,8 +117,8 @@ impl Object {
         }
     }
 
-    /// Returns the command that applies a JSON patch to the object. Texts in the patch cannot end the
-    /// quoted argument: JSON has another form of the quotation mark.
+    /// Returns the command that applies a JSON patch to the object. Texts in the patch cannot end
+    /// the quoted argument: JSON has another form of the quotation mark.
     pub fn patch(&self, operations: &Value) -> String {
         let operations = operations.to_string().replace('\'', "\\u0027");
         format!(

@@ -19,7 +19,8 @@ use std::{hash::BuildHasher, path::Path};
 /// File with the namespace of the pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 const DEFAULT_NAMESPACE: &str = "volume-warden";
-/// Name of the Lease of version 0.1.0 with all components, and of an installation that has no Service.
+/// Name of the Lease of version 0.1.0 with all components, and of an installation that has no
+/// Service.
 pub(super) const DEFAULT_NAME: &str = "volume-warden";
 /// The components of version 0.1.0, which names its Leases after them. A component that was added
 /// later has no part in these names.
@@ -82,9 +83,9 @@ impl ClusterOptions {
 
 impl LeaseOptions {
     /// Returns the name and namespace of the Lease of the installation with this name. All its
-    /// processes compete for this Lease, whatever their components are. Installations with different
-    /// controller ids must not compete for one Lease, and a dry run must not acquire the Lease of a
-    /// real run.
+    /// processes compete for this Lease, whatever their components are. Installations with
+    /// different controller ids must not compete for one Lease, and a dry run must not acquire the
+    /// Lease of a real run.
     ///
     /// # Errors
     /// When the controller id cannot be part of the name of the Lease.

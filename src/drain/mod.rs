@@ -13,8 +13,8 @@
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
 //! because the claim must be deleted with the pod. Labels that only users write: those of
 //! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and the
-//! ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash, unless their
-//! purge was requested, and the annotation by which a user restores a claim.
+//! ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash, unless
+//! their purge was requested, and the annotation by which a user restores a claim.
 
 pub mod configurations;
 pub mod leases;

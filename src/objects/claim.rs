@@ -74,7 +74,8 @@ pub struct Claim {
 pub struct ClaimTrash {
     /// The name of the deleted claim whose volume the claim requests, from [`UNDELETE`].
     pub undelete: Option<Box<str>>,
-    /// The time for which the data is kept after the deletion of the claim, from [`UNDELETE_WINDOW`].
+    /// The time for which the data is kept after the deletion of the claim, from
+    /// [`UNDELETE_WINDOW`].
     pub window: Option<Box<str>>,
     /// Whether Volume Warden wrote [`UNDELETE_TOUCHED`].
     pub touched: bool,
@@ -108,8 +109,8 @@ impl Claim {
         self.pending && self.volume_name.is_empty() && !self.deleting
     }
 
-    /// Returns whether the claim has a condition `Unused` of Volume Warden that can be removed. That
-    /// of a claim that is being deleted stays, as in Kubernetes.
+    /// Returns whether the claim has a condition `Unused` of Volume Warden that can be removed.
+    /// That of a claim that is being deleted stays, as in Kubernetes.
     pub fn removable_unused(&self) -> bool {
         !self.deleting && self.unused.is_some_and(|condition| condition.own)
     }

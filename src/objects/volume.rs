@@ -305,8 +305,8 @@ impl Tracked for Volume {
         Some(wire.into())
     }
 
-    /// Returns the claim that the volume is bound to or reserved for, and the namespace whose claims
-    /// a parked or reserved volume waits for.
+    /// Returns the claim that the volume is bound to or reserved for, and the namespace whose
+    /// claims a parked or reserved volume waits for.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         let claim = self.claim_ref.as_ref().map(|claim| claim.name.clone());
         let waits = self.waiting();

@@ -52,8 +52,8 @@ pub enum Judgement {
     Unavailable,
 }
 
-/// Serves `/livez` and `/readyz` until the future is dropped, for the kubelet, whose `exec` probes query them from
-/// within the container.
+/// Serves `/livez` and `/readyz` until the future is dropped, for the kubelet, whose `exec` probes
+/// query them from within the container.
 ///
 /// `/livez` succeeds while the process runs its tasks: the process exits when a task ends.
 /// `/readyz` succeeds if every watch has a complete list and there is a certificate to serve;
@@ -62,9 +62,9 @@ pub async fn serve_probes(listener: TcpListener, missing: Missing) {
     serve(listener, Scheme::Http, probes(missing)).await;
 }
 
-/// Serves `/metrics` until the future is dropped: over HTTP to all clients, or over HTTPS to those that
-/// `authorization` allows. It also serves the probes to all clients, for clusters whose kubelet
-/// queries this port.
+/// Serves `/metrics` until the future is dropped: over HTTP to all clients, or over HTTPS to those
+/// that `authorization` allows. It also serves the probes to all clients, for clusters whose
+/// kubelet queries this port.
 pub async fn serve_metrics(
     listener: TcpListener,
     metrics: Arc<Metrics>,

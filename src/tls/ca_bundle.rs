@@ -38,10 +38,10 @@ pub(super) fn is_published(found: &Found, bundle: &str) -> bool {
     found.webhooks().all(|webhook| webhook.bundle() == bundle)
 }
 
-/// Returns the JSON patch that publishes `bundle` in each webhook with another caBundle. Each change
-/// follows `test` operations which ensure that the webhook still has the same index, name and
-/// caBundle. Other changes of the configuration do not matter: at the first start, the path of the
-/// webhooks is published at the same time.
+/// Returns the JSON patch that publishes `bundle` in each webhook with another caBundle. Each
+/// change follows `test` operations which ensure that the webhook still has the same index, name
+/// and caBundle. Other changes of the configuration do not matter: at the first start, the path of
+/// the webhooks is published at the same time.
 fn operations(found: &Found, bundle: &str) -> Vec<PatchOperation> {
     let wanted = json!(ByteString(bundle.as_bytes().to_vec()));
     let mut operations = Vec::new();

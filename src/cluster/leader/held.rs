@@ -194,7 +194,8 @@ impl HeldLease {
         }
     }
 
-    /// Reports once that the holder runs other components: two installations may compete by mistake.
+    /// Reports once that the holder runs other components: two installations may compete by
+    /// mistake.
     fn report_other_components(&mut self, lease: &Lease) {
         let found = lease.metadata.labels.as_ref();
         let differs = |label: &String| found.is_none_or(|labels| !labels.contains_key(label));

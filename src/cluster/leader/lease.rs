@@ -134,8 +134,8 @@ impl Elector {
         Ok(true)
     }
 
-    /// Releases the Leases, the last one first: a replica that acquires the first one then finds the
-    /// other free.
+    /// Releases the Leases, the last one first: a replica that acquires the first one then finds
+    /// the other free.
     async fn release(mut self) {
         self.follow("this replica is stopping");
         while let Some(lease) = self.held.pop() {

@@ -11,8 +11,8 @@ pub struct LeaseName {
     pub name: String,
     /// Identity of the holder, unique to this process.
     pub identity: String,
-    /// Name of the Lease by which version 0.1.0 would elect the leader of the same components. A leader
-    /// holds this Lease, too, so that two versions never lead at once.
+    /// Name of the Lease by which version 0.1.0 would elect the leader of the same components. A
+    /// leader holds this Lease, too, so that two versions never lead at once.
     pub former: Option<String>,
     /// Labels that are added to those of the Lease, so that `drain` finds it whatever its name is.
     pub labels: BTreeMap<String, String>,

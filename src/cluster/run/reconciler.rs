@@ -155,8 +155,8 @@ impl<R: Reconcile> Reconciler<R> {
                         let outcome = AssertUnwindSafe(reconcile.reconcile(&key)).catch_unwind().await;
                         (key, started, outcome.unwrap_or_else(|_| Err(ReconcileError::new("the reconcile panicked; this is a bug"))))
                     };
-                    // A task is aligned to 128 bytes. glibc before 2.38 does not reuse such memory well, so the reconcile, which needs
-                    // kilobytes, is in memory of its own.
+                    // A task is aligned to 128 bytes. glibc before 2.38 does not reuse such memory
+                    // well, so the reconcile, which needs kilobytes, is in memory of its own.
                     tasks.spawn(Box::pin(task.instrument(span)));
                 }
             }

@@ -4,8 +4,8 @@ use super::{feed::Feed, feeds::Feeds};
 use crate::objects::{Kind, Namespace, ObjectName};
 use std::sync::Arc;
 
-/// Which namespaces have opted out by the label `volume-warden.dev/exclude: "true"`, by the watch of
-/// namespaces.
+/// Which namespaces have opted out by the label `volume-warden.dev/exclude: "true"`, by the watch
+/// of namespaces.
 ///
 /// The watch may be late, and it is empty until its first list is complete: then reconcilers do not
 /// run, and a namespace counts as included at admission, where its webhook configurations exclude

@@ -254,8 +254,8 @@ struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the next delay: between a half and the whole of the doubled one, so that the replicas
-    /// and the kinds do not all come back at once.
+    /// Returns the next delay: between a half and the whole of the doubled one, so that the
+    /// replicas and the kinds do not all come back at once.
     fn next(&mut self, kind: Kind) -> Duration {
         if self
             .last

@@ -47,9 +47,9 @@ impl Feeds {
         }
     }
 
-    /// Watches the kind until the future is dropped, and reports the time of the last watch activity. If `namespace`
-    /// is set, only objects in that namespace are watched; cluster-scoped kinds are always watched
-    /// completely.
+    /// Watches the kind until the future is dropped, and reports the time of the last watch
+    /// activity. If `namespace` is set, only objects in that namespace are watched; cluster-scoped
+    /// kinds are always watched completely.
     pub fn run(
         &self,
         kind: Kind,

@@ -117,8 +117,8 @@ impl Action {
         }
     }
 
-    /// Returns the part of the action that only removes what Volume Warden added: a finalizer, owner
-    /// references, marks or a condition.
+    /// Returns the part of the action that only removes what Volume Warden added: a finalizer,
+    /// owner references, marks or a condition.
     pub(crate) fn removal(self) -> Option<Self> {
         let mutation = match self.mutation {
             Mutation::Disown { late, .. } => Mutation::Disown {

@@ -167,8 +167,8 @@ impl Caches {
         self.judge(name, volume) == Decision::Leave(Left::Orphaned)
     }
 
-    /// Returns the VolumeAttachment that alone keeps the volume from being released, and the volume;
-    /// none if the volume is left unchanged for another reason, or does not exist.
+    /// Returns the VolumeAttachment that alone keeps the volume from being released, and the
+    /// volume; none if the volume is left unchanged for another reason, or does not exist.
     pub fn attachment_in_the_way(
         &self,
         name: &ObjectName,

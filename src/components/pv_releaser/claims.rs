@@ -3,8 +3,8 @@
 //! A claim with `pv.kubernetes.io/bind-completed` counts as bound. kube-controller-manager then
 //! binds it to the volume that `spec.volumeName` names if that volume has no claim, as after a
 //! release, whatever the class, the size and the access modes are: so any user who may create
-//! claims could take any released volume with its data. The API server sends only claims of users who may
-//! not change volumes.
+//! claims could take any released volume with its data. The API server sends only claims of users
+//! who may not change volumes.
 //!
 //! Source: `syncBoundClaim` in `pkg/controller/volume/persistentvolume/pv_controller.go` of
 //! Kubernetes.

@@ -55,8 +55,8 @@ pub enum Decision<D> {
     /// Label the volume as managed. A stored volume is labelled only when
     /// [`Decision::is_in_time`].
     Associate,
-    /// Record the namespace of the volume's claim on the volume, if a live read proves it. Without a
-    /// record, a Released volume stays Released: [`Left::Unrecorded`].
+    /// Record the namespace of the volume's claim on the volume, if a live read proves it. Without
+    /// a record, a Released volume stays Released: [`Left::Unrecorded`].
     Record,
     /// Release the volume from its claim to this scope, by this evidence that it is detached.
     Release(Scope, D),
@@ -94,8 +94,8 @@ pub enum Left {
     Deleting,
     /// The volume is managed and Released, but a node may still write to it.
     Attached,
-    /// The volume is managed and Released, but its label or the annotation of its StorageClass names
-    /// no scope.
+    /// The volume is managed and Released, but its label or the annotation of its StorageClass
+    /// names no scope.
     InvalidScope,
     /// The volume is managed and Released, but no record says in which namespace its claim was.
     Unrecorded,
@@ -140,8 +140,8 @@ fn decide_included<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D
     }
 }
 
-/// Returns who may get the volume; none if its label, or else the annotation of its StorageClass, has
-/// an invalid value. Tenants can write neither.
+/// Returns who may get the volume; none if its label, or else the annotation of its StorageClass,
+/// has an invalid value. Tenants can write neither.
 pub(super) fn scope(
     volume: &Volume,
     class: Option<&StorageClass>,
@@ -165,8 +165,8 @@ impl<D: Copy> View<'_, D> {
             }
             _ if volume.phase != Phase::Released => Left::InUse,
             _ if volume.claimed_by().is_none() => Left::Freed,
-            // kube-controller-manager found no claim, and the watch knows one that exists or was just
-            // deleted. Its deletion enqueues the volume.
+            // kube-controller-manager found no claim, and the watch knows one that exists or was
+            // just deleted. Its deletion enqueues the volume.
             _ if volume
                 .claimed_by()
                 .is_some_and(|claim| self.living(claim).is_some()) =>

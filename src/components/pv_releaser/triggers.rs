@@ -7,9 +7,9 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change, or
-/// the namespace that it is reserved in is deleted, and a claim when it waits for a volume and one is
-/// parked for its namespace.
+/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change,
+/// or the namespace that it is reserved in is deleted, and a claim when it waits for a volume and
+/// one is parked for its namespace.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, all) = (queue.clone(), caches.clone());
     caches.volumes.listen(move |change| {

@@ -1,6 +1,6 @@
-//! The webhooks of pv-releaser: they label a volume that is created for a managed claim, so that even
-//! a claim that exists for two seconds leaves no unlabelled volume, and reserve parked volumes for
-//! new claims.
+//! The webhooks of pv-releaser: they label a volume that is created for a managed claim, so that
+//! even a claim that exists for two seconds leaves no unlabelled volume, and reserve parked volumes
+//! for new claims.
 
 use super::{
     Scope,

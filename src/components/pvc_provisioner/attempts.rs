@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 /// How many claims in a row may be created for pods that do not come to exist.
 const FREE: u32 = 5;
-/// Delay after the last claim once [`FREE`] pods did not come to exist. It doubles with each further
-/// one.
+/// Delay after the last claim once [`FREE`] pods did not come to exist. It doubles with each
+/// further one.
 const FIRST_DELAY: Duration = Duration::from_secs(120);
 /// Maximum delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);

@@ -150,7 +150,8 @@ impl PodWebhook {
             findings.notices.push(notice);
             return;
         }
-        // Where requesters are checked, the reconciler creates no claims, so none may be left to it.
+        // Where requesters are checked, the reconciler creates no claims, so none may be left to
+        // it.
         let controller = controller.filter(|_| self.requesters.is_none());
         if let Some(OwnerReference {
             kind, name, uid, ..

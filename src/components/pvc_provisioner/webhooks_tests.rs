@@ -311,9 +311,9 @@ fn warnings_are_truncated_at_a_character_boundary() {
     assert_eq!(shortened("short".into()), "short");
 }
 
-/// The pods of a ReplicaSet that another webhook refuses get no claims at their next attempts. Other
-/// pods do, and so does every pod whose requester is checked, because the reconciler creates none of
-/// their claims.
+/// The pods of a ReplicaSet that another webhook refuses get no claims at their next attempts.
+/// Other pods do, and so does every pod whose requester is checked, because the reconciler creates
+/// none of their claims.
 #[tokio::test(start_paused = true)]
 async fn a_controller_whose_pods_are_refused_waits_for_its_claims() {
     let attempts = Arc::new(Attempts::default());

@@ -73,8 +73,9 @@ impl Caches {
             .unwrap_or(Decision::Leave(Left::NotEnabled))
     }
 
-    /// Returns a claim that requests the volume. A claim of another namespace cannot get it, and one
-    /// that could not be bound does not get it again: neither may stand in the way of the others.
+    /// Returns a claim that requests the volume. A claim of another namespace cannot get it, and
+    /// one that could not be bound does not get it again: neither may stand in the way of the
+    /// others.
     fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
         let requesting = self.restorers.of(&name.name, &record.claim.namespace);
         let claims = self.claims.read();

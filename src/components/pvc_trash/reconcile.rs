@@ -68,8 +68,8 @@ impl PvcTrashReconciler {
             .and_then(|trash| trash.record.as_ref());
         let known = before.filter(|before| before.claim.uid == record.claim.uid);
         let known = known.filter(|before| before.claim.namespace_uid.is_some());
-        // Without the uid of the namespace, only an administrator can restore the claim. Its data is
-        // kept all the same.
+        // Without the uid of the namespace, only an administrator can restore the claim. Its data
+        // is kept all the same.
         let completed = match known {
             None => self.live.complete_record(&mut record.claim).await,
             Some(known) => {
@@ -114,8 +114,8 @@ impl PvcTrashReconciler {
             return Ok(Requeue::OnEvent);
         };
         let proof = self.live.claim_is_deleted(claim).await?;
-        // A namespace that existed under the earlier claim and exists now was never deleted, so it is
-        // also the one of the claim between the two.
+        // A namespace that existed under the earlier claim and exists now was never deleted, so it
+        // is also the one of the claim between the two.
         let void = recorded(volume).is_none_or(|before| before.claim.uid != record.claim.uid);
         if void && !self.live.is_same_namespace(&record).await? {
             record.claim.namespace_uid = None;

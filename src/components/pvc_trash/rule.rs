@@ -126,7 +126,8 @@ impl View<'_> {
             }
             (Some(Window::For(window)), None) => match living {
                 Some(living) => self.window(window, Some(living)),
-                // It is not known what the claim requests. It is deleted, or a later event shows it.
+                // It is not known what the claim requests. It is deleted, or a later event shows
+                // it.
                 None => return Decision::Leave(Left::NotEnabled),
             },
             (Some(Window::For(window)), Some(_))
@@ -257,8 +258,8 @@ fn is_current(record: &TrashRecord, desired: &TrashRecord) -> bool {
     record.claim.namespace_uid.is_some() && *record == same
 }
 
-/// The claim that was deleted. A void record holds for an earlier claim. If that one was in a namespace
-/// of the same name, its uid is to be compared with the namespace that exists now.
+/// The claim that was deleted. A void record holds for an earlier claim. If that one was in a
+/// namespace of the same name, its uid is to be compared with the namespace that exists now.
 fn moved(record: &TrashRecord, claim: &ClaimRef) -> RecordedClaim {
     if *record.claim.uid == *claim.uid {
         return record.claim.clone();

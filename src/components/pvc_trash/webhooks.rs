@@ -1,5 +1,5 @@
-//! The webhooks of pvc-trash: for new volumes, for claims that restore data, and a warning for users
-//! who delete a claim.
+//! The webhooks of pvc-trash: for new volumes, for claims that restore data, and a warning for
+//! users who delete a claim.
 
 use super::{NAME, caches::Caches, confirm::Live, patch, rule::record_at_creation};
 use crate::{

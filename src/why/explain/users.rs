@@ -16,8 +16,8 @@ pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     std::iter::once(used).chain(stuck(world, pod)).collect()
 }
 
-/// The chain of causes for a pod that waits for `other` to end: that pod, as `sentence` says, and why
-/// it does not end. `then` says what happens once it has ended.
+/// The chain of causes for a pod that waits for `other` to end: that pod, as `sentence` says, and
+/// why it does not end. `then` says what happens once it has ended.
 pub(super) fn of_other(
     world: &World,
     other: &Pod,

@@ -1,7 +1,7 @@
 //! Compares a volume with a claim, as Kubernetes does before it binds them.
 //!
-//! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` and `findBestMatchForClaim` in
-//! `pkg/controller/volume/persistentvolume/index.go` of Kubernetes.
+//! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` and
+//! `findBestMatchForClaim` in `pkg/controller/volume/persistentvolume/index.go` of Kubernetes.
 
 use crate::{
     objects::{quantity, reuse},

@@ -165,7 +165,8 @@ fn the_window_zero_of_a_class_changes_no_record() {
     assert_eq!(decide(&new), Decision::Leave(Left::NotEnabled));
 }
 
-/// Its webhooks are not called, so no user could restore the claim. What was enabled before is kept.
+/// Its webhooks are not called, so no user could restore the claim. What was enabled before is
+/// kept.
 #[test]
 fn an_excluded_namespace_gets_no_window() {
     let (bound, claim) = (volume(json!({})), claim(json!({})));

@@ -19,8 +19,8 @@ use std::time::Duration;
 const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A Bound volume of the claim `ns/data` with the uid 1 and the policy Delete, with `changes` merged
-/// over it.
+/// A Bound volume of the claim `ns/data` with the uid 1 and the policy Delete, with `changes`
+/// merged over it.
 fn volume(changes: Value) -> Volume {
     let mut volume = json!({
         "metadata": {"name": "pv", "uid": "v", "resourceVersion": "7",

@@ -25,7 +25,8 @@ fn after(minutes: i64) -> Timestamp {
     deleted() + SignedDuration::from_mins(minutes)
 }
 
-/// An API server on which the claim is deleted and nothing is attached, two hours after the deletion.
+/// An API server on which the claim is deleted and nothing is attached, two hours after the
+/// deletion.
 fn server() -> Server {
     Server {
         claims: Vec::new(),
@@ -186,8 +187,8 @@ async fn a_claim_gets_the_volume_only_by_live_reads() {
     );
 }
 
-/// The claim of a volume that was reserved so many minutes ago for a claim, if it is returned to the
-/// trash. The clock of the leader is fast by so many minutes.
+/// The claim of a volume that was reserved so many minutes ago for a claim, if it is returned to
+/// the trash. The clock of the leader is fast by so many minutes.
 async fn returned(minutes: i64, fast: i64, live: Option<Value>) -> Option<Value> {
     returning(minutes, fast, live).await.patched(CLAIM_REF)
 }

@@ -14,8 +14,8 @@ use k8s_openapi::{
 /// The waiting reasons of containers whose pod does not have all its volumes mounted yet.
 const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// The chain of causes for a pod that can use all its claims and does not run yet; none if an object
-/// could not be read.
+/// The chain of causes for a pod that can use all its claims and does not run yet; none if an
+/// object could not be read.
 pub(super) fn causes(
     world: &World,
     object: &Object,
