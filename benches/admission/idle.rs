@@ -1,8 +1,16 @@
 //! The work of an idle Volume Warden among many pods.
 
-use crate::{aims::Aims, protected::Space, rest::at_rest, scene, size::Size};
+use crate::{
+    aims::Aims,
+    each::{AT_ONCE, each},
+    protected::{Space, claim_name},
+    rest::at_rest,
+    scene,
+    size::Size,
+};
 use anyhow::{Context, Result, ensure};
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -49,7 +57,7 @@ async fn idle(cluster: &Cluster, size: Size) -> Result<Idle> {
     let space = Space::new(cluster, "default");
     space.fill(size.pods, 0).await?;
     let bound = cluster.audit().mark()?;
-    space.bind(size.pods).await?;
+    bind(&space, size.pods).await?;
     has_conditions(&space, size.pods).await?;
     at_rest(warden.process()).await?;
     let of_conditions = cluster
@@ -79,6 +87,19 @@ async fn idle(cluster: &Cluster, size: Size) -> Result<Idle> {
         cpu_seconds: after - before,
         conditions,
     })
+}
+
+/// Makes the claims look bound, as the PV controller does.
+async fn bind(space: &Space, claims: usize) -> Result<()> {
+    let status = json!({"status": {"phase": "Bound"}});
+    each(claims, AT_ONCE, async |index| {
+        let (name, merge) = (claim_name(index), Patch::Merge(&status));
+        let as_usual = PatchParams::default();
+        space.claims.patch_status(&name, &as_usual, &merge).await?;
+        Ok(())
+    })
+    .await
+    .map(drop)
 }
 
 /// Waits until all claims have the condition `Unused`.

@@ -3,10 +3,7 @@
 use crate::each::{AT_ONCE, each};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::{Api, api::PostParams};
 use serde_json::json;
 use volume_warden_controlplane::Cluster;
 
@@ -59,21 +56,6 @@ impl Space {
                 "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "main"}], "volumes": [volume]},
             }))?;
             self.pods.create(&PostParams::default(), &pod).await?;
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Makes the first claims look bound, as the PV controller does.
-    pub async fn bind(&self, claims: usize) -> Result<()> {
-        let status = json!({"status": {"phase": "Bound"}});
-        each(claims, AT_ONCE, async |index| {
-            let merge = Patch::Merge(&status);
-            let name = claim_name(index);
-            self.claims
-                .patch_status(&name, &PatchParams::default(), &merge)
-                .await?;
             Ok(())
         })
         .await
