@@ -15,8 +15,11 @@ use std::{
     time::Duration,
 };
 
-/// Prefix of the names of the policies that restrict the service account.
-const POLICY: &str = "ValidatingAdmissionPolicy 'volume-warden-restrict-";
+/// What the API server calls a policy that refuses a request.
+const KIND: &str = "ValidatingAdmissionPolicy '";
+/// A part of the names of the policies that restrict the service account. It follows the name of the
+/// installation: `volume-warden`, `<namespace>-volume-warden`, or a name that a chart value sets.
+const NAME: &str = "-restrict-";
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads the log of a Volume Warden until it is dropped.
@@ -49,6 +52,12 @@ impl Drop for Refusals {
     }
 }
 
+fn is_refusal(line: &str) -> bool {
+    line.split(KIND)
+        .skip(1)
+        .any(|rest| rest.split('\'').next().unwrap_or_default().contains(NAME))
+}
+
 fn read(log: &Path, ended: &AtomicBool) {
     let (mut offset, mut rest) = (0, String::new());
     loop {
@@ -61,7 +70,7 @@ fn read(log: &Path, ended: &AtomicBool) {
             offset += new.len() as u64;
             rest.push_str(&String::from_utf8_lossy(&new));
         }
-        if let Some(line) = rest.lines().find(|line| line.contains(POLICY)) {
+        if let Some(line) = rest.lines().find(|line| is_refusal(line)) {
             let log = log.display();
             let said = format!("{log}: a write of Volume Warden was refused: {line}\n");
             // Not a macro, whose output a test captures.
@@ -76,5 +85,25 @@ fn read(log: &Path, ended: &AtomicBool) {
             return;
         }
         thread::park_timeout(INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_refusal;
+
+    #[test]
+    fn the_policies_of_every_installation_are_found() {
+        for (policy, refused) in [
+            ("volume-warden-restrict-claims", true),
+            ("pvc-provisioner-volume-warden-restrict-volumes", true),
+            ("storage-warden-restrict-webhooks", true),
+            ("volume-warden-bound-claims", false),
+        ] {
+            let line = format!(
+                "WARN x: ValidatingAdmissionPolicy '{policy}' with binding 'a-restrict-b' denied request: y"
+            );
+            assert_eq!(is_refusal(&line), refused, "{line}");
+        }
     }
 }
