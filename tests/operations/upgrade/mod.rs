@@ -5,7 +5,7 @@ mod replica;
 
 use self::{
     former::Former,
-    replica::{Running, nothing_was_refused, one_leads, roll_out, watch_leaders},
+    replica::{Running, logs_of, nothing_was_refused, one_leads, roll_out, watch_leaders},
 };
 use crate::support::{
     Space,
@@ -137,6 +137,8 @@ async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
             .to_string()
     };
     let requests = users.await?.with_context(log)?;
+    // Those of the replicas that run after the rollback.
+    logs.extend(logs_of(&running));
     nothing_was_refused(&logs)?;
     let (looks, led) = leaders.await??;
     println!("{requests} rounds of users; {looks} looks at the replicas, in {led} one led");

@@ -114,6 +114,12 @@ fn serve(cluster: &Cluster, running: &Running) {
     cluster.webhooks().serve(SERVICE, ports);
 }
 
+/// The logs of the replicas that run.
+pub fn logs_of(running: &Running) -> Vec<String> {
+    let replicas = all(running).into_iter();
+    replicas.map(|each| each.process.log()).collect()
+}
+
 /// No policy refused a write of any of these replicas.
 pub fn nothing_was_refused(logs: &[String]) -> Result<()> {
     for log in logs {
