@@ -362,3 +362,39 @@ async fn objects_can_have_other_names() -> Result<()> {
     ensure!(output.status.success(), "{output:?}");
     Ok(())
 }
+
+/// The policy for the service account permits the fields that templates may set, and no others.
+#[tokio::test]
+async fn the_policy_permits_the_fields_of_templates() -> Result<()> {
+    const BOUND: &str = "with spec.volumeName or annotations under pv.kubernetes.io/";
+    const COPY: &str = "with spec.dataSource or spec.dataSourceRef";
+    const HELD: &str = "with finalizers other than kubernetes.io/pvc-protection";
+    const SELECTOR: &str = "with spec.selector";
+    let forbidden = async |fields: &[&str]| -> Result<Vec<&'static str>> {
+        let values = json!({"pvcProvisioner": {"templateFields": fields}});
+        let objects = rendered(&values).await?;
+        let name = "volume-warden-restrict-claims";
+        let mut policies = objects
+            .iter()
+            .filter(|object| object["metadata"]["name"] == name);
+        let policy = policies.next().context("no policy")?;
+        let validations = policy["spec"]["validations"].to_string();
+        let messages = [BOUND, COPY, HELD, SELECTOR].into_iter();
+        Ok(messages
+            .filter(|message| validations.contains(message))
+            .collect())
+    };
+    assert_eq!(forbidden(&[]).await?, [BOUND, COPY, HELD, SELECTOR]);
+    for (field, message) in [
+        ("annotations", BOUND),
+        ("volumeName", BOUND),
+        ("dataSource", COPY),
+        ("dataSourceRef", COPY),
+        ("finalizers", HELD),
+        ("selector", SELECTOR),
+    ] {
+        let left = forbidden(&[field]).await?;
+        assert!(left.len() == 3 && !left.contains(&message), "{field}");
+    }
+    Ok(())
+}

@@ -3,6 +3,10 @@
 
 mod drain;
 mod lives;
-mod stolen_token;
+mod stolen_claims;
+mod stolen_large;
 mod stolen_trash;
+mod stolen_volumes;
+mod stolen_webhooks;
 mod tenant;
+mod thief;

@@ -1,6 +1,6 @@
 //! What the token of Volume Warden's service account permits on volumes with a record of the trash.
 
-use super::stolen_token::{Thief, Write, patch};
+use super::thief::{Thief, Write, delete, patch};
 use crate::{
     pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase},
     support::{bare, volume},
@@ -230,10 +230,7 @@ async fn a_stolen_token_neither_creates_nor_deletes_volumes() -> Result<()> {
             (Method::POST, "/api/v1/persistentvolumes".to_owned(), new),
             sentence,
         ),
-        (
-            (Method::DELETE, plain, super::stolen_token::delete()),
-            sentence,
-        ),
+        ((Method::DELETE, plain, delete()), sentence),
     ];
     thief.all_are_refused(writes).await
 }

@@ -1,0 +1,76 @@
+//! The policies evaluate objects of maximum size. A policy whose evaluation costs too much refuses the
+//! write: a finalizer would stay for ever.
+
+use super::thief::{Thief, Write, claims_of, patch};
+use crate::{
+    pvc_trash::support::is_in_phase,
+    support::{Space, bare, claim, volume},
+};
+use anyhow::Result;
+use kube::api::PostParams;
+use serde_json::{Map, Value, json};
+
+/// Metadata with 5000 finalizers, of which this is the middle one, 2000 owners and 8000 annotations.
+fn large(finalizer: &str) -> Value {
+    let mut finalizers: Vec<_> = (0..5000).map(|n| format!("example.com/f{n}")).collect();
+    finalizers.insert(2500, finalizer.to_owned());
+    let owners = (0..2000).map(|n| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": format!("c{n}"), "uid": format!("u{n}")}));
+    let annotations = (0..8000).map(|n| (format!("a{n}"), json!("b")));
+    json!({
+        "finalizers": finalizers, "ownerReferences": owners.collect::<Vec<_>>(),
+        "annotations": annotations.collect::<Map<_, _>>(),
+    })
+}
+
+fn without_finalizer(path: &str) -> Write {
+    patch(
+        path,
+        json!([{"op": "remove", "path": "/metadata/finalizers/2500"}]),
+    )
+}
+
+#[tokio::test]
+async fn the_policies_do_not_keep_the_finalizer_of_a_very_large_claim() -> Result<()> {
+    let space = Space::new(bare().await?, "stolen-large").await?;
+    let metadata = large("kubernetes.io/pvc-protection");
+    let claim = claim("large", json!({"metadata": metadata}))?;
+    space.claims.create(&PostParams::default(), &claim).await?;
+    let write = without_finalizer(&format!("{}/large", claims_of(&space)));
+    let thief = Thief::new(&space).await?;
+    thief.all_are_permitted(vec![write]).await
+}
+
+#[tokio::test]
+async fn the_policies_keep_neither_the_finalizer_nor_the_data_of_a_very_large_volume() -> Result<()>
+{
+    let space = Space::new(bare().await?, "stolen-large-volume").await?;
+    let mut metadata = large("kubernetes.io/pv-protection");
+    // In the trash.
+    let record = format!(
+        r#"{{"policy":"Delete","windowSeconds":3600,"finalizers":["example.com/f0","example.com/provisioner"],"claim":{{"namespace":"{}","name":"data","uid":"gone"}},"deletedAt":"2026-01-01T00:00:00Z"}}"#,
+        space.name
+    );
+    metadata["annotations"]["volume-warden.dev/trash"] = json!(record);
+    let kept = metadata["finalizers"].clone();
+    let claim = json!({"namespace": space.name, "name": "data", "uid": "gone"});
+    let changes = json!({"metadata": metadata, "spec": {"claimRef": claim}});
+    let volume = volume(&space.name, changes)?;
+    space
+        .volumes
+        .create(&PostParams::default(), &volume)
+        .await?;
+    is_in_phase(&space, &space.name, "Released").await?;
+    let path = format!("/api/v1/persistentvolumes/{}", space.name);
+    let policy =
+        json!({"op": "add", "path": "/spec/persistentVolumeReclaimPolicy", "value": "Delete"});
+    let mut restored = kept.as_array().cloned().unwrap_or_default();
+    restored.push(json!("example.com/provisioner"));
+    let restore = json!({"op": "add", "path": "/metadata/finalizers", "value": restored});
+    let writes = vec![
+        without_finalizer(&path),
+        patch(&path, json!([policy])),
+        patch(&path, json!([policy, restore])),
+    ];
+    let thief = Thief::new(&space).await?;
+    thief.all_are_permitted(writes).await
+}

@@ -1,0 +1,207 @@
+//! What the token of Volume Warden's service account permits on volumes.
+
+use super::thief::{Thief, owner, patch};
+use crate::support::{Space, bare, volume};
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use volume_warden_controlplane::eventually;
+
+#[tokio::test]
+async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<()> {
+    let space = Space::new(bare().await?, "stolen-volumes").await?;
+    let post = PostParams::default();
+    let name = |what: &str| format!("{}-{what}", space.name);
+    let claim_of = |uid: Option<&str>| json!({"spec": {"claimRef": {"namespace": space.name, "name": "gone", "uid": uid}}});
+    let bound_by = json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes", "team": "a"}}});
+    let mut released = claim_of(Some("gone"));
+    json_patch::merge(&mut released, &bound_by);
+    let record = |value: String| json!({"metadata": {"annotations": {"volume-warden.dev/claim-namespace": value}}});
+    let recorded = |changes: Value| {
+        let mut all = record(format!("{}/n/gone", space.name));
+        json_patch::merge(&mut all, &changes);
+        all
+    };
+    let mut csi = claim_of(None);
+    csi["spec"]["hostPath"] = Value::Null;
+    csi["spec"]["csi"] = json!({"driver": "example.com", "volumeHandle": "v"});
+    for (what, changes) in [
+        ("reserved", claim_of(None)),
+        ("released", released),
+        ("handed", recorded(claim_of(None))),
+        ("csi", csi),
+    ] {
+        let volume = volume(&name(what), changes)?;
+        space.volumes.create(&post, &volume).await?;
+    }
+    eventually("the volume is Released", async || {
+        let volume = space.volumes.get(&name("released")).await?;
+        let phase = volume.status.and_then(|status| status.phase);
+        ensure!(phase.as_deref() == Some("Released"), "{phase:?}");
+        Ok(())
+    })
+    .await?;
+    let path = |what: &str| format!("/api/v1/persistentvolumes/{}", name(what));
+    let (reserved, released) = (path("reserved"), path("released"));
+    let parked = async |what: &str| -> Result<Value> {
+        let uid = space.volumes.get(&name(what)).await?.metadata.uid;
+        let claim = format!("parked-{}", uid.unwrap_or_default());
+        let claim = json!({"namespace": "volume-warden", "name": claim, "uid": null});
+        Ok(json!({"spec": {"claimRef": claim}}))
+    };
+    // Parked by the cluster's administrator, as Volume Warden does.
+    let kept = volume(&name("kept"), recorded(claim_of(None)))?;
+    space.volumes.create(&post, &kept).await?;
+    let park = parked("kept").await?;
+    let merge = (PatchParams::default(), Patch::Merge(&park));
+    space
+        .volumes
+        .patch(&name("kept"), &merge.0, &merge.1)
+        .await?;
+    eventually("the volumes are Available", async || {
+        for what in ["kept", "handed"] {
+            let status = space.volumes.get(&name(what)).await?.status;
+            let phase = status.and_then(|status| status.phase);
+            ensure!(phase.as_deref() == Some("Available"), "{what}: {phase:?}");
+        }
+        Ok(())
+    })
+    .await?;
+    let (kept, handed) = (path("kept"), path("handed"));
+    let to = |namespace: &str, uid: Option<&str>| json!({"spec": {"claimRef": {"namespace": namespace, "name": "new", "uid": uid}}});
+    let own = space.name.as_str();
+    let forged = |value: &str| {
+        let mut all = to("other", None);
+        json_patch::merge(&mut all, &record(value.to_owned()));
+        all
+    };
+    let thief = Thief::new(&space).await?;
+    let release = "may only release a volume";
+    let labels = "may only change its own labels on volumes";
+    let annotations = "may only change its own annotations on volumes";
+    let reserve = "may only reserve a parked volume for a claim of its recorded namespace";
+    let recording = "may only record the namespace of a volume's present claim";
+    let finalizer = "may only add and remove the finalizer kubernetes.io/pv-protection";
+    let only_claim = "may only change the claimRef";
+    let mut refused = vec![
+        (
+            patch(
+                &released,
+                json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+            ),
+            only_claim,
+        ),
+        (
+            patch(
+                &format!("{reserved}/status"),
+                json!({"status": {"phase": "Released"}}),
+            ),
+            only_claim,
+        ),
+        (
+            patch(&reserved, json!({"spec": {"claimRef": null}})),
+            reserve,
+        ),
+        (patch(&reserved, parked("reserved").await?), reserve),
+        (patch(&kept, json!({"spec": {"claimRef": null}})), reserve),
+        (patch(&kept, to("other", None)), reserve),
+        (patch(&kept, to(own, Some("u"))), reserve),
+        (patch(&kept, forged("other/n/u")), reserve),
+        (patch(&handed, to(own, None)), reserve),
+        (patch(&handed, to("other", None)), reserve),
+        (patch(&kept, record("other/n/gone".to_owned())), recording),
+        (
+            patch(&released, record("other/n/gone".to_owned())),
+            recording,
+        ),
+        (
+            patch(&released, record(format!("{own}/n/other"))),
+            recording,
+        ),
+        (patch(&released, parked("kept").await?), release),
+        (
+            patch(
+                &released,
+                json!({"spec": {"claimRef": {"namespace": "other", "uid": null}}}),
+            ),
+            release,
+        ),
+        (
+            patch(&released, json!({"spec": {"claimRef": {"uid": "other"}}})),
+            release,
+        ),
+        (
+            patch(&released, json!({"metadata": {"labels": {"a": "b"}}})),
+            labels,
+        ),
+        (
+            patch(
+                &released,
+                json!({"metadata": {"annotations": {"team": "b"}}}),
+            ),
+            annotations,
+        ),
+        (
+            patch(&released, json!({"metadata": {"annotations": {"a": "b"}}})),
+            annotations,
+        ),
+        (
+            patch(
+                &released,
+                json!({"metadata": {"finalizers": ["example.com/never"]}}),
+            ),
+            finalizer,
+        ),
+        (
+            patch(&released, owner("ConfigMap", "c")),
+            "may not change the owners of volumes",
+        ),
+    ];
+    let zone = json!({"key": "zone", "operator": "In", "values": ["a"]});
+    for (field, value) in [
+        ("storageClassName", json!("gold")),
+        ("volumeAttributesClassName", json!("gold")),
+        ("capacity", json!({"storage": "9Gi"})),
+        ("accessModes", json!(["ReadWriteMany"])),
+        ("mountOptions", json!(["suid"])),
+        (
+            "nodeAffinity",
+            json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}),
+        ),
+        (
+            "csi",
+            json!({"controllerExpandSecretRef": {"namespace": "other", "name": "s"}}),
+        ),
+    ] {
+        let write = patch(&path("csi"), json!({"spec": {field: value}}));
+        refused.push((write, only_claim));
+    }
+    // Volume Warden has no right to write the status.
+    thief.grant("patch", "persistentvolumes/status").await?;
+    thief.all_are_refused(refused).await?;
+    let permitted = vec![
+        patch(&released, json!({"spec": {"claimRef": null}})),
+        patch(&released, parked("released").await?),
+        patch(&released, record(format!("{own}/n/gone"))),
+        patch(&kept, to(own, None)),
+        patch(&handed, parked("handed").await?),
+        patch(
+            &handed,
+            json!({"metadata": {"annotations": {"volume-warden.dev/claim-namespace": null}}}),
+        ),
+        patch(
+            &released,
+            json!({"spec": {"claimRef": {"uid": null}}, "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": null}}}),
+        ),
+        patch(
+            &released,
+            json!({"metadata": {"labels": {"reclaimable-pv-releaser.kubernetes.io/managed-by": "id"}}}),
+        ),
+        patch(
+            &reserved,
+            json!({"metadata": {"finalizers": ["kubernetes.io/pv-protection"]}}),
+        ),
+        patch(&reserved, json!({"metadata": {"finalizers": []}})),
+    ];
+    thief.all_are_permitted(permitted).await
+}
