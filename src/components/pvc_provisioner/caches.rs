@@ -6,6 +6,7 @@ use crate::{
     objects::{Claim, ObjectName, Pod},
 };
 use std::sync::Arc;
+use tokio::task::yield_now;
 
 /// The watches that pvc-provisioner reads.
 #[derive(Clone)]
@@ -42,14 +43,14 @@ impl Caches {
     }
 
     /// The cached pods that name the claim, sorted by rank.
-    pub fn users(&self, claim: &ObjectName) -> Vec<User> {
+    pub async fn users(&self, claim: &ObjectName) -> Vec<User> {
         let pods = naming(&self.pods.read(), claim);
-        self.parse(&pods, claim)
+        self.parse(&pods, claim).await
     }
 
     /// The pods in `store` that name the claim, sorted by rank.
-    pub fn users_in(&self, store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {
-        self.parse(&naming(store, claim), claim)
+    pub async fn users_in(&self, store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {
+        self.parse(&naming(store, claim), claim).await
     }
 
     /// Converts the pod to a user of the claim, with its parsed template.
@@ -57,15 +58,21 @@ impl Caches {
         Templates::new(&self.policy).asks(user(name, pod), pod, claim)
     }
 
-    fn parse(&self, pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
+    /// Other tasks run between two templates.
+    async fn parse(&self, pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
         let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
         let mut users: Vec<_> = users.collect();
         users.sort_by(|(one, _), (other, _)| one.rank(None).cmp(&other.rank(None)));
         let mut templates = Templates::new(&self.policy);
-        let users = users.into_iter();
-        users
-            .map(|(user, pod)| templates.asks(user, pod, claim))
-            .collect()
+        let mut asking = Vec::with_capacity(users.len());
+        for (user, pod) in users {
+            let parsed = templates.parsed.len();
+            asking.push(templates.asks(user, pod, claim));
+            if templates.parsed.len() > parsed {
+                yield_now().await;
+            }
+        }
+        asking
     }
 
     /// The names of the pods that request the claim, whether or not their templates are valid.

@@ -1,6 +1,6 @@
 //! Publishes notices about claims as Events on the pod that requests them, once per cause.
 
-use super::{Caches, Notice, parse::parse_claim_requests, rule::User};
+use super::{Caches, Notice, parse::parse_with_yields, rule::User};
 use crate::{
     cluster::{Announcement, Apply, EventDeduplicator, Regarding, Target},
     objects::{Kind, ObjectName, Pod},
@@ -58,7 +58,7 @@ impl Notices {
     /// Publishes the errors in the pod's annotations, and which of the requested claims the pod
     /// does not own. If the pod does not exist or does not wait for claims, forgets which notices
     /// about it were published.
-    pub fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, caches: &Caches) {
+    pub async fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, caches: &Caches) {
         let waiting = pod.and_then(|pod| {
             let claim_requests = pod
                 .claim_requests
@@ -70,7 +70,7 @@ impl Notices {
             self.pods.forget(name);
             return;
         };
-        let (claim_requests, mut notices) = parse_claim_requests(claim_requests, &caches.policy);
+        let (claim_requests, mut notices) = parse_with_yields(claim_requests, &caches.policy).await;
         let claims = claim_requests
             .iter()
             .map(|claim_request| &claim_request.claim);

@@ -5,6 +5,7 @@ use crate::objects::{
     ClaimRequests,
     claim_requests::{MOST_CLAIMS, RequestingVolume, Setting},
 };
+use tokio::task::yield_now;
 
 /// Maximum number of notices about single annotations of a pod. A pod may have thousands of
 /// annotations, and each notice becomes an Event.
@@ -27,9 +28,26 @@ pub fn parse_claim_requests(
     (claims, notices)
 }
 
+/// The same as [`parse_claim_requests`]. Other tasks run between two templates.
+pub async fn parse_with_yields(
+    claim_requests: &ClaimRequests,
+    policy: &TemplatePolicy,
+) -> (Vec<ClaimRequest>, Vec<Notice>) {
+    let mut notices = invalid_annotations(claim_requests);
+    let mut claims = Vec::new();
+    for parsed in each_claim_request(claim_requests, policy) {
+        match parsed {
+            Ok(claim_request) => claims.push(claim_request),
+            Err(notice) => notices.push(notice),
+        }
+        yield_now().await;
+    }
+    (claims, notices)
+}
+
 /// The claim requests of the pod, each parsed only when the iterator reaches it: the most expensive
 /// template takes almost a millisecond.
-pub fn each_claim_request(
+fn each_claim_request(
     claim_requests: &ClaimRequests,
     policy: &TemplatePolicy,
 ) -> impl Iterator<Item = Result<ClaimRequest, Notice>> {
@@ -73,7 +91,7 @@ fn claim_request(
 
 /// Notices about too many requests, about annotations that match no volume of the pod, and about
 /// annotations that are invalid.
-pub fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
+fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
     if claim_requests.requested > MOST_CLAIMS {
         return vec![Notice::too_many_claims(claim_requests.requested)];
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Caches, TemplatePolicy,
-    parse::{parse_claim_requests, request_for},
+    parse::{parse_claim_requests, parse_with_yields, request_for},
     reasons,
     tests::TEMPLATE,
 };
@@ -11,7 +11,14 @@ use crate::{
     objects::{ClaimRequests, ObjectName, claim_requests::PREFIX, pod::PodWire},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::task::yield_now;
 
 fn claim_requests(annotations: &[(&str, &str)]) -> ClaimRequests {
     let keyed = annotations.iter();
@@ -236,9 +243,44 @@ fn askers(pods: Vec<PodWire>) -> Vec<String> {
         pods: Feed::filled(pods),
         policy: Arc::default(),
     };
-    let users = caches.users(&ObjectName::new("ns", "c"));
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let claim = ObjectName::new("ns", "c");
+    let users = runtime.expect("a runtime").block_on(caches.users(&claim));
     let asking = users.iter().filter(|user| user.asks.is_some());
     asking.map(|user| user.name.to_string()).collect()
+}
+
+/// Any tenant may write templates of which each takes almost a millisecond.
+#[tokio::test]
+async fn other_tasks_run_between_two_templates() {
+    let turns = Arc::new(AtomicUsize::new(0));
+    let count = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            count.fetch_add(1, Ordering::Relaxed);
+            yield_now().await;
+        }
+    });
+    let texts: Vec<_> = (0..5).map(|n| format!("{TEMPLATE}# {n}")).collect();
+    let pods = texts.iter().enumerate();
+    let pods = pods.map(|(n, text)| annotated(&format!("p{n}"), Some(text), "Pending", 0));
+    let caches = Caches {
+        claims: Feed::filled(Vec::new()),
+        pods: Feed::filled(pods.collect()),
+        policy: Arc::default(),
+    };
+    assert_eq!(caches.users(&ObjectName::new("ns", "c")).await.len(), 5);
+    assert!(turns.swap(0, Ordering::Relaxed) >= 4);
+    let requests = claim_requests(&[
+        ("a.enabled", "true"),
+        ("a.pvc", TEMPLATE),
+        ("b.enabled", "true"),
+        ("b.pvc", TEMPLATE),
+    ]);
+    let (claims, _) = parse_with_yields(&requests, &TemplatePolicy::default()).await;
+    assert_eq!(claims.len(), 2);
+    assert!(turns.load(Ordering::Relaxed) >= 2);
+    other.abort();
 }
 
 #[test]

@@ -71,7 +71,9 @@ impl Reconcile for PvcProvisionerReconciler {
             Subject::Claim(name) => self.claim(name).await,
             Subject::Pod(name) => {
                 let pod = self.caches.pods.read().get(name);
-                self.notices.of_pod(name, pod.as_deref(), &self.caches);
+                self.notices
+                    .of_pod(name, pod.as_deref(), &self.caches)
+                    .await;
                 Ok(Requeue::OnEvent)
             }
         }
@@ -84,7 +86,7 @@ impl PvcProvisionerReconciler {
             return Ok(Requeue::OnEvent);
         };
         let users = match depends_on_users(claim.as_deref(), &self.options.controller_id) {
-            true => self.caches.users(name),
+            true => self.caches.users(name).await,
             false => Vec::new(),
         };
         let view = self.view(name, claim.as_deref(), &users);
@@ -208,6 +210,7 @@ impl PvcProvisionerReconciler {
         let pods = self.live_pods.list(&claim.namespace).await;
         let pods = pods
             .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
-        Ok(pods.map(|pods| self.caches.users_in(&pods, claim)))
+        let users = self.caches.users_in(&pods.value, claim).await;
+        Ok(pods.map(|_| users))
     }
 }

@@ -9,7 +9,7 @@
 use super::{
     Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
     notice::is_the_templates_fault,
-    parse::{each_claim_request, invalid_annotations},
+    parse::parse_with_yields,
     reasons,
     rule::{Decision, Step, Terms, User, View, Wait, decide_live},
     template::Birth,
@@ -22,7 +22,7 @@ use crate::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{sync::Arc, time::Duration};
-use tokio::{task::yield_now, time::Instant};
+use tokio::time::Instant;
 
 /// Maximum length of a warning in bytes; the API server may truncate a longer one.
 const WARNING_LIMIT: usize = 250;
@@ -118,21 +118,13 @@ impl PodWebhook {
         Ok(findings.answer(self.options.strict_templates))
     }
 
-    /// Parses the requests of the pod. Other tasks run between two templates.
     async fn parse(
         &self,
         claim_requests: &ClaimRequests,
         findings: &mut Findings,
     ) -> Vec<ClaimRequest> {
-        findings.invalid(invalid_annotations(claim_requests));
-        let mut valid = Vec::new();
-        for parsed in each_claim_request(claim_requests, &self.caches.policy) {
-            match parsed {
-                Ok(claim_request) => valid.push(claim_request),
-                Err(notice) => findings.invalid([notice]),
-            }
-            yield_now().await;
-        }
+        let (valid, invalid) = parse_with_yields(claim_requests, &self.caches.policy).await;
+        findings.invalid(invalid);
         valid
     }
 
