@@ -4,7 +4,7 @@ use super::{
     answer::{Answer, Reviewed},
     request::Request,
 };
-use crate::telemetry::LogLimiter;
+use crate::telemetry::{LogLimiter, NamespaceLogLimiter};
 use std::{fmt, time::Duration};
 use tracing::Span;
 
@@ -26,6 +26,8 @@ pub(super) struct Log<'a> {
     pub(super) path: &'static str,
     /// Limits the log lines about unavailable reviews to one a minute.
     pub(super) unavailable: &'a LogLimiter,
+    /// Limits the log lines about refusals in one namespace.
+    pub(super) refused: &'a NamespaceLogLimiter,
 }
 
 impl Log<'_> {
@@ -60,7 +62,14 @@ impl Log<'_> {
         };
     }
         match reviewed {
-            Ok(Answer::Deny { message, .. }) => line!(info, Some(&**message), None::<u64>),
+            Ok(Answer::Deny { message, .. }) => {
+                let why = Some(&**message);
+                match self.refused.check(&request.namespace) {
+                    Some(0) => line!(info, why, None::<u64>),
+                    Some(suppressed) => line!(info, why, Some(suppressed)),
+                    None => line!(debug, why, None::<u64>),
+                }
+            }
             Err(why) => {
                 let why = Some(why.to_string());
                 match self.unavailable.check() {

@@ -7,7 +7,7 @@ use super::{
     hook::Hook,
     request::Request,
 };
-use crate::telemetry::{LogLimiter, Metrics};
+use crate::telemetry::{LogLimiter, Metrics, NamespaceLogLimiter};
 use axum::{
     Router,
     body::Body,
@@ -57,6 +57,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
             bodies,
             unreadable: LogLimiter::default(),
             unavailable: LogLimiter::default(),
+            refused: NamespaceLogLimiter::default(),
         });
         let handler = move |request: HttpRequest| review(route.clone(), request);
         router = router.route(path, post(handler));
@@ -74,6 +75,8 @@ struct Route {
     unreadable: LogLimiter,
     /// Limits the log lines about reviews that cannot be answered.
     unavailable: LogLimiter,
+    /// Limits the log lines about refusals in one namespace.
+    refused: NamespaceLogLimiter,
 }
 
 /// Answers a review within the timeout that the client announces, but at most the webhook's own:
@@ -200,6 +203,7 @@ async fn answer(
     let log = decision::Log {
         path: hook.path,
         unavailable: &route.unavailable,
+        refused: &route.refused,
     };
     log.report(&request, &reviewed, verdict, started.elapsed());
     let answer = match reviewed {

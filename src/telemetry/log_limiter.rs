@@ -1,6 +1,7 @@
 //! Limits log lines that clients can cause in thousands to one line a minute for each cause.
 
 use std::{
+    collections::HashMap,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -32,9 +33,85 @@ impl LogLimiter {
     }
 }
 
+/// Log lines of a namespace within a minute.
+const OF_A_NAMESPACE: u32 = 10;
+/// Maximum number of namespaces that are limited separately. Further ones share one limit.
+const NAMESPACES: usize = 1024;
+
+/// Limits the log lines of one cause to ten a minute for each namespace, so that the users of one
+/// namespace cannot fill the log.
+#[derive(Debug, Default)]
+pub struct NamespaceLogLimiter(Mutex<HashMap<Box<str>, Window>>);
+
+#[derive(Debug)]
+struct Window {
+    began: Instant,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl NamespaceLogLimiter {
+    /// Returns the number of lines about this namespace that were suppressed since the last one, if
+    /// the caller must write a line now.
+    pub fn check(&self, namespace: &str) -> Option<u64> {
+        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut key = namespace;
+        if windows.len() >= NAMESPACES && !windows.contains_key(namespace) {
+            windows.retain(|_, window| window.began.elapsed() < MINUTE);
+            if windows.len() >= NAMESPACES {
+                key = "";
+            }
+        }
+        let window = windows.entry(key.into()).or_insert_with(|| Window {
+            began: Instant::now(),
+            lines: 0,
+            suppressed: 0,
+        });
+        if window.began.elapsed() >= MINUTE {
+            (window.began, window.lines) = (Instant::now(), 0);
+        }
+        if window.lines == OF_A_NAMESPACE {
+            window.suppressed += 1;
+            return None;
+        }
+        window.lines += 1;
+        Some(std::mem::take(&mut window.suppressed))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_namespace_has_its_own_lines() {
+        let limiter = NamespaceLogLimiter::default();
+        let lines = |namespace: &str| {
+            let checks = (0..100).filter(|_| limiter.check(namespace).is_some());
+            checks.count()
+        };
+        assert_eq!([lines("a"), lines("b"), lines("a")], [10, 10, 0]);
+        tokio::time::advance(MINUTE).await;
+        assert_eq!(
+            [limiter.check("a"), limiter.check("a")],
+            [Some(190), Some(0)]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_number_of_namespaces_is_bounded() {
+        let limiter = NamespaceLogLimiter::default();
+        let lines = || {
+            let namespaces = (0..3 * NAMESPACES).map(|n| format!("n{n}"));
+            let checks = namespaces.filter(|name| limiter.check(name).is_some());
+            checks.count()
+        };
+        assert_eq!(lines(), NAMESPACES + OF_A_NAMESPACE as usize);
+        assert_eq!(limiter.0.lock().expect("lock").len(), NAMESPACES + 1);
+        tokio::time::advance(MINUTE).await;
+        assert_eq!(limiter.check("new"), Some(0));
+        assert_eq!(limiter.0.lock().expect("lock").len(), 1);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn one_line_a_minute_says_how_many_were_left_out() {

@@ -19,6 +19,6 @@ mod scrapes;
 mod work;
 
 pub use held::HeldMetrics;
-pub use log_limiter::LogLimiter;
+pub use log_limiter::{LogLimiter, NamespaceLogLimiter};
 pub use metrics::Metrics;
 pub use registrar::Registrar;

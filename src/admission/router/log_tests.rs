@@ -1,7 +1,7 @@
 use super::*;
 use crate::admission::Review;
 use serde_json::json;
-use std::{cell::RefCell, sync::Once};
+use std::{cell::RefCell, iter::repeat_n, sync::Once};
 use tower::ServiceExt;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -38,15 +38,15 @@ fn log_to_lines() {
     ONCE.call_once(|| tracing_subscriber::fmt().with_writer(Lines).init());
 }
 
-/// Returns the log lines about this number of reviews.
-async fn lines(reviews: usize, body: &str) -> String {
+/// Returns the log lines about these reviews.
+async fn lines(answer: fn(&Request) -> Reviewed, bodies: impl Iterator<Item = String>) -> String {
     log_to_lines();
     LINES.take();
     let hook = Hook {
         path: "/hook",
         rules: &[crate::admission::Rule("CREATE", "pods")],
         timeout: Duration::from_secs(1),
-        review: Review::from_memory(|_: &Request| Err(Unavailable::new("no list yet"))),
+        review: Review::from_memory(answer),
     };
     let options = Options {
         dry_run: false,
@@ -54,24 +54,42 @@ async fn lines(reviews: usize, body: &str) -> String {
         metrics: Arc::new(Metrics::new()),
     };
     let router = router(vec![hook], &options);
-    for _ in 0..reviews {
-        let request = HttpRequest::post("/hook").body(Body::from(body.to_owned()));
+    for body in bodies {
+        let request = HttpRequest::post("/hook").body(Body::from(body));
         let response = router.clone().oneshot(request.expect("a request")).await;
-        assert!(response.expect("answers").status().as_u16() >= 400);
+        response.expect("answers");
     }
     String::from_utf8(LINES.take()).expect("text")
 }
 
-#[tokio::test]
-async fn reviews_without_an_answer_do_not_fill_the_log() {
+fn review(namespace: &str) -> String {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u-1", "operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "namespace": "ns", "name": "p", "object": {"metadata": {"name": "p"}}}});
+        "namespace": namespace, "name": "p", "object": {"metadata": {"name": "p"}}}});
+    review.to_string()
+}
+
+/// The refusals in one namespace do not hide those in another one.
+#[tokio::test]
+async fn refusals_in_one_namespace_do_not_fill_the_log() {
+    let denied = |_: &Request| Ok(Answer::deny("no".to_owned()));
+    let reviews = repeat_n(review("many"), 100).chain([review("few")]);
+    let lines = lines(denied, reviews).await;
+    let of = |namespace: &str| {
+        let object = format!("{namespace}/p");
+        lines.lines().filter(|line| line.contains(&object)).count()
+    };
+    assert_eq!((of("many"), of("few")), (10, 1), "{lines}");
+}
+
+#[tokio::test]
+async fn reviews_without_an_answer_do_not_fill_the_log() {
     for (body, verdict) in [
-        (review.to_string(), "Unavailable"),
+        (review("ns"), "Unavailable"),
         ("junk".to_owned(), "Unreadable"),
     ] {
-        let lines = lines(100, &body).await;
+        let unavailable = |_: &Request| Err(Unavailable::new("no list yet"));
+        let lines = lines(unavailable, repeat_n(body, 100)).await;
         assert_eq!(lines.lines().count(), 1, "{lines}");
         assert!(lines.contains(verdict), "{lines}");
     }
