@@ -33,6 +33,7 @@ ci:
 soak:
     VOLUME_WARDEN_SOAK=1 cargo test --locked --no-fail-fast
     cargo test --locked --no-fail-fast --test image --test monitoring --test operations --test scenarios -- --ignored
+    cargo bench --locked --bench templates
     VOLUME_WARDEN_SOAK=1 fuzz/run
     cargo run --release --locked -p volume-warden-sim --bin mutants
     cargo run --release --locked -p volume-warden-sim -- --histories 1000000
