@@ -1,11 +1,16 @@
 //! Pods of a tenant who attacks others by their annotations.
 
 use super::{
+    admission::posted::{post, reviewed},
     patient::Patient,
-    support::{PREFIX, TEMPLATE, annotations, mount},
+    support::{Askers, PREFIX, TEMPLATE, annotations, asking, mount},
 };
-use anyhow::{Result, ensure};
+use crate::support::guarded;
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use serde_json::{Map, Value, json};
+use volume_warden_controlplane::eventually;
 
 /// Clears the screen, reverses what follows, and adds a line that seems to be from Volume Warden.
 const FORGED: &str = "Pod\u{1b}[2J\u{202e}\nWARN forged: run kubectl delete pvc --all";
@@ -60,8 +65,55 @@ async fn a_pod_requests_at_most_32_claims() -> Result<()> {
     }
     askers.has_event("greedy", "ErrTooManyClaims", "32").await?;
     askers.settled().await?;
-    let created = askers.claims().await?;
-    let of = |pod: &str| created.iter().filter(|name| name.starts_with(pod)).count();
-    assert_eq!((of("greedy"), of("large")), (0, 32), "{created:?}");
+    // As many creations may still be under way as the lane of the canary has permits.
+    eventually("32 claims exist", async || {
+        let created = askers.claims().await?;
+        let of = |pod: &str| created.iter().filter(|name| name.starts_with(pod)).count();
+        ensure!((of("greedy"), of("large")) == (0, 32), "{created:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// The API server accepts requests of 3 MiB, and etcd objects of 1.5 MiB. The pod gets its claim, and
+/// its author a few of the warnings.
+#[tokio::test]
+async fn a_pod_as_large_as_the_api_server_accepts_gets_its_claim() -> Result<()> {
+    let askers = Askers::new(guarded().await?, "huge").await?;
+    let invalid = (0..4000).map(|n| (format!("{PREFIX}v{n}.enabled"), json!("perhaps")));
+    let invalid: Map<String, Value> = invalid.collect();
+    let mut accepted = None;
+    for volumes in (1000..50_000).rev().step_by(2000) {
+        let posted = reviewed(&askers, async |name| {
+            let volumes = (0..volumes).map(|n| mount(&format!("v{n}"), name));
+            let volumes: Vec<_> = [mount("data", name)].into_iter().chain(volumes).collect();
+            let mut pod = json!({"metadata": {"annotations": invalid}});
+            pod["spec"]["volumes"] = json!(volumes);
+            post(&askers.space, &asking(name, name, pod)?, "").await
+        });
+        let posted = posted.await?;
+        if posted.code == 201 {
+            accepted = Some(posted);
+            break;
+        }
+        let too_large = ["too large", "larger than max"];
+        ensure!(
+            too_large.iter().any(|part| posted.body.contains(part)),
+            "{posted:?}"
+        );
+    }
+    let posted = accepted.context("no pod was accepted")?;
+    ensure!(
+        posted.says("neither true nor false"),
+        "{:?}",
+        posted.warnings
+    );
+    ensure!(posted.warnings.len() < 20, "{:?}", posted.warnings);
+    let pod: Pod = posted.object()?;
+    let name = pod.name_any();
+    askers.belongs(&name, &pod).await?;
+    askers
+        .has_event(&name, "ErrInvalidAnnotation", "3992 more annotations")
+        .await?;
     Ok(())
 }
