@@ -1,11 +1,14 @@
 //! The command line around the answer: how it is written, what code it ends with, and with whose rights it asks.
 
 use super::{
-    objects::delete_claim,
+    objects::{a_claim, class, delete_claim},
+    pending::failed_with,
     support::{Reader, Stage},
 };
 use crate::support::Space;
 use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::{
@@ -70,6 +73,30 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
         ensure!(yaml.out.contains(value), "{value}: {}", yaml.out);
     }
     assert_eq!(json["state"], "Terminating");
+    Ok(())
+}
+
+/// Every tenant who may create Events writes text that an administrator reads here.
+#[tokio::test]
+async fn the_text_of_an_event_is_escaped() -> Result<()> {
+    let stage = Stage::get().await?;
+    let space = Space::new(stage.cluster.clone(), "forged").await?;
+    class(&space, &space.name, json!({})).await?;
+    a_claim(&space, "data", json!({})).await?;
+    let uid = space.claims.get("data").await?.uid().context("a uid")?;
+    let forged = "full\u{1b}[2J\u{202e}\r\nNext, to mend it:\n  kubectl delete pvc --all";
+    failed_with(&space, &uid, forged).await?;
+    for arguments in [
+        &["pvc", "data"][..],
+        &["--stuck", "--min-age=0s", "-o", "wide"],
+    ] {
+        let arguments = [arguments, &["-n", &space.name]].concat();
+        let reported = stage.reader.why(&arguments).await?;
+        let shown = &reported.out;
+        ensure!(shown.contains("kubectl delete pvc --all"), "{shown:?}");
+        ensure!(!shown.contains("\n  kubectl delete"), "{shown:?}");
+        ensure!(!shown.contains(['\u{1b}', '\u{202e}', '\r']), "{shown:?}");
+    }
     Ok(())
 }
 

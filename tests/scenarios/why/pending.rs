@@ -169,8 +169,13 @@ fn provisioner_silent(_: Arc<Stage>, space: Space) -> Seeded {
 
 /// What an external-provisioner reports about the claim `data` with this uid.
 async fn failed_to_provision(space: &Space, uid: &str) -> Result<()> {
+    failed_with(space, uid, "no space left").await
+}
+
+/// An Event says with these words that the claim `data` was not provisioned.
+pub async fn failed_with(space: &Space, uid: &str, message: &str) -> Result<()> {
     let event = json!({
-        "metadata": {"name": "data.1"}, "reason": "ProvisioningFailed", "type": "Warning", "message": "no space left",
+        "metadata": {"name": "data.1"}, "reason": "ProvisioningFailed", "type": "Warning", "message": message,
         "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
         "involvedObject": {"kind": "PersistentVolumeClaim", "name": "data", "namespace": space.name, "uid": uid},
     });
