@@ -107,6 +107,24 @@ fn the_notices_name_every_crate() {
     assert!(missing.is_empty(), "without a licence text: {missing:?}");
 }
 
+/// The image contains the licences and the SBOM beside the binary.
+#[test]
+fn the_image_contains_notices_and_sbom() {
+    let image = CONTAINERFILE.rsplit("\nFROM scratch\n").next();
+    let copied: Vec<_> = image
+        .expect("an image")
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .collect();
+    for expected in [
+        "LICENSE /LICENSE",
+        "--from=builder /THIRD-PARTY-NOTICES.txt /volume-warden.cdx.json /",
+        "--from=builder /volume-warden /volume-warden",
+    ] {
+        assert!(copied.contains(&expected), "{expected}: {copied:?}");
+    }
+}
+
 /// A tag may name another image tomorrow. The version in the tag is that of the tests.
 #[test]
 fn the_base_image_is_named_by_its_digest() {
