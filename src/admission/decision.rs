@@ -8,6 +8,9 @@ use crate::telemetry::{LogLimiter, NamespaceLogLimiter};
 use std::{fmt, time::Duration};
 use tracing::Span;
 
+/// Maximum length of a reason in a log line, in bytes.
+const WHY_LIMIT: usize = 2048;
+
 /// The span of a review: it identifies the review in log lines and traces.
 pub(super) fn span(path: &'static str, request: &Request) -> Span {
     tracing::debug_span!(
@@ -63,7 +66,7 @@ impl Log<'_> {
     }
         match reviewed {
             Ok(Answer::Deny { message, .. }) => {
-                let why = Some(&**message);
+                let why = Some(bounded(message));
                 match self.refused.check(&request.namespace) {
                     Some(0) => line!(info, why, None::<u64>),
                     Some(suppressed) => line!(info, why, Some(suppressed)),
@@ -71,7 +74,8 @@ impl Log<'_> {
                 }
             }
             Err(why) => {
-                let why = Some(why.to_string());
+                let why = why.to_string();
+                let why = Some(bounded(&why));
                 match self.unavailable.check() {
                     Some(suppressed) => line!(warn, why, Some(suppressed)),
                     None => line!(debug, why, None::<u64>),
@@ -82,6 +86,11 @@ impl Log<'_> {
             }
         }
     }
+}
+
+/// The beginning of a text that may repeat what a user wrote.
+fn bounded(text: &str) -> &str {
+    &text[..text.floor_char_boundary(WHY_LIMIT)]
 }
 
 /// Formats the object of a request as `namespace/name`, as in all other log lines. The name is

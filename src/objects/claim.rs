@@ -69,7 +69,12 @@ pub struct Claim {
     pub unused: Option<Unused>,
 }
 
-/// What a claim requests of the trash, which is text of the claim's creator.
+/// Maximum length of an annotation about the trash that is read, in bytes. No name and no duration
+/// is longer.
+pub const MAX_TEXT: usize = 253;
+
+/// What a claim requests of the trash, which is text of the claim's creator. A text that is longer
+/// than [`MAX_TEXT`] is kept as an empty one, which is no name and no duration either.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTrash {
     /// The name of the deleted claim whose volume the claim requests, from [`UNDELETE`].
@@ -83,7 +88,10 @@ pub struct ClaimTrash {
 
 impl ClaimTrash {
     fn of(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
-        let value = |key| annotations.get(key).map(|value| value.as_str().into());
+        let value = |key| {
+            let value = annotations.get(key)?.as_str();
+            Some(if value.len() > MAX_TEXT { "" } else { value }.into())
+        };
         let found = Self {
             undelete: value(UNDELETE),
             window: value(UNDELETE_WINDOW),
@@ -217,5 +225,23 @@ impl Tracked for Claim {
         let common = before.map(|before| ObjectName::new(name.namespace.clone(), before));
         let waits = self.awaits_volume().then(|| waiting_in(&name.namespace));
         common.into_iter().chain(waits).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_about_the_trash_is_bounded() {
+        let read = |length: usize| {
+            let text = "1".repeat(length);
+            let annotations = [UNDELETE, UNDELETE_WINDOW].map(|key| (key.to_owned(), text.clone()));
+            let found = ClaimTrash::of(&annotations.into()).expect("annotations");
+            let length = |text: Option<Box<str>>| text.map(|text| text.len());
+            (length(found.undelete), length(found.window))
+        };
+        assert_eq!(read(MAX_TEXT), (Some(MAX_TEXT), Some(MAX_TEXT)));
+        assert_eq!(read(MAX_TEXT + 1), (Some(0), Some(0)));
     }
 }

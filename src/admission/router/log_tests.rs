@@ -82,6 +82,15 @@ async fn refusals_in_one_namespace_do_not_fill_the_log() {
     assert_eq!((of("many"), of("few")), (10, 1), "{lines}");
 }
 
+/// A refusal may repeat what a user wrote.
+#[tokio::test]
+async fn a_long_reason_is_logged_in_part() {
+    let long = |_: &Request| Ok(Answer::deny("é".repeat(100_000)));
+    let lines = lines(long, [review("ns")].into_iter()).await;
+    let length = lines.len();
+    assert!(lines.contains("éé") && length < 3000, "{length}");
+}
+
 #[tokio::test]
 async fn reviews_without_an_answer_do_not_fill_the_log() {
     for (body, verdict) in [

@@ -22,7 +22,7 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
     let (line, volumes) = (queue.clone(), caches.volumes.clone());
     caches.claims.listen(move |change| {
-        if !concerns_us(change) {
+        if !changes_the_decision(change) {
             return;
         }
         let (claimed, named) = {
@@ -69,23 +69,18 @@ fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
 
 /// Returns whether the rule may decide otherwise after the change. It does not read the annotation
 /// that Volume Warden changes until a claim is Bound.
-fn concerns_us(change: &Change<'_, Claim>) -> bool {
-    let looked_at = |claim: &Arc<Claim>| {
-        let Claim {
-            uid,
-            deleting,
-            pending,
-            volume_name,
-            trash,
-            ..
-        } = &**claim;
-        (
-            uid.clone(),
-            *deleting,
-            *pending,
-            volume_name.clone(),
-            trash.clone(),
-        )
-    };
-    change.old.map(looked_at) != change.new.map(looked_at)
+fn changes_the_decision(change: &Change<'_, Claim>) -> bool {
+    change.old.map(read_by_rule) != change.new.map(read_by_rule)
+}
+
+fn read_by_rule(claim: &Arc<Claim>) -> impl PartialEq + use<'_> {
+    let Claim {
+        uid,
+        deleting,
+        pending,
+        volume_name,
+        trash,
+        ..
+    } = &**claim;
+    (uid, *deleting, *pending, volume_name, trash)
 }
