@@ -22,6 +22,22 @@ const OWN_LABELS: [&str; 3] = [PROVISIONER_LABEL, RELEASER_LABEL, LEGACY_LABEL];
 /// the whole object, as `kubectl.kubernetes.io/last-applied-configuration` does.
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
+/// Domains of tools whose labels and annotations make a controller act on a claim or its disk: CDI
+/// writes an image to the disk; Argo CD, Flux, Helm, Fleet, kapp and `kubectl apply --applyset`
+/// delete what has their mark and is not in their source.
+const TOOLS: [&str; 8] = [
+    "cdi.kubevirt.io",
+    "argoproj.io",
+    "fluxcd.io",
+    "helm.sh",
+    "objectset.rio.cattle.io",
+    "fleet.cattle.io",
+    "k14s.io",
+    "applyset.kubernetes.io",
+];
+/// Labels by which the same tools track what they created.
+const TRACKING: [&str; 2] = ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by"];
+
 /// The labels and annotations of one claim, without those that are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTexts {
@@ -79,18 +95,25 @@ fn length(text: &str) -> usize {
     serde_json::to_string(text).map_or(usize::MAX / 4, |json| json.len())
 }
 
-fn is_kept_label(key: &str) -> bool {
-    !key.starts_with(OWN) && !OWN_LABELS.contains(&key)
+/// Returns whether a claim that restores the data gets the label with this key back.
+pub fn is_kept_label(key: &str) -> bool {
+    let own = key.starts_with(OWN) || OWN_LABELS.contains(&key);
+    !own && !TRACKING.contains(&key) && !is_of(key, &TOOLS)
 }
 
-fn is_kept_annotation(key: &str) -> bool {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    let is_of = |of: &&str| {
-        domain
-            .strip_suffix(*of)
+/// Returns whether a claim that restores the data gets the annotation with this key back.
+pub fn is_kept_annotation(key: &str) -> bool {
+    is_kept_label(key) && !is_of(key, &KUBERNETES)
+}
+
+/// Returns whether the prefix of the key is one of these domains, or below one.
+fn is_of(key: &str, domains: &[&str]) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    domains.iter().any(|domain| {
+        prefix
+            .strip_suffix(domain)
             .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    };
-    is_kept_label(key) && !KUBERNETES.iter().any(is_of)
+    })
 }
 
 #[cfg(test)]
@@ -116,7 +139,7 @@ mod tests {
             PROVISIONER_LABEL: "x", RELEASER_LABEL: "x", LEGACY_LABEL: "x",
         });
         let annotations = json!({
-            "note": "a", "meta.helm.sh/release-name": "a", "notkubernetes.io/a": "a",
+            "note": "a", "notkubernetes.io/a": "a",
             "pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n",
             "volume.beta.kubernetes.io/storage-class": "fast", "k8s.io/a": "a",
             "kubectl.kubernetes.io/last-applied-configuration": "{}",
@@ -124,9 +147,29 @@ mod tests {
         });
         let found = texts(labels, annotations);
         assert_eq!(keys(&found.labels), ["app", "app.kubernetes.io/name"]);
-        let annotations = ["meta.helm.sh/release-name", "note", "notkubernetes.io/a"];
-        assert_eq!(keys(&found.annotations), annotations);
+        assert_eq!(keys(&found.annotations), ["note", "notkubernetes.io/a"]);
         assert_eq!(&*found.uid, "1");
+    }
+
+    /// With them, a controller would overwrite the disk, or delete the claim because it is not in
+    /// its source.
+    #[test]
+    fn the_marks_of_tools_are_left_out() {
+        let marks = json!({
+            "cdi.kubevirt.io/storage.import.endpoint": "a", "cdi.kubevirt.io": "kept",
+            "argocd.argoproj.io/tracking-id": "a", "argocd.argoproj.io/instance": "a",
+            "kustomize.toolkit.fluxcd.io/name": "a", "helm.toolkit.fluxcd.io/name": "a",
+            "meta.helm.sh/release-name": "a", "helm.sh/chart": "a",
+            "app.kubernetes.io/instance": "a", "app.kubernetes.io/managed-by": "Helm",
+            "objectset.rio.cattle.io/hash": "a", "kapp.k14s.io/app": "a",
+            "applyset.kubernetes.io/part-of": "a", "example.com/cdi.kubevirt.io": "kept",
+        });
+        let found = texts(marks.clone(), marks);
+        let kept = ["cdi.kubevirt.io", "example.com/cdi.kubevirt.io"];
+        assert_eq!(
+            (keys(&found.labels), keys(&found.annotations)),
+            (kept.to_vec(), kept.to_vec())
+        );
     }
 
     /// One that does not fit makes no smaller one disappear, and a text counts as it is escaped.

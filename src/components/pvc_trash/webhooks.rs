@@ -8,6 +8,8 @@ use crate::{
     objects::{
         ObjectName, Volume,
         claim::ClaimWire,
+        claim::MAX_TEXT,
+        claim_texts::{is_kept_annotation, is_kept_label},
         patch::add_at,
         trash::{OriginalPolicy, RecordedClaim, TrashRecord, UNDELETE},
         volume::{RETAIN, VolumeWire},
@@ -15,7 +17,7 @@ use crate::{
 };
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What the webhooks read.
 pub struct Reviews {
@@ -85,6 +87,12 @@ impl Reviews {
         let Some(requested) = requested else {
             return Ok(Answer::Allow);
         };
+        if requested.len() > MAX_TEXT {
+            return Ok(refuse(format!(
+                "the annotation {UNDELETE} is longer than {MAX_TEXT} bytes: write the name of a \
+                 deleted claim or of its volume"
+            )));
+        }
         if !self.caches.volumes.is_synced() {
             return Err(Unavailable::new(
                 "the watch of volumes has no complete list yet",
@@ -183,13 +191,17 @@ pub(super) fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<
 }
 
 /// Adds the labels of the deleted claim to a claim without labels, and its annotations to a claim
-/// with no other annotation than the request: an author who writes any decides about all.
+/// with no other annotation than the request: an author who writes any decides about all. A record
+/// of an earlier version may have some that are not kept any more.
 pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOperation> {
     let metadata = &claim["metadata"];
     let number = |field: &str| metadata[field].as_object().map_or(0, serde_json::Map::len);
     let mut operations = Vec::new();
-    if number("labels") == 0 && !deleted.labels.is_empty() {
-        operations.push(add_at(&["metadata", "labels"], json!(deleted.labels)));
+    let labels = deleted.labels.iter();
+    let labels: BTreeMap<_, _> = labels.filter(|(key, _)| is_kept_label(key)).collect();
+    if number("labels") == 0 && !labels.is_empty() {
+        operations.push(add_at(&["metadata", "labels"], json!(labels)));
+        let recorded = recorded.filter(|(key, _)| is_kept_annotation(key));
     }
     if number("annotations") == 1 {
         let recorded = deleted.annotations.iter();

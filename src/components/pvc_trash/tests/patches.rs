@@ -181,3 +181,12 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     let own = json!({"labels": {"x": "y"}, "annotations": {UNDELETE: "data", "own": "o"}});
     assert_eq!(given(own.clone()), own);
 }
+    // Of an earlier version, which kept these.
+    let tracked = json!({"claim": {
+        "labels": json!({"app": "a", "app.kubernetes.io/instance": "a"}).to_string(),
+        "annotations": json!({"a.b/note": "n", "meta.helm.sh/release-name": "r"}).to_string(),
+    }});
+    let tracked = recorded("Released", &record("1", tracked));
+    let claim = json!({"metadata": {"annotations": {UNDELETE: "data"}}});
+    let operations = give_back(&claim, &read(&tracked).claim);
+    assert_eq!(applied(claim, &operations)["metadata"], both);
