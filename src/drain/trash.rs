@@ -33,7 +33,7 @@ impl fmt::Display for Kept {
     }
 }
 
-/// Removes the annotation by which pvc-trash hurries the binding of a claim.
+/// Removes the annotation that pvc-trash changes until a claim is Bound.
 pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
     if claim.trash.as_deref().is_some_and(|trash| trash.touched) {
         let mark = remove(&["annotations", UNDELETE_TOUCHED]);

@@ -17,6 +17,12 @@ pub const PURGE: &str = "volume-warden.dev/purge";
 /// binder retries a conflicting write only when the claim changes, or 15 s later.
 pub const UNDELETE_TOUCHED: &str = "volume-warden.dev/undelete-touched";
 
+/// How long the data of a deleted claim can be restored after a restore that failed, at least.
+pub const WINDOW_AFTER_RETURN: Duration = Duration::from_secs(3600);
+/// Maximum number of claims that a volume is reserved for in vain. After that, only an
+/// administrator restores the data, so that such claims cannot prolong the window for ever.
+pub const MAX_UNBINDABLE: usize = 10;
+
 /// Maximum length of a record that is read.
 const LIMIT: usize = 16 * 1024;
 
@@ -49,10 +55,17 @@ pub struct TrashRecord {
     /// When the volume was reserved for a claim that restores its data, by the same clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_at: Option<Timestamp>,
-    /// The uid of a claim that the volume was reserved for and that could not be bound. It does not
-    /// get the volume again.
+    /// When the last reservation ended without a Bound claim, by the same clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unbindable: Option<String>,
+    pub returned_at: Option<Timestamp>,
+    /// The uids of at most [`MAX_UNBINDABLE`] claims that the volume was reserved for and that
+    /// could not be bound. They do not get the volume again.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        with = "one_or_several"
+    )]
+    pub unbindable: Vec<String>,
 }
 
 /// The claim for which a record holds.
@@ -96,13 +109,54 @@ mod as_text {
     }
 }
 
+/// Writes a single uid as a string: earlier versions read no list.
+mod one_or_several {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Uids {
+        One(String),
+        Several(Vec<String>),
+    }
+
+    pub fn serialize<S: Serializer>(uids: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+        match uids {
+            [uid] => serializer.serialize_str(uid),
+            several => several.serialize(serializer),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<String>, D::Error> {
+        Ok(match Uids::deserialize(deserializer)? {
+            Uids::One(uid) => vec![uid],
+            Uids::Several(uids) => uids,
+        })
+    }
+}
+
 impl TrashRecord {
-    /// Returns when the window ends, if the claim has been deleted.
+    /// Returns when the window ends, if the claim has been deleted. After a restore that failed, it
+    /// lasts for at least [`WINDOW_AFTER_RETURN`].
     pub fn ends(&self) -> Option<Timestamp> {
         let window = Duration::from_secs(self.window_seconds);
         // A window that no timestamp can represent never ends.
-        let end = |deleted: Timestamp| deleted.checked_add(window).unwrap_or(Timestamp::MAX);
-        self.deleted_at.map(end)
+        let after = |begin: Timestamp, window| begin.checked_add(window).unwrap_or(Timestamp::MAX);
+        let end = after(self.deleted_at?, window);
+        let returned = self.returned_at;
+        Some(returned.map_or(end, |at| end.max(after(at, WINDOW_AFTER_RETURN))))
+    }
+
+    /// Returns whether the volume may still be reserved for a claim.
+    pub fn is_restorable(&self) -> bool {
+        self.unbindable.len() < MAX_UNBINDABLE
+    }
+
+    /// Returns whether the volume may be reserved for the claim with this uid.
+    pub fn may_restore(&self, uid: &str) -> bool {
+        self.is_restorable() && self.unbindable.iter().all(|each| each != uid)
     }
 
     /// Returns the value of the annotation [`TRASH`].
@@ -178,7 +232,8 @@ mod tests {
             },
             deleted_at: "2026-01-01T00:00:00Z".parse().ok(),
             reserved_at: None,
-            unbindable: None,
+            returned_at: None,
+            unbindable: Vec::new(),
         }
     }
 
@@ -250,5 +305,55 @@ mod tests {
             ..record()
         };
         assert_eq!(living.ends(), None);
+    }
+
+    #[test]
+    fn after_a_restore_that_failed_the_window_lasts_an_hour_at_least() {
+        let ends = |returned: &str| {
+            let record = TrashRecord {
+                returned_at: returned.parse().ok(),
+                ..record()
+            };
+            record.ends().map(|end| end.to_string())
+        };
+        assert_eq!(
+            ends("2025-12-31T22:00:00Z").as_deref(),
+            Some("2026-01-01T01:00:00Z")
+        );
+        assert_eq!(
+            ends("2026-01-01T00:59:00Z").as_deref(),
+            Some("2026-01-01T01:59:00Z")
+        );
+    }
+
+    /// Earlier versions wrote and read one uid.
+    #[test]
+    fn one_unbindable_claim_is_written_as_before() {
+        let written = |uids: &[&str]| {
+            let record = TrashRecord {
+                unbindable: uids.iter().map(|uid| (*uid).to_owned()).collect(),
+                ..record()
+            };
+            let json = record.json();
+            assert_eq!(
+                serde_json::from_str::<TrashRecord>(&json).ok(),
+                Some(record)
+            );
+            json
+        };
+        assert!(!written(&[]).contains("unbindable"));
+        assert!(written(&["7"]).contains(r#""unbindable":"7""#));
+        assert!(written(&["7", "8"]).contains(r#""unbindable":["7","8"]"#));
+    }
+
+    #[test]
+    fn the_number_of_unbindable_claims_is_limited() {
+        let full = |number: usize| TrashRecord {
+            unbindable: (0..number).map(|each| each.to_string()).collect(),
+            ..record()
+        };
+        assert!(full(1).may_restore("1") && !full(1).may_restore("0"));
+        assert!(full(MAX_UNBINDABLE - 1).may_restore("new"));
+        assert!(!full(MAX_UNBINDABLE).may_restore("new"));
     }
 }

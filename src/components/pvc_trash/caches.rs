@@ -77,11 +77,26 @@ impl Caches {
     /// one that could not be bound does not get it again: neither may stand in the way of the
     /// others.
     fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
-        let requesting = self.restorers.of(&name.name, &record.claim.namespace);
+        let mut requesting = self
+            .requesting(&name.name, Some(&record.claim.namespace))
+            .into_iter();
+        let found = requesting.find(|(_, claim)| record.may_restore(&claim.uid));
+        found.map(|(name, _)| name)
+    }
+
+    /// Returns the Pending claims that request the volume of this name: those of one namespace, or
+    /// of all.
+    pub fn requesting(
+        &self,
+        volume: &str,
+        namespace: Option<&str>,
+    ) -> Vec<(ObjectName, Arc<Claim>)> {
+        let names = self.restorers.of(volume, namespace);
         let claims = self.claims.read();
-        let uid = |name: &ObjectName| claims.get(name).map(|claim| claim.uid.clone());
-        let mut requesting = requesting.into_iter();
-        requesting.find(|claim| uid(claim).as_deref() != record.unbindable.as_deref())
+        let found = names.into_iter().map(|name| (claims.get(&name), name));
+        found
+            .filter_map(|(claim, name)| Some((name, claim?)))
+            .collect()
     }
 
     /// Applies `read` to the view of a volume; none if the namespace of its claim is not watched.
@@ -188,12 +203,12 @@ impl Restorers {
         }
     }
 
-    /// Returns the claims of this namespace that request the volume.
-    fn of(&self, volume: &str, namespace: &str) -> Vec<ObjectName> {
+    /// Returns the claims that request the volume: those of one namespace, or of all.
+    fn of(&self, volume: &str, namespace: Option<&str>) -> Vec<ObjectName> {
         let index = self.lock();
         let claims = index.get(volume).into_iter().flatten();
-        let within = claims.filter(|claim| &*claim.namespace == namespace);
-        within.cloned().collect()
+        let within = |claim: &&ObjectName| namespace.is_none_or(|only| *claim.namespace == *only);
+        claims.filter(within).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeSet<ObjectName>>> {

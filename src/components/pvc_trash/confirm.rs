@@ -10,7 +10,7 @@ use crate::{
     },
     telemetry::Metrics,
 };
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -19,6 +19,10 @@ use tokio::time::Instant;
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// Reads objects and the time from the API server.
+/// Maximum difference between the clocks of this process and of the API server at which volumes are
+/// purged.
+const MAX_SKEW: SignedDuration = SignedDuration::from_mins(5);
+
 pub struct Live {
     client: Client,
     claims: Arc<LiveGet<Claim>>,
@@ -51,6 +55,20 @@ impl Live {
     /// Proves that the claim with this uid does not exist.
     ///
     /// # Errors
+    /// Returns the time at which something begins that is seen now. If the clock of the API server
+    /// or that of this process, `local`, is wrong, the later one keeps the data for longer.
+    ///
+    /// # Errors
+    /// When the time of the API server could not be read.
+    pub async fn begins(&self, local: Timestamp) -> Result<Timestamp, ReconcileError> {
+        let now = self.now().await?;
+        Ok(if is_skewed(now, local) {
+            now.max(local)
+        } else {
+            now
+        })
+    }
+
     /// When it exists or could not be read.
     pub async fn claim_is_deleted(&self, claim: &ClaimRef) -> Result<Proof, ReconcileError> {
         let live = self.claims.read(&claim.name, UNHURRIED).await;
@@ -153,3 +171,8 @@ impl Live {
 fn unread(what: &str, error: &dyn std::fmt::Display) -> ReconcileError {
     ReconcileError::new(format!("{what} could not be read: {error}"))
 }
+/// Returns whether one of the two clocks is wrong.
+pub fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
+    server.duration_since(local).abs() > MAX_SKEW
+}
+

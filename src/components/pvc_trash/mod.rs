@@ -1,7 +1,7 @@
 //! `pvc-trash`: the deletion of a claim can be undone for as long as its StorageClass says.
 //!
-//! **Rule.** A volume of a StorageClass with the annotation `volume-warden.dev/undelete-window` gets
-//! the reclaim policy Retain and a record, at its creation or while it is Bound. When its claim is
+//! **Rule.** A volume of a StorageClass with the annotation `volume-warden.dev/undelete-window`
+//! gets the reclaim policy Retain and a record, at its creation or while it is Bound. When its claim is
 //! deleted, the volume is *in the trash*: the record says since when. A claim with the annotation
 //! `volume-warden.dev/undelete` gets the volume back. When the window has ended, the volume is
 //! *purged*: it gets the policy Delete, and its provisioner deletes it with its data.
@@ -56,6 +56,8 @@ pub mod reasons {
     pub const MOVED_TO_TRASH: &str = "MovedToTrash";
     /// A new claim gets the volume of a deleted one.
     pub const RESTORED: &str = "Restored";
+    /// The claim that a volume is reserved for is not Bound yet, so it is changed for the binder.
+    pub const BINDING_RETRIED: &str = "BindingRetried";
     /// A volume is reserved for a claim that was deleted or cannot be bound to it.
     pub const RETURNED_TO_TRASH: &str = "ReturnedToTrash";
     /// The window of a volume has ended, or a user requested its deletion.

@@ -17,21 +17,24 @@ use crate::{
 /// It is also published in the namespace of the claim, whose users may not read volumes.
 pub fn moved_to_trash(record: &TrashRecord) -> Announcement {
     let claim = &record.claim;
-    let until = match record.policy {
-        OriginalPolicy::Retain => "until an administrator deletes it".to_owned(),
-        OriginalPolicy::Delete => format!("until {}", ends(record)),
-    };
     let note = format!(
-        "claim {}/{} is deleted. Its data is kept {until}. To restore it: \
+        "claim {}/{} is deleted. Its data is kept {}. To restore it: \
          volume-warden undelete pvc {} -n {}",
-        claim.namespace, claim.name, claim.name, claim.namespace
+        claim.namespace,
+        claim.name,
+        until(record),
+        claim.name,
+        claim.namespace
     );
     announcement(MOVED_TO_TRASH, "MoveToTrash", false, note)
 }
 
-/// The Event that a new claim gets the data of a deleted one.
+/// The Event that a volume is reserved for a new claim.
 pub fn restored(claim: &ObjectName) -> Announcement {
-    let note = format!("the data of the deleted claim is restored for the new claim {claim}");
+    let note = format!(
+        "the volume of the deleted claim is reserved for the new claim {claim}, which has the data \
+         as soon as it is Bound"
+    );
     announcement(RESTORED, "Restore", false, note)
 }
 
@@ -39,9 +42,9 @@ pub fn restored(claim: &ObjectName) -> Announcement {
 pub fn returned(volume: &ObjectName, record: &TrashRecord) -> Announcement {
     let note = format!(
         "volume {} was reserved for a claim that is deleted or could not be bound to it, and is in \
-         the trash again until {}",
+         the trash again. Its data is kept {}",
         volume.name,
-        ends(record)
+        until(record)
     );
     announcement(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
 }
@@ -65,17 +68,26 @@ pub fn not_restored(claim: &ObjectName, why: &str) -> Announcement {
 
 /// The Event for a claim that was not Bound in time to the volume that was reserved for it.
 pub fn unbindable(claim: &ObjectName) -> Announcement {
-    let why = "it could not be bound to the volume within five minutes. The volume is in the trash again. \
-               Delete the claim, and create it again with the size, access modes and selector of the \
-               deleted one";
+    let why = "it could not be bound to the volume within five minutes. The volume is in the trash \
+               again. Delete the claim, and create it again with the size, access modes and \
+               selector of the deleted one";
+    not_restored(claim, why)
+}
+
+/// The Event for a claim whose volume was purged before it was reserved for the claim.
+pub fn too_late(claim: &ObjectName, exists: bool) -> Announcement {
+    let why = match exists {
+        true => "the volume has been purged, which is final. Delete the claim",
+        false => "the volume does not exist any more. Delete the claim",
+    };
     not_restored(claim, why)
 }
 
 /// The Event for a StorageClass whose undelete window cannot be read.
 pub fn unreadable_window(class: &str, error: &str) -> Announcement {
     let note = format!(
-        "the annotation {UNDELETE_WINDOW} of StorageClass {class} cannot be read, so the data of its new \
-         claims is deleted with them: {error}"
+        "the annotation {UNDELETE_WINDOW} of StorageClass {class} cannot be read, so the data of \
+         its new claims is deleted with them: {error}"
     );
     announcement(CANNOT_READ, CANNOT_READ, true, note)
 }
@@ -83,8 +95,8 @@ pub fn unreadable_window(class: &str, error: &str) -> Announcement {
 /// The Event for a StorageClass whose longest undelete window cannot be read.
 pub fn unreadable_maximum(class: &str, error: &str) -> Announcement {
     let note = format!(
-        "the annotation {UNDELETE_WINDOW_MAX} of StorageClass {class} cannot be read, so no namespace \
-         lengthens its undelete window: {error}"
+        "the annotation {UNDELETE_WINDOW_MAX} of StorageClass {class} cannot be read, so no \
+         namespace lengthens its undelete window: {error}"
     );
     announcement(CANNOT_READ, CANNOT_READ, true, note)
 }
@@ -96,6 +108,14 @@ pub fn unreadable() -> Announcement {
          Restore the annotation, or remove it"
     );
     announcement(CANNOT_READ, CANNOT_READ, true, note)
+}
+
+/// Until when the data of the claim is kept.
+fn until(record: &TrashRecord) -> String {
+    match record.policy {
+        OriginalPolicy::Retain => "until an administrator deletes it".to_owned(),
+        OriginalPolicy::Delete => format!("until {}", ends(record)),
+    }
 }
 
 fn ends(record: &TrashRecord) -> String {

@@ -48,7 +48,7 @@ pub fn move_to_trash(volume: &Volume, record: &TrashRecord, now: Timestamp) -> V
 }
 
 /// Reserves the volume for the claim: any uid of this name may be bound to it, and no other claim.
-/// A requested purge stays requested, in case that the volume returns to the trash.
+/// A request to purge is removed: it must not delete the data if the claim cannot be bound.
 pub fn reserve(
     volume: &Volume,
     record: &TrashRecord,
@@ -59,31 +59,23 @@ pub fn reserve(
         reserved_at: Some(now),
         ..record.clone()
     };
-    vec![
+    let mut operations = vec![
         add_at(&CLAIM_REF, claim_ref(&claim.namespace, &claim.name, None)),
         annotate(volume, &reserved),
-    ]
+    ];
+    operations.extend(without_purge(volume, None));
+    operations
 }
 
-/// Returns a reserved volume to the trash: the deleted claim is its claim again. The claim with the
-/// uid `unbindable` could not be bound.
-pub fn put_back(
-    volume: &Volume,
-    record: &TrashRecord,
-    unbindable: Option<&str>,
-) -> Vec<PatchOperation> {
-    let TrashRecord { claim, .. } = record;
-    let returned = TrashRecord {
-        reserved_at: None,
-        unbindable: unbindable.map(str::to_owned),
-        ..record.clone()
-    };
+/// Returns a reserved volume to the trash: the deleted claim is its claim again.
+pub fn put_back(volume: &Volume, returned: &TrashRecord) -> Vec<PatchOperation> {
+    let TrashRecord { claim, .. } = returned;
     vec![
         add_at(
             &CLAIM_REF,
             claim_ref(&claim.namespace, &claim.name, Some(&claim.uid)),
         ),
-        annotate(volume, &returned),
+        annotate(volume, returned),
     ]
 }
 

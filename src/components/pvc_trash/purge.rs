@@ -1,9 +1,10 @@
 //! Purges volumes whose window has ended.
 
 use super::{
+    confirm::is_skewed,
     notices, patch,
     reasons::PURGED,
-    reconcile::{LONGEST_WAIT, PvcTrashReconciler, is_skewed},
+    reconcile::{LONGEST_WAIT, PvcTrashReconciler},
     target::{action, recorded},
 };
 use crate::{

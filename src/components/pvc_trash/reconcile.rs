@@ -20,12 +20,8 @@ use crate::{
     },
     objects::{Kind, ObjectName, Volume, trash::TrashRecord},
 };
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-/// Maximum difference between the clocks of this process and of the API server at which volumes are
-/// purged.
-const MAX_SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// Maximum delay until a volume in the trash is looked at again.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
@@ -120,13 +116,7 @@ impl PvcTrashReconciler {
         if void && !self.live.is_same_namespace(&record).await? {
             record.claim.namespace_uid = None;
         }
-        // If one of the two clocks is wrong, the later one keeps the data for longer.
-        let (now, local) = (self.live.now().await?, self.clock.timestamp());
-        let now = if is_skewed(now, local) {
-            now.max(local)
-        } else {
-            now
-        };
+        let now = self.live.begins(self.clock.timestamp()).await?;
         let operations = patch::move_to_trash(volume, &record, now);
         let action = action(
             "MoveToTrash",
@@ -238,9 +228,4 @@ impl Reconcile for PvcTrashReconciler {
             }
         }
     }
-}
-
-/// Returns whether one of the two clocks is wrong.
-pub(super) fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
-    server.duration_since(local).abs() > MAX_SKEW
 }

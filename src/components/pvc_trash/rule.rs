@@ -108,7 +108,7 @@ pub fn decide(view: &View<'_>) -> Decision {
 
 impl View<'_> {
     fn bound(&self, claim_ref: &ClaimRef, record: Option<&TrashRecord>) -> Decision {
-        let living = self.claim.filter(|claim| claim.uid == claim_ref.uid);
+        let living = self.living(claim_ref);
         let window = match (self.class, record) {
             (Some(Window::Off), None) | (None, None) => {
                 return Decision::Leave(Left::NotEnabled);
@@ -137,7 +137,7 @@ impl View<'_> {
             }
             // Without its annotation or with the window 0, a class changes nothing, nor does a
             // namespace that could not be read.
-            (_, Some(record)) => Duration::from_secs(record.window_seconds),
+            (_, Some(record)) => self.recorded_window(record, claim_ref),
         };
         let Some(desired) = self.record(claim_ref, window, record) else {
             return Decision::Leave(Left::NotEnabled);
@@ -156,6 +156,23 @@ impl View<'_> {
         let own = claim.and_then(|claim| claim.trash.as_deref());
         let others = self.namespace.lengthen(class, self.longest);
         window_of_claim(others, own.and_then(|own| own.window.as_deref()))
+    }
+
+    /// The recorded window. A void record holds for an earlier claim, which may have requested less
+    /// than this one: the longer one of the two windows keeps the data.
+    fn recorded_window(&self, record: &TrashRecord, claim_ref: &ClaimRef) -> Duration {
+        let recorded = Duration::from_secs(record.window_seconds);
+        match self.class {
+            Some(Window::For(class)) if record.claim.uid != *claim_ref.uid => {
+                recorded.max(self.window(class, self.living(claim_ref)))
+            }
+            _ => recorded,
+        }
+    }
+
+    /// The claim of the volume, if the watch has it.
+    fn living(&self, claim_ref: &ClaimRef) -> Option<&Claim> {
+        self.claim.filter(|claim| claim.uid == claim_ref.uid)
     }
 
     fn knows_namespace(&self) -> bool {
@@ -188,7 +205,8 @@ impl View<'_> {
             claim: recorded(claim),
             deleted_at: None,
             reserved_at: None,
-            unbindable: None,
+            returned_at: None,
+            unbindable: Vec::new(),
         })
     }
 
@@ -199,10 +217,12 @@ impl View<'_> {
         let valid = *record.claim.uid == *claim_ref.uid;
         let Some(until) = record.ends().filter(|_| valid) else {
             return Decision::MoveToTrash(TrashRecord {
+                window_seconds: self.recorded_window(record, claim_ref).as_secs(),
                 claim: moved(record, claim_ref),
                 deleted_at: None,
                 reserved_at: None,
-                unbindable: None,
+                returned_at: None,
+                unbindable: Vec::new(),
                 ..record.clone()
             });
         };
@@ -243,8 +263,8 @@ pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
         return None;
     };
     let claim_ref = view.volume.claimed_by()?;
-    let living = view.claim.filter(|claim| claim.uid == claim_ref.uid);
-    view.record(claim_ref, view.window(window, living), None)
+    let window = view.window(window, view.living(claim_ref));
+    view.record(claim_ref, window, None)
         .filter(|_| view.volume.delete && !view.excluded)
 }
 

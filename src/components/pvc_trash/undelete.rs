@@ -1,12 +1,12 @@
-//! Restores a volume: reserves it for the claim that requests it, and sees to it that the claim is
-//! bound.
+//! Restores a volume: reserves it for the claim that requests it, and changes the claim until
+//! kube-controller-manager has bound it.
 
 use super::{
     NAME,
     caches::{Caches, requested},
     confirm::Live,
     notices, patch,
-    reasons::{RESTORED, RETURNED_TO_TRASH},
+    reasons::{BINDING_RETRIED, RESTORED, RETURNED_TO_TRASH},
     target::{action, recorded, regarding, target},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
         Requeue, Target,
     },
     hashing::HashMap,
-    objects::{Claim, Kind, ObjectName, Volume},
+    objects::{Claim, Kind, ObjectName, Volume, trash::TrashRecord},
 };
 use k8s_openapi::jiff::Timestamp;
 use std::{
@@ -136,8 +136,10 @@ impl Undelete {
             };
             let operations = patch::touch(&claim, self.clock.timestamp());
             let action = action("TouchClaim", Lane::Release, operations, Basis::Object);
-            // A conflict is as good as a write: the claim has changed.
-            self.apply.perform(NAME, &target, action, RESTORED).await;
+            // After a conflict, the binder retries, too: the claim has changed.
+            self.apply
+                .perform(NAME, &target, action, BINDING_RETRIED)
+                .await;
         }
         Ok(Requeue::After(NEXT_TOUCH, why()))
     }
@@ -149,16 +151,26 @@ impl Undelete {
             return Ok(Requeue::OnEvent);
         };
         let (live, proof) = self.live.claim(&claim_ref.name).await?;
-        if let Some(claim) = live.as_ref().filter(|claim| claim.is_bound_to(&name.name)) {
+        // Only kube-controller-manager writes the phase. The annotations and the volume of a claim
+        // are text of a tenant, who could keep the volume reserved by them.
+        let is_bound = |claim: &&Claim| claim.bound && *claim.volume_name == *name.name;
+        if let Some(claim) = live.as_ref().filter(is_bound) {
+            // The binder writes the volume before the claim: the watch has not shown that yet.
             let why = format!(
-                "the claim {} with the uid {} is being bound",
+                "the claim {} with the uid {} is Bound",
                 claim_ref.name, claim.uid
             );
             return Ok(Requeue::After(NEXT_TOUCH, why));
         }
-        let unbindable = live.filter(|claim| claim.pending && !claim.deleting);
-        let uid = unbindable.as_ref().map(|claim| &*claim.uid);
-        let operations = patch::put_back(volume, record, uid);
+        let unbindable = live.filter(|claim| !claim.deleting);
+        let mut returned = TrashRecord {
+            reserved_at: None,
+            returned_at: Some(self.live.begins(self.clock.timestamp()).await?),
+            ..record.clone()
+        };
+        let uid = unbindable.as_ref().map(|claim| claim.uid.to_string());
+        returned.unbindable.extend(uid);
+        let operations = patch::put_back(volume, &returned);
         let action = action(
             "ReturnToTrash",
             Lane::Release,
@@ -172,9 +184,8 @@ impl Undelete {
             .await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
-            let returned = notices::returned(name, record);
-            self.apply
-                .announce(regarding(name, volume), returned, || {});
+            let event = notices::returned(name, &returned);
+            self.apply.announce(regarding(name, volume), event, || {});
             if let Some(claim) = unbindable {
                 let event = notices::unbindable(&claim_ref.name);
                 self.announce_on(&claim_ref.name, &claim, event);

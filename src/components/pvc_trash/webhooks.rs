@@ -11,7 +11,7 @@ use crate::{
         claim::MAX_TEXT,
         claim_texts::{is_kept_annotation, is_kept_label},
         patch::add_at,
-        trash::{OriginalPolicy, RecordedClaim, TrashRecord, UNDELETE},
+        trash::{MAX_UNBINDABLE, OriginalPolicy, RecordedClaim, TrashRecord, UNDELETE},
         volume::{RETAIN, VolumeWire},
     },
 };
@@ -98,28 +98,25 @@ impl Reviews {
                 "the watch of volumes has no complete list yet",
             ));
         }
-        let Some((name, volume)) = self.caches.in_trash(&request.namespace, requested) else {
-            return Ok(refuse(format!(
-                "no deleted claim {requested:?} of the namespace {} is in the trash. Check its name, \
-                 and whether its undelete window has ended",
-                request.namespace
-            )));
-        };
-        let Some(record) = self.caches.record_in_trash(&volume) else {
-            return Ok(Answer::Allow);
+        let found = self.caches.in_trash(&request.namespace, requested);
+        let Some((name, volume, record)) = found.as_ref().and_then(|(name, volume)| {
+            let record = self.caches.record_in_trash(volume)?;
+            Some((name, volume, record))
+        }) else {
+            return Ok(unknown(requested, &request.namespace));
         };
         let same = self.live.same_namespace(record, request.call_budget).await;
         match same {
             Err(error) => Err(Unavailable::new(format!(
                 "the namespace could not be read: {error}"
             ))),
-            Ok(false) => Ok(refuse(format!(
-                "the deleted claim {requested:?} was in a namespace {} that was deleted, too, so only \
-                 an administrator can restore it",
-                request.namespace
+            Ok(false) => Ok(unknown(requested, &request.namespace)),
+            Ok(true) if !record.is_restorable() => Ok(refuse(format!(
+                "{MAX_UNBINDABLE} claims could not be bound to the volume of the deleted claim \
+                 {requested:?}, so only an administrator can restore it"
             ))),
             Ok(true) => Ok(Answer::Patch {
-                operations: restore(&object, &name, &volume)
+                operations: restore(&object, name, volume)
                     .into_iter()
                     .chain(give_back(&object, &record.claim))
                     .collect(),
@@ -201,15 +198,25 @@ pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOper
     let labels: BTreeMap<_, _> = labels.filter(|(key, _)| is_kept_label(key)).collect();
     if number("labels") == 0 && !labels.is_empty() {
         operations.push(add_at(&["metadata", "labels"], json!(labels)));
-        let recorded = recorded.filter(|(key, _)| is_kept_annotation(key));
     }
     if number("annotations") == 1 {
         let recorded = deleted.annotations.iter();
+        let recorded = recorded.filter(|(key, _)| is_kept_annotation(key));
         operations.extend(
             recorded.map(|(key, value)| add_at(&["metadata", "annotations", key], json!(value))),
         );
     }
     operations
+}
+
+/// The refusal of a claim that requests no data of its namespace. It is the same if a deleted claim
+/// of an earlier namespace had this name: users do not learn which claims others had.
+fn unknown(requested: &str, namespace: &str) -> Answer {
+    refuse(format!(
+        "no deleted claim {requested:?} of the namespace {namespace} is in the trash. Check its \
+         name, and whether its undelete window has ended. If the namespace was deleted and \
+         recreated after the claim, only an administrator can restore it"
+    ))
 }
 
 fn refuse(message: String) -> Answer {

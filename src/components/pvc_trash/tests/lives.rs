@@ -241,6 +241,37 @@ fn a_restored_volume_gets_a_record_for_its_new_claim() {
     }
 }
 
+/// The earlier claim may have shortened its window, and the later one may not: the data is kept for
+/// the longer one, until the watch shows what the later claim requests.
+#[test]
+fn a_void_record_shortens_no_window() {
+    let window = |recorded_window: u64, class, phase: &str, own: Option<&str>| {
+        let void = record("0", json!({"windowSeconds": recorded_window}));
+        let later = claim(json!({"metadata": {"annotations": {UNDELETE_WINDOW: own}}}));
+        let volume = recorded(phase, &void);
+        let view = View {
+            class,
+            longest: Some(super::HOUR * 5),
+            namespace: NamespaceWindow::For(super::HOUR * 3),
+            ..view(&volume, own.map(|_| &later))
+        };
+        match decide(&view) {
+            Decision::Record(record) | Decision::MoveToTrash(record) => record.window_seconds,
+            other => unreachable!("{other:?}"),
+        }
+    };
+    let class = Some(Window::For(super::HOUR));
+    for phase in ["Bound", "Released"] {
+        assert_eq!(window(60, class, phase, None), 3 * 3600, "{phase}");
+        assert_eq!(window(60, None, phase, None), 60, "{phase}");
+        assert_eq!(window(20_000, class, phase, None), 20_000, "{phase}");
+    }
+    assert_eq!(window(60, Some(Window::Off), "Released", None), 60);
+    assert_eq!(window(60, class, "Bound", Some("2h")), 2 * 3600);
+    assert_eq!(window(20_000, class, "Bound", Some("2h")), 2 * 3600);
+    assert_eq!(window(60, class, "Released", Some("2h")), 2 * 3600);
+}
+
 #[test]
 fn only_off_disables_and_never_under_a_claim_that_is_being_deleted() {
     let enabled = recorded("Bound", &record("1", json!({})));
@@ -289,10 +320,13 @@ fn the_window_begins_when_the_deletion_is_seen() {
 /// A volume that was restored, and whose new claim was deleted before its record was written.
 #[test]
 fn the_record_of_an_earlier_claim_ends_no_window() {
-    let void = json!({"deletedAt": DELETED, "claim": {"uid": "0"}, "reservedAt": DELETED});
+    let void = json!({"deletedAt": DELETED, "claim": {"uid": "0"}, "reservedAt": DELETED,
+        "returnedAt": DELETED, "unbindable": "7", "windowSeconds": 60});
     let Decision::MoveToTrash(moved) = decided(&in_trash(void)) else {
         unreachable!("the record is void");
     };
+    assert_eq!(moved.window_seconds, 3600, "the window of the class");
+    assert_eq!((moved.returned_at, moved.unbindable.len()), (None, 0));
     // A live read compares it with the present namespace.
     let claim = (&*moved.claim.uid, moved.claim.namespace_uid.as_deref());
     assert_eq!(claim, ("1", Some("n")));
@@ -332,7 +366,9 @@ fn a_restore_comes_before_a_purge() {
     assert_eq!(asked(&trash), Decision::Restore(restorer.clone()));
     // A purge is final: the provisioner may be deleting the data.
     let purged = volume(json!({
-        "metadata": {"annotations": {TRASH: record("1", json!({"deletedAt": DELETED})).to_string()}},
+        "metadata": {"annotations": {
+            TRASH: record("1", json!({"deletedAt": DELETED})).to_string(),
+        }},
         "status": {"phase": "Released"},
     }));
     assert_eq!(asked(&purged), Decision::Leave(Left::Purging));

@@ -3,6 +3,7 @@
 mod lives;
 mod patches;
 mod purging;
+mod restoring;
 mod scene;
 
 use super::rule::View;

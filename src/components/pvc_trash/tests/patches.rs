@@ -101,22 +101,29 @@ fn a_purge_gives_the_finalizers_back() {
 #[test]
 fn a_volume_is_reserved_and_put_back() {
     let text = record("1", json!({"deletedAt": NOW}));
-    let before = recorded("Released", &text);
+    let mut before = recorded("Released", &text);
+    before.trash.as_mut().expect("a record").purge = Some("1".into());
     let claim = ObjectName::new("ns", "again");
     let operations = patch::reserve(&before, read(&before), &claim, now());
-    let after = applied(
-        object("Retain", json!({TRASH: text.to_string()})),
-        &operations,
-    );
-    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "again"});
+    let annotations = json!({TRASH: text.to_string(), PURGE: "1"});
+    let after = applied(object("Retain", annotations), &operations);
+    // A request to purge that was made before the restore does not outlive it.
+    assert_eq!(after["metadata"]["annotations"][PURGE], Value::Null);
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "namespace": "ns", "name": "again"});
     assert_eq!(after["spec"]["claimRef"], reference);
     assert_eq!(after["spec"]["persistentVolumeReclaimPolicy"], "Retain");
     let reserved = record("1", json!({"deletedAt": NOW, "reservedAt": NOW}));
     assert_eq!(annotation(&after), reserved);
 
     let reserved = recorded("Available", &reserved);
-    let back = applied(after, &patch::put_back(&reserved, read(&reserved), None));
-    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data", "uid": "1"});
+    let returned = TrashRecord {
+        reserved_at: None,
+        ..read(&reserved).clone()
+    };
+    let back = applied(after, &patch::put_back(&reserved, &returned));
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "namespace": "ns", "name": "data", "uid": "1"});
     assert_eq!(back["spec"]["claimRef"], reference);
     assert_eq!(annotation(&back), text);
 }
@@ -126,8 +133,8 @@ fn a_claim_that_restores_data_gets_what_the_volume_has() {
     let text = record("1", json!({"deletedAt": NOW}));
     let block = volume(json!({
         "metadata": {"annotations": {TRASH: text.to_string()}}, "status": {"phase": "Released"},
-        "spec": {"volumeMode": "Block", "volumeAttributesClassName": "gold", "accessModes": ["ReadWriteMany"],
-            "capacity": {"storage": "5Gi"}, "storageClassName": "fast"},
+        "spec": {"volumeMode": "Block", "volumeAttributesClassName": "gold",
+            "accessModes": ["ReadWriteMany"], "capacity": {"storage": "5Gi"}, "storageClassName": "fast"},
     }));
     let name = ObjectName::new("", "pv");
     let restored = |claim: Value| {
@@ -178,9 +185,6 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     };
     let both = json!({"labels": {"app": "a"}, "annotations": {UNDELETE: "data", "a.b/note": "n"}});
     assert_eq!(given(json!({"annotations": {UNDELETE: "data"}})), both);
-    let own = json!({"labels": {"x": "y"}, "annotations": {UNDELETE: "data", "own": "o"}});
-    assert_eq!(given(own.clone()), own);
-}
     // Of an earlier version, which kept these.
     let tracked = json!({"claim": {
         "labels": json!({"app": "a", "app.kubernetes.io/instance": "a"}).to_string(),
@@ -190,3 +194,6 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     let claim = json!({"metadata": {"annotations": {UNDELETE: "data"}}});
     let operations = give_back(&claim, &read(&tracked).claim);
     assert_eq!(applied(claim, &operations)["metadata"], both);
+    let own = json!({"labels": {"x": "y"}, "annotations": {UNDELETE: "data", "own": "o"}});
+    assert_eq!(given(own.clone()), own);
+}

@@ -39,7 +39,8 @@ pub(super) struct Server {
 
 impl Server {
     fn answer(&self, method: &http::Method, path: &str, sent: Value) -> (u16, Value) {
-        let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"});
+        let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+            "reason": "NotFound"});
         let found = |object: Option<Value>| object.map_or((404, absent), |object| (200, object));
         let named = |claim: &&Value| {
             let name = claim["metadata"]["name"].as_str().unwrap_or_default();
@@ -49,7 +50,8 @@ impl Server {
             _ if method == http::Method::PATCH => {
                 let mut patches = self.patches.lock().expect("lock");
                 patches.push((path.to_owned(), sent));
-                let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
+                let written = json!({"kind": "PartialObjectMetadata",
+                    "apiVersion": "meta.k8s.io/v1", "metadata": {}});
                 (200, written)
             }
             _ if self.unreadable.is_some_and(|part| path.contains(part)) => (503, unavailable()),
@@ -71,11 +73,15 @@ impl Server {
         };
         let items: Vec<_> = attached
             .iter()
-            .map(|volume| json!({"metadata": {"name": format!("csi-{volume}")}, "spec": {"source": {"persistentVolumeName": volume}}}))
+            .map(|volume| {
+                json!({"metadata": {"name": format!("csi-{volume}")},
+                    "spec": {"source": {"persistentVolumeName": volume}}})
+            })
             .collect();
         (
             200,
-            json!({"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1", "metadata": {}, "items": items}),
+            json!({"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1",
+                "metadata": {}, "items": items}),
         )
     }
 }
@@ -98,6 +104,7 @@ impl Scene {
         let service = server.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let server = service.clone();
+    pub(super) metrics: Arc<Metrics>,
             async move { Ok::<_, std::io::Error>(answer(&server, request).await) }
         });
         let client = Client::new(service, "default");
@@ -120,7 +127,7 @@ impl Scene {
         let volume = serde_json::from_value(volume).expect("a volume");
         caches.volumes.hear(volume, true);
         let live = Live::new(&metrics, &client);
-        let apply = Arc::new(Apply::new(client, leadership, 1, false, metrics));
+        let apply = Arc::new(Apply::new(client, leadership, 1, false, metrics.clone()));
         let seconds = now.as_second();
         let clock = Clock::new(move || {
             time::OffsetDateTime::from_unix_timestamp(seconds).expect("in range")
@@ -155,6 +162,7 @@ impl Scene {
         outcome.map_err(|error| error.to_string())
     }
 
+            metrics,
     /// The value that a patch of the volume gives to the field at this path; none without such a
     /// patch.
     pub(super) fn patched(&self, path: &str) -> Option<Value> {
