@@ -1,5 +1,6 @@
 //! The live reads without which pvc-trash neither purges nor restores a volume.
 
+use super::caches::requested;
 use crate::{
     cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
     objects::{
@@ -18,17 +19,18 @@ use tokio::time::Instant;
 /// Maximum age of the reads on which a write of pvc-trash may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// Reads objects and the time from the API server.
 /// Maximum difference between the clocks of this process and of the API server at which volumes are
 /// purged.
 const MAX_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
+/// Reads objects and the time from the API server.
 pub struct Live {
     client: Client,
     claims: Arc<LiveGet<Claim>>,
     texts: Arc<LiveGet<ClaimTexts>>,
     namespaces: Arc<LiveGet<Namespace>>,
     attachments: Arc<SharedList<VolumeAttachment>>,
+    requesting: Arc<SharedList<Claim>>,
 }
 
 impl Live {
@@ -40,6 +42,7 @@ impl Live {
             texts: LiveGet::new(metrics.clone(), client),
             namespaces: LiveGet::new(metrics.clone(), client),
             attachments: SharedList::new(metrics.clone(), client),
+            requesting: SharedList::new(metrics.clone(), client),
         })
     }
 
@@ -52,9 +55,6 @@ impl Live {
         now.map_err(|error| unread("the time of the API server", &error))
     }
 
-    /// Proves that the claim with this uid does not exist.
-    ///
-    /// # Errors
     /// Returns the time at which something begins that is seen now. If the clock of the API server
     /// or that of this process, `local`, is wrong, the later one keeps the data for longer.
     ///
@@ -69,6 +69,9 @@ impl Live {
         })
     }
 
+    /// Proves that the claim with this uid does not exist.
+    ///
+    /// # Errors
     /// When it exists or could not be read.
     pub async fn claim_is_deleted(&self, claim: &ClaimRef) -> Result<Proof, ReconcileError> {
         let live = self.claims.read(&claim.name, UNHURRIED).await;
@@ -152,6 +155,33 @@ impl Live {
         completed.map_err(|error| unread("the namespace of the claim, or the claim,", &error))
     }
 
+    /// Checks that no claim requests the volume that can get it. The watch may not show a claim
+    /// that was created just now, and a purge is final.
+    ///
+    /// # Errors
+    /// When a claim requests it, or the claims could not be listed.
+    pub async fn is_unrequested(
+        &self,
+        volume: &ObjectName,
+        record: &TrashRecord,
+    ) -> Result<(), ReconcileError> {
+        let live = self
+            .requesting
+            .list(&record.claim.namespace.as_str().into())
+            .await;
+        let live = live.map_err(|error| unread("the claims of the namespace", &*error))?;
+        let found = live.value.objects().find(|(_, claim)| {
+            requested(claim) == Some(&*volume.name) && record.may_restore(&claim.uid)
+        });
+        // A claim of a later namespace of this name does not get the volume.
+        match found {
+            Some((claim, _)) if self.is_same_namespace(record).await? => Err(ReconcileError::new(
+                format!("the claim {claim} requests the volume"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that no VolumeAttachment names the volume.
     ///
     /// # Errors
@@ -168,11 +198,11 @@ impl Live {
     }
 }
 
-fn unread(what: &str, error: &dyn std::fmt::Display) -> ReconcileError {
-    ReconcileError::new(format!("{what} could not be read: {error}"))
-}
 /// Returns whether one of the two clocks is wrong.
 pub fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
     server.duration_since(local).abs() > MAX_SKEW
 }
 
+fn unread(what: &str, error: &dyn std::fmt::Display) -> ReconcileError {
+    ReconcileError::new(format!("{what} could not be read: {error}"))
+}

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    objects::quantity,
     telemetry::{
         Metrics,
         labels::{Fate, Level},
@@ -15,8 +16,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
 
 /// Every fate of a volume that the metric reports, also those without a volume.
-const FATES: [&str; 7] = [ENABLED, IN_TRASH, DUE, KEPT, RESTORING, PURGING, UNREADABLE];
+const FATES: [&str; 8] = [
+    ENABLED, RELEASED, IN_TRASH, DUE, KEPT, RESTORING, PURGING, UNREADABLE,
+];
 const ENABLED: &str = "Enabled";
+const RELEASED: &str = "Released";
 const IN_TRASH: &str = "InTrash";
 const DUE: &str = "Due";
 const KEPT: &str = "Kept";
@@ -26,6 +30,7 @@ const UNREADABLE: &str = "Unreadable";
 
 struct TrashMetrics {
     volumes: Level<Fate>,
+    bytes: Level<Fate>,
     oldest: Gauge,
 }
 
@@ -34,11 +39,18 @@ pub fn register(metrics: &Metrics, caches: Caches, clock: Clock) {
     let own = metrics.register(|own| TrashMetrics {
         volumes: own.add(
             "trash_volumes",
-            "Volumes whose deleted claim can be restored, by fate: Enabled while the claim exists, InTrash, Due if the window has ended, Kept if the policy was Retain, Restoring, Purging, Unreadable",
+            "Volumes whose deleted claim can be restored, by fate: Enabled while the claim exists, \
+             Released before the window begins, InTrash, Due if the window has ended, Kept if the \
+             policy was Retain, Restoring, Purging, Unreadable",
+        ),
+        bytes: own.add(
+            "trash_bytes",
+            "Capacity of these volumes in bytes, by the same fates",
         ),
         oldest: own.add(
             "trash_oldest_timestamp_seconds",
-            "When the claim was deleted whose volume is in the trash for longest, as a Unix timestamp; 0 if there is none",
+            "When the claim was deleted whose volume is in the trash for longest, as a Unix \
+             timestamp; 0 if there is none",
         ),
     });
     metrics.before_scrape(move |_| count(&caches, &clock, &own));
@@ -55,12 +67,13 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             .collect()
     };
     let now = clock.timestamp();
-    let mut fates: HashMap<&str, i64> = HashMap::new();
+    let mut fates: HashMap<&str, (i64, f64)> = HashMap::new();
     let mut oldest = None;
     for (name, volume) in &recorded {
         let fate = match caches.judge(name, volume) {
             Decision::Keep { until, requested } if requested || until <= now => DUE,
-            Decision::Keep { .. } | Decision::MoveToTrash(_) => IN_TRASH,
+            Decision::Keep { .. } => IN_TRASH,
+            Decision::MoveToTrash(_) => RELEASED,
             Decision::Restore(_) | Decision::AwaitBinding | Decision::Return => RESTORING,
             Decision::Record(_) | Decision::Disable => ENABLED,
             Decision::Leave(Left::Enabled | Left::Terminating) => ENABLED,
@@ -69,15 +82,23 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             Decision::Leave(Left::Unreadable) => UNREADABLE,
             Decision::Leave(Left::NotEnabled | Left::Deleting) => continue,
         };
-        *fates.entry(fate).or_default() += 1;
+        let capacity = volume.trash.as_deref().map(|trash| &*trash.capacity);
+        let (number, bytes) = fates.entry(fate).or_default();
+        *number += 1;
+        *bytes += capacity.map_or(0.0, quantity::of);
         let deleted = caches
             .record_in_trash(volume)
             .and_then(|record| record.deleted_at);
         oldest = deleted.into_iter().chain(oldest).min();
     }
     for fate in FATES {
-        let number = fates.get(fate).copied().unwrap_or(0);
+        let (number, bytes) = fates.get(fate).copied().unwrap_or_default();
         metrics.volumes.get_or_create(&Fate { fate }).set(number);
+        // No cluster has more bytes than fit.
+        metrics
+            .bytes
+            .get_or_create(&Fate { fate })
+            .set(bytes as i64);
     }
     metrics
         .oldest

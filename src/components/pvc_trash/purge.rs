@@ -33,11 +33,14 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(local, until) {
             return Ok(wait);
         }
-        if let Err(wait) = self.purges.check() {
-            return Ok(limited(wait));
-        }
+        // Only as many volumes are read as can be purged.
+        let slot = match self.purges.reserve() {
+            Ok(slot) => slot,
+            Err(wait) => return Ok(limited(wait)),
+        };
         let proof = self.live.claim_is_deleted(claim).await?;
         self.live.is_detached(name).await?;
+        self.live.is_unrequested(name, record).await?;
         let now = self.live.now().await?;
         if is_skewed(now, local) {
             return Err(ReconcileError::on_schedule(
@@ -51,17 +54,12 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(now, until) {
             return Ok(wait);
         }
-        let began = match self.purges.begin() {
-            Ok(began) => began,
-            Err(wait) => return Ok(limited(wait)),
-        };
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
         let applied = self.write(name, volume, action, PURGED).await;
         if applied.written() {
+            slot.count();
             self.announce(name, volume, notices::purged(record, requested));
-        } else {
-            self.purges.cancel(began);
         }
         applied.settled()
     }

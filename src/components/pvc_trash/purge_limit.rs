@@ -8,12 +8,26 @@ use std::{
 use tokio::time::Instant;
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// How long to wait while other purges that are not written yet may reach the limit.
+const RESERVED: Duration = Duration::from_secs(10);
 
-/// The purges of the last hour.
+/// The purges of the last hour, and those that are being prepared.
 #[derive(Debug)]
 pub struct PurgeLimit {
     limit: u64,
-    last: Mutex<VecDeque<Instant>>,
+    purges: Mutex<Purges>,
+}
+
+#[derive(Debug, Default)]
+struct Purges {
+    last: VecDeque<Instant>,
+    reserved: u64,
+}
+
+/// The place of a purge within the limit. It is given back when it is dropped.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    purges: &'a PurgeLimit,
 }
 
 impl PurgeLimit {
@@ -21,51 +35,49 @@ impl PurgeLimit {
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
-            last: Mutex::default(),
+            purges: Mutex::default(),
         }
     }
 
-    /// Checks the limit, without counting a purge.
+    /// Reserves the place of a purge, before the reads that the purge requires.
     ///
     /// # Errors
     /// How long to wait, if the limit is reached.
-    pub fn check(&self) -> Result<(), Duration> {
-        self.room(&mut self.lock(), Instant::now())
-    }
-
-    /// Counts a purge. [`Self::cancel`] is called if it is not carried out.
-    ///
-    /// # Errors
-    /// How long to wait, if the limit is reached. Nothing is counted then.
-    pub fn begin(&self) -> Result<Instant, Duration> {
+    pub fn reserve(&self) -> Result<Slot<'_>, Duration> {
         let now = Instant::now();
-        let mut last = self.lock();
-        self.room(&mut last, now)?;
-        if self.limit != u64::MAX {
-            last.push_back(now);
+        let mut purges = self.lock();
+        purges
+            .last
+            .retain(|purge| now.duration_since(*purge) < HOUR);
+        let purged = purges.last.len() as u64;
+        if purged >= self.limit {
+            let first = purges.last.front();
+            return Err(first.map_or(HOUR, |first| HOUR - now.duration_since(*first)));
         }
-        Ok(now)
+        if purged + purges.reserved >= self.limit {
+            return Err(RESERVED);
+        }
+        purges.reserved += 1;
+        Ok(Slot { purges: self })
     }
 
-    /// No longer counts the purge that began at this instant.
-    pub fn cancel(&self, began: Instant) {
-        let mut last = self.lock();
-        if let Some(place) = last.iter().rposition(|purge| *purge == began) {
-            last.remove(place);
+    fn lock(&self) -> MutexGuard<'_, Purges> {
+        self.purges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot<'_> {
+    /// Counts the purge for the next hour.
+    pub fn count(self) {
+        if self.purges.limit != u64::MAX {
+            self.purges.lock().last.push_back(Instant::now());
         }
     }
+}
 
-    fn room(&self, last: &mut VecDeque<Instant>, now: Instant) -> Result<(), Duration> {
-        last.retain(|purge| now.duration_since(*purge) < HOUR);
-        if (last.len() as u64) < self.limit {
-            return Ok(());
-        }
-        let first = last.front();
-        Err(first.map_or(HOUR, |first| HOUR - now.duration_since(*first)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Instant>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.purges.lock().reserved -= 1;
     }
 }
 
@@ -76,19 +88,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_limit_holds_for_any_hour() {
         let purges = PurgeLimit::new(2);
+        let wait = |purges: &PurgeLimit| purges.reserve().err();
         let minute = Duration::from_secs(60);
-        assert!(purges.begin().is_ok());
+        purges.reserve().expect("within the limit").count();
         tokio::time::advance(minute).await;
-        let second = purges.begin().expect("within the limit");
-        assert_eq!(purges.begin(), Err(HOUR - minute));
-        assert_eq!(purges.check(), Err(HOUR - minute));
-        purges.cancel(second);
-        assert!(purges.check().is_ok() && purges.begin().is_ok());
+        let second = purges.reserve().expect("within the limit");
+        assert_eq!(wait(&purges), Some(RESERVED));
+        drop(second);
+        purges.reserve().expect("given back").count();
+        assert_eq!(wait(&purges), Some(HOUR - minute));
         tokio::time::advance(HOUR - minute).await;
-        assert!(purges.begin().is_ok());
-        assert!(purges.begin().is_err());
-        assert_eq!(PurgeLimit::new(0).begin(), Err(HOUR));
+        purges.reserve().expect("an hour later").count();
+        assert_eq!(wait(&purges), Some(minute));
+        assert_eq!(wait(&PurgeLimit::new(0)), Some(HOUR));
         let unlimited = PurgeLimit::new(u64::MAX);
-        assert!((0..1000).all(|_| unlimited.begin().is_ok()));
+        (0..1000).for_each(|_| unlimited.reserve().expect("unlimited").count());
     }
 }

@@ -204,7 +204,15 @@ impl Reconcile for PvcTrashReconciler {
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
-        let Some(volume) = self.caches.volumes.read().get_fresh(name) else {
+        let volumes = &self.caches.volumes;
+        let (known, fresh) = {
+            let volumes = volumes.read();
+            (volumes.get(name).is_some(), volumes.get_fresh(name))
+        };
+        let Some(volume) = fresh else {
+            if !known && volumes.is_synced() {
+                self.undelete.report_purged(name, None);
+            }
             return Ok(Requeue::OnEvent);
         };
         self.report_class(&volume.class);
@@ -224,6 +232,9 @@ impl Reconcile for PvcTrashReconciler {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.publish(name, &volume, left);
+                if !volume.retain && matches!(left, Left::Purging | Left::Deleting) {
+                    self.undelete.report_purged(name, Some(&volume));
+                }
                 Ok(Requeue::OnEvent)
             }
         }

@@ -194,6 +194,23 @@ impl Undelete {
         applied.settled()
     }
 
+    /// Publishes an Event for each claim that waits for a volume whose data is deleted, once. The
+    /// volume may not exist any more.
+    pub fn report_purged(&self, name: &ObjectName, volume: Option<&Volume>) {
+        let record = volume.and_then(recorded);
+        let namespace = record.map(|record| record.claim.namespace.as_str());
+        let claims = self.caches.requesting(&name.name, namespace);
+        let uids = claims.iter().map(|(_, claim)| claim.uid.clone()).collect();
+        let uid = volume.map_or("", |volume| &*volume.uid);
+        let news = self.refused.news(name, uid, uids);
+        for (claim, found) in claims {
+            if news.contains(&found.uid) {
+                let event = notices::too_late(&claim, volume.is_some());
+                self.announce_on(&claim, &found, event);
+            }
+        }
+    }
+
     /// Forgets the reservation of the volume.
     pub fn forget(&self, volume: &ObjectName) {
         self.lock().remove(volume);

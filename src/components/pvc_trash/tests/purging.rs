@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     cluster::Requeue,
+    components::pvc_trash::{reconcile::PvcTrashReconciler, register_metrics},
     objects::trash::{PURGE, TRASH, UNDELETE},
+    telemetry::Metrics,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -41,7 +43,8 @@ fn server() -> Server {
 fn in_trash(changes: Value) -> Value {
     let record = record("1", json!({"deletedAt": deleted().to_string()}));
     let mut volume = json!({
-        "metadata": {"name": "pv", "uid": "v", "resourceVersion": "7", "annotations": {TRASH: record.to_string()}},
+        "metadata": {"name": "pv", "uid": "v", "resourceVersion": "7",
+            "annotations": {TRASH: record.to_string()}},
         "spec": {"storageClassName": "fast", "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": {"namespace": "ns", "name": "data", "uid": "1"}},
         "status": {"phase": "Released"},
@@ -227,10 +230,75 @@ async fn a_reservation_ends_after_five_minutes() {
     }
     let back = returned(6, 0, pending()).await.expect("returned");
     assert_eq!((&back["name"], &back["uid"]), (&json!("data"), &json!("1")));
-    // The claim is being bound: its phase follows.
-    let bound = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    let bound = json!({"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
     assert_eq!(returned(6, 0, Some(claim("again", bound))).await, None);
+}
+
+/// A tenant writes the annotation and the volume of a claim, and cannot keep a volume reserved.
+#[tokio::test(start_paused = true)]
+async fn only_the_phase_shows_that_a_claim_is_bound() {
+    for phase in ["Pending", "Lost"] {
+        let completed = json!({"pv.kubernetes.io/bind-completed": "yes"});
+        let claimed = json!({"metadata": {"annotations": completed}, "spec": {"volumeName": "pv"}, "status": {"phase": phase}});
+        let scene = returning(6, 0, Some(claim("again", claimed))).await;
+        assert!(scene.patched(CLAIM_REF).is_some(), "{phase}");
+        assert_eq!(written(&scene)["unbindable"], json!("2"), "{phase}");
+    }
+}
+
+/// The window would end at the moment at which the restore fails.
+#[tokio::test(start_paused = true)]
+async fn a_restore_that_fails_leaves_an_hour() {
+    let scene = returning(6, 0, None).await;
+    let record = written(&scene);
+    assert_eq!(record["returnedAt"], json!(after(60)));
+    let purged = async |minutes: i64| {
+        let server = Server {
+            time: after(minutes),
+            ..server()
+        };
+        let back = in_trash(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}));
+        let scene = Scene::new(server, after(minutes), back, &[]);
+        scene.reconcile().await.expect("decided");
+        scene.patched(POLICY).is_some()
+    };
+    assert_eq!([purged(119).await, purged(120).await], [false, true]);
+}
+
+/// It is no restore, and happens several times for each.
+#[tokio::test(start_paused = true)]
+async fn a_change_for_the_binder_has_its_own_reason() {
+    let scene = returning(4, 0, None).await;
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    scene.reconcile().await.expect("waits");
+    let text = scene.metrics.text();
+    assert!(text.contains("reason=\"BindingRetried\""), "{text}");
+    assert!(!text.contains("reason=\"Restored\""), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_metrics_show_number_and_bytes_by_fate() {
+    let capacity = json!({"spec": {"capacity": {"storage": "1Gi"}}});
+    let unseen = json!({"metadata": {"annotations": {TRASH: record("1", json!({})).to_string()}},
+        "spec": {"capacity": {"storage": "2Ki"}}});
+    for (changes, fate, bytes) in [(capacity, "Due", 1 << 30), (unseen, "Released", 2048)] {
+        let scene = Scene::new(server(), after(120), in_trash(changes), &[]);
+        let metrics = Metrics::new();
+        let PvcTrashReconciler { caches, clock, .. } = &scene.reconciler;
+        register_metrics(&metrics, caches.clone(), clock.clone());
+        let text = metrics.text();
+        for (name, value) in [("volumes", 1), ("bytes", bytes)] {
+            let line = format!("trash_{name}{{fate=\"{fate}\"}} {value}\n");
+            assert!(text.contains(&line), "{line}: {text}");
+        }
+        assert!(text.contains("trash_bytes{fate=\"InTrash\"} 0\n"), "{text}");
+    }
+}
+
+/// The record that a patch of the volume writes.
+fn written(scene: &Scene) -> Value {
+    let record = scene.patched(RECORD).expect("a record");
+    serde_json::from_str(record.as_str().unwrap_or_default()).expect("JSON")
 }
 
 /// The clock of an API server was days behind when the claim was deleted: its window must not have
@@ -247,10 +315,7 @@ async fn a_window_does_not_begin_in_the_past() {
         );
         let scene = Scene::new(server, after(0), unseen, &[]);
         scene.reconcile().await.expect("moved to the trash");
-        let record = scene.patched(RECORD).expect("a record");
-        let record: Value =
-            serde_json::from_str(record.as_str().unwrap_or_default()).expect("JSON");
-        record["deletedAt"].clone()
+        written(&scene)["deletedAt"].clone()
     };
     assert_eq!(
         began(-4).await,
@@ -267,8 +332,7 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
     let pending = json!({"metadata": {"name": "again", "uid": "7"}, "spec": {"volumeName": "other"},
         "status": {"phase": "Pending"}});
     let scene = returning(6, 0, Some(claim("again", pending))).await;
-    let record = scene.patched(RECORD).expect("a record");
-    let record: Value = serde_json::from_str(record.as_str().unwrap_or_default()).expect("JSON");
+    let record = written(&scene);
     assert_eq!(record["unbindable"], json!("7"));
 
     let back = in_trash(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}));
@@ -293,6 +357,61 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
         reserved(vec![asking("again", "9")]).await,
         Some(json!("again"))
     );
+}
+
+/// Two claims that cannot be bound do not get the volume in turn, and after ten of them the window
+/// ends all the same.
+#[tokio::test(start_paused = true)]
+async fn claims_that_cannot_be_bound_do_not_take_turns() {
+    let reserved = async |unbindable: Vec<String>| {
+        let changes = json!({"deletedAt": deleted().to_string(), "unbindable": unbindable});
+        let back = in_trash(json!({
+            "metadata": {"annotations": {TRASH: record("1", changes).to_string()}},
+        }));
+        let mut claims = vec![requesting("one", "pv"), requesting("two", "pv")];
+        claims[1]["metadata"]["uid"] = json!("3");
+        let server = Server {
+            claims: claims.clone(),
+            ..server()
+        };
+        let scene = Scene::new(server, after(120), back, &claims);
+        scene.reconcile().await.expect("decided");
+        let claim = scene.patched(CLAIM_REF).map(|claim| claim["name"].clone());
+        (claim, scene.patched(POLICY).is_some())
+    };
+    let uids = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<Vec<_>>();
+    assert_eq!(reserved(uids(&["2"])).await, (Some(json!("two")), false));
+    assert_eq!(reserved(uids(&["2", "3"])).await, (None, true));
+    let ten = (10..20).map(|uid| uid.to_string()).collect();
+    assert_eq!(reserved(ten).await, (None, true));
+}
+
+/// An earlier failure is not forgotten at the next one.
+#[tokio::test(start_paused = true)]
+async fn every_claim_that_could_not_be_bound_is_recorded() {
+    let pending = json!({"status": {"phase": "Pending"}});
+    for (live, expected) in [
+        (None, json!("7")),
+        (Some(claim("again", pending)), json!(["7", "2"])),
+    ] {
+        let reserved = record(
+            "1",
+            json!({"deletedAt": deleted().to_string(),
+            "reservedAt": after(50).to_string(), "unbindable": "7"}),
+        );
+        let volume = in_trash(json!({
+            "metadata": {"annotations": {TRASH: reserved.to_string()}},
+            "spec": {"claimRef": {"name": "again", "uid": null}}, "status": {"phase": "Available"},
+        }));
+        let server = Server {
+            claims: live.into_iter().collect(),
+            time: after(60),
+            ..server()
+        };
+        let scene = Scene::new(server, after(60), volume, &[requesting("again", "pv")]);
+        scene.reconcile().await.expect("returned");
+        assert_eq!(written(&scene)["unbindable"], expected);
+    }
 }
 
 /// Such a claim gets nothing, and the window ends all the same.
@@ -341,8 +460,89 @@ async fn a_record_without_its_namespace_is_soon_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_purges_keeps_the_others() {
     let scene = Scene::new(server(), after(120), in_trash(json!({})), &[]);
-    assert!(scene.reconciler.purges.begin().is_ok());
+    let slot = scene.reconciler.purges.reserve().expect("the only one");
+    slot.count();
     let outcome = scene.reconcile().await;
     assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
     assert_eq!(scene.patched(POLICY), None);
+}
+
+/// When one purge becomes possible, hundreds of volumes may wait for it: only one of them is read.
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_read_only_if_it_may_be_purged() {
+    let failing = Server {
+        attached: None,
+        ..server()
+    };
+    let scene = Scene::new(failing, after(120), in_trash(json!({})), &[]);
+    let slot = scene.reconciler.purges.reserve().expect("the only one");
+    let outcome = scene.reconcile().await;
+    assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
+    drop(slot);
+    assert!(scene.reconcile().await.is_err(), "it is read");
+    let slot = scene.reconciler.purges.reserve();
+    assert!(slot.is_ok(), "a purge that fails does not count");
+}
+
+/// The watch has not shown the claim yet, and a purge is final.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_created_just_now_prevents_the_purge() {
+    let purged = async |claim: Value, unreadable, namespace| {
+        let server = Server {
+            claims: vec![claim],
+            unreadable,
+            namespace: Some(namespace),
+            ..server()
+        };
+        let unbindable = json!({"deletedAt": deleted().to_string(), "unbindable": "5"});
+        let record = record("1", unbindable).to_string();
+        let volume = in_trash(json!({"metadata": {"annotations": {TRASH: record}}}));
+        let scene = Scene::new(server, after(120), volume, &[]);
+        let error = scene.reconcile().await.err();
+        (scene.patched(POLICY).is_some(), error.unwrap_or_default())
+    };
+    let again = || requesting("again", "pv");
+    let (done, error) = purged(again(), None, "n").await;
+    assert!(
+        !done && error.contains("the claim ns/again requests the volume"),
+        "{error}"
+    );
+    let claims = Some("/persistentvolumeclaims");
+    let (done, error) = purged(again(), claims, "n").await;
+    assert!(!done && error.contains("could not be read"), "{error}");
+    // These claims do not get the volume.
+    let mut unbindable = again();
+    unbindable["metadata"]["uid"] = json!("5");
+    for (claim, namespace) in [
+        (requesting("again", "other"), "n"),
+        (unbindable, "n"),
+        (again(), "recreated"),
+    ] {
+        assert!(purged(claim, None, namespace).await.0);
+    }
+}
+
+/// The claim was admitted while the volume was in the trash, and the purge won.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_volume_is_purged_gets_an_event() {
+    let notes = async |volume: Value, claim: Value| {
+        let scene = Scene::new(server(), after(120), volume, &[claim]);
+        for _ in 0..2 {
+            scene.reconcile().await.expect("decided");
+        }
+        scene.notes().await
+    };
+    let policy = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+    let purged = in_trash(policy);
+    let events = notes(purged.clone(), requesting("again", "pv")).await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].contains("has been purged"), "{events:?}");
+    let mut other = requesting("again", "pv");
+    other["metadata"]["namespace"] = json!("other");
+    assert_eq!(notes(purged.clone(), other).await, [""; 0]);
+    let mut elsewhere = purged;
+    elsewhere["metadata"]["name"] = json!("another");
+    let events = notes(elsewhere, requesting("again", "pv")).await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].contains("does not exist any more"), "{events:?}");
 }

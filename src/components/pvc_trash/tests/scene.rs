@@ -33,7 +33,7 @@ pub(super) struct Server {
     pub(super) unreadable: Option<&'static str>,
     /// The time by its clock.
     pub(super) time: Timestamp,
-    /// The patches of volumes and claims.
+    /// The patches of volumes and claims, and the Events.
     pub(super) patches: Mutex<Vec<(String, Value)>>,
 }
 
@@ -54,8 +54,18 @@ impl Server {
                     "apiVersion": "meta.k8s.io/v1", "metadata": {}});
                 (200, written)
             }
+            _ if path.ends_with("/events") => {
+                let mut patches = self.patches.lock().expect("lock");
+                patches.push((path.to_owned(), sent.clone()));
+                (201, sent)
+            }
             _ if self.unreadable.is_some_and(|part| path.contains(part)) => (503, unavailable()),
             _ if path.ends_with("/volumeattachments") => self.attachments(),
+            _ if path.ends_with("/persistentvolumeclaims") => {
+                let list = json!({"kind": "PersistentVolumeClaimList", "apiVersion": "v1",
+                    "metadata": {}, "items": self.claims});
+                (200, list)
+            }
             _ if path.contains("/persistentvolumeclaims/") => {
                 found(self.claims.iter().find(named).cloned())
             }
@@ -94,6 +104,7 @@ fn unavailable() -> Value {
 pub(super) struct Scene {
     pub(super) server: Arc<Server>,
     pub(super) reconciler: PvcTrashReconciler,
+    pub(super) metrics: Arc<Metrics>,
     _lead: Arc<Awaited<Option<Instant>>>,
 }
 
@@ -104,7 +115,6 @@ impl Scene {
         let service = server.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let server = service.clone();
-    pub(super) metrics: Arc<Metrics>,
             async move { Ok::<_, std::io::Error>(answer(&server, request).await) }
         });
         let client = Client::new(service, "default");
@@ -152,6 +162,7 @@ impl Scene {
         Self {
             server,
             reconciler,
+            metrics,
             _lead: lead,
         }
     }
@@ -162,7 +173,17 @@ impl Scene {
         outcome.map_err(|error| error.to_string())
     }
 
-            metrics,
+    /// The notes of the Events, some of which are published in the background.
+    pub(super) async fn notes(&self) -> Vec<String> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let patches = self.server.patches.lock().expect("lock");
+        let events = patches
+            .iter()
+            .filter(|(target, _)| target.contains("/events"));
+        let note = |event: &Value| event["note"].as_str().unwrap_or_default().to_owned();
+        events.map(|(_, event)| note(event)).collect()
+    }
+
     /// The value that a patch of the volume gives to the field at this path; none without such a
     /// patch.
     pub(super) fn patched(&self, path: &str) -> Option<Value> {
