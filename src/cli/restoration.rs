@@ -2,15 +2,22 @@
 
 use crate::{
     cluster::{UNHURRIED, is_absent, within},
+    components::pvc_trash::reasons::CANNOT_RESTORE,
     objects::trash::UNDELETE,
 };
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
-use kube::{Api, ResourceExt, api::ObjectMeta, core::Status};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, PersistentVolumeClaimSpec};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, ObjectMeta},
+    core::Status,
+};
 use std::{fmt, time::Duration};
 use tokio::time::Instant;
 
 /// Interval between two reads of the claim.
 const POLL: Duration = Duration::from_millis(500);
+/// Number of reads of the claim between two reads of its Events.
+const READS: usize = 4;
 
 /// Printed while `undelete` reads the claim.
 pub(super) const WAITING: &str = "Waiting until the claim is Bound.";
@@ -33,6 +40,8 @@ pub(super) enum End {
     Bound,
     /// The claim does not exist any more.
     Deleted,
+    /// The claim does not get the data: what Volume Warden's Event says.
+    Refused(String),
     /// The time is up; with the error of the last read, if it failed.
     Late(Option<kube::Error>),
 }
@@ -59,7 +68,7 @@ impl Restoration<'_> {
         }
     }
 
-    /// Reads the claim until it is Bound.
+    /// Reads the claim until it is Bound, or Volume Warden refuses it.
     pub(super) async fn bound(
         &self,
         claims: &Api<PersistentVolumeClaim>,
@@ -67,11 +76,17 @@ impl Restoration<'_> {
         limit: Duration,
     ) -> End {
         let end = Instant::now() + limit;
+        let mut reads = 0;
         loop {
+            reads += 1;
             let read = within(UNHURRIED, claims.get(self.name)).await;
             let failed = match read {
                 Ok(claim) if claim.uid() != created.uid() => return End::Deleted,
                 Ok(claim) if is_bound(&claim) => return End::Bound,
+                Ok(_) if reads % READS == 0 => match self.refused(claims, created).await {
+                    Some(why) => return End::Refused(why),
+                    None => None,
+                },
                 Ok(_) => None,
                 Err(error) if is_absent(&error) => return End::Deleted,
                 Err(error) => Some(error),
@@ -93,6 +108,22 @@ impl Restoration<'_> {
     /// Says that the claim is Bound.
     pub(super) fn restored(&self, volume: &str) -> String {
         format!("The claim {self} is Bound to volume {volume}.")
+    }
+
+    /// Reads why Volume Warden refuses the claim; none if it does not, or if the user may not read
+    /// Events.
+    async fn refused(
+        &self,
+        claims: &Api<PersistentVolumeClaim>,
+        created: &PersistentVolumeClaim,
+    ) -> Option<String> {
+        let client = claims.clone().into_client();
+        let events: Api<Event> = Api::namespaced(client, self.namespace);
+        let uid = created.uid()?;
+        let about = format!("involvedObject.uid={uid},reason={CANNOT_RESTORE}");
+        let about = ListParams::default().fields(&about).limit(1);
+        let found = within(UNHURRIED, events.list(&about)).await.ok()?;
+        found.items.into_iter().find_map(|event| event.message)
     }
 
     /// Says why the claim was not created, and what to do.

@@ -111,6 +111,26 @@ async fn the_wait_ends_when_the_claim_does_not_exist_any_more() {
     }
 }
 
+/// Its Event says that the claim does not get the data.
+#[tokio::test(start_paused = true)]
+async fn the_wait_ends_when_the_claim_is_refused() {
+    let pending = || (200, claim("1", "Pending"));
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"},
+        "involvedObject": {}, "message": "the volume has been purged"});
+    let events =
+        |items| json!({"apiVersion": "v1", "kind": "EventList", "metadata": {}, "items": items});
+    let mut answers = vec![pending(), pending(), pending(), pending()];
+    answers.push((403, failure(403, "Forbidden")));
+    answers.extend([pending(), pending(), pending(), pending()]);
+    answers.push((200, events(json!([event]))));
+    answers.push((200, claim("1", "Bound")));
+    let end = ended(answers).await;
+    let End::Refused(why) = end else {
+        unreachable!("{end:?}");
+    };
+    assert_eq!(why, "the volume has been purged");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_wait_ends_after_the_timeout() {
     let end = ended(vec![(200, claim("1", "Pending"))]).await;

@@ -100,6 +100,10 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
             ));
             Ok(ExitCode::FAILURE)
         }
+        End::Refused(why) => {
+            complain(why);
+            Ok(ExitCode::FAILURE)
+        }
         End::Late(last) => {
             complain(restoration.late(options.timeout, last));
             Ok(ExitCode::from(UNREADABLE))
