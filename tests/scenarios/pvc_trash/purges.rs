@@ -34,7 +34,7 @@ async fn a_user_purges_a_volume_at_once_but_not_for_another_claim() -> Result<()
     purge("another").await?;
     // A second volume is restored after this change, so it has been processed.
     shelf.deleted("canary", "new").await?;
-    shelf.undelete("canary", "canary").await??;
+    shelf.restored("canary", "canary").await?;
     shelf.volume_of("canary").await?;
     ensure!(file(&shelf.is_in_trash(&volume.name_any()).await?)?.exists());
     purge(uid_of_claim(&volume)).await?;

@@ -4,7 +4,7 @@ use crate::{
     pv_releaser::directory,
     support::{Space, claim, shared::Shared, volume},
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim},
@@ -161,6 +161,14 @@ impl Shelf {
             .await)
     }
 
+    /// Creates such a claim as soon as the webhook knows that the data is in the trash.
+    pub async fn restored(&self, requested: &str, name: &str) -> Result<PersistentVolumeClaim> {
+        eventually(&format!("{requested} can be restored"), async || {
+            Ok::<_, anyhow::Error>(Some(self.undelete(requested, name).await??))
+        })
+        .await
+    }
+
     /// Creates a volume in the trash that is reserved for a claim of this name.
     pub async fn reserve(&self, name: &str, claim: &str) -> Result<()> {
         let namespace = &self.space.name;
@@ -203,15 +211,9 @@ impl Shelf {
         .await
     }
 
-    /// Every version of the volumes of this class since the beginning of the scenario.
+    /// Every version of the volumes of this class since the beginning of the scenario, up to the
+    /// present one.
     pub async fn versions(&self) -> Result<Vec<PersistentVolume>> {
-        let parameters = WatchParams::default().timeout(1);
-        let events = self.space.volumes.watch(&parameters, &self.began).await?;
-        let events: Vec<_> = events.boxed().try_collect().await?;
-        let versions = events.into_iter().filter_map(|event| match event {
-            WatchEvent::Added(volume) | WatchEvent::Modified(volume) => Some(volume),
-            _ => None,
-        });
         let of_class = |volume: &PersistentVolume| {
             let class = volume
                 .spec
@@ -219,7 +221,33 @@ impl Shelf {
                 .and_then(|spec| spec.storage_class_name.as_deref());
             class == Some(&self.space.name)
         };
-        Ok(versions.filter(of_class).collect())
+        let present = self.space.volumes.list(&ListParams::default()).await?;
+        let present: Vec<_> = present.items.into_iter().filter(of_class).collect();
+        eventually("the watch has delivered all versions", async || {
+            let parameters = WatchParams::default().timeout(1);
+            let events = self.space.volumes.watch(&parameters, &self.began).await?;
+            let events: Vec<_> = events.boxed().try_collect().await?;
+            let mut versions = Vec::new();
+            for event in events {
+                match event {
+                    WatchEvent::Added(volume)
+                    | WatchEvent::Modified(volume)
+                    | WatchEvent::Deleted(volume) => versions.push(volume),
+                    WatchEvent::Bookmark(_) => {}
+                    WatchEvent::Error(error) => bail!("{error:?}"),
+                }
+            }
+            versions.retain(of_class);
+            ensure!(!versions.is_empty(), "no volume of the class was seen");
+            for volume in &present {
+                let version = (volume.uid(), volume.resource_version());
+                let mut seen = versions.iter();
+                let seen = seen.any(|seen| (seen.uid(), seen.resource_version()) == version);
+                ensure!(seen, "{version:?} of {} was not seen", volume.name_any());
+            }
+            Ok(Some(versions))
+        })
+        .await
     }
 
     /// No version of a volume for which the trash was enabled was both Released and of the policy
