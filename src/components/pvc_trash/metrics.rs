@@ -45,7 +45,7 @@ pub fn register(metrics: &Metrics, caches: Caches, clock: Clock) {
         ),
         bytes: own.add(
             "trash_bytes",
-            "Capacity of these volumes in bytes, by the same fates",
+            "Capacity of the volumes in volume_warden_trash_volumes in bytes, by fate",
         ),
         oldest: own.add(
             "trash_oldest_timestamp_seconds",

@@ -232,7 +232,8 @@ impl Reconcile for PvcTrashReconciler {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.publish(name, &volume, left);
-                if !volume.retain && matches!(left, Left::Purging | Left::Deleting) {
+                let ends = matches!(left, Left::Purging | Left::Deleting);
+                if ends && !volume.retain && recorded(&volume).is_some() {
                     self.undelete.report_purged(name, Some(&volume));
                 }
                 Ok(Requeue::OnEvent)
