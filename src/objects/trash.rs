@@ -19,8 +19,9 @@ pub const UNDELETE_TOUCHED: &str = "volume-warden.dev/undelete-touched";
 
 /// How long the data of a deleted claim can be restored after a restore that failed, at least.
 pub const WINDOW_AFTER_RETURN: Duration = Duration::from_secs(3600);
-/// Maximum number of claims that a volume is reserved for in vain. After that, only an
-/// administrator restores the data, so that such claims cannot prolong the window for ever.
+/// Maximum number of claims in a record that could not be bound to the volume. After that, only an
+/// administrator restores the data. Without a limit, such claims would prevent the purge without
+/// end.
 pub const MAX_UNBINDABLE: usize = 10;
 
 /// Maximum length of a record that is read.

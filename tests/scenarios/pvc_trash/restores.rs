@@ -86,7 +86,7 @@ async fn a_namespace_of_the_same_name_gets_nothing() -> Result<()> {
     .await?;
     shelf.is_in_trash(&volume).await?;
     create_namespace(&client, name).await?;
-    // The same sentence for all of them: nobody learns which claims others had.
+    // The same sentence for all of them: users do not learn which claims others had.
     for requested in ["data", &volume, "other"] {
         let message = refusal(shelf.undelete(requested, "data").await?)?;
         let expected = format!("no deleted claim {requested:?} of the namespace {name}");

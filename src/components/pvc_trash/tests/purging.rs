@@ -359,10 +359,10 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
     );
 }
 
-/// Two claims that cannot be bound do not get the volume in turn, and after ten of them the window
-/// ends all the same.
+/// Two claims that cannot be bound do not get the volume alternately, and ten of them do not prolong
+/// the window.
 #[tokio::test(start_paused = true)]
-async fn claims_that_cannot_be_bound_do_not_take_turns() {
+async fn claims_that_cannot_be_bound_get_one_try_each() {
     let reserved = async |unbindable: Vec<String>| {
         let changes = json!({"deletedAt": deleted().to_string(), "unbindable": unbindable});
         let back = in_trash(json!({
@@ -522,7 +522,7 @@ async fn a_claim_that_was_created_just_now_prevents_the_purge() {
     }
 }
 
-/// The claim was admitted while the volume was in the trash, and the purge won.
+/// The claim was admitted while the volume was in the trash, and the purge was written first.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_volume_is_purged_gets_an_event() {
     let notes = async |volume: Value, claim: Value| {

@@ -78,7 +78,7 @@ async fn a_text_that_is_no_name_is_refused_without_it() {
     assert!(longest.contains("no deleted claim \"xx"), "{longest}");
 }
 
-/// The claim would wait in vain.
+/// The volume would never be reserved for the claim.
 #[tokio::test]
 async fn no_claim_follows_too_many_that_could_not_be_bound() {
     let unbindable = |number: usize| {
