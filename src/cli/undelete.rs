@@ -18,7 +18,7 @@ use kube::{Api, api::PostParams};
 use std::{fmt, process::ExitCode, time::Duration};
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the claim is Bound; 1 the claim was not created, \
-or was deleted before it was Bound; 2 the command line is wrong; 3 the claim is not Bound in time \
+was deleted before it was Bound, or does not get the data; 2 the command line is wrong; 3 the claim is not Bound in time \
 and stays, or there is no usable kubeconfig.";
 
 /// `volume-warden undelete`

@@ -29,7 +29,7 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     let tenant = Tenant::new(&components).await?;
     tenant.repairs_its_certificate().await?;
     let space = Space::new(tenant.cluster.clone(), "rights-claims").await?;
-    // Not the claims of the others, who would wait for ever for the finalizers of one that ended before them.
+    // Not the claims of the others: each would wait for the finalizers of one that has ended.
     let own = format!("--namespace={}", space.name);
     for configuration in [
         "mutatingwebhookconfiguration/volume-warden-pvc-protection",

@@ -1,5 +1,5 @@
 //! The policies evaluate objects of maximum size. A policy whose evaluation costs too much refuses the
-//! write: a finalizer would stay for ever.
+//! write: a finalizer would stay indefinitely.
 
 use super::thief::{Thief, Write, claims_of, patch};
 use crate::{
