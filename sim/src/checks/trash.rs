@@ -66,7 +66,9 @@ pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
     let kept = record.policy == OriginalPolicy::Retain || attached || requested;
     // A leader whose clock is wrong purges nothing.
     let kept = kept || ledger.plan.clock_skew.abs() > CLOCK_TOLERANCE;
-    // Every window is shorter than the time until a cluster is at rest.
+    // Every window is shorter than the time until a cluster is at rest, except after a restore that
+    // failed.
+    let kept = kept || record.returned_at.is_some();
     (phase == "Released" && !kept).then(|| format!("the volume {} was not purged", name(volume)))
 }
 
