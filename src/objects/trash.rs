@@ -61,11 +61,7 @@ pub struct TrashRecord {
     pub returned_at: Option<Timestamp>,
     /// The uids of at most [`MAX_UNBINDABLE`] claims that the volume was reserved for and that
     /// could not be bound. They do not get the volume again.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        with = "one_or_several"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unbindable: Vec<String>,
 }
 
@@ -107,34 +103,6 @@ mod as_text {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
         let text = String::deserialize(deserializer)?;
         serde_json::from_str(&text).map_err(de::Error::custom)
-    }
-}
-
-/// Writes a single uid as a string: earlier versions read no list.
-mod one_or_several {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Uids {
-        One(String),
-        Several(Vec<String>),
-    }
-
-    pub fn serialize<S: Serializer>(uids: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-        match uids {
-            [uid] => serializer.serialize_str(uid),
-            several => several.serialize(serializer),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<String>, D::Error> {
-        Ok(match Uids::deserialize(deserializer)? {
-            Uids::One(uid) => vec![uid],
-            Uids::Several(uids) => uids,
-        })
     }
 }
 
@@ -325,26 +293,6 @@ mod tests {
             ends("2026-01-01T00:59:00Z").as_deref(),
             Some("2026-01-01T01:59:00Z")
         );
-    }
-
-    /// Earlier versions wrote and read one uid.
-    #[test]
-    fn one_unbindable_claim_is_written_as_before() {
-        let written = |uids: &[&str]| {
-            let record = TrashRecord {
-                unbindable: uids.iter().map(|uid| (*uid).to_owned()).collect(),
-                ..record()
-            };
-            let json = record.json();
-            assert_eq!(
-                serde_json::from_str::<TrashRecord>(&json).ok(),
-                Some(record)
-            );
-            json
-        };
-        assert!(!written(&[]).contains("unbindable"));
-        assert!(written(&["7"]).contains(r#""unbindable":"7""#));
-        assert!(written(&["7", "8"]).contains(r#""unbindable":["7","8"]"#));
     }
 
     #[test]

@@ -321,7 +321,7 @@ fn the_window_begins_when_the_deletion_is_seen() {
 #[test]
 fn the_record_of_an_earlier_claim_ends_no_window() {
     let void = json!({"deletedAt": DELETED, "claim": {"uid": "0"}, "reservedAt": DELETED,
-        "returnedAt": DELETED, "unbindable": "7", "windowSeconds": 60});
+        "returnedAt": DELETED, "unbindable": ["7"], "windowSeconds": 60});
     let Decision::MoveToTrash(moved) = decided(&in_trash(void)) else {
         unreachable!("the record is void");
     };

@@ -242,7 +242,7 @@ async fn only_the_phase_shows_that_a_claim_is_bound() {
         let claimed = json!({"metadata": {"annotations": completed}, "spec": {"volumeName": "pv"}, "status": {"phase": phase}});
         let scene = returning(6, 0, Some(claim("again", claimed))).await;
         assert!(scene.patched(CLAIM_REF).is_some(), "{phase}");
-        assert_eq!(written(&scene)["unbindable"], json!("2"), "{phase}");
+        assert_eq!(written(&scene)["unbindable"], json!(["2"]), "{phase}");
     }
 }
 
@@ -333,7 +333,7 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
         "status": {"phase": "Pending"}});
     let scene = returning(6, 0, Some(claim("again", pending))).await;
     let record = written(&scene);
-    assert_eq!(record["unbindable"], json!("7"));
+    assert_eq!(record["unbindable"], json!(["7"]));
 
     let back = in_trash(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}));
     let asking = |name: &str, uid: &str| {
@@ -391,13 +391,13 @@ async fn claims_that_cannot_be_bound_get_one_try_each() {
 async fn every_claim_that_could_not_be_bound_is_recorded() {
     let pending = json!({"status": {"phase": "Pending"}});
     for (live, expected) in [
-        (None, json!("7")),
+        (None, json!(["7"])),
         (Some(claim("again", pending)), json!(["7", "2"])),
     ] {
         let reserved = record(
             "1",
             json!({"deletedAt": deleted().to_string(),
-            "reservedAt": after(50).to_string(), "unbindable": "7"}),
+            "reservedAt": after(50).to_string(), "unbindable": ["7"]}),
         );
         let volume = in_trash(json!({
             "metadata": {"annotations": {TRASH: reserved.to_string()}},
@@ -494,7 +494,7 @@ async fn a_claim_that_was_created_just_now_prevents_the_purge() {
             namespace: Some(namespace),
             ..server()
         };
-        let unbindable = json!({"deletedAt": deleted().to_string(), "unbindable": "5"});
+        let unbindable = json!({"deletedAt": deleted().to_string(), "unbindable": ["5"]});
         let record = record("1", unbindable).to_string();
         let volume = in_trash(json!({"metadata": {"annotations": {TRASH: record}}}));
         let scene = Scene::new(server, after(120), volume, &[]);
