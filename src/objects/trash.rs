@@ -56,6 +56,10 @@ pub struct TrashRecord {
     /// When the volume was reserved for a claim that restores its data, by the same clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_at: Option<Timestamp>,
+    /// The uid of the claim that the volume is reserved for. Another claim of its name, in a
+    /// namespace that was recreated for example, must not get the volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_for: Option<String>,
     /// When the last reservation ended without a Bound claim, by the same clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned_at: Option<Timestamp>,
@@ -201,6 +205,7 @@ mod tests {
             },
             deleted_at: "2026-01-01T00:00:00Z".parse().ok(),
             reserved_at: None,
+            reserved_for: None,
             returned_at: None,
             unbindable: Vec::new(),
         }

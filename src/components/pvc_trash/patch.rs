@@ -52,11 +52,12 @@ pub fn move_to_trash(volume: &Volume, record: &TrashRecord, now: Timestamp) -> V
 pub fn reserve(
     volume: &Volume,
     record: &TrashRecord,
-    claim: &ObjectName,
+    (claim, uid): (&ObjectName, &str),
     now: Timestamp,
 ) -> Vec<PatchOperation> {
     let reserved = TrashRecord {
         reserved_at: Some(now),
+        reserved_for: Some(uid.to_owned()),
         ..record.clone()
     };
     let mut operations = vec![

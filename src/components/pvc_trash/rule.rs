@@ -101,7 +101,7 @@ pub fn decide(view: &View<'_>) -> Decision {
         (Phase::Bound, Some(claim), record) => view.bound(claim, record),
         (Phase::Released, Some(claim), Some(record)) => view.released(claim, record),
         (Phase::Failed, Some(_), Some(_)) if !volume.retain => Decision::Leave(Left::Purging),
-        (Phase::Other, None, Some(record)) if record.reserved_at.is_some() => view.reserved(),
+        (Phase::Other, None, Some(record)) if record.reserved_at.is_some() => view.reserved(record),
         _ => Decision::Leave(Left::NotEnabled),
     }
 }
@@ -205,6 +205,7 @@ impl View<'_> {
             claim: recorded(claim),
             deleted_at: None,
             reserved_at: None,
+            reserved_for: None,
             returned_at: None,
             unbindable: Vec::new(),
         })
@@ -221,6 +222,7 @@ impl View<'_> {
                 claim: moved(record, claim_ref),
                 deleted_at: None,
                 reserved_at: None,
+                reserved_for: None,
                 returned_at: None,
                 unbindable: Vec::new(),
                 ..record.clone()
@@ -244,11 +246,10 @@ impl View<'_> {
     }
 
     /// The volume is reserved by name for a claim that restores its data.
-    fn reserved(&self) -> Decision {
-        let waits = self
-            .claim
-            .is_some_and(|claim| claim.pending && !claim.deleting);
-        if waits {
+    fn reserved(&self, record: &TrashRecord) -> Decision {
+        let restoring = |claim: &&Claim| record.reserved_for.as_deref() == Some(&*claim.uid);
+        let claim = self.claim.filter(restoring);
+        if claim.is_some_and(|claim| claim.pending && !claim.deleting) {
             Decision::AwaitBinding
         } else {
             Decision::Return

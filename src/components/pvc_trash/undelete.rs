@@ -92,7 +92,7 @@ impl Undelete {
             return Ok(None);
         }
         let now = self.live.now().await?;
-        let operations = patch::reserve(volume, record, claim, now);
+        let operations = patch::reserve(volume, record, (claim, &live.uid), now);
         let action = action("Restore", Lane::Release, operations, Basis::Proof(proof));
         let applied = self
             .apply
@@ -162,9 +162,11 @@ impl Undelete {
             );
             return Ok(Requeue::After(NEXT_TOUCH, why));
         }
-        let unbindable = live.filter(|claim| !claim.deleting);
+        let restoring = |claim: &Claim| record.reserved_for.as_deref() == Some(&*claim.uid);
+        let unbindable = live.filter(|claim| !claim.deleting && restoring(claim));
         let mut returned = TrashRecord {
             reserved_at: None,
+            reserved_for: None,
             returned_at: Some(self.live.begins(self.clock.timestamp()).await?),
             ..record.clone()
         };

@@ -169,17 +169,19 @@ impl Shelf {
         .await
     }
 
-    /// Creates a volume in the trash that is reserved for a claim of this name.
-    pub async fn reserve(&self, name: &str, claim: &str) -> Result<()> {
-        let namespace = &self.space.name;
+    /// Creates a volume in the trash that is reserved for this claim.
+    pub async fn reserve(&self, name: &str, claim: &PersistentVolumeClaim) -> Result<()> {
+        let (namespace, uid) = (&self.space.name, claim.uid());
         let now = k8s_openapi::jiff::Timestamp::now().to_string();
         let record = json!({
-            "policy": "Delete", "windowSeconds": 3600, "deletedAt": now, "reservedAt": now,
+            "policy": "Delete", "windowSeconds": 3600,
+            "deletedAt": now, "reservedAt": now, "reservedFor": uid,
             "claim": {"namespace": namespace, "name": "gone", "uid": "gone"},
         });
+        let claim_ref = json!({"namespace": namespace, "name": claim.name_any()});
         let changes = json!({
             "metadata": {"annotations": {TRASH: record.to_string()}},
-            "spec": {"storageClassName": namespace, "claimRef": {"namespace": namespace, "name": claim}},
+            "spec": {"storageClassName": namespace, "claimRef": claim_ref},
         });
         let volume = volume(&format!("{namespace}-{name}"), changes)?;
         self.space
@@ -190,13 +192,12 @@ impl Shelf {
     }
 
     /// Creates a claim that is larger than any volume, of a class without a provisioner.
-    pub async fn create_large(&self, name: &str) -> Result<()> {
+    pub async fn create_large(&self, name: &str) -> Result<PersistentVolumeClaim> {
         let large = json!({"spec": {"resources": {"requests": {"storage": "1Ti"}}}});
         let claims = &self.space.claims;
-        claims
+        Ok(claims
             .create(&PostParams::default(), &claim(name, large)?)
-            .await?;
-        Ok(())
+            .await?)
     }
 
     /// The volume and its directory do not exist any more.

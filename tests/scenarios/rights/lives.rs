@@ -257,8 +257,8 @@ async fn pvc_trash_uses_its_rights() -> Result<()> {
     volumes.patch(&volume, &patch, &Patch::Merge(purge)).await?;
     shelf.is_purged(&deleted).await?;
     // A volume is reserved for a claim that is too large for it.
-    shelf.reserve("small", "large").await?;
-    shelf.create_large("large").await?;
+    let large = shelf.create_large("large").await?;
+    shelf.reserve("small", &large).await?;
     eventually("the claim is touched", async || {
         let claim = shelf.space.claims.get("large").await?;
         ensure!(claim.annotations().contains_key(TOUCHED));

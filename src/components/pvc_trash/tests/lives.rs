@@ -384,7 +384,10 @@ fn what_was_retained_is_never_purged() {
 fn a_reserved_volume_waits_for_its_claim_only() {
     let mut reserved = recorded(
         "Available",
-        &record("0", json!({"deletedAt": DELETED, "reservedAt": DELETED})),
+        &record(
+            "0",
+            json!({"deletedAt": DELETED, "reservedAt": DELETED, "reservedFor": "1"}),
+        ),
     );
     let claim_ref = reserved.claim_ref.as_mut().expect("a claim");
     claim_ref.uid = "".into();
@@ -392,8 +395,10 @@ fn a_reserved_volume_waits_for_its_claim_only() {
     let going =
         claim(json!({"metadata": {"deletionTimestamp": DELETED}, "status": {"phase": "Pending"}}));
     let elsewhere = claim(json!({"spec": {"volumeName": "other"}}));
+    let stranger = claim(json!({"metadata": {"uid": "2"}, "status": {"phase": "Pending"}}));
     for (claim, expected) in [
         (Some(&pending), Decision::AwaitBinding),
+        (Some(&stranger), Decision::Return),
         (Some(&going), Decision::Return),
         (Some(&elsewhere), Decision::Return),
         (None, Decision::Return),

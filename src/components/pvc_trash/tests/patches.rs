@@ -104,7 +104,7 @@ fn a_volume_is_reserved_and_put_back() {
     let mut before = recorded("Released", &text);
     before.trash.as_mut().expect("a record").purge = Some("1".into());
     let claim = ObjectName::new("ns", "again");
-    let operations = patch::reserve(&before, read(&before), &claim, now());
+    let operations = patch::reserve(&before, read(&before), (&claim, "2"), now());
     let annotations = json!({TRASH: text.to_string(), PURGE: "1"});
     let after = applied(object("Retain", annotations), &operations);
     // A request to purge that was made before the restore does not outlive it.
@@ -113,12 +113,16 @@ fn a_volume_is_reserved_and_put_back() {
         "namespace": "ns", "name": "again"});
     assert_eq!(after["spec"]["claimRef"], reference);
     assert_eq!(after["spec"]["persistentVolumeReclaimPolicy"], "Retain");
-    let reserved = record("1", json!({"deletedAt": NOW, "reservedAt": NOW}));
+    let reserved = record(
+        "1",
+        json!({"deletedAt": NOW, "reservedAt": NOW, "reservedFor": "2"}),
+    );
     assert_eq!(annotation(&after), reserved);
 
     let reserved = recorded("Available", &reserved);
     let returned = TrashRecord {
         reserved_at: None,
+        reserved_for: None,
         ..read(&reserved).clone()
     };
     let back = applied(after, &patch::put_back(&reserved, &returned));

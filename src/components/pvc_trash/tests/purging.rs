@@ -199,7 +199,8 @@ async fn returned(minutes: i64, fast: i64, live: Option<Value>) -> Option<Value>
 async fn returning(minutes: i64, fast: i64, live: Option<Value>) -> Scene {
     let now = after(60);
     let reserved_at = now - SignedDuration::from_mins(minutes);
-    let times = json!({"deletedAt": deleted().to_string(), "reservedAt": reserved_at.to_string()});
+    let times = json!({"deletedAt": deleted().to_string(), "reservedAt": reserved_at.to_string(),
+        "reservedFor": "2"});
     let reserved = in_trash(json!({
         "metadata": {"annotations": {TRASH: record("1", times).to_string()}},
         "spec": {"claimRef": {"name": "again", "uid": null}}, "status": {"phase": "Available"},
@@ -232,6 +233,35 @@ async fn a_reservation_ends_after_five_minutes() {
     assert_eq!((&back["name"], &back["uid"]), (&json!("data"), &json!("1")));
     let bound = json!({"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
     assert_eq!(returned(6, 0, Some(claim("again", bound))).await, None);
+}
+
+/// A namespace was recreated, and its new tenant has a claim of the same name.
+#[tokio::test(start_paused = true)]
+async fn another_claim_of_that_name_does_not_get_a_reserved_volume() {
+    let mut stranger = requesting("again", "pv");
+    stranger["metadata"]["uid"] = json!("stranger");
+    let now = after(60);
+    let record = record(
+        "1",
+        json!({"deletedAt": deleted().to_string(),
+        "reservedAt": now.to_string(), "reservedFor": "2"}),
+    );
+    let reserved = in_trash(json!({
+        "metadata": {"annotations": {TRASH: record.to_string()}},
+        "spec": {"claimRef": {"name": "again", "uid": null}}, "status": {"phase": "Available"},
+    }));
+    let server = Server {
+        claims: vec![stranger.clone()],
+        time: now,
+        ..server()
+    };
+    let scene = Scene::new(server, now, reserved, &[stranger]);
+    scene.reconcile().await.expect("returned");
+    assert_eq!(
+        scene.patched(CLAIM_REF).expect("returned")["uid"],
+        json!("1")
+    );
+    assert_eq!(written(&scene)["unbindable"], json!(null));
 }
 
 /// A tenant writes the annotation and the volume of a claim, and cannot keep a volume reserved.
@@ -329,11 +359,11 @@ async fn a_window_does_not_begin_in_the_past() {
 /// A claim that could not be bound does not get the volume again, and another one does.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_cannot_be_bound_gets_one_try() {
-    let pending = json!({"metadata": {"name": "again", "uid": "7"}, "spec": {"volumeName": "other"},
+    let pending = json!({"metadata": {"name": "again", "uid": "2"}, "spec": {"volumeName": "other"},
         "status": {"phase": "Pending"}});
     let scene = returning(6, 0, Some(claim("again", pending))).await;
     let record = written(&scene);
-    assert_eq!(record["unbindable"], json!(["7"]));
+    assert_eq!(record["unbindable"], json!(["2"]));
 
     let back = in_trash(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}));
     let asking = |name: &str, uid: &str| {
@@ -350,8 +380,8 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
         let _ = scene.reconcile().await;
         scene.patched(CLAIM_REF).map(|claim| claim["name"].clone())
     };
-    assert_eq!(reserved(vec![asking("again", "7")]).await, None);
-    let both = vec![asking("again", "7"), asking("better", "8")];
+    assert_eq!(reserved(vec![asking("again", "2")]).await, None);
+    let both = vec![asking("again", "2"), asking("better", "8")];
     assert_eq!(reserved(both).await, Some(json!("better")));
     assert_eq!(
         reserved(vec![asking("again", "9")]).await,
@@ -397,7 +427,7 @@ async fn every_claim_that_could_not_be_bound_is_recorded() {
         let reserved = record(
             "1",
             json!({"deletedAt": deleted().to_string(),
-            "reservedAt": after(50).to_string(), "unbindable": ["7"]}),
+            "reservedAt": after(50).to_string(), "reservedFor": "2", "unbindable": ["7"]}),
         );
         let volume = in_trash(json!({
             "metadata": {"annotations": {TRASH: reserved.to_string()}},
