@@ -26,7 +26,7 @@ use volume_warden::{
     admission::{Limits, PathSecret, SecretPaths, serve},
     clock::Clock,
     telemetry::Metrics,
-    tls::{Mounted, Service, Source as _, install_crypto},
+    tls::{Mounted, ServingCertificate, Source as _, install_crypto},
 };
 
 /// The longest answer to a client that has not shown the path: the certificate, and an empty body.
@@ -104,7 +104,7 @@ fn site() -> (Runtime, Site) {
 
 async fn start() -> Site {
     let metrics = Arc::new(Metrics::new());
-    let service = Service::new(&metrics, Clock::system());
+    let serving = ServingCertificate::new(&metrics, Clock::system());
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tls");
     fs::create_dir_all(&directory).expect("a directory");
@@ -114,7 +114,7 @@ async fn start() -> Site {
     };
     fs::write(&files.certificate, made.cert.pem()).expect("writes");
     fs::write(&files.key, made.signing_key.serialize_pem()).expect("writes");
-    let loaded = files.load(&service).await;
+    let loaded = files.load(&serving).await;
     loaded.expect("a certificate");
 
     let reached = Arc::new(AtomicUsize::new(0));
@@ -129,7 +129,7 @@ async fn start() -> Site {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
     let address = listener.local_addr().expect("an address");
     let (limits, stop) = (Limits::default(), CancellationToken::new());
-    let certificate = service.certificate.clone();
+    let certificate = serving.certificate.clone();
     tokio::spawn(serve(
         listener,
         certificate,

@@ -7,7 +7,10 @@ use crate::{
     clock::Clock,
     cluster::{Apply, Configuration, Configurations, LeaseName, LeaseObject, ServiceName},
     telemetry::Metrics,
-    tls::{Clients, Loaded, Mounted, SelfSigned, Service, Settings, Source as _, Warnings, judge},
+    tls::{
+        Clients, Loaded, Mounted, SelfSigned, ServingCertificate, Settings, Source as _, Warnings,
+        judge,
+    },
 };
 use kube::Client;
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use std::sync::Arc;
 /// The certificate and the paths that the webhook server uses. Tasks keep both up to date.
 #[derive(Clone)]
 pub(super) struct Front {
-    pub(super) service: Service,
+    pub(super) serving: ServingCertificate,
     /// The paths that authenticate a review.
     pub(super) paths: SecretPaths,
     path_is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -24,7 +27,7 @@ pub(super) struct Front {
 impl Front {
     /// The reasons why this replica is not ready; empty when it is.
     pub(super) fn missing(&self) -> Vec<String> {
-        let mut missing = self.service.missing();
+        let mut missing = self.serving.missing();
         if !(self.path_is_ready)() {
             missing.push("the path of the webhooks is not known yet".to_owned());
         }
@@ -34,7 +37,7 @@ impl Front {
 
 /// The loaded certificate, client CAs and path settings, before their tasks run.
 pub(super) struct Serving {
-    service: Service,
+    serving: ServingCertificate,
     source: Source,
     clients: Option<Loaded<Clients>>,
     path: PathSettings,
@@ -53,7 +56,7 @@ impl Serving {
         configurations: Vec<Configuration>,
         metrics: &Arc<Metrics>,
     ) -> anyhow::Result<Self> {
-        let service = Service::new(metrics, Clock::system());
+        let serving = ServingCertificate::new(metrics, Clock::system());
         let path = PathSettings {
             client: client.clone(),
             secret: options.webhook_path_secret.clone(),
@@ -67,7 +70,7 @@ impl Serving {
             clock: Clock::system(),
         };
         let source = match options.mounted() {
-            Some(files) => Source::Mounted(files.load(&service).await?),
+            Some(files) => Source::Mounted(files.load(&serving).await?),
             None => Source::SelfSigned(Settings {
                 client: client.clone(),
                 secret: options.tls_secret_name.clone(),
@@ -77,11 +80,11 @@ impl Serving {
             }),
         };
         let clients = match options.clients() {
-            Some(clients) => Some(clients.load(&service).await?),
+            Some(clients) => Some(clients.load(&serving).await?),
             None => None,
         };
         Ok(Self {
-            service,
+            serving,
             source,
             clients,
             path,
@@ -91,9 +94,9 @@ impl Serving {
     /// Starts the tasks that reload the certificate and the path, and that report failures through
     /// `apply`.
     pub(super) fn follow(self, tasks: &mut Tasks, apply: Arc<Apply>, lease: LeaseName) -> Front {
-        let (service, stop) = (self.service, tasks.stop.clone());
+        let (serving, stop) = (self.serving, tasks.stop.clone());
         if let Some(clients) = self.clients {
-            let follow = clients.follow(service.clone(), stop.clone());
+            let follow = clients.follow(serving.clone(), stop.clone());
             tasks.spawn("client CAs", follow);
         }
         let path = self.path;
@@ -108,7 +111,7 @@ impl Serving {
         let publisher =
             (!path.configurations.is_empty()).then(|| PathPublisher::new(path, paths.clone()));
         let front = Front {
-            service: service.clone(),
+            serving: serving.clone(),
             paths,
             path_is_ready: match &publisher {
                 Some(publisher) => Arc::new(publisher.readiness()),
@@ -123,14 +126,14 @@ impl Serving {
             Source::Mounted(files) => {
                 let source = files.file().display().to_string();
                 let warnings = Warnings::new(apply, lease, &source);
-                let follow = files.follow(service.clone(), stop.clone());
+                let follow = files.follow(serving.clone(), stop.clone());
                 tasks.spawn("certificate", follow);
-                tasks.spawn("caBundle", judge(service, configurations, warnings, stop));
+                tasks.spawn("caBundle", judge(serving, configurations, warnings, stop));
             }
             Source::SelfSigned(settings) => {
                 let source = format!("the Secret {namespace}/{}", settings.secret);
                 let warnings = Warnings::new(apply, lease, &source);
-                let follow = SelfSigned::new(settings, service).follow(warnings, stop);
+                let follow = SelfSigned::new(settings, serving).follow(warnings, stop);
                 tasks.spawn("certificate", follow);
             }
         }

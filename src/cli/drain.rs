@@ -12,7 +12,7 @@ use crate::{
     component::ComponentRef,
     drain::{
         Drain, Outcome, Terms,
-        leases::{self, Found},
+        leases::{self, HeldLease},
     },
     plain::Plain,
     telemetry::{Metrics, logs},
@@ -186,7 +186,7 @@ async fn not_acquired(client: &Client, components: &[ComponentRef], lease: &Leas
                 lease.namespace, lease.name
             )
         },
-        Found::description,
+        HeldLease::description,
     );
     format!(
         "{problem}, after {ACQUIRE_TIMEOUT:?} of waiting. If a running Volume Warden holds it, scale it to 0 first: it would write \
@@ -198,7 +198,7 @@ async fn held_by_others(
     client: &Client,
     components: &[ComponentRef],
     lease: &LeaseName,
-) -> anyhow::Result<Vec<Found>> {
+) -> anyhow::Result<Vec<HeldLease>> {
     let mut found = leases::of(client, components).await?;
     found.retain(|found| !found.holder.is_empty() && found.holder != lease.identity);
     Ok(found)

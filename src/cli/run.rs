@@ -18,7 +18,7 @@ use crate::{
         Metrics,
         health::{self, Authorization},
     },
-    tls::{Service, install_crypto},
+    tls::{ServingCertificate, install_crypto},
     version,
 };
 use anyhow::Context as _;
@@ -177,8 +177,8 @@ impl Process {
         client: &Client,
         front: Option<Front>,
     ) {
-        let service = front.as_ref().map(|front| &front.service);
-        let authorization = self.authorization(client, service);
+        let serving = front.as_ref().map(|front| &front.serving);
+        let authorization = self.authorization(client, serving);
         let missing = self.missing(&assembly, front.clone());
         let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
         let options = admission::Options {
@@ -192,7 +192,7 @@ impl Process {
         // answer from the watches, and the kubelet probes this process.
         let needed = limits.lame_duck;
         if let Some((https, front)) = sockets.https.zip(front) {
-            let (certificate, paths) = (front.service.certificate, front.paths);
+            let (certificate, paths) = (front.serving.certificate, front.paths);
             let metrics = metrics.clone();
             let server = admission::serve(https, certificate, router, paths, limits, metrics, stop);
             self.tasks.spawn("webhook server", server);
@@ -210,11 +210,15 @@ impl Process {
     }
 
     /// Returns how clients of the metrics are authorized; `None` means that everyone may read them.
-    fn authorization(&self, client: &Client, service: Option<&Service>) -> Option<Authorization> {
-        let service = service.filter(|_| self.options.server.metrics_authorization)?;
+    fn authorization(
+        &self,
+        client: &Client,
+        serving: Option<&ServingCertificate>,
+    ) -> Option<Authorization> {
+        let serving = serving.filter(|_| self.options.server.metrics_authorization)?;
         let tokens = Tokens::new(client.clone(), "/metrics");
         Some(Authorization {
-            certificate: service.certificate_for_all.clone(),
+            certificate: serving.certificate_for_all.clone(),
             judge: Arc::new(move |token| {
                 let tokens = tokens.clone();
                 Box::pin(async move { tokens.judge(token).await })

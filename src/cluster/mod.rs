@@ -16,8 +16,8 @@ pub use api::{
 };
 pub use leader::{Elector, Leadership, LeaseName, LeaseObject};
 pub use read::{
-    Access, Basis, Configuration, Configurations, Evidence, Found, LiveGet, Proof, ServiceName,
-    SharedList, Tokens, Webhook, read_all,
+    Access, Basis, Configuration, Configurations, Evidence, LiveGet, Proof, ServiceName,
+    SharedList, StoredConfiguration, Tokens, Webhook, read_all,
 };
 pub(crate) use run::{FIRST_RETRY, Pace};
 pub use run::{Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, WorkQueue};

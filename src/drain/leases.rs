@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 
 /// A Lease of at least one of the components that are drained.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct HeldLease {
     /// The namespace of the Lease.
     pub namespace: String,
     /// The name of the Lease.
@@ -20,7 +20,7 @@ pub struct Found {
     pub holder: String,
 }
 
-impl Found {
+impl HeldLease {
     /// Returns whether `other` names this Lease.
     pub fn is(&self, other: &LeaseName) -> bool {
         self.namespace == other.namespace && self.name == other.name
@@ -41,7 +41,7 @@ impl Found {
 ///
 /// # Errors
 /// When the Leases cannot be listed.
-pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<Vec<Found>> {
+pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<Vec<HeldLease>> {
     let (label, value) = PART_OF;
     let labelled = ListParams::default().labels(&format!("{label}={value}"));
     let leases = Api::<Lease>::all(client.clone());
@@ -61,7 +61,7 @@ pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<
 ///
 /// # Errors
 /// When a Lease in another namespace is held.
-pub fn none_elsewhere(found: &[Found], lease: &LeaseName) -> anyhow::Result<()> {
+pub fn none_elsewhere(found: &[HeldLease], lease: &LeaseName) -> anyhow::Result<()> {
     let elsewhere = found
         .iter()
         .find(|found| found.namespace != lease.namespace && !found.holder.is_empty());
@@ -77,7 +77,7 @@ pub fn none_elsewhere(found: &[Found], lease: &LeaseName) -> anyhow::Result<()> 
 
 /// Returns the Lease that the flags select, and all other Leases of its namespace: while `drain`
 /// holds them, no waiting process starts to write.
-pub fn all_here(found: &[Found], lease: &LeaseName) -> Vec<LeaseName> {
+pub fn all_here(found: &[HeldLease], lease: &LeaseName) -> Vec<LeaseName> {
     let others = found
         .iter()
         .filter(|found| found.namespace == lease.namespace && !found.is(lease));
@@ -94,12 +94,12 @@ pub fn all_here(found: &[Found], lease: &LeaseName) -> Vec<LeaseName> {
     [own].into_iter().chain(others).collect()
 }
 
-fn found(lease: Lease) -> Found {
+fn found(lease: Lease) -> HeldLease {
     let holder = lease
         .spec
         .as_ref()
         .and_then(|spec| spec.holder_identity.clone());
-    Found {
+    HeldLease {
         namespace: lease.namespace().unwrap_or_default(),
         name: lease.name_any(),
         holder: holder.unwrap_or_default(),

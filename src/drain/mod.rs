@@ -32,7 +32,7 @@ mod write;
 pub use outcome::Outcome;
 pub use piece::{Condition, Piece};
 pub use plan::{InUse, Plan, Terms, plan};
-pub use read::World;
+pub use read::ClusterObjects;
 pub use trash::Kept;
 
 use crate::cluster::{Applied, Apply};
@@ -93,17 +93,17 @@ impl Drain {
         Ok(outcome)
     }
 
-    async fn read(&self) -> anyhow::Result<World> {
+    async fn read(&self) -> anyhow::Result<ClusterObjects> {
         let namespace = self.namespace.as_deref();
-        World::read(&self.client, namespace, self.terms.purge_trash).await
+        ClusterObjects::read(&self.client, namespace, self.terms.purge_trash).await
     }
 
     async fn remove_parts(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
         let (mut outcome, mut history) = (Outcome::default(), History::default());
         for _ in 0..ROUNDS {
-            let world = self.read().await?;
-            let plan = plan(&world, &self.terms);
-            (outcome.claims, outcome.volumes) = world.count();
+            let objects = self.read().await?;
+            let plan = plan(&objects, &self.terms);
+            (outcome.claims, outcome.volumes) = objects.count();
             (outcome.in_use, outcome.kept) = (plan.in_use, plan.kept);
             let left = history.sort(plan.pieces);
             outcome.returned = history.returned.len();

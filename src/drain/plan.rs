@@ -1,7 +1,7 @@
 //! Decides what to remove from each object: a pure function of the objects that were read.
 
 use super::{
-    World,
+    ClusterObjects,
     piece::{Piece, object},
     trash::{self, Kept},
 };
@@ -79,20 +79,20 @@ impl fmt::Display for InUse {
 }
 
 /// Plans the removals for all objects.
-pub fn plan(world: &World, terms: &Terms) -> Plan {
+pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
     let mut plan = Plan::default();
     let mut updates = if terms.drains(&PvcRetention) {
-        pvc_retention::to_take_back(&world.caches, terms.in_tree)
+        pvc_retention::to_take_back(&objects.caches, terms.in_tree)
     } else {
         Default::default()
     };
-    let (claims, pods) = (world.caches.claims.read(), world.caches.pods.read());
+    let (claims, pods) = (objects.caches.claims.read(), objects.caches.pods.read());
     for (name, claim) in claims.objects() {
         let user = user(name, claim, &pods);
         plan.claim(name, claim, user, updates.remove(name), terms);
     }
-    for (name, volume) in world.volumes.objects() {
-        plan.volume((name, volume), (world, &claims), terms);
+    for (name, volume) in objects.volumes.objects() {
+        plan.volume((name, volume), (objects, &claims), terms);
     }
     plan.pieces
         .sort_by_key(|piece| (piece.kind == Kind::PersistentVolume, piece.name.clone()));
@@ -149,7 +149,7 @@ impl Plan {
     fn volume(
         &mut self,
         (name, volume): (&ObjectName, &Volume),
-        (world, claims): (&World, &Store<Claim>),
+        (objects, claims): (&ClusterObjects, &Store<Claim>),
         terms: &Terms,
     ) {
         let kind = Kind::PersistentVolume;
@@ -163,7 +163,7 @@ impl Plan {
         }
         if terms.drains(&PvcTrash) {
             let purged =
-                terms.purge_trash && trash::purge(&mut piece, name, volume, (world, claims));
+                terms.purge_trash && trash::purge(&mut piece, name, volume, (objects, claims));
             if !purged {
                 self.kept
                     .extend(trash::volume(&mut piece, name, volume, claims));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// All objects on which Volume Warden may have written, and the objects that decide what is
 /// removed.
-pub struct World {
+pub struct ClusterObjects {
     /// The claims, and the StatefulSets and pods that were read after them.
     pub caches: Caches,
     /// The volumes.
@@ -22,7 +22,7 @@ pub struct World {
     pub attachments: Store<VolumeAttachment>,
 }
 
-impl World {
+impl ClusterObjects {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
     /// user, so all of its users are found. VolumeAttachments are read only to `purge` volumes, and
     /// after these: a volume without a claim is attached to no further node.

@@ -55,7 +55,7 @@ fn filled<T: Tracked>(wires: Vec<T::Wire>) -> Arc<Feed<T>> {
 
 /// The objects that `drain` reads: the claim `ns/c` with this metadata, the volume `v` with these
 /// fields, and pods that use the claim.
-pub(super) fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
+pub(super) fn objects(claim: &Value, volume: &Value, pods: &[Value]) -> ClusterObjects {
     let mut wire =
         json!({"metadata": {"name": "c", "namespace": "ns", "uid": "1", "resourceVersion": "7"}});
     json_patch::merge(&mut wire, &json!({"metadata": claim}));
@@ -74,7 +74,7 @@ pub(super) fn world(claim: &Value, volume: &Value, pods: &[Value]) -> World {
     let mut volumes = crate::cluster::Store::default();
     let name = crate::objects::ObjectName::new("", "v");
     volumes.put(name, Some(Arc::new(volume.into())));
-    World {
+    ClusterObjects {
         caches: Caches {
             sets: filled::<StatefulSet>(Vec::new()),
             claims: filled::<Claim>(vec![claim]),
@@ -93,7 +93,7 @@ fn planned(
     pods: &[Value],
     terms: &Terms,
 ) -> (Vec<String>, Vec<String>) {
-    let plan = plan(&world(&claim, &volume, pods), terms);
+    let plan = plan(&objects(&claim, &volume, pods), terms);
     let mut what = Vec::new();
     for piece in &plan.pieces {
         let mut object = match &*piece.name.name {
@@ -221,7 +221,7 @@ fn what_is_anothers_stays() {
 fn what_comes_back_is_left_and_the_rest_is_done() {
     let piece = |what: &str| {
         let plan = plan(
-            &world(&json!({"finalizers": [PVC]}), &json!({}), &[]),
+            &objects(&json!({"finalizers": [PVC]}), &json!({}), &[]),
             &off(),
         );
         let mut piece = plan.pieces.into_iter().next().expect("a piece");

@@ -1,7 +1,7 @@
 //! Decides what `drain` reverts of the writes of pvc-trash, and which volumes it leaves.
 
 use super::{
-    World,
+    ClusterObjects,
     piece::{Condition, Piece, object},
 };
 use crate::{
@@ -49,14 +49,14 @@ pub(super) fn purge(
     piece: &mut Piece,
     name: &ObjectName,
     volume: &Volume,
-    (world, claims): (&World, &Store<Claim>),
+    (objects, claims): (&ClusterObjects, &Store<Claim>),
 ) -> bool {
     let entry = Entry::of(name, volume);
     let Some((entry, claim_ref)) = entry.zip(volume.claimed_by()) else {
         return false;
     };
     let may_end = matches!(entry.next, Next::Until(Some(_)) | Next::Requested);
-    let attached = !world.attachments.is_unreferenced(name);
+    let attached = !objects.attachments.is_unreferenced(name);
     let requested = claims
         .objects()
         .any(|(_, claim)| *claim.volume_name == *name.name);

@@ -1,7 +1,7 @@
 //! Tests of what `drain` plans for volumes that pvc-trash keeps.
 
 use super::{
-    tests::{only, taken, world},
+    tests::{objects, only, taken},
     *,
 };
 use crate::{
@@ -33,7 +33,7 @@ fn kept(record: Value, changes: Value) -> Value {
 }
 
 fn left(volume: Value, claim: Value) -> Vec<String> {
-    let plan = plan(&world(&claim, &volume, &[]), &only(&PvcTrash));
+    let plan = plan(&objects(&claim, &volume, &[]), &only(&PvcTrash));
     assert_eq!(plan.pieces, [], "{volume}");
     plan.kept.iter().map(ToString::to_string).collect()
 }
@@ -47,7 +47,7 @@ fn a_bound_volume_gets_its_original_policy() {
     let marked = json!({"metadata": {"annotations": {PURGE: "1", "other": "x"}}});
     for (policy, marked) in [("Delete", marked), ("Retain", json!({}))] {
         let mut volume = kept(json!({"policy": policy}), marked);
-        let plan = plan(&world(&json!({}), &volume, &[]), &only(&PvcTrash));
+        let plan = plan(&objects(&json!({}), &volume, &[]), &only(&PvcTrash));
         assert_eq!(plan.kept, [], "{policy}");
         let [piece] = plan.pieces.as_slice() else {
             panic!("{:?}", plan.pieces);
@@ -65,7 +65,7 @@ fn a_bound_volume_gets_its_original_policy() {
         );
     }
     let volume = kept(json!({}), json!({}));
-    let other = plan(&world(&json!({}), &volume, &[]), &only(&PvReleaser));
+    let other = plan(&objects(&json!({}), &volume, &[]), &only(&PvReleaser));
     assert_eq!((other.pieces.len(), other.kept.len()), (0, 0));
 }
 
@@ -176,8 +176,8 @@ fn a_volume_in_the_trash_is_purged_on_request() {
     let requested = json!({"metadata": {"annotations": {PURGE: "1"}}});
     for changes in [json!({}), requested] {
         let mut volume = in_trash(json!({"finalizers": [finalizer]}), changes);
-        let world = world(&json!({"name": "other", "uid": "2"}), &volume, &[]);
-        let plan = plan(&world, &purging());
+        let objects = objects(&json!({"name": "other", "uid": "2"}), &volume, &[]);
+        let plan = plan(&objects, &purging());
         assert_eq!(plan.kept, []);
         let [piece] = plan.pieces.as_slice() else {
             panic!("{:?}", plan.pieces);
@@ -208,11 +208,11 @@ fn what_may_still_be_needed_is_not_purged() {
         in_trash(none(), reserved),
         in_trash(none(), unreadable),
     ] {
-        let plan = plan(&world(&none(), &volume, &[]), &purging());
+        let plan = plan(&objects(&none(), &volume, &[]), &purging());
         assert_eq!((plan.pieces.len(), plan.kept.len()), (0, 1), "{volume}");
     }
     let volume = in_trash(none(), none());
-    let mut attached = world(&none(), &volume, &[]);
+    let mut attached = objects(&none(), &volume, &[]);
     let attachment = VolumeAttachment {
         volume: ObjectName::new("", "v"),
         node: "n7".into(),
@@ -225,7 +225,7 @@ fn what_may_still_be_needed_is_not_purged() {
         "metadata": {"name": "again", "namespace": "ns", "uid": "3"}, "spec": {"volumeName": "v"},
     }))
     .expect("readable");
-    let requested = world(&none(), &volume, &[]);
+    let requested = objects(&none(), &volume, &[]);
     requested.caches.claims.hear(claim, true);
     assert_eq!(
         plan(&requested, &purging()).pieces,

@@ -52,14 +52,14 @@ impl ManagedBy {
 
     /// Returns whether the installation `id` manages the claim. The legacy label counts if `legacy`
     /// is true.
-    pub fn whose_claim(&self, id: &ControllerId, legacy: bool) -> Ownership {
+    pub fn claim_ownership(&self, id: &ControllerId, legacy: bool) -> Ownership {
         let provisioner = self.provisioner.as_deref();
         id.among(provisioner.into_iter().chain(self.on_volume(legacy)))
     }
 
     /// Returns whether the installation `id` manages the volume. The provisioner's label does not
     /// count; the legacy label counts if `legacy` is true.
-    pub fn whose_volume(&self, id: &ControllerId, legacy: bool) -> Ownership {
+    pub fn volume_ownership(&self, id: &ControllerId, legacy: bool) -> Ownership {
         id.among(self.on_volume(legacy))
     }
 
@@ -136,13 +136,13 @@ mod tests {
 
     /// Returns the ownership of a claim with and without the legacy label, and of a volume with and
     /// without it.
-    fn whose(pairs: &[(&str, &str)]) -> [Ownership; 4] {
+    fn ownerships(pairs: &[(&str, &str)]) -> [Ownership; 4] {
         let (found, me) = (ManagedBy::of(&labels(pairs)).unwrap_or_default(), id("me"));
         [
-            found.whose_claim(&me, true),
-            found.whose_claim(&me, false),
-            found.whose_volume(&me, true),
-            found.whose_volume(&me, false),
+            found.claim_ownership(&me, true),
+            found.claim_ownership(&me, false),
+            found.volume_ownership(&me, true),
+            found.volume_ownership(&me, false),
         ]
     }
 
@@ -179,7 +179,7 @@ mod tests {
                 [Foreign, Own, Foreign, Own],
             ),
         ] {
-            assert_eq!(whose(&pairs), expected, "{pairs:?}");
+            assert_eq!(ownerships(&pairs), expected, "{pairs:?}");
         }
     }
 

@@ -19,11 +19,11 @@ const WAITING: usize = 64;
 /// Pause after each rendering, as a multiple of the time that the rendering took.
 const PAUSE: u32 = 9;
 
-type Answer = oneshot::Sender<Bytes>;
+type Reply = oneshot::Sender<Bytes>;
 
 /// Requests the text of the metrics. Clones share one renderer.
 #[derive(Clone)]
-pub(super) struct Scrapes(mpsc::Sender<Answer>);
+pub(super) struct Scrapes(mpsc::Sender<Reply>);
 
 /// Creates the handle for scrapes, and the task that renders the text, which must run meanwhile.
 pub(super) fn scrapes(metrics: Arc<Metrics>) -> (Scrapes, impl Future<Output = ()> + Send) {
@@ -40,7 +40,7 @@ impl Scrapes {
     }
 }
 
-async fn render(metrics: Arc<Metrics>, mut waiting: mpsc::Receiver<Answer>) {
+async fn render(metrics: Arc<Metrics>, mut waiting: mpsc::Receiver<Reply>) {
     while let Some(first) = waiting.recv().await {
         let mut answers = vec![first];
         while let Ok(another) = waiting.try_recv() {

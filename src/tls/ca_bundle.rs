@@ -1,6 +1,6 @@
 //! Publishes the CA certificates in the `caBundle` of the webhook configurations.
 
-use crate::cluster::{Configurations, Found};
+use crate::cluster::{Configurations, StoredConfiguration};
 use futures::future::join_all;
 use json_patch::{AddOperation, PatchOperation, TestOperation, jsonptr::PointerBuf};
 use k8s_openapi::ByteString;
@@ -15,7 +15,7 @@ use serde_json::json;
 /// configurations are still written.
 pub(super) async fn publish(
     client: &Client,
-    found: &mut [Found],
+    found: &mut [StoredConfiguration],
     bundle: &str,
 ) -> kube::Result<()> {
     let writes = found.iter_mut().map(async |found| {
@@ -34,7 +34,7 @@ pub(super) async fn publish(
 }
 
 /// Returns whether the caBundle of every webhook of the configuration equals `bundle`.
-pub(super) fn is_published(found: &Found, bundle: &str) -> bool {
+pub(super) fn is_published(found: &StoredConfiguration, bundle: &str) -> bool {
     found.webhooks().all(|webhook| webhook.bundle() == bundle)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn is_published(found: &Found, bundle: &str) -> bool {
 /// change follows `test` operations which ensure that the webhook still has the same index, name
 /// and caBundle. Other changes of the configuration do not matter: at the first start, the path of
 /// the webhooks is published at the same time.
-fn operations(found: &Found, bundle: &str) -> Vec<PatchOperation> {
+fn operations(found: &StoredConfiguration, bundle: &str) -> Vec<PatchOperation> {
     let wanted = json!(ByteString(bundle.as_bytes().to_vec()));
     let mut operations = Vec::new();
     for webhook in found.webhooks() {

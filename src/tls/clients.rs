@@ -2,7 +2,7 @@
 //! `--client-ca-file` is set and the API server is configured to present a certificate.
 
 use super::{
-    Service,
+    ServingCertificate,
     config::chain,
     files::{Source, read},
 };
@@ -48,11 +48,11 @@ impl Source for Clients {
     }
 
     /// Accepts only clients with a certificate of these CAs from now on.
-    fn put(&self, authorities: &String, service: &Service) -> anyhow::Result<()> {
+    fn put(&self, authorities: &String, serving: &ServingCertificate) -> anyhow::Result<()> {
         let verifier = self
             .verifier(authorities)
             .with_context(|| format!("cannot use {}", self.authorities.display()))?;
-        service.only_to(verifier)
+        serving.only_to(verifier)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mounted files that other programs write. Their content is used for TLS, and so is every later
 //! version of it.
 
-use super::Service;
+use super::ServingCertificate;
 use anyhow::Context;
 use std::{path::Path, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -28,14 +28,17 @@ pub trait Source: Send + Sync + Sized {
     ///
     /// # Errors
     /// When the content cannot be used. The previous content stays in service.
-    fn put(&self, content: &Self::Content, service: &Service) -> anyhow::Result<()>;
+    fn put(&self, content: &Self::Content, serving: &ServingCertificate) -> anyhow::Result<()>;
 
     /// Reads the files and puts their content into service, so that a wrong mount is reported at
     /// start and not at the first review.
-    fn load(self, service: &Service) -> impl Future<Output = anyhow::Result<Loaded<Self>>> + Send {
+    fn load(
+        self,
+        serving: &ServingCertificate,
+    ) -> impl Future<Output = anyhow::Result<Loaded<Self>>> + Send {
         async {
             let served = self.read().await?;
-            self.put(&served, service)?;
+            self.put(&served, serving)?;
             Ok(Loaded {
                 source: self,
                 served,
@@ -59,12 +62,12 @@ impl<S: Source> Loaded<S> {
 
     /// Checks the files for changed content until `stop`. Each error is logged once, and the
     /// previous content stays in service, because the kubelet may be replacing the files.
-    pub async fn follow(mut self, service: Service, stop: CancellationToken) {
+    pub async fn follow(mut self, serving: ServingCertificate, stop: CancellationToken) {
         let (what, mut reported) = (S::WHAT, None);
         loop {
             tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(POLL) => {} }
             let file = self.file().display().to_string();
-            match self.look(&service).await {
+            match self.look(&serving).await {
                 Ok(None) => reported = None,
                 Ok(Some(content)) => {
                     tracing::info!(file, what, "mounted file reloaded");
@@ -88,12 +91,12 @@ impl<S: Source> Loaded<S> {
     }
 
     /// Reads the files and puts changed content into service; none if the content is unchanged.
-    async fn look(&self, service: &Service) -> anyhow::Result<Option<S::Content>> {
+    async fn look(&self, serving: &ServingCertificate) -> anyhow::Result<Option<S::Content>> {
         let content = self.source.read().await?;
         if content == self.served {
             return Ok(None);
         }
-        let put = self.source.put(&content, service);
+        let put = self.source.put(&content, serving);
         put.context("the new content cannot be used")?;
         Ok(Some(content))
     }

@@ -13,7 +13,7 @@ mod mounted;
 mod pki;
 mod secret;
 mod self_signed;
-mod service;
+mod serving_certificate;
 #[cfg(test)]
 mod test_api;
 mod trust;
@@ -24,7 +24,7 @@ pub use files::{Loaded, Source};
 pub use lifetimes::Lifetimes;
 pub use mounted::{Mounted, judge};
 pub use self_signed::{SelfSigned, Settings};
-pub use service::Service;
+pub use serving_certificate::ServingCertificate;
 pub use warnings::Warnings;
 
 /// Installs ring as the crypto provider of the process. Call it before any TLS client or server is

@@ -2,7 +2,7 @@
 //! program writes the caBundle.
 
 use super::{
-    Service, Warnings,
+    ServingCertificate, Warnings,
     config::Pair,
     files::{Source, read},
 };
@@ -43,34 +43,34 @@ impl Source for Mounted {
         })
     }
 
-    fn put(&self, pair: &Pair, service: &Service) -> anyhow::Result<()> {
-        service.put(pair)
+    fn put(&self, pair: &Pair, serving: &ServingCertificate) -> anyhow::Result<()> {
+        serving.put(pair)
     }
 }
 
 /// Checks until `stop` whether the published caBundles trust the serving certificate. If the
 /// configurations cannot be read, the last result remains in effect.
 pub async fn judge(
-    service: Service,
+    serving: ServingCertificate,
     mut configurations: Configurations,
     warnings: Warnings,
     stop: CancellationToken,
 ) {
     let mut pace = Pace::new(LOOK);
     loop {
-        let certificate = service.certificate.load_full();
+        let certificate = serving.certificate.load_full();
         let same = || {
-            let now = service.certificate.load();
+            let now = serving.certificate.load();
             now.as_ref().map(Arc::as_ptr) == certificate.as_ref().map(Arc::as_ptr)
         };
         let well = match configurations.read().await {
-            Ok(found) => service.judge(&found),
+            Ok(found) => serving.judge(&found),
             Err(error) => {
                 tracing::warn!(%error, "the webhook configurations cannot be read");
                 false
             }
         };
-        warnings.look(&service);
+        warnings.look(&serving);
         let (looked, pause) = (Instant::now(), pace.after(well));
         while looked.elapsed() < pause && same() {
             tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(FIRST_RETRY) => {} }

@@ -7,12 +7,12 @@
 //! since it was read, and the write fails.
 
 use super::{
-    Lifetimes, Service, Warnings,
+    Lifetimes, ServingCertificate, Warnings,
     ca_bundle::{is_published, publish},
     material::{Material, Scene},
     secret::{self, Shared},
 };
-use crate::cluster::{Configuration, Configurations, Found, Pace, ServiceName};
+use crate::cluster::{Configuration, Configurations, Pace, ServiceName, StoredConfiguration};
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -48,7 +48,7 @@ pub struct SelfSigned {
     configurations: Configurations,
     dns_names: Vec<String>,
     lifetimes: Lifetimes,
-    service: Service,
+    serving: ServingCertificate,
     /// The last valid content of the Secret, kept in case the Secret is deleted or damaged.
     known: Option<Material>,
     /// The material whose certificate this replica serves.
@@ -57,7 +57,7 @@ pub struct SelfSigned {
 
 impl SelfSigned {
     /// Creates the task without reading or writing anything.
-    pub fn new(settings: Settings, service: Service) -> Self {
+    pub fn new(settings: Settings, serving: ServingCertificate) -> Self {
         let (client, name) = (settings.client, settings.secret);
         let host = format!(
             "{}.{}.svc",
@@ -71,7 +71,7 @@ impl SelfSigned {
                 .map(|domain| format!("{host}{domain}"))
                 .to_vec(),
             lifetimes: settings.lifetimes,
-            service,
+            serving,
             known: None,
             served: None,
         }
@@ -91,7 +91,7 @@ impl SelfSigned {
                 // A renewal step was taken, and the next one may be due.
                 pace.reset();
             }
-            warnings.look(&self.service);
+            warnings.look(&self.serving);
             let overdue = self.is_overdue();
             let pause = pace.after(done.is_ok() && !overdue);
             tokio::select! { () = stop.cancelled() => return, () = self.due(pause, overdue) => {} }
@@ -105,18 +105,18 @@ impl SelfSigned {
     /// Returns whether a renewal step is due but blocked, for example because another program keeps
     /// overwriting a caBundle.
     fn is_overdue(&self) -> bool {
-        let now = self.service.clock.now().unix_timestamp();
+        let now = self.serving.clock.now().unix_timestamp();
         self.next_step().is_some_and(|step| step <= now)
     }
 
     /// Waits for `pause`, but not longer than until the next renewal step is due by the wall clock,
     /// unless that step is `overdue`.
     async fn due(&self, pause: Duration, overdue: bool) {
-        let (began, now) = (Instant::now(), self.service.clock.now());
+        let (began, now) = (Instant::now(), self.serving.clock.now());
         let step = self.next_step();
         while began.elapsed() < pause {
             tokio::time::sleep(TICK.min(pause)).await;
-            let (before, now) = (now, self.service.clock.now());
+            let (before, now) = (now, self.serving.clock.now());
             let due = !overdue && step.is_some_and(|step| step <= now.unix_timestamp());
             if due || now < before || now - before > pause {
                 return;
@@ -132,11 +132,11 @@ impl SelfSigned {
     pub async fn round(&mut self) -> anyhow::Result<()> {
         let mut found = self.configurations.read().await?;
         let done = self.renew(&mut found).await;
-        self.service.judge(&found);
+        self.serving.judge(&found);
         done
     }
 
-    async fn renew(&mut self, found: &mut [Found]) -> anyhow::Result<()> {
+    async fn renew(&mut self, found: &mut [StoredConfiguration]) -> anyhow::Result<()> {
         let material = self.share(found).await?;
         let bundle = material.trusted();
         let published = publish(self.configurations.client(), found, &bundle).await;
@@ -147,7 +147,7 @@ impl SelfSigned {
     /// Returns the shared material from the Secret, after the renewal step that is due. A missing
     /// or damaged Secret is restored from memory, so that no client has to trust a new CA. Only a
     /// replica without that content generates new material.
-    async fn share(&mut self, found: &[Found]) -> anyhow::Result<Material> {
+    async fn share(&mut self, found: &[StoredConfiguration]) -> anyhow::Result<Material> {
         let secret = self.shared.read().await?;
         let shared = secret
             .as_ref()
@@ -155,7 +155,7 @@ impl SelfSigned {
         let scene = Scene {
             names: &self.dns_names,
             lifetimes: self.lifetimes,
-            now: self.service.clock.now(),
+            now: self.serving.clock.now(),
         };
         let material = match shared.as_ref().or(self.known.as_ref()) {
             Some(known) => {
@@ -180,17 +180,17 @@ impl SelfSigned {
 
     /// Serves the material, unless fewer webhooks trust it than the certificate in service, for
     /// example because a caBundle is not written yet.
-    fn serve(&mut self, material: Material, found: &[Found]) -> anyhow::Result<()> {
+    fn serve(&mut self, material: Material, found: &[StoredConfiguration]) -> anyhow::Result<()> {
         if let Some(served) = &self.served {
             if served.pair == material.pair {
                 return Ok(());
             }
-            let judged = |of: &Material| self.service.doubts(&of.pair.certificate, found).0;
+            let judged = |of: &Material| self.serving.doubts(&of.pair.certificate, found).0;
             if judged(&material).doubts.len() > judged(served).doubts.len() {
                 return Ok(());
             }
         }
-        self.service.put(&material.pair)?;
+        self.serving.put(&material.pair)?;
         tracing::info!(secret = self.shared.name, "new certificate in service");
         self.served = Some(material);
         Ok(())
@@ -198,10 +198,10 @@ impl SelfSigned {
 }
 
 /// Returns the distinct caBundles that are published.
-fn bundles(found: &[Found]) -> String {
+fn bundles(found: &[StoredConfiguration]) -> String {
     let mut bundles: Vec<_> = found
         .iter()
-        .flat_map(Found::webhooks)
+        .flat_map(StoredConfiguration::webhooks)
         .map(|webhook| webhook.bundle())
         .collect();
     bundles.sort();

@@ -3,7 +3,7 @@
 
 use super::{
     expiry::threshold,
-    service::{Service, Watched},
+    serving_certificate::{ServingCertificate, Watched},
 };
 use crate::cluster::{Announcement, Apply, LeaseObject};
 use std::{
@@ -46,9 +46,9 @@ impl Warnings {
     }
 
     /// Checks the certificates in service, and warns about those that were not renewed.
-    pub(super) fn look(&self, service: &Service) {
-        let now = service.clock.now();
-        for (which, validity) in service.watched() {
+    pub(super) fn look(&self, serving: &ServingCertificate) {
+        let now = serving.clock.now();
+        for (which, validity) in serving.watched() {
             let threshold = validity.and_then(|validity| threshold(validity, now));
             if let (Some(validity), Some(days)) = (validity, threshold) {
                 self.say((which, validity.until), days, now);

@@ -65,7 +65,7 @@ impl GuardedSite {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
         fs::write(&clients.authorities, authority.pem()).expect("writes");
-        let loaded = clients.clone().load(&site.service).await;
+        let loaded = clients.clone().load(&site.serving).await;
         let loaded = loaded.expect("loads");
         Self {
             site,
@@ -125,11 +125,11 @@ async fn a_changed_file_is_read_again() {
     let stop = CancellationToken::new();
     let (loaded, service) = (
         guarded.loaded.take().expect("once"),
-        guarded.site.service.clone(),
+        guarded.site.serving.clone(),
     );
     let task = tokio::spawn(loaded.follow(service, stop.clone()));
     fs::write(guarded.file(), "junk").expect("writes");
-    let junk = guarded.clients.clone().load(&guarded.site.service).await;
+    let junk = guarded.clients.clone().load(&guarded.site.serving).await;
     assert!(junk.is_err());
     assert!(
         guarded.accepts(&before, "anybody", 1).await,

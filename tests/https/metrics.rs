@@ -112,7 +112,7 @@ async fn with_authorization_metrics_require_permission_and_tls() {
         _ => Judgement::Unauthenticated,
     };
     let port = Port::open(Some(Authorization {
-        certificate: site.service.certificate_for_all.clone(),
+        certificate: site.serving.certificate_for_all.clone(),
         judge: Arc::new(move |token| Box::pin(async move { judge(token) })),
     }))
     .await;

@@ -22,7 +22,7 @@ use volume_warden::{
     admission::{self, Answer, Hook, Limits, PathSecret, Review, Rule, SecretPaths},
     clock::Clock,
     telemetry::Metrics,
-    tls::{Mounted, Service, Source, install_crypto},
+    tls::{Mounted, ServingCertificate, Source, install_crypto},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// A server with one hook that allows and one that panics.
 pub struct Site {
     pub address: SocketAddr,
-    pub service: Service,
+    pub serving: ServingCertificate,
     pub metrics: Arc<Metrics>,
     /// The prefix of the published paths.
     pub secret: PathSecret,
@@ -69,7 +69,7 @@ impl Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let address = listener.local_addr().expect("an address");
         let (metrics, stop) = (Arc::new(Metrics::new()), CancellationToken::new());
-        let service = Service::new(&metrics, Clock::system());
+        let serving = ServingCertificate::new(&metrics, Clock::system());
         let options = admission::Options {
             dry_run: false,
             longest_timeout: Some(NEVER),
@@ -81,7 +81,7 @@ impl Site {
         paths.accept(vec![secret.clone()], false);
         let server = admission::serve(
             listener,
-            service.certificate.clone(),
+            serving.certificate.clone(),
             app,
             paths.clone(),
             limits,
@@ -90,7 +90,7 @@ impl Site {
         );
         Self {
             address,
-            service,
+            serving,
             metrics,
             secret,
             paths,
@@ -115,7 +115,7 @@ impl Site {
         };
         std::fs::write(&files.certificate, made.cert.pem()).expect("writes");
         std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("writes");
-        let loaded = files.load(&self.service).await;
+        let loaded = files.load(&self.serving).await;
         loaded.expect("is served");
         let mut roots = RootCertStore::empty();
         roots.add(made.cert.der().clone()).expect("a root");

@@ -19,7 +19,7 @@ use self::{
 use super::{PathSecret, SecretPaths};
 use crate::{
     clock::Clock,
-    cluster::{Configuration, Configurations, Found, Pace, ServiceName},
+    cluster::{Configuration, Configurations, Pace, ServiceName, StoredConfiguration},
     telemetry::Metrics,
 };
 use futures::future::join_all;
@@ -150,7 +150,7 @@ impl PathPublisher {
 
     /// Reads the state that the replicas share from the Secret, does the step that is due, and
     /// stores the result.
-    async fn share(&mut self, found: &[Found]) -> anyhow::Result<State> {
+    async fn share(&mut self, found: &[StoredConfiguration]) -> anyhow::Result<State> {
         let secret = self.store.read().await?;
         let stored = secret.as_ref().and_then(secret::decode);
         let state = match stored.as_ref().or(self.known.as_ref()) {
@@ -175,7 +175,7 @@ impl PathPublisher {
     }
 
     /// Counts the webhooks whose path another writer has set, and logs each of them once.
-    fn report(&mut self, found: &[Found], current: &PathSecret) {
+    fn report(&mut self, found: &[StoredConfiguration], current: &PathSecret) {
         let foreign = found.iter().flat_map(|found| {
             let webhooks = found.webhooks();
             let foreign = webhooks.filter(|webhook| carried(webhook, current) == Carried::Foreign);
@@ -212,17 +212,21 @@ fn next_known_for(seen: &mut Option<(PathSecret, Instant)>, next: Option<&PathSe
         .map_or(Duration::ZERO, |(_, since)| since.elapsed())
 }
 
-fn carries(found: &[Found], current: &PathSecret, wanted: Carried) -> bool {
-    let mut webhooks = found.iter().flat_map(Found::webhooks);
+fn carries(found: &[StoredConfiguration], current: &PathSecret, wanted: Carried) -> bool {
+    let mut webhooks = found.iter().flat_map(StoredConfiguration::webhooks);
     webhooks.any(|webhook| carried(&webhook, current) == wanted)
 }
 
-fn is_published(found: &[Found], current: &PathSecret) -> bool {
+fn is_published(found: &[StoredConfiguration], current: &PathSecret) -> bool {
     let carries = |wanted| carries(found, current, wanted);
     carries(Carried::Current) && !carries(Carried::Unprefixed)
 }
 
-async fn publish(client: &Client, found: &mut Found, current: &PathSecret) -> kube::Result<()> {
+async fn publish(
+    client: &Client,
+    found: &mut StoredConfiguration,
+    current: &PathSecret,
+) -> kube::Result<()> {
     let operations = operations(found, current);
     if operations.is_empty() {
         return Ok(());

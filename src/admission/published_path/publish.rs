@@ -2,7 +2,7 @@
 
 use crate::{
     admission::PathSecret,
-    cluster::{Found, Webhook},
+    cluster::{StoredConfiguration, Webhook},
 };
 use json_patch::{AddOperation, PatchOperation, TestOperation, jsonptr::PointerBuf};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn is_unprefixed(path: &str, hook: &str) -> bool {
 /// Returns the JSON patch that publishes `current` in each webhook whose path may be replaced. Each
 /// change follows `test` operations which ensure that the webhook still has the same index, name
 /// and Service.
-pub(super) fn operations(found: &Found, current: &PathSecret) -> Vec<PatchOperation> {
+pub(super) fn operations(found: &StoredConfiguration, current: &PathSecret) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     for webhook in found.webhooks() {
         let (Some(hook), carried) = (hook(webhook.name), carried(&webhook, current)) else {

@@ -12,4 +12,6 @@ pub use evidence::{Basis, Evidence, Proof};
 pub use live_get::LiveGet;
 pub use shared_list::{SharedList, read_all};
 pub use tokens::Tokens;
-pub use webhook_configurations::{Configuration, Configurations, Found, ServiceName, Webhook};
+pub use webhook_configurations::{
+    Configuration, Configurations, ServiceName, StoredConfiguration, Webhook,
+};

@@ -33,8 +33,8 @@ const KEPT: Duration = Duration::from_secs(10);
 /// for the API server, and they use memory in this process.
 const LISTS_IN_FLIGHT: usize = 8;
 
-type Answer<T> = Result<Listed<T>, Arc<kube::Error>>;
-type Asker<T> = oneshot::Sender<Answer<T>>;
+type ListResult<T> = Result<Listed<T>, Arc<kube::Error>>;
+type Caller<T> = oneshot::Sender<ListResult<T>>;
 type Listed<T> = Evidence<Arc<Store<T>>>;
 
 /// The callers that wait for a namespace.
@@ -42,9 +42,9 @@ struct Asking<T> {
     /// When the present LIST began, if one is under way.
     began: Option<Instant>,
     /// The callers that the present LIST serves.
-    present: Vec<Asker<T>>,
+    present: Vec<Caller<T>>,
     /// The callers that know something that the present LIST may not show.
-    next: Vec<Asker<T>>,
+    next: Vec<Caller<T>>,
 }
 
 /// Lists one namespace live and consistently, once for all callers that asked before the LIST
@@ -94,7 +94,7 @@ impl<T: Tracked> SharedList<T> {
     ///
     /// # Errors
     /// When a page could not be read. The caller must not conclude that an object does not exist.
-    pub async fn list(self: &Arc<Self>, namespace: &Arc<str>) -> Answer<T> {
+    pub async fn list(self: &Arc<Self>, namespace: &Arc<str>) -> ListResult<T> {
         self.list_since(namespace, Instant::now()).await
     }
 
@@ -103,7 +103,11 @@ impl<T: Tracked> SharedList<T> {
     ///
     /// # Errors
     /// When a page could not be read. The caller must not conclude that an object does not exist.
-    pub async fn list_since(self: &Arc<Self>, namespace: &Arc<str>, since: Instant) -> Answer<T> {
+    pub async fn list_since(
+        self: &Arc<Self>,
+        namespace: &Arc<str>,
+        since: Instant,
+    ) -> ListResult<T> {
         let kept = self
             .kept()
             .get(namespace)
@@ -122,7 +126,7 @@ impl<T: Tracked> SharedList<T> {
         answer.await.unwrap_or_else(gone)
     }
 
-    fn ask(self: &Arc<Self>, namespace: &Arc<str>, since: Instant, asker: Asker<T>) {
+    fn ask(self: &Arc<Self>, namespace: &Arc<str>, since: Instant, asker: Caller<T>) {
         let mut asking = self.lock();
         if let Some(asked) = asking.get_mut(namespace) {
             match asked.began {
@@ -151,7 +155,7 @@ impl<T: Tracked> SharedList<T> {
         tokio::spawn(async move { reader.run().await });
     }
 
-    async fn read(self: &Arc<Self>, namespace: &Arc<str>, began: Instant) -> Answer<T> {
+    async fn read(self: &Arc<Self>, namespace: &Arc<str>, began: Instant) -> ListResult<T> {
         self.metrics.feeds.live_listed(T::KIND);
         let store = read_all(&(self.api)(self.client.clone(), namespace)).await?;
         let listed = Evidence::new(Arc::new(store), began);
@@ -260,7 +264,7 @@ impl<T: Tracked> Reader<T> {
     }
 
     /// Returns the callers that the LIST serves.
-    fn end(&self) -> Vec<Asker<T>> {
+    fn end(&self) -> Vec<Caller<T>> {
         let mut asking = self.lists.lock();
         let Some(asked) = asking.get_mut(&self.namespace) else {
             return Vec::new();

@@ -96,7 +96,7 @@ impl Configurations {
     ///
     /// # Errors
     /// When the API server does not answer or reports an error other than 403 or 404.
-    pub async fn read(&mut self) -> kube::Result<Vec<Found>> {
+    pub async fn read(&mut self) -> kube::Result<Vec<StoredConfiguration>> {
         let reads = self.wanted.iter().map(|configuration| {
             let api = configuration.api(&self.client);
             async move { within(UNHURRIED, api.get(configuration.name())).await }
@@ -107,7 +107,7 @@ impl Configurations {
         for (configuration, read) in self.wanted.clone().into_iter().zip(reads) {
             let why = match read {
                 Ok(object) => {
-                    let each = Found {
+                    let each = StoredConfiguration {
                         configuration,
                         service: self.service.clone(),
                         object,
@@ -145,7 +145,7 @@ impl Configurations {
     /// When the API server rejects the patch, for example because a `test` operation fails.
     pub async fn patch(
         client: &Client,
-        found: &mut Found,
+        found: &mut StoredConfiguration,
         operations: Vec<PatchOperation>,
     ) -> kube::Result<()> {
         if operations.is_empty() {
@@ -169,7 +169,7 @@ fn is_forbidden<T>(read: &kube::Result<T>) -> bool {
 }
 
 /// A webhook configuration as it was read.
-pub struct Found {
+pub struct StoredConfiguration {
     /// The kind and name of the configuration.
     pub configuration: Configuration,
     pub(crate) service: ServiceName,
@@ -177,7 +177,7 @@ pub struct Found {
     pub object: DynamicObject,
 }
 
-/// A webhook of a [`Found`] configuration that calls the Service.
+/// A webhook of a [`StoredConfiguration`] configuration that calls the Service.
 #[derive(Clone, Copy)]
 pub struct Webhook<'a> {
     /// The index of the webhook in `webhooks`.
@@ -203,7 +203,7 @@ impl Webhook<'_> {
     }
 }
 
-impl Found {
+impl StoredConfiguration {
     /// Returns the webhooks that call the Service. A webhook that calls a URL or another Service
     /// belongs to another installation.
     pub fn webhooks(&self) -> impl Iterator<Item = Webhook<'_>> {

@@ -1,7 +1,7 @@
 //! One collection: deletes the namespaces that the backend has and Kubernetes does not.
 
 use super::{
-    Options, Origin, Removal, Remover, Report, Row, Scope, Seen, Unreadable, Verdict, World,
+    KnownNames, Options, Origin, Removal, Remover, Report, Row, Scope, Seen, Unreadable, Verdict,
     judge_all,
 };
 use crate::{
@@ -69,7 +69,7 @@ pub struct Collection {
 }
 
 /// What a collection found, before it deletes.
-struct Found {
+struct Snapshot {
     /// The time for ages in both judgements: a namespace that was too young in the first one has
     /// not been confirmed twice in the second.
     at: SystemTime,
@@ -134,7 +134,7 @@ impl Collection {
 
     /// Lists the backend before Kubernetes, so that a namespace that is created in both meanwhile
     /// is found in Kubernetes.
-    async fn look(&self) -> Result<Found, Abort> {
+    async fn look(&self) -> Result<Snapshot, Abort> {
         let seen = match self.options.scope {
             Scope::Seen => self.seen.read().await.map_err(Abort::Seen)?,
             Scope::All => HashSet::new(),
@@ -143,7 +143,7 @@ impl Collection {
         let listing = backend.list().await.map_err(Abort::Backend)?;
         let mut listing = Listing::clone(&listing);
         listing.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Found {
+        Ok(Snapshot {
             at: self.remover.clock.system_time(),
             listing: Arc::new(listing),
             kubernetes: self.kubernetes().await?,
@@ -168,14 +168,14 @@ impl Collection {
         Ok(names)
     }
 
-    fn judge(&self, found: &Found, waiting: &HashSet<String>) -> Vec<Verdict> {
-        let world = World {
+    fn judge(&self, found: &Snapshot, waiting: &HashSet<String>) -> Vec<Verdict> {
+        let known = KnownNames {
             kubernetes: &found.kubernetes,
             seen: &found.seen,
             waiting,
             now: found.at,
         };
-        judge_all(&found.listing.namespaces, &world, &self.options)
+        judge_all(&found.listing.namespaces, &known, &self.options)
     }
 
     /// Removes the orphans. Returns the results by index in the list. A failure does not stop
@@ -210,7 +210,7 @@ impl Collection {
     }
 }
 
-impl Found {
+impl Snapshot {
     /// Whether a namespace that is not protected is in the backend and in Kubernetes.
     fn overlaps(&self, options: &Options) -> bool {
         let mut names = self.listing.namespaces.iter().map(|listed| &listed.name);

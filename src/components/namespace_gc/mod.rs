@@ -66,7 +66,7 @@ pub use reconcile::NamespaceGcReconciler;
 pub use record::Recorder;
 pub use remover::{Removal, Remover};
 pub use report::{Report, Row};
-pub use rule::{Verdict, World, judge, judge_all};
+pub use rule::{KnownNames, Verdict, judge, judge_all};
 pub use seen::{CONFIG_MAP, Seen, Unreadable};
 pub use waiting::{Origin, Waiting, Waits};
 

@@ -34,7 +34,7 @@ impl Verdict {
 
 /// What a verdict depends on, besides the namespace in the list of the backend and the options.
 #[derive(Debug)]
-pub struct World<'a> {
+pub struct KnownNames<'a> {
     /// Names of namespaces that Kubernetes has, or had in an earlier LIST of the same collection.
     pub kubernetes: &'a HashSet<String>,
     /// Names of namespaces that this cluster once had; used only with `Scope::Seen`.
@@ -49,17 +49,17 @@ pub struct World<'a> {
 ///
 /// `InKubernetes` takes precedence over all other verdicts, because users look for it in the
 /// report.
-pub fn judge(namespace: &Listed, world: &World<'_>, options: &Options) -> Verdict {
+pub fn judge(namespace: &Listed, known: &KnownNames<'_>, options: &Options) -> Verdict {
     let name = &namespace.name;
-    if world.kubernetes.contains(name) {
+    if known.kubernetes.contains(name) {
         Verdict::InKubernetes
     } else if options.protects(name) {
         Verdict::Protected
-    } else if options.scope == Scope::Seen && !world.seen.contains(name) {
+    } else if options.scope == Scope::Seen && !known.seen.contains(name) {
         Verdict::NotSeen
-    } else if world.waiting.contains(name) {
+    } else if known.waiting.contains(name) {
         Verdict::Waiting
-    } else if is_young(namespace, world.now, options) {
+    } else if is_young(namespace, known.now, options) {
         Verdict::TooYoung
     } else {
         Verdict::Orphan
@@ -68,10 +68,10 @@ pub fn judge(namespace: &Listed, world: &World<'_>, options: &Options) -> Verdic
 
 /// The verdicts on these namespaces, in their order. Orphans beyond the maximum number of deletions
 /// are `OverTheCap`.
-pub fn judge_all(namespaces: &[Listed], world: &World<'_>, options: &Options) -> Vec<Verdict> {
+pub fn judge_all(namespaces: &[Listed], known: &KnownNames<'_>, options: &Options) -> Vec<Verdict> {
     let mut orphans = 0;
     let verdicts = namespaces.iter().map(|namespace| {
-        let verdict = judge(namespace, world, options);
+        let verdict = judge(namespace, known, options);
         orphans += usize::from(verdict == Verdict::Orphan);
         let over = options.max_deletions > 0 && orphans > options.max_deletions;
         if over && verdict == Verdict::Orphan {

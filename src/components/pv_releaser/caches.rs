@@ -194,7 +194,7 @@ impl Caches {
         let born = change
             .new
             .filter(|_| change.old.is_none() && self.volumes.is_synced());
-        born.filter(|volume| self.options.whose(volume) == Ownership::Own)
+        born.filter(|volume| self.options.volume_ownership(volume) == Ownership::Own)
             .is_some_and(|volume| {
                 let unlabelled = Volume {
                     managed_by: None,

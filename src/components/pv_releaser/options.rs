@@ -78,16 +78,16 @@ impl Options {
 
     /// Returns whether the labels of the volume name this installation, another installation, or
     /// none.
-    pub fn whose(&self, volume: &Volume) -> Ownership {
+    pub fn volume_ownership(&self, volume: &Volume) -> Ownership {
         let labels = volume.managed_by.as_ref();
         labels.map_or(Ownership::Unlabeled, |labels| {
-            labels.whose_volume(&self.id, self.legacy_label)
+            labels.volume_ownership(&self.id, self.legacy_label)
         })
     }
 
     /// Returns whether a claim with these labels belongs to this installation.
     pub fn is_own_claim(&self, labels: &ManagedBy) -> bool {
-        labels.whose_claim(&self.id, self.legacy_label) == Ownership::Own
+        labels.claim_ownership(&self.id, self.legacy_label) == Ownership::Own
     }
 }
 

@@ -129,7 +129,7 @@ pub fn decide<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
 }
 
 fn decide_included<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
-    match options.whose(view.volume) {
+    match options.volume_ownership(view.volume) {
         _ if view.volume.trash.is_some() => Decision::Leave(Left::InTrash),
         Ownership::Foreign => Decision::Leave(Left::OtherInstallation),
         Ownership::Own => view.release(options),

@@ -80,7 +80,7 @@ struct ClaimWebhook {
     namespace: Option<String>,
 }
 
-type Found<'a> = Candidate<'a, Arc<StatefulSet>>;
+type CachedCandidate<'a> = Candidate<'a, Arc<StatefulSet>>;
 
 impl ClaimWebhook {
     async fn review(&self, request: &Request) -> Reviewed {
@@ -134,13 +134,13 @@ impl ClaimWebhook {
         request: &Request,
         name: &str,
         claim: &Claim,
-        found: Found<'_>,
+        found: CachedCandidate<'_>,
     ) -> Answer {
         let set = ObjectName::new(request.namespace.as_str(), found.reading.set);
         match self.live.get(&set, request.call_budget).await {
             Ok(Some(live)) if live.makes(found.reading.template) => {
                 let set = live.into();
-                stamp(&Found { set, ..found }, claim)
+                stamp(&CachedCandidate { set, ..found }, claim)
             }
             Ok(_) if !made_by_it(request) => Answer::Allow,
             Ok(_) => Answer::deny(format!(
@@ -171,7 +171,11 @@ impl ClaimWebhook {
 
     /// The StatefulSets that create claims of this name and that exist according to the watch, or
     /// were deleted less than a minute ago.
-    fn cached_sets<'a>(&self, namespace: &str, readings: &[Reading<'a>]) -> Vec<Found<'a>> {
+    fn cached_sets<'a>(
+        &self,
+        namespace: &str,
+        readings: &[Reading<'a>],
+    ) -> Vec<CachedCandidate<'a>> {
         let set = |name| {
             let caches = self.sets.read().get(&name);
             caches.or_else(|| self.recently_deleted.get(&name))
@@ -189,7 +193,7 @@ fn made_by_it(request: &Request) -> bool {
     request.user_info.username == MAKERS[0]
 }
 
-fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<Found<'_>> {
+fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<CachedCandidate<'_>> {
     set.makes(reading.template)
         .then_some(Candidate { reading, set })
 }
@@ -208,7 +212,7 @@ fn retains_all(set: &StatefulSet) -> bool {
 
 /// Adds to the new claim the owner reference and the marker that the reconciler would write. The
 /// pod does not exist yet, because it is created after its claims.
-fn stamp(found: &Found<'_>, claim: &Claim) -> Answer {
+fn stamp(found: &CachedCandidate<'_>, claim: &Claim) -> Answer {
     let (reading, set) = (found.reading, &found.set);
     let Some(retention) = set.retention.filter(|_| !set.orphaning) else {
         return Answer::Allow;

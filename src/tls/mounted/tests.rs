@@ -47,12 +47,12 @@ async fn a_swapped_mount_is_followed_and_a_mismatched_pair_is_not() {
         certificate: root.path().join("..data/tls.crt"),
         key: root.path().join("..data/tls.key"),
     };
-    let service = Service::new(&Metrics::new(), Clock::system());
-    let loaded = files.load(&service).await.expect("loads");
+    let serving = ServingCertificate::new(&Metrics::new(), Clock::system());
+    let loaded = files.load(&serving).await.expect("loads");
     let stop = CancellationToken::new();
-    let task = tokio::spawn(loaded.follow(service.clone(), stop.clone()));
+    let task = tokio::spawn(loaded.follow(serving.clone(), stop.clone()));
     let serving = || {
-        service
+        serving
             .certificate
             .load_full()
             .map(|config| Arc::as_ptr(&config) as usize)
@@ -84,7 +84,7 @@ async fn a_missing_file_is_reported_by_name() {
         key: "/nowhere/tls.key".into(),
     };
     let error = files
-        .load(&Service::new(&Metrics::new(), Clock::system()))
+        .load(&ServingCertificate::new(&Metrics::new(), Clock::system()))
         .await
         .err()
         .expect("fails");
@@ -101,24 +101,24 @@ async fn a_swap_right_after_the_start_is_followed() {
         certificate: root.path().join("..data/tls.crt"),
         key: root.path().join("..data/tls.key"),
     };
-    let service = Service::new(&Metrics::new(), Clock::system());
-    let loaded = files.load(&service).await.expect("loads");
-    let before = service.certificate.load_full().expect("serves");
+    let serving = ServingCertificate::new(&Metrics::new(), Clock::system());
+    let loaded = files.load(&serving).await.expect("loads");
+    let before = serving.certificate.load_full().expect("serves");
     mount(root.path(), "2", &second);
-    let task = tokio::spawn(loaded.follow(service.clone(), CancellationToken::new()));
+    let task = tokio::spawn(loaded.follow(serving.clone(), CancellationToken::new()));
     settle().await;
-    let after = service.certificate.load_full().expect("serves");
+    let after = serving.certificate.load_full().expect("serves");
     assert!(!Arc::ptr_eq(&before, &after), "the old one is served");
     task.abort();
 }
 
 /// Returns how often the configuration is read in this number of seconds.
 async fn looks(api: &Fake, seconds: u64) -> usize {
-    let service = Service::new(&Metrics::new(), Clock::system());
-    service.put(&pair()).expect("serves");
+    let serving = ServingCertificate::new(&Metrics::new(), Clock::system());
+    serving.put(&pair()).expect("serves");
     let (client, stop) = (api.client(), CancellationToken::new());
     let read = Configurations::new(client, vec![WEBHOOKS], service_name());
-    tokio::spawn(judge(service, read, api.warnings(), stop.clone()));
+    tokio::spawn(judge(serving, read, api.warnings(), stop.clone()));
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     stop.cancel();
     api.calls("GET", "webhookconfigurations")

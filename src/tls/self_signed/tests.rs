@@ -30,7 +30,7 @@ fn begin(api: &Fake) -> Arc<AtomicI64> {
         configurations: vec![WEBHOOKS],
         lifetimes: Lifetimes::new(days(365), days(90)).expect("lifetimes"),
     };
-    let service = Service::new(&Metrics::new(), clock);
+    let service = ServingCertificate::new(&Metrics::new(), clock);
     let replica = SelfSigned::new(settings, service);
     tokio::spawn(replica.follow(api.warnings(), CancellationToken::new()));
     ahead

@@ -22,7 +22,7 @@ use volume_warden::{
     cluster::{Apply, Elector, LeaseName, LeaseObject, ServiceName, connect},
     components,
     telemetry::Metrics,
-    tls::{Lifetimes, SelfSigned, Service, Settings, Warnings},
+    tls::{Lifetimes, SelfSigned, ServingCertificate, Settings, Warnings},
 };
 use volume_warden_controlplane::{Cluster, eventually_within};
 
@@ -49,7 +49,7 @@ impl Time {
 /// The certificate tasks of the program, without the rest of it.
 struct Replica {
     self_signed: Mutex<Option<SelfSigned>>,
-    service: Service,
+    serving: ServingCertificate,
     metrics: Arc<Metrics>,
     client: Client,
     port: u16,
@@ -70,12 +70,12 @@ impl Replica {
         let file = Kubeconfig::read_from(file)?;
         let client = connect(Config::from_custom_kubeconfig(file, &Default::default()).await?)?;
         let metrics = Arc::new(Metrics::new());
-        let service = Service::new(&metrics, time.clock());
+        let serving = ServingCertificate::new(&metrics, time.clock());
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (port, stop) = (listener.local_addr()?.port(), CancellationToken::new());
         tokio::spawn(admission::serve(
             listener,
-            service.certificate.clone(),
+            serving.certificate.clone(),
             axum::Router::new(),
             SecretPaths::default(),
             // Servers and visitors share a thread, which other tests may delay.
@@ -86,10 +86,10 @@ impl Replica {
             metrics.clone(),
             stop.clone(),
         ));
-        let self_signed = SelfSigned::new(settings(&client)?, service.clone());
+        let self_signed = SelfSigned::new(settings(&client)?, serving.clone());
         Ok(Self {
             self_signed: Mutex::new(Some(self_signed)),
-            service,
+            serving,
             metrics,
             client,
             port,
@@ -101,7 +101,7 @@ impl Replica {
         let mut self_signed = self.self_signed.lock().await;
         let self_signed = self_signed.as_mut().context("not self-signed")?;
         self_signed.round().await?;
-        let missing = self.service.missing();
+        let missing = self.serving.missing();
         ensure!(missing.is_empty(), "not ready: {missing:?}");
         Ok(())
     }
@@ -290,7 +290,7 @@ async fn everything_is_renewed_after_a_clock_jump() -> Result<()> {
         assert_eq!(now == before, same_authority, "after {days} days more");
         for replica in &years.replicas {
             eventually_within(PATIENCE, "it says so", async || {
-                let missing = replica.service.missing();
+                let missing = replica.serving.missing();
                 ensure!(missing.is_empty(), "{missing:?}");
                 for certificate in ["Served", "Authority"] {
                     let expires = replica.expiration(certificate).context("a metric")?;

@@ -24,13 +24,13 @@ fn set(names: &[&str]) -> HashSet<String> {
 }
 
 fn verdict(namespace: &Listed, now: SystemTime, options: &Options) -> Verdict {
-    let world = World {
+    let known = KnownNames {
         kubernetes: &set(&["alive", "kube-public"]),
         seen: &set(&["alive", "shop", "stuck", "young", "default"]),
         waiting: &set(&["stuck"]),
         now,
     };
-    judge(namespace, &world, options)
+    judge(namespace, &known, options)
 }
 
 fn scope(scope: Scope) -> Options {
@@ -94,7 +94,7 @@ fn a_young_namespace_is_kept_until_the_grace_period_ends() {
 fn the_cap_counts_orphans_only() {
     let names = ["alive", "a", "b", "default", "c", "stuck", "d"];
     let namespaces = names.map(|name| listed(name, None));
-    let world = World {
+    let known = KnownNames {
         kubernetes: &set(&["alive"]),
         seen: &set(&[]),
         waiting: &set(&["stuck"]),
@@ -109,7 +109,7 @@ fn the_cap_counts_orphans_only() {
             max_deletions,
             ..Options::default()
         };
-        let verdicts = judge_all(&namespaces, &world, &options);
+        let verdicts = judge_all(&namespaces, &known, &options);
         let expected = [InKubernetes, Orphan, Orphan, Protected, c, Waiting, d];
         assert_eq!(verdicts, expected, "{max_deletions}");
     }

@@ -1,7 +1,7 @@
 //! Reviews claims whose StatefulSet the watch alone cannot identify: every StatefulSet that the
 //! claim may belong to by its name is read live.
 
-use super::{ClaimWebhook, Found, candidate, deletes_with_set, made_by_it, stamp};
+use super::{CachedCandidate, ClaimWebhook, candidate, deletes_with_set, made_by_it, stamp};
 use crate::{
     admission::{Answer, Request},
     components::pvc_retention::resolve_set::resolve_set,
@@ -21,7 +21,7 @@ impl ClaimWebhook {
         request: &Request,
         name: &str,
         claim: &Claim,
-        caches: &[Found<'_>],
+        caches: &[CachedCandidate<'_>],
     ) -> Answer {
         let asked = readings(name).map(async |reading| {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
@@ -51,8 +51,8 @@ impl ClaimWebhook {
         request: &Request,
         name: &str,
         claim: &Claim,
-        caches: &[Found<'_>],
-        found: impl Iterator<Item = Found<'a>>,
+        caches: &[CachedCandidate<'_>],
+        found: impl Iterator<Item = CachedCandidate<'a>>,
     ) -> Answer {
         let found: Vec<_> = found.collect();
         let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
@@ -68,8 +68,8 @@ impl ClaimWebhook {
 
     /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and had
     /// `whenDeleted: Delete`.
-    fn are_gone(&self, request: &Request, caches: &[Found<'_>]) -> bool {
-        let gone = |each: &Found<'_>| {
+    fn are_gone(&self, request: &Request, caches: &[CachedCandidate<'_>]) -> bool {
+        let gone = |each: &CachedCandidate<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);
             deletes_with_set(&each.set) && self.sets.read().get(&set).is_none()
         };

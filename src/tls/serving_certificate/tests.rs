@@ -12,25 +12,25 @@ fn authority() -> Authority {
 }
 
 /// A configuration whose two webhooks have this caBundle.
-fn found(name: &'static str, bundle: &str) -> Found {
+fn found(name: &'static str, bundle: &str) -> StoredConfiguration {
     let configuration = Configuration::Mutating(name);
     let resource: ApiResource = configuration.resource();
     let bundle = k8s_openapi::ByteString(bundle.as_bytes().to_vec());
     let webhook = |name: &str| json!({"name": name, "clientConfig": {"service": {"name": "a", "namespace": "b"}, "caBundle": bundle}});
     let webhooks = json!({"webhooks": [webhook("one"), webhook("two")]});
-    Found {
+    StoredConfiguration {
         configuration,
         service: service_name(),
         object: DynamicObject::new(name, &resource).data(webhooks),
     }
 }
 
-fn serving(authority: &Authority, metrics: &Metrics) -> Service {
-    let service = Service::new(metrics, Clock::system());
+fn serving(authority: &Authority, metrics: &Metrics) -> ServingCertificate {
+    let serving = ServingCertificate::new(metrics, Clock::system());
     let (names, now) = (["a.b.svc".to_owned()], OffsetDateTime::now_utc());
     let pair = authority.issue(&names, Duration::days(50), now);
-    service.put(&pair.expect("a leaf")).expect("serves");
-    service
+    serving.put(&pair.expect("a leaf")).expect("serves");
+    serving
 }
 
 fn ca_mismatch(metrics: &Metrics) -> String {
@@ -45,18 +45,18 @@ fn ca_mismatch(metrics: &Metrics) -> String {
 fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
     crate::tls::install_crypto();
     let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
-    let service = serving(&own, &metrics);
-    assert!(!service.missing().is_empty(), "nothing is read yet");
+    let serving = serving(&own, &metrics);
+    assert!(!serving.missing().is_empty(), "nothing is read yet");
     let (good, bad) = (
         found("good", &own.certificate),
         found("bad", &foreign.certificate),
     );
     for wrong in [bad, found("empty", "")] {
-        assert!(!service.judge(&[found("good", &own.certificate), wrong]));
-        assert_eq!(service.missing(), Vec::<String>::new());
+        assert!(!serving.judge(&[found("good", &own.certificate), wrong]));
+        assert_eq!(serving.missing(), Vec::<String>::new());
         assert_eq!(ca_mismatch(&metrics), "2");
     }
-    assert!(service.judge(&[good]));
+    assert!(serving.judge(&[good]));
     assert_eq!(ca_mismatch(&metrics), "0");
 }
 
@@ -64,11 +64,11 @@ fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
 fn a_certificate_that_no_webhook_trusts_is_not_ready() {
     crate::tls::install_crypto();
     let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
-    let service = serving(&own, &metrics);
-    assert!(!service.judge(&[found("bad", &foreign.certificate), found("empty", "")]));
-    let missing = service.missing();
+    let serving = serving(&own, &metrics);
+    assert!(!serving.judge(&[found("bad", &foreign.certificate), found("empty", "")]));
+    let missing = serving.missing();
     assert_eq!(missing.len(), 4, "{missing:?}");
     assert!(missing[0].contains("webhook one of bad"), "{missing:?}");
-    assert!(service.judge(&[]), "none is installed");
-    assert_eq!(service.missing(), Vec::<String>::new());
+    assert!(serving.judge(&[]), "none is installed");
+    assert_eq!(serving.missing(), Vec::<String>::new());
 }

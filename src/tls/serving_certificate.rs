@@ -6,13 +6,13 @@ use super::{
     trust::{Trust, trust},
 };
 use crate::clock::Clock;
-use crate::{cluster::Found, listener::Certificate, telemetry::Metrics};
+use crate::{cluster::StoredConfiguration, listener::Certificate, telemetry::Metrics};
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The serving certificate of the process. Clones share their state.
 #[derive(Clone)]
-pub struct Service {
+pub struct ServingCertificate {
     /// TLS configuration of the webhook server.
     pub certificate: Certificate,
     /// TLS configuration with the same certificate, for a server that requests no client
@@ -69,16 +69,16 @@ impl Watched {
     }
 }
 
-impl Service {
-    /// Creates a service without a certificate.
+impl ServingCertificate {
+    /// Creates one without a certificate.
     pub fn new(metrics: &Metrics, clock: Clock) -> Self {
-        let service = Self {
+        let serving = Self {
             certificate: Certificate::default(),
             certificate_for_all: Certificate::default(),
             clock,
             state: Arc::default(),
         };
-        let watched = service.clone();
+        let watched = serving.clone();
         metrics.before_scrape(move |metrics| {
             for (which, validity) in watched.watched() {
                 let seconds = validity.map(|each| (each.until, each.until - each.from));
@@ -86,7 +86,7 @@ impl Service {
             }
             metrics.certificate.ca_mismatch(watched.ca_mismatch());
         });
-        service
+        serving
     }
 
     /// Puts a certificate into service.
@@ -121,7 +121,7 @@ impl Service {
     pub(super) fn doubts(
         &self,
         certificate: &str,
-        found: &[Found],
+        found: &[StoredConfiguration],
     ) -> (Judgement, Option<Validity>) {
         let (now, mut authority) = (self.clock.now(), None::<Validity>);
         let mut judgement = Judgement::default();
@@ -153,7 +153,7 @@ impl Service {
 
     /// Checks whether the webhooks found trust the certificate in service, and keeps the result for
     /// the probes. Returns whether all of them do.
-    pub(super) fn judge(&self, found: &[Found]) -> bool {
+    pub(super) fn judge(&self, found: &[StoredConfiguration]) -> bool {
         let Some(pair) = self.lock().pair.clone() else {
             return false;
         };
