@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    cluster::error_message,
     unused::{self, Listed, Prices, ReferencePath},
 };
 use clap::Args;
@@ -61,7 +62,7 @@ impl InventoryOptions {
         };
         let listed = unused::read(&client, namespace.as_deref(), &self.references).await;
         let listed = listed.map_err(|error| {
-            let why = unused::sentence(&error);
+            let why = error_message(&error);
             unreadable(format!("the claims or the pods could not be listed: {why}"))
         })?;
         listed.errors.iter().for_each(complain);

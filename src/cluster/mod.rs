@@ -11,8 +11,8 @@ mod watch;
 mod write;
 
 pub use api::{
-    UNHURRIED, USER_AGENT, connect, doubling, existing, for_users, is_absent, scoped, server_time,
-    within,
+    UNHURRIED, USER_AGENT, connect, doubling, error_message, existing, for_users, is_absent,
+    scoped, server_time, within,
 };
 pub use leader::{Elector, Leadership, LeaseName, LeaseObject};
 pub use read::{

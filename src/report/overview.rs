@@ -3,11 +3,11 @@
 use super::{
     Subject,
     age::Age,
-    figures::{Figures, Sum},
+    figures::Figures,
     tables::sum,
     text::{cost, number, percent, size},
 };
-use crate::unused::State;
+use crate::unused::{State, Sum};
 use maud::{Markup, html};
 
 /// The states in the order of the page.

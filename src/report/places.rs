@@ -1,7 +1,7 @@
 //! Storage by namespace and class.
 
-use super::{Subject, figures::Sum};
-use crate::unused::{Row, State};
+use super::Subject;
+use crate::unused::{Row, State, Sum};
 use std::collections::BTreeMap;
 
 /// The storage of one class in one namespace.
@@ -20,9 +20,9 @@ pub(super) fn places<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Place<'a
     let mut sums: BTreeMap<(&str, &str), (Sum, Sum)> = BTreeMap::new();
     for row in rows {
         let (total, idle) = sums.entry((&row.namespace, &row.class)).or_default();
-        total.add(subject, row);
+        total.add(row, subject.prices);
         if row.state != State::Used {
-            idle.add(subject, row);
+            idle.add(row, subject.prices);
         }
     }
     let places = sums

@@ -2,13 +2,12 @@
 
 use super::{
     Subject,
-    figures::Sum,
     group::{Group, MOST},
     lines::{Line, Next},
     places::Place,
     text,
 };
-use crate::columns::age;
+use crate::{columns::age, unused::Sum};
 use k8s_openapi::jiff::Timestamp;
 use maud::{Markup, html};
 

@@ -1,7 +1,7 @@
 //! Custom resources that name claims, at a path that the caller gives.
 
-use super::list::{list, sentence};
-use crate::cluster::{UNHURRIED, within};
+use super::list::list;
+use crate::cluster::{UNHURRIED, error_message, within};
 use jsonpath_rust::{
     parser::{model::JpQuery, parse_json_path},
     query::js_path_process,
@@ -106,7 +106,7 @@ pub(super) async fn read(
     let discovery = match within(UNHURRIED, discovery.run_aggregated()).await {
         Ok(discovery) => discovery,
         Err(error) => {
-            let why = sentence(&error);
+            let why = error_message(&error);
             errors.push(format!(
                 "the kinds of the cluster could not be listed: {why}"
             ));
@@ -133,7 +133,7 @@ async fn referrers(
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let objects = list(&api).await.map_err(|error| sentence(&error))?;
+    let objects = list(&api).await.map_err(|error| error_message(&error))?;
     let found = objects.iter().map(|object| Referrer {
         namespace: object.namespace().unwrap_or_default(),
         what: format!("{} {}", path.kind, object.name_any()),

@@ -27,11 +27,3 @@ where
         }
     }
 }
-
-/// Returns what the API server answered, or another error.
-pub fn sentence(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        error => error.to_string(),
-    }
-}

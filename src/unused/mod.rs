@@ -7,13 +7,14 @@ mod read;
 mod references;
 mod report;
 mod rule;
+mod sum;
 #[cfg(test)]
 pub(crate) mod test_objects;
 #[cfg(test)]
 mod tests;
 
 pub use custom::ReferencePath;
-pub use list::sentence;
 pub use read::{Listed, read};
-pub use report::{Output, Prices, shown};
+pub use report::{Output, shown};
 pub use rule::{Row, State, inventory, rows};
+pub use sum::{Prices, Sum};

@@ -2,10 +2,10 @@
 
 use super::{
     custom::{self, ReferencePath, Referrer},
-    list::{list, sentence},
+    list::list,
 };
 use crate::{
-    cluster::scoped,
+    cluster::{error_message, scoped},
     objects::{Pod, pod::PodWire, volume::VolumeWire},
 };
 use k8s_openapi::{
@@ -106,7 +106,7 @@ impl Listed {
             Ok(listed) => listed,
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             Err(error) => {
-                let why = sentence(&error);
+                let why = error_message(&error);
                 let error = format!("{what} could not be listed, so they are left out: {why}");
                 self.unlisted.push(what);
                 self.errors.push(error);

@@ -1,18 +1,17 @@
 //! The formats of the report.
 
-use super::{Row, State};
+use super::{
+    Prices, Row, State,
+    sum::{GIB, Sum},
+};
 use crate::{
     columns::{age, aligned},
-    objects::quantity,
     plain::Plain,
 };
 use clap::ValueEnum;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// Bytes of a GiB, the unit of prices.
-const GIB: f64 = 1_073_741_824.0;
 
 /// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -28,9 +27,6 @@ pub enum Output {
     Csv,
 }
 
-/// The price of a GiB for a month, by StorageClass.
-pub type Prices = BTreeMap<String, f64>;
-
 /// Returns the report.
 pub fn shown(rows: &[Row], output: Output, prices: &Prices, now: Timestamp) -> String {
     match output {
@@ -41,19 +37,6 @@ pub fn shown(rows: &[Row], output: Output, prices: &Prices, now: Timestamp) -> S
 }
 
 impl Row {
-    /// The size of the volume in bytes. A claim that is not bound has none, whatever it requests.
-    pub fn bytes(&self) -> f64 {
-        match self.volume.is_empty() {
-            true => 0.0,
-            false => quantity::of(&self.capacity),
-        }
-    }
-
-    /// The cost in a month; none if the class has no price.
-    pub fn cost(&self, prices: &Prices) -> Option<f64> {
-        Some(prices.get(&self.class)? * self.bytes() / GIB)
-    }
-
     /// The state in words. A claim that is being deleted is Terminating, as `kubectl` says.
     fn state(&self) -> &'static str {
         match (self.state, self.deleted) {
@@ -106,17 +89,16 @@ fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
 
 /// The sum, in a sentence.
 fn total(rows: &[Row], prices: &Prices) -> String {
-    let size: f64 = rows.iter().map(Row::bytes).sum();
-    let costs: Vec<f64> = rows.iter().filter_map(|row| row.cost(prices)).collect();
-    let cost = match costs.len() {
-        0 => String::new(),
-        priced if priced == rows.len() => format!(", {:.2} a month", costs.iter().sum::<f64>()),
-        priced => format!(
-            ", {:.2} a month for the {priced} whose class has a price",
-            costs.iter().sum::<f64>()
-        ),
+    let sum = Sum::of(rows, prices);
+    let cost = match sum.cost {
+        None => String::new(),
+        Some(cost) if sum.priced == sum.count => format!(", {cost:.2} a month"),
+        Some(cost) => {
+            let priced = sum.priced;
+            format!(", {cost:.2} a month for the {priced} whose class has a price")
+        }
     };
-    format!("{} in all, {:.1} GiB{cost}", rows.len(), size / GIB)
+    format!("{} in all, {:.1} GiB{cost}", sum.count, sum.bytes / GIB)
 }
 
 fn value(rows: &[Row], prices: &Prices) -> Value {
@@ -134,23 +116,15 @@ fn value(rows: &[Row], prices: &Prices) -> Value {
             "costPerMonth": row.cost(prices),
         })
     });
-    let mut groups: BTreeMap<_, (usize, f64, Option<f64>)> = BTreeMap::new();
+    let mut groups: BTreeMap<_, Sum> = BTreeMap::new();
     for row in rows {
-        let group = groups
-            .entry((&row.namespace, &row.class, row.state()))
-            .or_default();
-        group.0 += 1;
-        group.1 += row.bytes();
-        group.2 = row
-            .cost(prices)
-            .map(|cost| group.2.unwrap_or_default() + cost);
+        let group = groups.entry((&row.namespace, &row.class, row.state()));
+        group.or_default().add(row, prices);
     }
-    let totals = groups
-        .into_iter()
-        .map(|((namespace, class, state), (count, bytes, cost))| {
-            json!({"namespace": namespace, "storageClass": class, "state": state,
-            "count": count, "bytes": bytes, "costPerMonth": cost})
-        });
+    let totals = groups.into_iter().map(|((namespace, class, state), sum)| {
+        json!({"namespace": namespace, "storageClass": class, "state": state,
+            "count": sum.count, "bytes": sum.bytes, "costPerMonth": sum.cost})
+    });
     json!({"items": items.collect::<Vec<_>>(), "totals": totals.collect::<Vec<_>>()})
 }
 

@@ -38,8 +38,12 @@ fn log_to_lines() {
     ONCE.call_once(|| tracing_subscriber::fmt().with_writer(Lines).init());
 }
 
-/// Returns the log lines about these reviews.
-async fn lines(answer: fn(&Request) -> Reviewed, bodies: impl Iterator<Item = String>) -> String {
+/// Returns the log lines about these reviews, each of which gets this status.
+async fn lines(
+    answer: fn(&Request) -> Reviewed,
+    bodies: impl Iterator<Item = String>,
+    is_expected: fn(StatusCode) -> bool,
+) -> String {
     log_to_lines();
     LINES.take();
     let hook = Hook {
@@ -57,7 +61,7 @@ async fn lines(answer: fn(&Request) -> Reviewed, bodies: impl Iterator<Item = St
     for body in bodies {
         let request = HttpRequest::post("/hook").body(Body::from(body));
         let response = router.clone().oneshot(request.expect("a request")).await;
-        response.expect("answers");
+        assert!(is_expected(response.expect("answers").status()));
     }
     String::from_utf8(LINES.take()).expect("text")
 }
@@ -74,7 +78,7 @@ fn review(namespace: &str) -> String {
 async fn refusals_in_one_namespace_do_not_fill_the_log() {
     let denied = |_: &Request| Ok(Answer::deny("no".to_owned()));
     let reviews = repeat_n(review("many"), 100).chain([review("few")]);
-    let lines = lines(denied, reviews).await;
+    let lines = lines(denied, reviews, |status| status == StatusCode::OK).await;
     let of = |namespace: &str| {
         let object = format!("{namespace}/p");
         lines.lines().filter(|line| line.contains(&object)).count()
@@ -86,7 +90,10 @@ async fn refusals_in_one_namespace_do_not_fill_the_log() {
 #[tokio::test]
 async fn a_long_reason_is_logged_in_part() {
     let long = |_: &Request| Ok(Answer::deny("é".repeat(100_000)));
-    let lines = lines(long, [review("ns")].into_iter()).await;
+    let lines = lines(long, [review("ns")].into_iter(), |status| {
+        status == StatusCode::OK
+    })
+    .await;
     let length = lines.len();
     assert!(lines.contains("éé") && length < 3000, "{length}");
 }
@@ -98,7 +105,10 @@ async fn reviews_without_an_answer_do_not_fill_the_log() {
         ("junk".to_owned(), "Unreadable"),
     ] {
         let unavailable = |_: &Request| Err(Unavailable::new("no list yet"));
-        let lines = lines(unavailable, repeat_n(body, 100)).await;
+        let lines = lines(unavailable, repeat_n(body, 100), |status| {
+            status.as_u16() >= 400
+        })
+        .await;
         assert_eq!(lines.lines().count(), 1, "{lines}");
         assert!(lines.contains(verdict), "{lines}");
     }

@@ -46,3 +46,11 @@ pub async fn within<T>(
         )),
     }
 }
+
+/// The message of the API server, or of the client if there was no answer.
+pub fn error_message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

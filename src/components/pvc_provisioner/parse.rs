@@ -17,15 +17,7 @@ pub fn parse_claim_requests(
     claim_requests: &ClaimRequests,
     policy: &TemplatePolicy,
 ) -> (Vec<ClaimRequest>, Vec<Notice>) {
-    let mut notices = invalid_annotations(claim_requests);
-    let mut claims = Vec::new();
-    for parsed in each_claim_request(claim_requests, policy) {
-        match parsed {
-            Ok(claim_request) => claims.push(claim_request),
-            Err(notice) => notices.push(notice),
-        }
-    }
-    (claims, notices)
+    separated(claim_requests, each_claim_request(claim_requests, policy))
 }
 
 /// The same as [`parse_claim_requests`]. Other tasks run between two templates.
@@ -33,14 +25,26 @@ pub async fn parse_with_yields(
     claim_requests: &ClaimRequests,
     policy: &TemplatePolicy,
 ) -> (Vec<ClaimRequest>, Vec<Notice>) {
+    let mut parsed = Vec::new();
+    for each in each_claim_request(claim_requests, policy) {
+        parsed.push(each);
+        yield_now().await;
+    }
+    separated(claim_requests, parsed)
+}
+
+/// Separates the valid requests from the notices about all others.
+fn separated(
+    claim_requests: &ClaimRequests,
+    parsed: impl IntoIterator<Item = Result<ClaimRequest, Notice>>,
+) -> (Vec<ClaimRequest>, Vec<Notice>) {
     let mut notices = invalid_annotations(claim_requests);
     let mut claims = Vec::new();
-    for parsed in each_claim_request(claim_requests, policy) {
-        match parsed {
+    for each in parsed {
+        match each {
             Ok(claim_request) => claims.push(claim_request),
             Err(notice) => notices.push(notice),
         }
-        yield_now().await;
     }
     (claims, notices)
 }

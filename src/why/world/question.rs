@@ -4,7 +4,7 @@ use super::{
     Readable,
     listed::{Listed, PodOfClaims},
 };
-use crate::cluster::{UNHURRIED, within};
+use crate::cluster::{UNHURRIED, error_message, within};
 use futures::future::BoxFuture;
 use kube::{
     Client,
@@ -173,13 +173,5 @@ fn reading<T: Send + Sync + 'static>(result: kube::Result<T>) -> Reading {
             Ok(None)
         }
         Err(error) => Err(error_message(&error)),
-    }
-}
-
-/// The message of the API server, or of the client if there was no answer.
-fn error_message(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
     }
 }
