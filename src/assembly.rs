@@ -3,7 +3,7 @@
 use crate::{
     admission::Hook,
     clock::Clock,
-    cluster::{Apply, Elector, Excluded, Feeds, LeaseName, SharedList},
+    cluster::{Apply, Elector, Excluded, Feeds, LeaseName, Observation, SharedList},
     component::{ComponentRef, Parts, Pending, Shared},
     objects::{ControllerId, Kind},
     telemetry::Metrics,
@@ -50,6 +50,8 @@ impl Settings {
         let leases = Api::namespaced(client.clone(), &self.lease.namespace);
         let (elector, leadership) =
             Elector::new(leases, self.lease.clone(), metrics.clone(), clock.clone());
+        let observation: Arc<Observation> = Arc::default();
+        let elector = elector.observing(observation.clone());
         let feeds = Feeds::new(&metrics);
         let excluded = Excluded::by_label(&feeds, self.namespace.as_deref());
         let apply = Apply::new(
@@ -73,6 +75,7 @@ impl Settings {
             excluded,
             client,
             leadership,
+            observation,
             metrics,
             clock,
             stop: self.stop,

@@ -8,8 +8,8 @@ use crate::{
     admission::{Hook, Review},
     clock::Clock,
     cluster::{
-        Apply, Configuration, Excluded, Feeds, Leadership, LeaseName, Reconcile, Reconciler,
-        SharedList, WorkQueue,
+        Apply, Configuration, Excluded, Feeds, Leadership, LeaseName, Observation, Reconcile,
+        Reconciler, SharedList, WorkQueue,
     },
     objects::{ControllerId, Kind, Pod},
     telemetry::Metrics,
@@ -120,6 +120,8 @@ pub struct Shared {
     pub apply: Arc<Apply>,
     /// Whether this replica leads.
     pub leadership: Leadership,
+    /// Since when the cluster has been watched without a break. It begins when a component says so.
+    pub observation: Arc<Observation>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     /// The wall clock.

@@ -30,6 +30,18 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         })
 }
 
+/// Parses a duration that may also be a number of days, such as `30d`.
+///
+/// # Errors
+/// When the text is neither.
+pub fn parse_days(text: &str) -> Result<Duration, String> {
+    let days = text.trim().strip_suffix('d');
+    match days.and_then(|days| days.parse::<u16>().ok()) {
+        Some(days) => Ok(Duration::from_secs(u64::from(days) * 86_400)),
+        None => parse(text).map_err(|error| format!("{error}, or days such as 30d")),
+    }
+}
+
 /// Formats a duration as [`parse`] reads it, such as `72h` or `1h 30m`.
 pub fn format(duration: Duration) -> String {
     let shown = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
@@ -74,6 +86,15 @@ pub fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_may_be_days() {
+        assert_eq!(parse_days("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(parse_days("12h"), Ok(Duration::from_secs(12 * 3600)));
+        for wrong in ["d", "-1d", "1.5d", "30", "month"] {
+            assert!(parse_days(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_are_formatted_in_large_units() {

@@ -33,6 +33,7 @@ pub mod components;
 pub mod drain;
 pub mod go_duration;
 pub mod hashing;
+pub mod inventory;
 pub mod listener;
 pub mod objects;
 mod plain;

@@ -9,7 +9,8 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::error_message,
-    unused::{self, Listed, Prices, ReferencePath},
+    inventory::{self, Listed, ReferencePath},
+    unused::Prices,
 };
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -60,7 +61,7 @@ impl InventoryOptions {
             true => None,
             false => Some(target::namespace(&self.namespace, &default).to_owned()),
         };
-        let listed = unused::read(&client, namespace.as_deref(), &self.references).await;
+        let listed = inventory::read(&client, namespace.as_deref(), &self.references).await;
         let listed = listed.map_err(|error| {
             let why = error_message(&error);
             unreadable(format!("the claims or the pods could not be listed: {why}"))

@@ -20,7 +20,7 @@ command line is wrong; 3 the claims or the pods could not be listed.";
 #[derive(Debug, Args)]
 pub struct UnusedOptions {
     /// Only what is known to be unused for at least this time, such as 30d or 12h.
-    #[arg(long, value_name = "DURATION", value_parser = days)]
+    #[arg(long, value_name = "DURATION", value_parser = go_duration::parse_days)]
     older_than: Option<Duration>,
 
     /// Output format.
@@ -29,17 +29,6 @@ pub struct UnusedOptions {
 
     #[command(flatten)]
     inventory: InventoryOptions,
-}
-
-/// Parses a duration that may be a number of days.
-fn days(text: &str) -> Result<Duration, String> {
-    let days = text
-        .strip_suffix('d')
-        .and_then(|days| days.parse::<u16>().ok());
-    match days {
-        Some(days) => Ok(Duration::from_secs(u64::from(days) * 86_400)),
-        None => go_duration::parse(text).map_err(|error| format!("{error}, or days such as 30d")),
-    }
 }
 
 /// Prints what no pod uses.
@@ -92,15 +81,6 @@ fn is_older(since: Timestamp, age: Duration, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_may_be_days() {
-        assert_eq!(days("30d"), Ok(Duration::from_secs(30 * 86_400)));
-        assert_eq!(days("12h"), Ok(Duration::from_secs(12 * 3600)));
-        for wrong in ["d", "-1d", "1.5d", "30", "month"] {
-            assert!(days(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_time_in_the_future_is_not_old() {

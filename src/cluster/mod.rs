@@ -14,13 +14,16 @@ pub use api::{
     UNHURRIED, USER_AGENT, connect, doubling, error_message, existing, for_users, is_absent,
     scoped, server_time, within,
 };
-pub use leader::{Elector, Leadership, LeaseName, LeaseObject};
+pub use leader::{Elector, Leadership, LeaseName, LeaseObject, OBSERVED_SINCE, Observation};
 pub use read::{
     Access, Basis, Configuration, Configurations, Evidence, LiveGet, Proof, ServiceName,
     SharedList, StoredConfiguration, Tokens, Webhook, read_all,
 };
 pub(crate) use run::{FIRST_RETRY, Pace};
-pub use run::{Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, WorkQueue};
+pub use run::{
+    HourlyLimit, Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, WorkQueue,
+    parse_hourly_limit,
+};
 pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, Store};
 pub use write::{
     Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, Mutation,

@@ -3,6 +3,7 @@
 pub mod namespace_gc;
 pub mod pv_protection;
 pub mod pv_releaser;
+pub mod pvc_expiry;
 pub mod pvc_protection;
 pub mod pvc_provisioner;
 pub mod pvc_retention;
@@ -18,5 +19,6 @@ pub static ALL: &[ComponentRef] = &[
     &pvc_provisioner::PvcProvisioner,
     &pv_releaser::PvReleaser,
     &pvc_trash::PvcTrash,
+    &pvc_expiry::PvcExpiry,
     &namespace_gc::NamespaceGc,
 ];

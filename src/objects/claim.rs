@@ -1,7 +1,9 @@
 //! PersistentVolumeClaims, as the rules read them.
 
 use super::{
-    Kind, ManagedBy, ObjectName, Tracked, finalizers, metadata, owner_references,
+    Kind, ManagedBy, ObjectName, Tracked,
+    expiry::ClaimExpiry,
+    finalizers, metadata, owner_references,
     reuse::waiting_in,
     stateful_set::{Label, ordinal, readings},
     trash::{UNDELETE, UNDELETE_TOUCHED},
@@ -55,6 +57,8 @@ pub struct Claim {
     pub annotated: bool,
     /// The values of the annotations about the trash, if the claim has any.
     pub trash: Option<Box<ClaimTrash>>,
+    /// The values of the annotations about expiry, if the claim has any.
+    pub expiry: Option<Box<ClaimExpiry>>,
     /// The volume that the claim names; empty if it names none.
     pub volume_name: Box<str>,
     /// Whether the volume binder has completed the binding.
@@ -69,12 +73,8 @@ pub struct Claim {
     pub unused: Option<Unused>,
 }
 
-/// Maximum length of an annotation about the trash that is read, in bytes. No name and no duration
-/// is longer.
-pub const MAX_TEXT: usize = 253;
-
 /// What a claim requests of the trash, which is text of the claim's creator. A text that is longer
-/// than [`MAX_TEXT`] is kept as an empty one, which is no name and no duration either.
+/// than [`MAX_TEXT`](super::MAX_TEXT) is kept as an empty one, which is no name and no duration either.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTrash {
     /// The name of the deleted claim whose volume the claim requests, from [`UNDELETE`].
@@ -88,10 +88,7 @@ pub struct ClaimTrash {
 
 impl ClaimTrash {
     fn of(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
-        let value = |key| {
-            let value = annotations.get(key)?.as_str();
-            Some(if value.len() > MAX_TEXT { "" } else { value }.into())
-        };
+        let value = |key| metadata::bounded(annotations, key);
         let found = Self {
             undelete: value(UNDELETE),
             window: value(UNDELETE_WINDOW),
@@ -201,6 +198,7 @@ impl From<ClaimWire> for Claim {
                 .map(|time| time.as_str().into()),
             annotated: !annotations.is_empty(),
             trash: ClaimTrash::of(&annotations),
+            expiry: ClaimExpiry::of(&annotations),
             volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
             pending: !matches!(wire.status.phase.as_deref(), Some("Bound" | "Lost")),
@@ -231,6 +229,7 @@ impl Tracked for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metadata::MAX_TEXT;
 
     #[test]
     fn a_text_about_the_trash_is_bounded() {

@@ -6,6 +6,16 @@ use kube::api::ObjectMeta;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use std::collections::BTreeMap;
 
+/// Maximum length of an annotation of a tenant that is read, in bytes. No name and no duration is
+/// longer.
+pub const MAX_TEXT: usize = 253;
+
+/// Returns the value of an annotation, or an empty text if it is longer than [`MAX_TEXT`].
+pub(super) fn bounded(annotations: &BTreeMap<String, String>, key: &str) -> Option<Box<str>> {
+    let value = annotations.get(key)?.as_str();
+    Some(if value.len() > MAX_TEXT { "" } else { value }.into())
+}
+
 /// Parses a `metadata` field, for `#[serde(deserialize_with)]`. `managedFields`, often half of an
 /// object, are skipped while parsing, so that they use no memory.
 pub fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {

@@ -7,6 +7,7 @@
 pub mod claim;
 pub mod claim_requests;
 pub mod claim_texts;
+pub mod expiry;
 mod field_owner;
 pub mod finalizers;
 pub mod fit;
@@ -34,6 +35,7 @@ pub use claim::Claim;
 pub use claim_requests::ClaimRequests;
 pub use kind::Kind;
 pub use managed_by::{ControllerId, ManagedBy};
+pub use metadata::MAX_TEXT;
 pub use name::{ObjectName, is_subdomain};
 pub use namespace::Namespace;
 pub use pod::Pod;

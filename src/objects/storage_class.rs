@@ -1,7 +1,9 @@
 //! StorageClasses that configure what happens to their volumes.
 
 use super::{
-    Kind, Tracked, metadata,
+    Kind, Tracked,
+    expiry::EXPIRE_UNUSED,
+    metadata,
     reuse::RELEASE_SCOPE,
     undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
 };
@@ -26,6 +28,8 @@ pub struct StorageClass {
     pub undelete_window_max: Option<Box<str>>,
     /// The value of [`RELEASE_SCOPE`].
     pub release_scope: Option<Box<str>>,
+    /// The value of [`EXPIRE_UNUSED`].
+    pub expire_unused: Option<Box<str>>,
 }
 
 /// The fields of a StorageClass that are parsed.
@@ -51,10 +55,12 @@ impl Tracked for StorageClass {
             undelete_window: value(UNDELETE_WINDOW),
             undelete_window_max: value(UNDELETE_WINDOW_MAX),
             release_scope: value(RELEASE_SCOPE),
+            expire_unused: value(EXPIRE_UNUSED),
         };
         let has_any = class.controller_id.is_some()
             || class.undelete_window.is_some()
-            || class.release_scope.is_some();
+            || class.release_scope.is_some()
+            || class.expire_unused.is_some();
         has_any.then_some(class)
     }
 }
@@ -82,5 +88,7 @@ mod tests {
         assert_eq!(read, (Some("72h".into()), Some("90h".into())));
         let scoped = class(json!({RELEASE_SCOPE: "cluster"})).expect("kept");
         assert_eq!(scoped.release_scope, Some("cluster".into()));
+        let expiring = class(json!({EXPIRE_UNUSED: "30d"})).expect("kept");
+        assert_eq!(expiring.expire_unused.as_deref(), Some("30d"));
     }
 }

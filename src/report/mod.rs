@@ -24,7 +24,8 @@ mod tiles;
 mod trash;
 mod treemap;
 
-use crate::unused::{Listed, Prices, Row, inventory};
+use crate::inventory::Listed;
+use crate::unused::{Prices, Row, inventory};
 use k8s_openapi::jiff::Timestamp;
 
 /// What the page is about.

@@ -1,10 +1,6 @@
 //! Finds the storage that no pod uses: what it costs, since when, and what still refers to it.
 //! Nothing has to run in the cluster.
 
-mod custom;
-mod list;
-mod read;
-mod references;
 mod report;
 mod rule;
 mod sum;
@@ -13,8 +9,6 @@ pub(crate) mod test_objects;
 #[cfg(test)]
 mod tests;
 
-pub use custom::ReferencePath;
-pub use read::{Listed, read};
 pub use report::{Output, shown};
 pub use rule::{Row, State, inventory, rows};
 pub use sum::{Prices, Sum};

@@ -1,12 +1,12 @@
 //! Decides which claims and volumes are in the report.
 
-use super::{Listed, references::References};
 use crate::{
     components::{
         pvc_protection::unused::uses,
         pvc_trash::{Entry, Next},
     },
     hashing::{HashMap, HashSet},
+    inventory::{Listed, References},
     objects::{ObjectName, Pod, Volume, unused::UNUSED, volume::VolumeWire},
 };
 use k8s_openapi::{

@@ -1,11 +1,10 @@
 //! Tests of the report.
 
 use super::{
-    Listed, Output, Prices, Row, State,
-    custom::Referrer,
-    rows, shown,
+    Output, Prices, Row, State, rows, shown,
     test_objects::{claim, pod, read, volume},
 };
+use crate::inventory::{Listed, Referrer};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 

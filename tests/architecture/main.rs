@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["causes"],
     &["telemetry"],
     &["cluster"],
+    &["inventory"],
     &["tls"],
     &["admission", "backend"],
     &["component"],

@@ -9,7 +9,7 @@ use std::{
 
 const LIVES: &str = "scenarios/rights/lives.rs";
 /// A test, its file in `tests/`, and the directories in `manifests/` whose roles it uses.
-const TESTS: [(&str, &str, &[&str]); 10] = [
+const TESTS: [(&str, &str, &[&str]); 11] = [
     (
         "pvc_protection_uses_its_rights",
         LIVES,
@@ -54,6 +54,11 @@ const TESTS: [(&str, &str, &[&str]); 10] = [
         "pvc_trash_uses_its_rights",
         LIVES,
         &["components/pvc-trash"],
+    ),
+    (
+        "pvc_expiry_uses_its_rights",
+        LIVES,
+        &["components/pvc-expiry"],
     ),
     (
         "namespace_gc_uses_its_rights",

@@ -8,6 +8,7 @@ mod faults;
 mod namespace_gc;
 mod pv_protection;
 mod pv_releaser;
+mod pvc_expiry;
 mod pvc_protection;
 mod pvc_provisioner;
 mod pvc_retention;

@@ -1,6 +1,7 @@
 //! One Lease of the leader election: its acquisition, renewal and release.
 
 use super::lease_name::LeaseName;
+use super::observation::Observation;
 use crate::clock::Clock;
 use crate::cluster::api::existing;
 use crate::cluster::api::is_absent;
@@ -13,7 +14,7 @@ use kube::{
     Api,
     api::{ObjectMeta, PostParams},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Lease duration: other replicas wait this long after the last renewal before they acquire the
@@ -36,6 +37,8 @@ pub(super) struct HeldLease {
     stale: bool,
     /// Whether a Lease of an installation with other components was reported.
     reported: bool,
+    /// Since when the cluster has been watched, which the holder writes into the Lease.
+    observation: Arc<Observation>,
 }
 
 impl HeldLease {
@@ -47,7 +50,13 @@ impl HeldLease {
             seen: None,
             stale: true,
             reported: false,
+            observation: Arc::default(),
         }
+    }
+
+    /// Makes the holder write since when the cluster has been watched.
+    pub(super) fn observe(&mut self, observation: Arc<Observation>) {
+        self.observation = observation;
     }
 
     pub(super) fn name(&self) -> &str {
@@ -71,11 +80,14 @@ impl HeldLease {
         match existing(read)? {
             None => self.create().await,
             Some(lease) => {
+                let known = self.seen.as_ref();
+                let renewed = known.is_some_and(|(known, _)| known.spec != lease.spec);
                 self.remember(lease.clone());
                 let is_holder = holder(&lease) == self.lease.identity;
                 if is_holder || holder(&lease).is_empty() || self.expired() {
                     self.write(lease).await
                 } else {
+                    self.observation.follow(&lease, renewed);
                     self.report_other_components(&lease);
                     Ok(false)
                 }
@@ -119,6 +131,7 @@ impl HeldLease {
         lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
         let labels = lease.metadata.labels.get_or_insert_default();
         labels.extend(self.lease.labels.clone());
+        self.observation.write(&mut lease, &self.lease.identity);
         // The API server compares metadata.resourceVersion, which makes this write a
         // compare-and-swap.
         let written = within(

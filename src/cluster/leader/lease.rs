@@ -11,6 +11,7 @@
 use super::held::HeldLease;
 use super::leadership::Leadership;
 use super::lease_name::LeaseName;
+use super::observation::Observation;
 use crate::awaited::Awaited;
 use crate::clock::Clock;
 use crate::telemetry::Metrics;
@@ -63,6 +64,16 @@ impl Elector {
             metrics,
         };
         (elector, leadership)
+    }
+
+    /// Makes the leader write into its Lease since when the cluster has been watched, and this
+    /// replica read it there.
+    #[must_use]
+    pub fn observing(mut self, observation: Arc<Observation>) -> Self {
+        if let Some(lease) = self.held.first_mut() {
+            lease.observe(observation);
+        }
+        self
     }
 
     /// Creates a leadership that a test grants and revokes.

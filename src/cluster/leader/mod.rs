@@ -5,8 +5,10 @@ mod leadership;
 mod lease;
 mod lease_name;
 mod lease_object;
+mod observation;
 
 pub use leadership::Leadership;
 pub use lease::Elector;
 pub use lease_name::LeaseName;
 pub use lease_object::LeaseObject;
+pub use observation::{OBSERVED_SINCE, Observation};

@@ -34,6 +34,7 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         scaled_with: None,
         annotated: false,
         trash: None,
+        expiry: None,
         volume_name: "".into(),
         bind_completed: false,
         pending: true,

@@ -6,13 +6,12 @@ use super::{
     confirm::Live,
     metrics,
     options::Options,
-    purge_limit::PurgeLimit,
     reconcile::PvcTrashReconciler,
     undelete::Undelete,
     webhooks::{Reviews, deletions, hooks},
 };
 use crate::{
-    cluster::{Configuration, WorkQueue},
+    cluster::{Configuration, HourlyLimit, WorkQueue},
     component::{Component, Parts, Shared},
     objects::Kind,
 };
@@ -70,7 +69,7 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
         live,
         apply: shared.apply.clone(),
         clock: shared.clock.clone(),
-        purges: PurgeLimit::new(options.trash_max_purges),
+        purges: HourlyLimit::new(options.trash_max_purges),
         events: Arc::default(),
         classes: Arc::default(),
     };

@@ -25,7 +25,6 @@ mod notices;
 mod options;
 mod patch;
 mod purge;
-mod purge_limit;
 mod reconcile;
 mod reports;
 mod rule;

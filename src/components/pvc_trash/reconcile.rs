@@ -5,7 +5,6 @@ use super::{
     caches::Caches,
     confirm::Live,
     notices, patch,
-    purge_limit::PurgeLimit,
     reasons::{MOVED_TO_TRASH, TRASH_DISABLED, TRASH_ENABLED},
     rule::{Decision, Left},
     target::{action, recorded, regarding, target},
@@ -15,8 +14,8 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::{
-        Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
-        ReconcileError, Reconciled, Regarding, Requeue, WorkQueue,
+        Action, Announcement, Applied, Apply, Basis, EventDeduplicator, HourlyLimit, Lane,
+        Reconcile, ReconcileError, Reconciled, Regarding, Requeue, WorkQueue,
     },
     objects::{Kind, ObjectName, Volume, trash::TrashRecord},
 };
@@ -36,7 +35,7 @@ pub struct PvcTrashReconciler {
     /// The wall clock.
     pub clock: Clock,
     /// The limit of purges.
-    pub purges: PurgeLimit,
+    pub purges: HourlyLimit,
     /// Restores volumes.
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.

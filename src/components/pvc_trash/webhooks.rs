@@ -6,9 +6,8 @@ use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
     go_duration,
     objects::{
-        ObjectName, Volume,
+        MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
-        claim::MAX_TEXT,
         claim_texts::{is_kept_annotation, is_kept_label},
         patch::add_at,
         trash::{MAX_UNBINDABLE, OriginalPolicy, RecordedClaim, TrashRecord, UNDELETE},

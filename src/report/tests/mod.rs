@@ -5,8 +5,9 @@ mod hostile;
 mod large;
 
 use super::{Subject, html};
+use crate::inventory::Listed;
 use crate::unused::{
-    Listed, Output, Prices, rows, shown,
+    Output, Prices, rows, shown,
     test_objects::{claim, pod, read, volume},
 };
 use k8s_openapi::jiff::Timestamp;

@@ -63,6 +63,7 @@ resources! {
     "" "v1" "events" "Event" namespaced false;
     "events.k8s.io" "v1" "events" "Event" namespaced false;
     "apps" "v1" "statefulsets" "StatefulSet" namespaced true;
+    "apps" "v1" "deployments" "Deployment" namespaced true;
     "apps" "v1" "replicasets" "ReplicaSet" namespaced true;
     "apps" "v1" "controllerrevisions" "ControllerRevision" namespaced false;
     "batch" "v1" "jobs" "Job" namespaced true;

@@ -35,6 +35,7 @@ const CHANGES: &str = r#"
             "associateByStorageClass": true
         },
         "pvcTrash": {"enabled": false, "trashMaxPurges": 10},
+        "pvcExpiry": {"enabled": true},
         "onlyProtection": true,
         "dryRun": true,
         "webhooks": {
@@ -84,6 +85,9 @@ const CHANGES: &str = r#"
             "gcConfirmAfter": "20s", "namespaceDeleteWorkers": 1, "namespaceDeleteGcDelay": "1s",
             "namespaceDeleteGcInterval": "2h", "storageosRefreshInterval": "2m", "storageosRetryInterval": "6s"
         }
+    }],
+    [{"pvcExpiry": {"enabled": true}}, {
+        "pvcExpiry": {"expiryMaxDeletions": 1, "expiryReferences": ["db.io/Database:.spec['a','b']"]}
     }],
     [{"namespaceGc": {"storageBackend": "directory"}}, {
         "namespaceGc": {"directory": {"claimName": "other"}}

@@ -1,6 +1,6 @@
 //! Values that become flags of the program.
 
-use super::{COMPONENTS, section, template, values::file};
+use super::{COMPONENTS, installed, section, template, values::file};
 use crate::support::BINARY;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -56,6 +56,9 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
             "disableAutomaticAssociation": true, "releaseMode": "soft", "releaseScope": "cluster", "legacyLabel": false, "associateByStorageClass": true,
         },
         "pvcTrash": {"trashMaxPurges": "unlimited"},
+        "pvcExpiry": {
+            "enabled": true, "expiryMaxDeletions": "unlimited", "expiryReferences": ["db.io/Database:.spec['a','b']"],
+        },
         "namespaceGc": {
             "gcScope": "all", "gcProtect": ["default", "precious-*"], "gcGrace": "1h30m", "gcMaxDeletions": 0, "gcConfirmAfter": "0",
             "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms", "namespaceDeleteGcInterval": "2h",
@@ -136,7 +139,7 @@ async fn defaults_are_those_of_the_program() -> Result<()> {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(
         container["args"].as_array().map(Vec::len),
-        Some(1 + COMPONENTS.len())
+        Some(1 + installed().len())
     );
     assert_eq!(container["env"], Value::Null);
     Ok(())

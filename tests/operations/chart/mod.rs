@@ -18,15 +18,25 @@ use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 use volume_warden_controlplane::Helm;
 
-const COMPONENTS: [&str; 7] = [
+const COMPONENTS: [&str; 8] = [
     "pvc-protection",
     "pv-protection",
     "pvc-retention",
     "pvc-provisioner",
     "pv-releaser",
     "pvc-trash",
+    "pvc-expiry",
     "namespace-gc",
 ];
+
+/// The component that no overlay contains. It does nothing without pvc-trash.
+const OFF_BY_DEFAULT: &str = "pvc-expiry";
+
+/// The components that are installed by default.
+fn installed() -> Vec<&'static str> {
+    let all = COMPONENTS.into_iter();
+    all.filter(|name| *name != OFF_BY_DEFAULT).collect()
+}
 
 fn chart() -> PathBuf {
     repository().join("manifests/helm/volume-warden")

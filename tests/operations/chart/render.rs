@@ -1,6 +1,6 @@
 //! Helm and kustomize render the same objects.
 
-use super::{COMPONENTS, only, section, template};
+use super::{installed, only, section, template};
 use crate::support::{
     bare,
     kustomization::{Kustomization, NAMESPACE},
@@ -146,7 +146,7 @@ async fn the_chart_renders_what_the_overlays_render() -> Result<()> {
 
 #[tokio::test]
 async fn each_component_alone_is_the_same() -> Result<()> {
-    for component in COMPONENTS {
+    for component in installed() {
         // This component has no webhooks, and so no certificate.
         let kustomization = if component == "namespace-gc" {
             Kustomization::of(&[NETWORK, component], "alone")?
@@ -162,6 +162,7 @@ async fn each_component_alone_is_the_same() -> Result<()> {
 #[tokio::test]
 async fn each_option_is_the_same() -> Result<()> {
     let options = [
+        ("pvc-expiry", json!({"pvcExpiry": {"enabled": true}})),
         (
             "pvc-protection-binding-guard",
             json!({"pvcProtection": {"bindingGuard": true}}),
@@ -198,8 +199,8 @@ async fn each_option_is_the_same() -> Result<()> {
     ];
     for (component, values) in options {
         let all = [
-            &["self-signed", NETWORK],
-            &COMPONENTS[..],
+            &["self-signed", NETWORK][..],
+            &installed(),
             &[RESTRICT, component],
         ]
         .concat();
@@ -207,7 +208,7 @@ async fn each_option_is_the_same() -> Result<()> {
         same(kustomization.path(), &values, NAMESPACE).await?;
     }
     let monitored = [RESTRICT, "service-monitor", "metrics-authorization"];
-    let all = [&["self-signed", NETWORK], &COMPONENTS[..], &monitored].concat();
+    let all = [&["self-signed", NETWORK][..], &installed(), &monitored].concat();
     let values =
         json!({"serviceMonitor": {"enabled": true}, "metricsAuthorization": {"enabled": true}});
     let kustomization = Kustomization::of(&all, "elsewhere")?;

@@ -3,9 +3,10 @@
 use super::tenant::{Tenant, cluster, enforcing};
 use crate::{
     pv_releaser::support::{Estate, PROVISIONER},
+    pvc_expiry::{EXPIRE_UNUSED, EXPIRES_WITHIN, announced, hasten},
     pvc_provisioner::support::{Askers, awaiting},
     pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, SetSpace, set},
-    pvc_trash::support::{PURGE, Shelf, TOUCHED, uid_of_claim},
+    pvc_trash::support::{PURGE, Shelf, TOUCHED, TRASH, WINDOW, uid_of_claim},
     support::{Space, claim, is_refused, volume},
 };
 use anyhow::{Result, ensure};
@@ -16,7 +17,7 @@ use kube::{
 };
 use serde_json::json;
 use std::fs;
-use volume_warden_controlplane::eventually;
+use volume_warden_controlplane::{eventually, eventually_within};
 use volume_warden_storageos::{Endpoint, Fault, PASSWORD, StorageOs, USER};
 
 #[tokio::test]
@@ -262,6 +263,39 @@ async fn pvc_trash_uses_its_rights() -> Result<()> {
     eventually("the claim is touched", async || {
         let claim = shelf.space.claims.get("large").await?;
         ensure!(claim.annotations().contains_key(TOUCHED));
+        Ok(())
+    })
+    .await?;
+    tenant.used_all(warden).await
+}
+
+#[tokio::test]
+async fn pvc_expiry_uses_its_rights() -> Result<()> {
+    let tenant = Tenant::new(&["pvc-expiry"]).await?;
+    // Nothing else runs that would write the record of the volume and the condition of the claim.
+    let annotations = json!({WINDOW: "1h", EXPIRE_UNUSED: "1s"});
+    let class = json!({"metadata": {"annotations": annotations}});
+    let shelf = Shelf::with_class(tenant.cluster.clone(), "rights-expiry", class).await?;
+    let volume = shelf.bound("data", json!({})).await?;
+    let record = json!({"policy": "Delete", "windowSeconds": 3600, "claim": {
+        "namespace": shelf.space.name, "name": "data", "uid": uid_of_claim(&volume)}});
+    let recorded = json!({"metadata": {"annotations": {TRASH: record.to_string()}},
+        "spec": {"persistentVolumeReclaimPolicy": "Retain"}});
+    let (volumes, patch) = (&shelf.space.volumes, PatchParams::default());
+    volumes
+        .patch(&volume.name_any(), &patch, &Patch::Merge(recorded))
+        .await?;
+    let unused = json!({"type": "Unused", "status": "True", "reason": "NoPodsUsingPVC",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = Patch::Merge(json!({"status": {"conditions": [unused]}}));
+    let claims = &shelf.space.claims;
+    claims.patch_status("data", &patch, &status).await?;
+    let _refused = tenant.refuse_twice("persistentvolumeclaims/data");
+    let warden = tenant.builder().start().await?;
+    announced(&shelf, "data").await?;
+    hasten(&shelf, "data").await?;
+    eventually_within(EXPIRES_WITHIN, "the claim expires", async || {
+        ensure!(claims.get_opt("data").await?.is_none());
         Ok(())
     })
     .await?;

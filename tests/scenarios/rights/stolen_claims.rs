@@ -72,6 +72,8 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
     let only_refs = "may only change the references of claims to StatefulSets and pods";
     let only_finalizer = "may only add and remove the finalizer kubernetes.io/pvc-protection";
     let only_annotations = "may only change its own annotations";
+    // Only the component pvc-expiry adds this one to the policy.
+    let announced = json!({"metadata": {"annotations": {"volume-warden.dev/expires-at": "2026-01-01T00:00:00Z"}}});
     let only_unused = "may only change the condition Unused";
     let status = format!("{plain}/status");
     let may_copy = "may not create claims with spec.dataSource or spec.dataSourceRef";
@@ -113,6 +115,7 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
             patch(&plain, json!({"metadata": {"annotations": {"team": null}}})),
             only_annotations,
         ),
+        (patch(&plain, announced), only_annotations),
         (
             patch(&plain, marked("awaiting-pod")),
             "may not mark an existing claim",

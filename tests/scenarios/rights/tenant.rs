@@ -61,7 +61,8 @@ impl Tenant {
         let name = components.iter().find(|name| **name != "self-signed");
         let namespace = format!("rights-{}", name.context("a component")?);
         let policies = ["restrict-service-account"];
-        let components = [components, &policies].concat();
+        // First: pvc-expiry changes one of them.
+        let components = [&policies, components].concat();
         let kustomization = Kustomization::of(&components, &namespace)?;
         cluster.apply_kustomization(kustomization.path()).await?;
         let account = cluster.service_account_kubeconfig(&namespace, ACCOUNT, None);

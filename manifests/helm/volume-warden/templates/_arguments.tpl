@@ -18,6 +18,8 @@ pvReleaser:
   associateByStorageClass: false
 pvcTrash:
   trashMaxPurges: 100
+pvcExpiry:
+  expiryMaxDeletions: 20
 namespaceGc:
   gcProtect: [default, kube-*]
   gcGrace: 1m
@@ -51,6 +53,10 @@ namespaceGc:
 {{- if ne $name "namespace-gc" }}
 {{- range $flag, $word := include "volume-warden.changed" (list $ (camelcase $name | untitle)) | fromJson }}
 - {{ printf "--%s=%s" $flag $word | quote }}
+{{- end }}
+{{- /* A path may contain commas. */}}
+{{- range $path := (get $.Values (camelcase $name | untitle)).expiryReferences }}
+- {{ printf "--expiry-references=%s" $path | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

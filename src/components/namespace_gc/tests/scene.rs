@@ -92,6 +92,7 @@ impl Scene {
             client,
             apply: Arc::new(apply),
             leadership: leadership.clone(),
+            observation: Arc::default(),
             metrics: metrics.clone(),
             clock: Clock::system(),
             stop: CancellationToken::new(),

@@ -130,6 +130,7 @@ fn class(id: &str) -> Else {
             undelete_window: None,
             undelete_window_max: None,
             release_scope: None,
+            expire_unused: None,
         }),
         ..NOTHING
     }

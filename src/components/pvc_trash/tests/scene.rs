@@ -1,13 +1,12 @@
 //! A fixture: pvc-trash as the leader, with a simulated API server.
 
 use super::super::{
-    caches::Caches, confirm::Live, purge_limit::PurgeLimit, reconcile::PvcTrashReconciler,
-    undelete::Undelete,
+    caches::Caches, confirm::Live, reconcile::PvcTrashReconciler, undelete::Undelete,
 };
 use crate::{
     awaited::Awaited,
     clock::Clock,
-    cluster::{Apply, Elector, Feed, Feeds, Reconcile, Requeue},
+    cluster::{Apply, Elector, Feed, Feeds, HourlyLimit, Reconcile, Requeue},
     objects::ObjectName,
     telemetry::Metrics,
 };
@@ -155,7 +154,7 @@ impl Scene {
             live,
             apply,
             clock,
-            purges: PurgeLimit::new(1),
+            purges: HourlyLimit::new(1),
             events: Arc::default(),
             classes: Arc::default(),
         };

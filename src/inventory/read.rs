@@ -1,4 +1,5 @@
-//! Lists everything that the report needs: one call for each kind, with the caller's rights.
+//! Lists objects of the kinds that decide about the use of claims: one call for each kind, with the
+//! caller's rights.
 
 use super::{
     custom::{self, ReferencePath, Referrer},
@@ -23,7 +24,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// All objects that the report is about.
+/// Claims, volumes, and what uses or names them.
 #[derive(Debug, Default)]
 pub struct Listed {
     /// The claims.
@@ -44,7 +45,7 @@ pub struct Listed {
     pub snapshots: Vec<DynamicObject>,
     /// The custom resources that name claims.
     pub referrers: Vec<Referrer>,
-    /// The kinds that could not be listed, in the plural. The report then lacks them.
+    /// The kinds that could not be listed, in the plural. Nothing is known about them.
     pub unlisted: Vec<&'static str>,
     /// Why something could not be listed, each as a sentence.
     pub errors: Vec<String>,
@@ -67,11 +68,7 @@ pub async fn read(
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         (namespace, Pod::from(pod))
     });
-    let mut listed = Listed {
-        claims,
-        pods: pods.collect(),
-        ..Listed::default()
-    };
+    let pods = pods.collect();
     let snapshot = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshot");
     let snapshot = ApiResource::from_gvk(&snapshot);
     let snapshots = match namespace {
@@ -79,32 +76,58 @@ pub async fn read(
         None => Api::all_with(client.clone(), &snapshot),
     };
     let volumes = Api::<VolumeWire>::all(client.clone());
-    let (volumes, snapshots, sets, deployments, cron_jobs, jobs) = tokio::join!(
+    let (volumes, snapshots, workloads) = tokio::join!(
         list(&volumes),
         list(&snapshots),
+        read_workloads(client, namespace, paths),
+    );
+    let mut listed = Listed {
+        claims,
+        pods,
+        ..workloads
+    };
+    listed.volumes = listed.known("PersistentVolumes", volumes);
+    listed.snapshots = listed.optional("VolumeSnapshots", snapshots);
+    Ok(listed)
+}
+
+/// Lists the workloads whose pods use claims, of a namespace or of all, and custom resources where
+/// `paths` says that they name claims. What could not be listed is in [`Listed::errors`].
+pub async fn read_workloads(
+    client: &Client,
+    namespace: Option<&str>,
+    paths: &[ReferencePath],
+) -> Listed {
+    let mut listed = Listed::default();
+    let (sets, deployments, cron_jobs, jobs, (referrers, errors)) = tokio::join!(
         of::<StatefulSet>(client, namespace),
         of::<Deployment>(client, namespace),
         of::<CronJob>(client, namespace),
         of::<Job>(client, namespace),
+        custom::read(client, namespace, paths),
     );
-    listed.volumes = listed.optional("PersistentVolumes", volumes);
-    listed.snapshots = listed.optional("VolumeSnapshots", snapshots);
-    listed.stateful_sets = listed.optional("StatefulSets", sets);
-    listed.deployments = listed.optional("Deployments", deployments);
-    listed.cron_jobs = listed.optional("CronJobs", cron_jobs);
-    listed.jobs = listed.optional("Jobs", jobs);
-    let (referrers, errors) = custom::read(client, namespace, paths).await;
+    listed.stateful_sets = listed.known("StatefulSets", sets);
+    listed.deployments = listed.known("Deployments", deployments);
+    listed.cron_jobs = listed.known("CronJobs", cron_jobs);
+    listed.jobs = listed.known("Jobs", jobs);
     listed.referrers = referrers;
     listed.errors.extend(errors);
-    Ok(listed)
+    listed
 }
 
 impl Listed {
     /// Returns what was listed. A kind that does not exist has no objects.
     fn optional<K>(&mut self, what: &'static str, listed: kube::Result<Vec<K>>) -> Vec<K> {
         match listed {
-            Ok(listed) => listed,
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            listed => self.known(what, listed),
+        }
+    }
+
+    /// Returns what was listed of a kind that every cluster has.
+    fn known<K>(&mut self, what: &'static str, listed: kube::Result<Vec<K>>) -> Vec<K> {
+        match listed {
+            Ok(listed) => listed,
             Err(error) => {
                 let why = error_message(&error);
                 let error = format!("{what} could not be listed, so they are left out: {why}");

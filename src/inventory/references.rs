@@ -17,7 +17,7 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt as _};
 
 /// The references to claims by their namespace and name, in words.
-pub(super) struct References<'a> {
+pub struct References<'a> {
     by_claim: HashMap<(String, String), Vec<String>>,
     /// StatefulSets by their namespace and the part that the names of a template's claims have in
     /// common.
@@ -38,7 +38,8 @@ const LISTED: [(&str, &str, &str); 5] = [
 ];
 
 impl<'a> References<'a> {
-    pub(super) fn new(listed: &'a Listed) -> Self {
+    /// Collects the references of everything that was listed.
+    pub fn new(listed: &'a Listed) -> Self {
         let mut references = Self {
             by_claim: HashMap::default(),
             by_template: HashMap::default(),
@@ -84,13 +85,9 @@ impl<'a> References<'a> {
     }
 
     /// Returns what refers to the claim. Its owner is named unless it is one of these.
-    pub(super) fn of(&self, claim: &PersistentVolumeClaim) -> Vec<String> {
-        let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
-        let common = ordinal(&name).map(|(before, _)| (namespace.clone(), before.to_owned()));
-        let sets = common.and_then(|common| self.by_template.get(&common));
-        let known = self.by_claim.get(&(namespace, name));
-        let found = known.into_iter().chain(sets).flatten();
-        let mut references: Vec<_> = found.cloned().collect();
+    pub fn of(&self, claim: &PersistentVolumeClaim) -> Vec<String> {
+        let namespace = claim.namespace().unwrap_or_default();
+        let mut references = self.to(&namespace, &claim.name_any());
         for owner in claim.owner_references() {
             let name = format!("{} {}", owner.kind, owner.name);
             let with_state = format!("{name} (");
@@ -102,6 +99,15 @@ impl<'a> References<'a> {
         references.sort();
         references.dedup();
         references
+    }
+
+    /// Returns which of the listed objects name the claim of this name.
+    pub fn to(&self, namespace: &str, claim: &str) -> Vec<String> {
+        let key = |name: &str| (namespace.to_owned(), name.to_owned());
+        let common = ordinal(claim).map(|(before, _)| key(before));
+        let sets = common.and_then(|common| self.by_template.get(&common));
+        let known = self.by_claim.get(&key(claim));
+        known.into_iter().chain(sets).flatten().cloned().collect()
     }
 
     /// Says that an owner does not exist, if its kind was listed.
@@ -178,20 +184,21 @@ fn set(set: &StatefulSet) -> String {
     format!("StatefulSet {} ({})", set.name_any(), number(replicas))
 }
 
-fn job(job: &Job) -> String {
-    let suspended = job
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.suspend == Some(true));
+/// Returns whether the Job has ended, so that it runs no pod any more.
+pub fn is_finished(job: &Job) -> bool {
     let conditions = job
         .status
         .as_ref()
         .and_then(|status| status.conditions.as_ref());
-    let finished = conditions
-        .into_iter()
-        .flatten()
-        .any(|each| each.status == "True" && matches!(each.type_.as_str(), "Complete" | "Failed"));
-    let state = match (finished, suspended) {
+    let mut conditions = conditions.into_iter().flatten();
+    conditions
+        .any(|each| each.status == "True" && matches!(each.type_.as_str(), "Complete" | "Failed"))
+}
+
+fn job(job: &Job) -> String {
+    let spec = job.spec.as_ref();
+    let suspended = spec.is_some_and(|spec| spec.suspend == Some(true));
+    let state = match (is_finished(job), suspended) {
         (true, _) => " (finished)",
         (false, true) => " (suspended)",
         (false, false) => "",

@@ -1,0 +1,141 @@
+//! Since when Volume Warden has watched the cluster without a break, also across replicas.
+//!
+//! The leader writes it into its Lease. A replica takes it over if the leader renewed the Lease after
+//! the replica's own watches had begun: then every moment was watched by one of the two.
+
+use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Annotation of the Lease of Volume Warden: since when its replicas have watched the cluster without
+/// a break (RFC 3339), and the holder that wrote this. Another holder, such as one of an older
+/// version, need not have watched.
+pub const OBSERVED_SINCE: &str = "volume-warden.dev/observed-since";
+
+/// What this replica knows about the unbroken observation.
+#[derive(Debug, Default)]
+pub struct Observation(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the watches of this replica were complete.
+    began: Option<Timestamp>,
+    /// Whether the Lease of another holder was read since.
+    read: bool,
+    /// Since when another holder had watched that renewed the Lease meanwhile.
+    inherited: Option<Timestamp>,
+}
+
+impl Observation {
+    /// Begins: all watches of this replica are complete. Later calls change nothing.
+    pub fn begin(&self, now: Timestamp) {
+        self.lock().began.get_or_insert(now);
+    }
+
+    /// Returns since when this replica, or another one before it, has watched without a break; none
+    /// if this replica does not watch yet.
+    pub fn since(&self) -> Option<Timestamp> {
+        let state = self.lock();
+        let began = state.began?;
+        Some(state.inherited.map_or(began, |since| since.min(began)))
+    }
+
+    /// Records that the Lease of another holder was read, and whether it was renewed since the last
+    /// read.
+    pub(super) fn follow(&self, lease: &Lease, renewed: bool) {
+        let mut state = self.lock();
+        if state.began.is_none() {
+            return;
+        }
+        if renewed && state.read {
+            state.inherited = state.inherited.into_iter().chain(written(lease)).min();
+        }
+        state.read = true;
+    }
+
+    /// Writes since when this replica has watched into its Lease.
+    pub(super) fn write(&self, lease: &mut Lease, identity: &str) {
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        match self.since() {
+            Some(since) => {
+                annotations.insert(OBSERVED_SINCE.to_owned(), format!("{since} {identity}"));
+            }
+            None => {
+                annotations.remove(OBSERVED_SINCE);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns since when the holder of the Lease has watched, if that holder wrote it.
+fn written(lease: &Lease) -> Option<Timestamp> {
+    let annotations = lease.metadata.annotations.as_ref()?;
+    let (since, identity) = annotations.get(OBSERVED_SINCE)?.split_once(' ')?;
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+    since.parse().ok().filter(|_| identity == holder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn at(hour: u8) -> Timestamp {
+        format!("2026-01-01T{hour:02}:00:00Z")
+            .parse()
+            .expect("a time")
+    }
+
+    fn held(holder: &str, note: &str) -> Lease {
+        let lease = json!({"metadata": {"annotations": {OBSERVED_SINCE: note}},
+            "spec": {"holderIdentity": holder}});
+        serde_json::from_value(lease).expect("a Lease")
+    }
+
+    #[test]
+    fn an_observation_is_taken_over_from_a_leader_that_goes_on_meanwhile() {
+        let leader = Observation::default();
+        leader.begin(at(1));
+        let mut lease = held("a", "");
+        leader.write(&mut lease, "a");
+        let next = Observation::default();
+        next.follow(&lease, true);
+        next.follow(&lease, true);
+        assert_eq!(next.since(), None, "it does not watch yet");
+        next.begin(at(5));
+        next.follow(&lease, true);
+        assert_eq!(next.since(), Some(at(5)), "renewed before it began");
+        next.follow(&lease, false);
+        assert_eq!(next.since(), Some(at(5)), "not renewed");
+        next.follow(&lease, true);
+        assert_eq!(next.since(), Some(at(1)));
+        next.begin(at(7));
+        next.follow(&held("b", ""), true);
+        assert_eq!(next.since(), Some(at(1)), "it goes on itself");
+    }
+
+    #[test]
+    fn only_what_the_holder_wrote_counts() {
+        for (holder, note) in [
+            ("b", format!("{} a", at(1))),
+            ("a", at(1).to_string()),
+            ("a", "soon a".to_owned()),
+            ("a", String::new()),
+        ] {
+            let next = Observation::default();
+            next.begin(at(5));
+            (0..3).for_each(|_| next.follow(&held(holder, &note), true));
+            assert_eq!(next.since(), Some(at(5)), "{holder}: {note}");
+        }
+    }
+
+    #[test]
+    fn a_leader_that_does_not_watch_leaves_no_time_behind() {
+        let mut lease = held("a", &format!("{} a", at(1)));
+        Observation::default().write(&mut lease, "a");
+        assert_eq!(written(&lease), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Limits how often this process does something in any hour.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// How long to wait while other actions that are not carried out yet may reach the limit.
+const RESERVED: Duration = Duration::from_secs(10);
+
+/// The actions of the last hour, and those that are being prepared.
+#[derive(Debug)]
+pub struct HourlyLimit {
+    limit: u64,
+    actions: Mutex<Actions>,
+}
+
+#[derive(Debug, Default)]
+struct Actions {
+    last: VecDeque<Instant>,
+    reserved: u64,
+}
+
+/// The place of an action within the limit. It is given back when it is dropped.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    actions: &'a HourlyLimit,
+}
+
+/// Parses a limit: a number, or `unlimited`.
+///
+/// # Errors
+/// When the text is neither.
+pub fn parse_hourly_limit(text: &str) -> Result<u64, String> {
+    match text {
+        "unlimited" => Ok(u64::MAX),
+        number => number
+            .parse()
+            .map_err(|_| "expected a number, or `unlimited`".to_owned()),
+    }
+}
+
+impl HourlyLimit {
+    /// Permits `limit` actions in any hour; without limit if it is `u64::MAX`.
+    pub fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            actions: Mutex::default(),
+        }
+    }
+
+    /// Reserves the place of an action, before the reads that the action requires.
+    ///
+    /// # Errors
+    /// How long to wait, if the limit is reached.
+    pub fn reserve(&self) -> Result<Slot<'_>, Duration> {
+        let now = Instant::now();
+        let mut actions = self.lock();
+        actions
+            .last
+            .retain(|action| now.duration_since(*action) < HOUR);
+        let done = actions.last.len() as u64;
+        if done >= self.limit {
+            let first = actions.last.front();
+            return Err(first.map_or(HOUR, |first| HOUR - now.duration_since(*first)));
+        }
+        if done + actions.reserved >= self.limit {
+            return Err(RESERVED);
+        }
+        actions.reserved += 1;
+        Ok(Slot { actions: self })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Actions> {
+        self.actions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot<'_> {
+    /// Counts the action for the next hour.
+    pub fn count(self) {
+        if self.actions.limit != u64::MAX {
+            self.actions.lock().last.push_back(Instant::now());
+        }
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.actions.lock().reserved -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_a_number_or_none() {
+        assert_eq!(parse_hourly_limit("0"), Ok(0));
+        assert_eq!(parse_hourly_limit("unlimited"), Ok(u64::MAX));
+        assert!(parse_hourly_limit("many").is_err() && parse_hourly_limit("-1").is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_limit_holds_for_any_hour() {
+        let actions = HourlyLimit::new(2);
+        let wait = |actions: &HourlyLimit| actions.reserve().err();
+        let minute = Duration::from_secs(60);
+        actions.reserve().expect("within the limit").count();
+        tokio::time::advance(minute).await;
+        let second = actions.reserve().expect("within the limit");
+        assert_eq!(wait(&actions), Some(RESERVED));
+        drop(second);
+        actions.reserve().expect("given back").count();
+        assert_eq!(wait(&actions), Some(HOUR - minute));
+        tokio::time::advance(HOUR - minute).await;
+        actions.reserve().expect("an hour later").count();
+        assert_eq!(wait(&actions), Some(minute));
+        assert_eq!(wait(&HourlyLimit::new(0)), Some(HOUR));
+        let unlimited = HourlyLimit::new(u64::MAX);
+        (0..1000).for_each(|_| unlimited.reserve().expect("unlimited").count());
+    }
+}

@@ -1,0 +1,73 @@
+//! Builds the component pvc-expiry from its options and the shared parts.
+
+use super::{
+    NAME, caches::Caches, confirm::Live, metrics, options::Options, reconcile::PvcExpiryReconciler,
+};
+use crate::{
+    cluster::{Feeds, HourlyLimit, WorkQueue},
+    component::{Component, Parts, Shared},
+    objects::Kind,
+};
+use clap::{Args as _, Command};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+
+/// The pvc-expiry component.
+pub struct PvcExpiry;
+
+/// The kinds that the component watches. The observation begins when all of them are listed.
+const WATCHES: [Kind; 4] = [
+    Kind::Pod,
+    Kind::PersistentVolumeClaim,
+    Kind::PersistentVolume,
+    Kind::StorageClass,
+];
+
+impl Component for PvcExpiry {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn flags(&self, run: Command) -> Command {
+        Options::augment_args(run)
+    }
+
+    fn build<'a>(&'a self, shared: &'a Shared) -> BoxFuture<'a, anyhow::Result<Parts>> {
+        Box::pin(async { Ok(parts(shared, shared.options::<Options>()?)) })
+    }
+}
+
+fn parts(shared: &Shared, options: Options) -> Parts {
+    let (observation, clock) = (shared.observation.clone(), shared.clock.clone());
+    let excluded = shared.excluded.clone();
+    let caches = Caches::new(&shared.feeds, observation, clock, excluded);
+    let mut parts = Parts::watching(&WATCHES);
+    let observe = observe(shared.feeds.clone(), caches.clone());
+    let stop = shared.stop.clone();
+    parts.tasks.push(Box::pin(async move {
+        stop.run_until_cancelled(observe).await;
+        stop.cancelled().await;
+    }));
+    let reconciler = PvcExpiryReconciler {
+        live: Live::new(&shared.metrics, &shared.client, options.expiry_references),
+        caches,
+        apply: shared.apply.clone(),
+        limit: HourlyLimit::new(options.expiry_max_deletions),
+        looks: Default::default(),
+        reported: Arc::default(),
+        classes: Arc::default(),
+    };
+    let queue = Arc::new(WorkQueue::default());
+    reconciler.listen(&queue);
+    metrics::register(&shared.metrics, reconciler.caches.clone());
+    parts.reconcile(shared, reconciler, queue);
+    parts
+}
+
+/// Begins the observation when all watches are complete.
+async fn observe(feeds: Feeds, caches: Caches) {
+    for kind in WATCHES {
+        feeds.synced(kind).await;
+    }
+    caches.observation.begin(caches.clock.timestamp());
+}

@@ -1,0 +1,138 @@
+//! The watches that pvc-expiry reads, and views for the rule.
+
+use super::rule::{Decision, View, decide};
+use crate::{
+    clock::Clock,
+    cluster::{Excluded, Feed, Feeds, Observation},
+    objects::{Claim, ObjectName, Pod, StorageClass, Volume},
+};
+use std::sync::Arc;
+
+/// The watches that pvc-expiry reads. No two of the feeds are ever locked at once.
+#[derive(Clone)]
+pub struct Caches {
+    /// The watch of all claims.
+    pub claims: Arc<Feed<Claim>>,
+    /// The watch of all pods with claims.
+    pub pods: Arc<Feed<Pod>>,
+    /// The watch of all volumes.
+    pub volumes: Arc<Feed<Volume>>,
+    /// The watch of the StorageClasses with annotations of Volume Warden.
+    pub classes: Arc<Feed<StorageClass>>,
+    /// Since when the cluster has been watched.
+    pub observation: Arc<Observation>,
+    /// The wall clock.
+    pub clock: Clock,
+    excluded: Excluded,
+}
+
+impl Caches {
+    /// The caches of pvc-expiry, which read these feeds.
+    pub fn new(
+        feeds: &Feeds,
+        observation: Arc<Observation>,
+        clock: Clock,
+        excluded: Excluded,
+    ) -> Self {
+        Self {
+            claims: feeds.claims.clone(),
+            pods: feeds.pods.clone(),
+            volumes: feeds.volumes.clone(),
+            classes: feeds.classes.clone(),
+            observation,
+            clock,
+            excluded,
+        }
+    }
+
+    /// Decides by the watches alone what happens next to the claim.
+    pub fn judge(&self, name: &ObjectName, claim: &Claim) -> Decision {
+        let volume = self.volume_of(claim);
+        let class = volume.as_deref().and_then(|volume| self.class_of(volume));
+        let class = class
+            .as_deref()
+            .and_then(|class| class.expire_unused.as_deref());
+        let used = !self.pods.read().is_unreferenced(name);
+        decide(&View {
+            claim,
+            volume: volume.as_deref(),
+            class,
+            used,
+            observed: self.observation.since(),
+            now: self.clock.timestamp(),
+        })
+    }
+
+    /// Returns the volume that the claim names.
+    pub fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
+        self.volumes
+            .read()
+            .get(&ObjectName::new("", &*claim.volume_name))
+    }
+
+    /// Returns the StorageClass of the volume, if it has annotations of Volume Warden.
+    pub fn class_of(&self, volume: &Volume) -> Option<Arc<StorageClass>> {
+        self.classes
+            .read()
+            .get(&ObjectName::new("", &*volume.class))
+    }
+
+    /// Returns the claims that may expire: those of which they or their StorageClass say so.
+    pub fn candidates(&self) -> Vec<(ObjectName, Arc<Claim>)> {
+        let mut names = self
+            .claims
+            .read()
+            .names_where(|claim| claim.expiry.is_some());
+        for (class, _) in self.expiring_classes() {
+            names.extend(self.claims_of_class(&class.name));
+        }
+        names.sort();
+        names.dedup();
+        names.retain(|name| !self.excluded.contains(&name.namespace));
+        let claims = self.claims.read();
+        let found = names
+            .into_iter()
+            .filter_map(|name| Some((claims.get(&name)?, name)));
+        found.map(|(claim, name)| (name, claim)).collect()
+    }
+
+    /// Returns the StorageClasses that say when their claims expire.
+    pub fn expiring_classes(&self) -> Vec<(ObjectName, Arc<StorageClass>)> {
+        let classes = self.classes.read();
+        let expiring = classes
+            .objects()
+            .filter(|(_, class)| class.expire_unused.is_some());
+        expiring
+            .map(|(name, class)| (name.clone(), class.clone()))
+            .collect()
+    }
+
+    /// Returns the claims that are bound to volumes of the StorageClass.
+    pub fn claims_of_class(&self, class: &str) -> Vec<ObjectName> {
+        let volumes = self.volumes.read();
+        let of_class = volumes
+            .objects()
+            .filter(|(_, volume)| &*volume.class == class);
+        let claims = of_class.filter_map(|(_, volume)| volume.claimed_by());
+        claims.map(|claim| claim.name.clone()).collect()
+    }
+
+    /// Returns whether the claim, its StorageClass or an announcement says that the claim expires.
+    pub fn may_expire(&self, claim: &Claim) -> bool {
+        claim.expiry.is_some()
+            || self
+                .volume_of(claim)
+                .and_then(|volume| self.class_of(&volume))
+                .is_some_and(|class| class.expire_unused.is_some())
+    }
+
+    /// Returns the claim of this name.
+    pub fn claim(&self, name: &ObjectName) -> Option<Arc<Claim>> {
+        self.claims.read().get(name)
+    }
+
+    /// Returns whether the namespace has opted out.
+    pub fn excludes(&self, namespace: &str) -> bool {
+        self.excluded.contains(namespace)
+    }
+}

@@ -1,0 +1,124 @@
+//! The live reads without which pvc-expiry deletes no claim.
+
+use super::{
+    referrers::Referrers,
+    rule::{Decision, View, decide, recorded},
+};
+use crate::{
+    cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
+    inventory::ReferencePath,
+    objects::{Claim, ObjectName, Pod, StorageClass, Volume, trash::TrashRecord},
+    telemetry::Metrics,
+};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// Maximum age of the reads on which a deletion may rest.
+const MAX_AGE: Duration = Duration::from_secs(30);
+/// Maximum number of concurrent LISTs of pods.
+const LISTS: usize = 2;
+
+/// Reads everything that the rule reads from the API server.
+pub struct Live {
+    client: Client,
+    pods: Arc<SharedList<Pod>>,
+    claims: Arc<LiveGet<Claim>>,
+    volumes: Arc<LiveGet<Volume>>,
+    classes: Arc<LiveGet<StorageClass>>,
+    /// Reads what names a claim.
+    pub referrers: Referrers,
+}
+
+/// What was decided by live reads.
+pub struct Confirmed {
+    /// The decision of the rule.
+    pub decision: Decision,
+    /// The claim as it was read.
+    pub claim: Claim,
+    /// The record of its volume, if its data can be restored.
+    pub record: Option<TrashRecord>,
+    /// What names the claim although no pod uses it.
+    pub named_by: Vec<String>,
+    /// The proof of the reads.
+    pub proof: Proof,
+}
+
+impl Live {
+    /// Creates readers that use this client.
+    pub fn new(metrics: &Arc<Metrics>, client: &Client, paths: Vec<ReferencePath>) -> Self {
+        Self {
+            client: client.clone(),
+            pods: SharedList::limited(metrics.clone(), client, LISTS),
+            claims: LiveGet::new(metrics.clone(), client),
+            volumes: LiveGet::new(metrics.clone(), client),
+            classes: LiveGet::new(metrics.clone(), client),
+            referrers: Referrers::new(client.clone(), paths),
+        }
+    }
+
+    /// Decides about the claim by live reads alone, at the earlier one of the times of the API server
+    /// and of this process, `local`. The pods are read first, so that the proof is as old as they are.
+    ///
+    /// # Errors
+    /// When something could not be read, or the claim is another one.
+    pub async fn confirm(
+        &self,
+        name: &ObjectName,
+        uid: &str,
+        observed: Option<Timestamp>,
+        local: Timestamp,
+    ) -> Result<Confirmed, ReconcileError> {
+        let pods = self.pods.list(&name.namespace).await;
+        let pods = pods.map_err(|error| unread("the pods", &*error))?;
+        let claim = self.claims.get(name, UNHURRIED).await;
+        let claim = claim.map_err(|error| unread("the claim", &error))?;
+        let Some(claim) = claim.filter(|claim| *claim.uid == *uid) else {
+            return Err(ReconcileError::new("the claim was deleted"));
+        };
+        let volume = self
+            .volumes
+            .get(&cluster_scoped(&claim.volume_name), UNHURRIED)
+            .await;
+        let volume = volume.map_err(|error| unread("the volume", &error))?;
+        let class = match &volume {
+            Some(volume) => {
+                self.classes
+                    .get(&cluster_scoped(&volume.class), UNHURRIED)
+                    .await
+            }
+            None => Ok(None),
+        };
+        let class = class.map_err(|error| unread("the StorageClass", &error))?;
+        let server = server_time(&self.client, UNHURRIED).await;
+        let server = server.map_err(|error| unread("the time of the API server", &error))?;
+        let named_by = self.referrers.of(name, Instant::now()).await?;
+        let decision = decide(&View {
+            claim: &claim,
+            volume: volume.as_ref(),
+            class: class
+                .as_ref()
+                .and_then(|class| class.expire_unused.as_deref()),
+            used: !pods.value.is_unreferenced(name),
+            observed,
+            now: server.min(local),
+        });
+        let record = volume.as_ref().and_then(|volume| recorded(volume, &claim));
+        Ok(Confirmed {
+            decision,
+            record: record.cloned(),
+            claim,
+            named_by,
+            proof: pods.proof(MAX_AGE),
+        })
+    }
+}
+
+fn cluster_scoped(name: &str) -> ObjectName {
+    ObjectName::new("", name)
+}
+
+fn unread(what: &str, error: &dyn std::fmt::Display) -> ReconcileError {
+    ReconcileError::new(format!("{what} could not be read: {error}"))
+}

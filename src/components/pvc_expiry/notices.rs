@@ -1,0 +1,93 @@
+//! The Events of pvc-expiry.
+
+use super::reasons::{CANNOT_EXPIRE, EXPIRED, EXPIRING, EXPIRY_CANCELLED};
+use crate::{
+    cluster::Announcement,
+    go_duration,
+    objects::{
+        ObjectName, expiry::EXPIRE_UNUSED, trash::TrashRecord, undelete_window::UNDELETE_WINDOW,
+    },
+};
+use k8s_openapi::jiff::Timestamp;
+use std::time::Duration;
+
+/// The Event that a claim is deleted at `at` unless a pod uses it before.
+pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>) -> Announcement {
+    let window =
+        record.map(|record| format!(" Its data can then be restored for {}.", window(record)));
+    let note = format!(
+        "no pod has used claim {claim} for a long time, so it is deleted at {at} unless a pod names \
+         it before.{} To keep it: kubectl annotate pvc {} -n {} {EXPIRE_UNUSED}=off --overwrite",
+        window.unwrap_or_default(),
+        claim.name,
+        claim.namespace,
+    );
+    announcement(EXPIRING, "AnnounceExpiry", true, note)
+}
+
+/// The Event that an announced claim is not deleted.
+pub fn cancelled(claim: &ObjectName) -> Announcement {
+    let note = format!(
+        "claim {claim} is not deleted at the announced time: it is in use, named by another object, \
+         kept by its annotation or StorageClass, or its data could not be restored"
+    );
+    announcement(EXPIRY_CANCELLED, "CancelExpiry", false, note)
+}
+
+/// The Event that a claim was deleted because it was not used.
+pub fn expired(claim: &ObjectName, record: &TrashRecord) -> Announcement {
+    let note = format!(
+        "no pod has used claim {claim} for the time that {EXPIRE_UNUSED} says, so it is deleted. Its \
+         data is kept for {}. To restore it: volume-warden undelete pvc {} -n {}",
+        window(record),
+        claim.name,
+        claim.namespace,
+    );
+    announcement(EXPIRED, "Expire", false, note)
+}
+
+/// The Event for an unused claim whose data could not be restored.
+pub fn no_window(claim: &ObjectName) -> Announcement {
+    let note = format!(
+        "claim {claim} is unused and would expire, but is kept: its data could not be restored, \
+         because its volume is not recorded for the trash. The StorageClass needs the annotation \
+         {UNDELETE_WINDOW}, and the component pvc-trash must be enabled"
+    );
+    announcement(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+}
+
+/// The Event for a claim or StorageClass whose annotation cannot be read.
+pub fn unreadable(object: &str, error: &str) -> Announcement {
+    let note = format!(
+        "the annotation {EXPIRE_UNUSED} of {object} cannot be read, so nothing expires by it: {error}"
+    );
+    announcement(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+}
+
+/// The Event for a StorageClass whose claims cannot expire.
+pub fn class_without_window(class: &str) -> Announcement {
+    let note = format!(
+        "StorageClass {class} has the annotation {EXPIRE_UNUSED}, but none of its claims expires: \
+         without the annotation {UNDELETE_WINDOW} their data could not be restored"
+    );
+    announcement(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+}
+
+fn window(record: &TrashRecord) -> String {
+    go_duration::format(Duration::from_secs(record.window_seconds))
+}
+
+fn announcement(
+    reason: &'static str,
+    action: &'static str,
+    warning: bool,
+    note: String,
+) -> Announcement {
+    Announcement {
+        reason,
+        action,
+        warning,
+        note,
+        related: None,
+    }
+}

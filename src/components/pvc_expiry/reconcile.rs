@@ -1,0 +1,265 @@
+//! The reconciler of pvc-expiry: which live reads a decision needs, and what it writes.
+
+use super::{
+    NAME,
+    caches::Caches,
+    confirm::{Confirmed, Live},
+    notices,
+    reasons::{EXPIRED, EXPIRING, EXPIRY_CANCELLED},
+    rule::{Decision, Left, recorded},
+    triggers,
+};
+use crate::{
+    cluster::{
+        Action, Announcement, Apply, Basis, EventDeduplicator, HourlyLimit, Lane, Mutation,
+        OnRefusal, Reconcile, ReconcileError, Reconciled, Regarding, Requeue, Target, WorkQueue,
+    },
+    hashing::HashMap,
+    objects::{
+        Claim, Kind, ObjectName,
+        expiry::EXPIRES_AT,
+        patch::{add, remove},
+    },
+};
+use json_patch::PatchOperation;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Maximum delay until a claim is looked at again.
+const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
+/// Time between the two live looks at a claim that expires.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+/// Age at which the first look no longer counts.
+const LOOK_EXPIRES: Duration = Duration::from_secs(600);
+/// Delay until a claim that another object names is looked at again: no event says that the object
+/// no longer names it.
+const NAMED_AGAIN: Duration = Duration::from_secs(3600);
+/// Maximum age of the list of objects that name claims when a claim is announced to expire.
+const NAMES_AGE: Duration = Duration::from_secs(60);
+
+/// Announces and deletes claims that no pod has used for a long time.
+pub struct PvcExpiryReconciler {
+    /// The watches that pvc-expiry reads.
+    pub caches: Caches,
+    /// The live reads before a deletion.
+    pub live: Live,
+    /// Writes to the API server.
+    pub apply: Arc<Apply>,
+    /// The limit of deletions in an hour.
+    pub limit: HourlyLimit,
+    /// When a claim, by its uid, was found to be due by live reads for the first time.
+    pub looks: Mutex<HashMap<Box<str>, Instant>>,
+    /// The causes that Events have already reported, by claim.
+    pub reported: Arc<EventDeduplicator<ObjectName, Left>>,
+    /// The errors that Events have already reported, by StorageClass.
+    pub classes: Arc<EventDeduplicator<ObjectName, String>>,
+}
+
+impl PvcExpiryReconciler {
+    /// Enqueues a claim on every change that may affect the decision about it.
+    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+        triggers::listen(&self.caches, queue);
+    }
+
+    async fn announce(&self, name: &ObjectName, claim: &Claim, at: Timestamp) -> Reconciled {
+        let since = Instant::now()
+            .checked_sub(NAMES_AGE)
+            .unwrap_or_else(Instant::now);
+        if let Some(what) = self.live.referrers.of(name, since).await?.first() {
+            return Ok(named(what));
+        }
+        let at_text = json!(at.to_string());
+        let operation = match claim.annotated {
+            true => add(&["annotations", EXPIRES_AT], at_text),
+            false => add(&["annotations"], json!({EXPIRES_AT: at_text})),
+        };
+        let volume = self.caches.volume_of(claim);
+        let record = volume.as_ref().and_then(|volume| recorded(volume, claim));
+        let event = notices::expiring(name, at, record);
+        self.annotate(name, claim, ("AnnounceExpiry", EXPIRING), operation, event)
+            .await
+    }
+
+    async fn cancel(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
+        let (reason, event) = (("CancelExpiry", EXPIRY_CANCELLED), notices::cancelled(name));
+        let operation = remove(&["annotations", EXPIRES_AT]);
+        self.annotate(name, claim, reason, operation, event).await
+    }
+
+    async fn annotate(
+        &self,
+        name: &ObjectName,
+        claim: &Claim,
+        (action, reason): (&'static str, &'static str),
+        operation: PatchOperation,
+        event: Announcement,
+    ) -> Reconciled {
+        let action = Action {
+            name: action,
+            mutation: Mutation::Patch(vec![operation]),
+            lane: Lane::Bulk,
+            basis: Basis::Object,
+            on_refusal: OnRefusal::new("FailedAnnounceExpiry"),
+        };
+        let applied = self
+            .apply
+            .perform(NAME, &target(name, claim), action, reason)
+            .await;
+        if applied.written() {
+            self.apply.announce(regarding(name, claim), event, || {});
+        }
+        applied.settled()
+    }
+
+    /// Deletes the claim after two live looks at everything that the rule reads.
+    async fn expire(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
+        let first = self.first_look(&claim.uid);
+        if let Some(rest) = first.and_then(|first| BETWEEN_LOOKS.checked_sub(first.elapsed()))
+            && !rest.is_zero()
+        {
+            return Ok(second_look(rest));
+        }
+        // Only as many claims are read as can be deleted.
+        let slot = match self.limit.reserve() {
+            Ok(slot) => slot,
+            Err(wait) => return Ok(limited(wait)),
+        };
+        let (observed, now) = (
+            self.caches.observation.since(),
+            self.caches.clock.timestamp(),
+        );
+        let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
+        if let Some(what) = confirmed.named_by.first() {
+            self.forget(&claim.uid);
+            self.cancel(name, &confirmed.claim).await?;
+            return Ok(named(what));
+        }
+        let Some(record) = confirmed.record.as_ref().filter(|_| confirmed.is_due()) else {
+            self.forget(&claim.uid);
+            let why = "a live read shows that the claim does not expire now";
+            return Err(ReconcileError::new(why));
+        };
+        if first.is_none() {
+            self.looks().insert(claim.uid.clone(), Instant::now());
+            return Ok(second_look(BETWEEN_LOOKS));
+        }
+        let action = Action::delete(confirmed.proof);
+        let target = target(name, &confirmed.claim);
+        let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
+        if applied.written() {
+            slot.count();
+            self.forget(&claim.uid);
+            let event = notices::expired(name, record);
+            self.apply.announce(regarding(name, claim), event, || {});
+        }
+        applied.settled()
+    }
+
+    /// Returns when the claim was found to be due for the first time, if that still counts.
+    fn first_look(&self, uid: &str) -> Option<Instant> {
+        let mut looks = self.looks();
+        looks.retain(|_, first| first.elapsed() < LOOK_EXPIRES);
+        looks.get(uid).copied()
+    }
+
+    fn forget(&self, uid: &str) {
+        self.looks().remove(uid);
+    }
+
+    fn looks(&self) -> MutexGuard<'_, HashMap<Box<str>, Instant>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Confirmed {
+    /// Whether the live reads say that the claim expires.
+    fn is_due(&self) -> bool {
+        self.decision == Decision::Expire
+    }
+}
+
+impl Reconcile for PvcExpiryReconciler {
+    const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
+
+    fn candidates(&self) -> Vec<ObjectName> {
+        self.reported
+            .retain(|name| self.caches.claim(name).is_some());
+        for (name, class) in self.caches.expiring_classes() {
+            self.report_class(&name, &class);
+        }
+        let candidates = self.caches.candidates().into_iter();
+        candidates.map(|(name, _)| name).collect()
+    }
+
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
+        let Some(claim) = self.caches.claim(name) else {
+            return Ok(Requeue::OnEvent);
+        };
+        if self.caches.excludes(&name.namespace) {
+            return Ok(Requeue::OnEvent);
+        }
+        let decision = self.caches.judge(name, &claim);
+        let left = match decision {
+            Decision::Leave(left) => Some(left),
+            _ => None,
+        };
+        self.report(name, &claim, left);
+        if decision != Decision::Expire {
+            self.forget(&claim.uid);
+        }
+        match decision {
+            Decision::Leave(left) => {
+                tracing::debug!(component = NAME, object = %name, ?left, "no action");
+                Ok(Requeue::OnEvent)
+            }
+            Decision::Cancel => self.cancel(name, &claim).await,
+            Decision::Wait(until) => Ok(wait(self.caches.clock.timestamp(), until)),
+            Decision::Announce(at) => self.announce(name, &claim, at).await,
+            Decision::Expire => self.expire(name, &claim).await,
+        }
+    }
+}
+
+/// The claim as the target of a write that tests its `resourceVersion`.
+fn target<'a>(name: &'a ObjectName, claim: &'a Claim) -> Target<'a> {
+    Target {
+        resource_version: Some(&claim.resource_version),
+        ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
+    }
+}
+
+/// The claim as the object of an Event.
+pub(super) fn regarding(name: &ObjectName, claim: &Claim) -> Regarding {
+    Regarding {
+        kind: Kind::PersistentVolumeClaim,
+        name: name.clone(),
+        uid: claim.uid.clone(),
+    }
+}
+
+fn wait(now: Timestamp, until: Timestamp) -> Requeue {
+    let wait = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+    // At least a second, so that the clock has passed the time when the claim is looked at again.
+    let wait = wait.clamp(Duration::from_secs(1), LONGEST_WAIT);
+    Requeue::After(wait, format!("the claim is looked at again at {until}"))
+}
+
+fn second_look(delay: Duration) -> Requeue {
+    let why = "the claim is looked at a second time before it is deleted";
+    Requeue::After(delay, why.to_owned())
+}
+
+fn limited(delay: Duration) -> Requeue {
+    let why = "the limit --expiry-max-deletions of this hour is reached";
+    Requeue::After(delay, why.to_owned())
+}
+
+fn named(what: &str) -> Requeue {
+    Requeue::After(NAMED_AGAIN, format!("{what} names the claim"))
+}

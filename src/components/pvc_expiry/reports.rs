@@ -1,0 +1,69 @@
+//! What Events report about claims and StorageClasses that cannot expire.
+
+use super::{
+    notices,
+    reconcile::{PvcExpiryReconciler, regarding},
+    rule::Left,
+};
+use crate::{
+    cluster::{Announcement, Regarding},
+    objects::{Claim, Kind, ObjectName, StorageClass, expiry, undelete_window::Window},
+};
+use std::collections::HashSet;
+
+impl PvcExpiryReconciler {
+    /// Publishes an Event once if the claim cannot expire as its annotation or StorageClass says.
+    pub(super) fn report(&self, name: &ObjectName, claim: &Claim, left: Option<Left>) {
+        let left = left.filter(|left| matches!(left, Left::NoWindow | Left::Unreadable));
+        let causes = left.into_iter().collect();
+        if self.reported.news(name, &claim.uid, causes).is_empty() {
+            return;
+        }
+        if let Some(event) = left.and_then(|left| of_claim(name, claim, left)) {
+            let (reported, key) = (self.reported.clone(), name.clone());
+            self.apply
+                .announce(regarding(name, claim), event, move || reported.forget(&key));
+        }
+    }
+
+    /// Publishes an Event once if the claims of the StorageClass cannot expire.
+    pub(super) fn report_class(&self, name: &ObjectName, class: &StorageClass) {
+        let event = of_class(&name.name, class);
+        let causes: HashSet<_> = event.iter().map(|event| event.note.clone()).collect();
+        if self.classes.news(name, &class.uid, causes).is_empty() {
+            return;
+        }
+        if let Some(event) = event {
+            let regarding = Regarding {
+                kind: Kind::StorageClass,
+                name: name.clone(),
+                uid: class.uid.clone(),
+            };
+            let (classes, key) = (self.classes.clone(), name.clone());
+            self.apply
+                .announce(regarding, event, move || classes.forget(&key));
+        }
+    }
+}
+
+fn of_claim(name: &ObjectName, claim: &Claim, left: Left) -> Option<Announcement> {
+    if left == Left::NoWindow {
+        return Some(notices::no_window(name));
+    }
+    // That of the StorageClass is reported there.
+    let text = claim.expiry.as_ref()?.age.as_deref()?;
+    let error = expiry::parse(text).err()?;
+    Some(notices::unreadable(&format!("claim {name}"), &error))
+}
+
+fn of_class(name: &str, class: &StorageClass) -> Option<Announcement> {
+    match expiry::parse(class.expire_unused.as_deref()?) {
+        Err(error) => Some(notices::unreadable(&format!("StorageClass {name}"), &error)),
+        Ok(None) => None,
+        Ok(Some(_)) => {
+            let window = class.undelete_window.as_deref().map(Window::of_class);
+            let restorable = matches!(window, Some(Ok(Window::For(window))) if !window.is_zero());
+            (!restorable).then(|| notices::class_without_window(name))
+        }
+    }
+}

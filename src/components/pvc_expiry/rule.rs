@@ -1,0 +1,143 @@
+//! Decides whether a claim expires.
+
+use crate::objects::{
+    Claim, Volume,
+    expiry::{self, ClaimExpiry},
+    trash::TrashRecord,
+    volume::Phase,
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+/// How long before its deletion a claim is announced to expire.
+pub const NOTICE: Duration = Duration::from_secs(7 * 86_400);
+
+/// What the rule reads.
+pub struct View<'a> {
+    /// The claim.
+    pub claim: &'a Claim,
+    /// The volume that the claim names, if it exists.
+    pub volume: Option<&'a Volume>,
+    /// What the StorageClass of the volume says about expiry.
+    pub class: Option<&'a str>,
+    /// Whether a pod names the claim. A pod that waits for a node or has finished counts, too: the
+    /// claim would be kept for it, or it could not start.
+    pub used: bool,
+    /// Since when Volume Warden has watched without a break; none if it does not yet.
+    pub observed: Option<Timestamp>,
+    /// The present time.
+    pub now: Timestamp,
+}
+
+/// What happens to a claim next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing.
+    Leave(Left),
+    /// The announcement is removed: the claim does not expire, or not at that time.
+    Cancel,
+    /// Nothing until then.
+    Wait(Timestamp),
+    /// It is announced that the claim expires then.
+    Announce(Timestamp),
+    /// The claim is deleted.
+    Expire,
+}
+
+/// Why a claim does not expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Left {
+    /// Neither the claim nor its StorageClass says that it expires.
+    NotRequested,
+    /// The annotation cannot be read.
+    Unreadable,
+    /// The claim is not Bound, or is being deleted.
+    NotBound,
+    /// The claim has an owner, which decides how long it exists.
+    Owned,
+    /// A pod names the claim, or its condition Unused is not True.
+    Used,
+    /// This replica does not watch all kinds yet.
+    NotObserved,
+    /// The data could not be restored: the volume is not recorded for the trash.
+    NoWindow,
+}
+
+/// Decides what happens next to the claim.
+pub fn decide(view: &View<'_>) -> Decision {
+    let announced = view.claim.expiry.as_deref();
+    let is_announced = announced.is_some_and(|expiry| expiry.at.is_some());
+    let due = match due(view) {
+        Ok(due) => due,
+        Err(Left::NotObserved) => return Decision::Leave(Left::NotObserved),
+        Err(_) if is_announced && !view.claim.deleting => return Decision::Cancel,
+        Err(left) => return Decision::Leave(left),
+    };
+    let notice = before(due, NOTICE);
+    if view.now < notice {
+        return match is_announced {
+            true => Decision::Cancel,
+            false => Decision::Wait(notice),
+        };
+    }
+    if view
+        .volume
+        .is_none_or(|volume| recorded(volume, view.claim).is_none())
+    {
+        return match is_announced {
+            true => Decision::Cancel,
+            false => Decision::Leave(Left::NoWindow),
+        };
+    }
+    // An announcement of an earlier time is void: a pod used the claim since, or nobody watched.
+    match announced.and_then(ClaimExpiry::announced) {
+        Some(at) if at >= due && view.now >= at => Decision::Expire,
+        Some(at) if at >= due => Decision::Wait(at),
+        _ => Decision::Announce(due.max(after(view.now, NOTICE))),
+    }
+}
+
+/// Returns when the claim has been unused for long enough.
+fn due(view: &View<'_>) -> Result<Timestamp, Left> {
+    let claim = view.claim;
+    let own = claim.expiry.as_deref();
+    let requested = own.and_then(|expiry| expiry.age.as_deref()).or(view.class);
+    let age = expiry::parse(requested.ok_or(Left::NotRequested)?);
+    let age = age
+        .map_err(|_| Left::Unreadable)?
+        .ok_or(Left::NotRequested)?;
+    if claim.deleting || !claim.bound {
+        return Err(Left::NotBound);
+    }
+    if !claim.owners.is_empty() {
+        return Err(Left::Owned);
+    }
+    let unused = claim
+        .unused
+        .filter(|condition| condition.holds && !view.used);
+    let unused = unused.and_then(|condition| Timestamp::from_second(condition.since).ok());
+    let unused = unused.ok_or(Left::Used)?;
+    let observed = view.observed.ok_or(Left::NotObserved)?;
+    Ok(after(unused.max(observed), age))
+}
+
+/// Returns the record of the volume if the data of the claim can be restored after its deletion.
+pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord> {
+    let record = volume.trash.as_deref()?.record.as_ref()?;
+    let bound = volume
+        .claimed_by()
+        .is_some_and(|bound| bound.uid == claim.uid);
+    let kept = volume.retain && volume.phase == Phase::Bound && !volume.deleting;
+    (bound && kept && *record.claim.uid == *claim.uid && record.window_seconds > 0)
+        .then_some(record)
+}
+
+/// The time that much later; the last that can be represented if it is later than that.
+fn after(time: Timestamp, duration: Duration) -> Timestamp {
+    time.checked_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+fn before(time: Timestamp, duration: Duration) -> Timestamp {
+    let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    time.checked_sub(duration).unwrap_or(Timestamp::MIN)
+}

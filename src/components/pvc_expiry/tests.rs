@@ -1,0 +1,191 @@
+//! Tests of the rule of pvc-expiry.
+
+use super::rule::{Decision, Left, NOTICE, View, decide};
+use crate::objects::{
+    Claim, Volume,
+    claim::ClaimWire,
+    expiry::{EXPIRE_UNUSED, EXPIRES_AT},
+    trash::TRASH,
+    volume::VolumeWire,
+};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+fn day(day: u8) -> Timestamp {
+    format!("2026-01-{day:02}T00:00:00Z")
+        .parse()
+        .expect("a time")
+}
+
+/// A Bound claim that has been unused since the first of January, with these changes.
+fn claim(changes: Value) -> Claim {
+    let mut claim = json!({
+        "metadata": {"name": "data", "namespace": "shop", "uid": "c"},
+        "spec": {"volumeName": "pv"},
+        "status": {"phase": "Bound", "conditions": [
+            {"type": "Unused", "status": "True", "lastTransitionTime": day(1).to_string()}]},
+    });
+    json_patch::merge(&mut claim, &changes);
+    let claim: ClaimWire = serde_json::from_value(claim).expect("a claim");
+    claim.into()
+}
+
+fn annotated(key: &str, value: &str) -> Value {
+    json!({"metadata": {"annotations": {key: value}}})
+}
+
+/// The volume of the claim, recorded for the trash, with these changes.
+fn volume(changes: Value) -> Volume {
+    let record = json!({"policy": "Delete", "windowSeconds": 3600,
+        "claim": {"namespace": "shop", "name": "data", "uid": "c"}});
+    let mut volume = json!({
+        "metadata": {"name": "pv", "uid": "v", "annotations": {TRASH: record.to_string()}},
+        "spec": {"persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "shop", "name": "data", "uid": "c"}},
+        "status": {"phase": "Bound"},
+    });
+    json_patch::merge(&mut volume, &changes);
+    let volume: VolumeWire = serde_json::from_value(volume).expect("a volume");
+    volume.into()
+}
+
+/// Decides about the claim, whose class says `20d`, while it has been watched since the year before.
+fn decided(claim: &Claim, now: Timestamp) -> Decision {
+    let volume = volume(json!({}));
+    decide(&View {
+        claim,
+        volume: Some(&volume),
+        class: Some("20d"),
+        used: false,
+        observed: Some("2025-06-01T00:00:00Z".parse().expect("a time")),
+        now,
+    })
+}
+
+#[test]
+fn a_claim_is_announced_a_week_before_it_expires() {
+    let fresh = claim(json!({}));
+    assert_eq!(decided(&fresh, day(13)), Decision::Wait(day(14)));
+    assert_eq!(decided(&fresh, day(14)), Decision::Announce(day(21)));
+    // Nobody announced it in time, so it expires later.
+    assert_eq!(decided(&fresh, day(20)), Decision::Announce(day(27)));
+    let announced = claim(annotated(EXPIRES_AT, &day(21).to_string()));
+    assert_eq!(decided(&announced, day(20)), Decision::Wait(day(21)));
+    assert_eq!(decided(&announced, day(21)), Decision::Expire);
+    assert_eq!(NOTICE.as_secs(), 7 * 86_400);
+}
+
+/// The annotation may come from a tenant, a backup, or an earlier time without pods.
+#[test]
+fn an_announcement_of_another_time_is_void() {
+    let week_later = "2026-02-01T00:00:00Z".parse().expect("a time");
+    for at in [day(20).to_string(), "soon".to_owned(), String::new()] {
+        let other = claim(annotated(EXPIRES_AT, &at));
+        assert_eq!(
+            decided(&other, day(25)),
+            Decision::Announce(week_later),
+            "{at}"
+        );
+        assert_eq!(decided(&other, day(2)), Decision::Cancel, "{at}");
+    }
+    let later = claim(annotated(EXPIRES_AT, &day(28).to_string()));
+    assert_eq!(decided(&later, day(27)), Decision::Wait(day(28)));
+}
+
+#[test]
+fn only_an_unused_claim_that_nobody_owns_expires() {
+    let status = |status: &str| {
+        json!({"status": {"conditions": [{"type": "Unused", "status": status,
+        "lastTransitionTime": day(1).to_string()}]}})
+    };
+    let owned = json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "example.com/v1", "kind": "Database", "name": "d", "uid": "o"}]}});
+    let deleting = json!({"metadata": {"deletionTimestamp": day(2).to_string()}});
+    for (changes, left) in [
+        (status("False"), Left::Used),
+        (status("Unknown"), Left::Used),
+        (json!({"status": {"conditions": null}}), Left::Used),
+        (owned, Left::Owned),
+        (deleting, Left::NotBound),
+        (json!({"status": {"phase": "Lost"}}), Left::NotBound),
+        (json!({"status": {"phase": "Pending"}}), Left::NotBound),
+        (annotated(EXPIRE_UNUSED, "off"), Left::NotRequested),
+        (annotated(EXPIRE_UNUSED, "0"), Left::NotRequested),
+        (annotated(EXPIRE_UNUSED, "soon"), Left::Unreadable),
+        (annotated(EXPIRE_UNUSED, ""), Left::Unreadable),
+    ] {
+        let plain = claim(changes.clone());
+        assert_eq!(decided(&plain, day(25)), Decision::Leave(left), "{changes}");
+        let mut announced = changes.clone();
+        json_patch::merge(&mut announced, &annotated(EXPIRES_AT, &day(21).to_string()));
+        let expected = match plain.deleting {
+            true => Decision::Leave(left),
+            false => Decision::Cancel,
+        };
+        assert_eq!(decided(&claim(announced), day(25)), expected, "{changes}");
+    }
+}
+
+#[test]
+fn the_annotation_of_the_claim_counts_before_that_of_the_class() {
+    let own = claim(annotated(EXPIRE_UNUSED, "10d"));
+    assert_eq!(decided(&own, day(2)), Decision::Wait(day(4)));
+}
+
+/// The decision about a volume with these changes and one change of the view, on the day on which the
+/// announced claim expires.
+fn changed(changes: Value, change: impl FnOnce(&mut View<'_>)) -> Decision {
+    let (claim, volume) = (
+        claim(annotated(EXPIRES_AT, &day(21).to_string())),
+        volume(changes),
+    );
+    let mut view = View {
+        claim: &claim,
+        volume: Some(&volume),
+        class: Some("20d"),
+        used: false,
+        observed: Some(day(1)),
+        now: day(22),
+    };
+    change(&mut view);
+    decide(&view)
+}
+
+#[test]
+fn nothing_expires_that_is_used_or_was_not_watched() {
+    let changed = |change: fn(&mut View<'_>)| changed(json!({}), change);
+    assert_eq!(changed(|_| {}), Decision::Expire);
+    assert_eq!(changed(|view| view.used = true), Decision::Cancel);
+    assert_eq!(changed(|view| view.class = None), Decision::Cancel);
+    let unwatched = Decision::Leave(Left::NotObserved);
+    assert_eq!(changed(|view| view.observed = None), unwatched);
+    // Watched since the tenth only, so it is due on the thirtieth, and the announcement is void.
+    let late = changed(|view| view.observed = Some(day(10)));
+    assert_eq!(late, Decision::Cancel);
+}
+
+#[test]
+fn nothing_expires_that_could_not_be_restored() {
+    let record = |uid: &str, seconds: u64| {
+        let record = json!({"policy": "Delete", "windowSeconds": seconds,
+            "claim": {"namespace": "shop", "name": "data", "uid": uid}});
+        json!({"metadata": {"annotations": {TRASH: record.to_string()}}})
+    };
+    for changes in [
+        record("another", 3600),
+        record("c", 0),
+        json!({"metadata": {"annotations": null}}),
+        json!({"metadata": {"annotations": {TRASH: "unreadable"}}}),
+        json!({"metadata": {"deletionTimestamp": day(2).to_string()}}),
+        json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+        json!({"spec": {"claimRef": {"uid": "another"}}}),
+        json!({"status": {"phase": "Released"}}),
+    ] {
+        let decision = changed(changes.clone(), |_| {});
+        assert_eq!(decision, Decision::Cancel, "{changes}");
+    }
+    assert_eq!(
+        changed(json!({}), |view| view.volume = None),
+        Decision::Cancel
+    );
+}

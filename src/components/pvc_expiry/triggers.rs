@@ -1,0 +1,59 @@
+//! Enqueues claims for the reconciler of pvc-expiry when related objects change.
+
+use super::caches::Caches;
+use crate::{
+    cluster::WorkQueue,
+    objects::{Claim, ObjectName, Volume},
+};
+use std::sync::Arc;
+
+/// Enqueues a claim when it, its volume's record, or the annotation of its StorageClass changes, and
+/// an announced claim when a pod names it.
+pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
+    let (line, of) = (queue.clone(), caches.clone());
+    caches.claims.listen(move |change| {
+        let read = |claim: &Arc<Claim>| {
+            let owned = !claim.owners.is_empty();
+            (claim.unused, claim.expiry.clone(), claim.bound, owned)
+        };
+        let Some(new) = change.new else { return };
+        if change.old.map(read) != Some(read(new)) && of.may_expire(new) {
+            line.add(change.name.clone());
+        }
+    });
+    let (line, claims) = (queue.clone(), caches.claims.clone());
+    caches.pods.listen(move |change| {
+        let pods = [change.old, change.new].into_iter().flatten();
+        for claim in pods.flat_map(|pod| pod.claims()) {
+            let name = ObjectName::new(change.name.namespace.clone(), claim.clone());
+            let announced = claims
+                .read()
+                .get(&name)
+                .is_some_and(|claim| claim.expiry.is_some());
+            if announced {
+                line.add(name);
+            }
+        }
+    });
+    let (line, of) = (queue.clone(), caches.clone());
+    caches.volumes.listen(move |change| {
+        let recorded = |volume: &Arc<Volume>| volume.trash.is_some();
+        let changed = change.old.map(recorded) != change.new.map(recorded);
+        let claim = change.new.and_then(|volume| volume.claimed_by());
+        if let Some(claim) = claim.filter(|_| changed)
+            && let Some(found) = of.claim(&claim.name)
+            && of.may_expire(&found)
+        {
+            line.add(claim.name.clone());
+        }
+    });
+    let (line, of) = (queue.clone(), caches.clone());
+    caches.classes.listen(move |change| {
+        let [old, new] = [change.old, change.new]
+            .map(|class| class.and_then(|class| class.expire_unused.clone()));
+        if old != new {
+            let claims = of.claims_of_class(&change.name.name);
+            claims.into_iter().for_each(|claim| line.add(claim));
+        }
+    });
+}
