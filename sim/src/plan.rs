@@ -74,6 +74,11 @@ impl Plan {
     pub fn undelete_window(&self) -> Option<&'static str> {
         undelete_window(self.seed)
     }
+
+    /// For how long no pod may use a claim before it expires.
+    pub fn expire_unused(&self) -> Option<&'static str> {
+        expires(self.seed).then_some("1s")
+    }
 }
 
 fn undelete_window(seed: u64) -> Option<&'static str> {
@@ -84,11 +89,18 @@ fn undelete_window(seed: u64) -> Option<&'static str> {
     }
 }
 
+/// Whether unused claims expire, in one history of sixteen.
+fn expires(seed: u64) -> bool {
+    seed % 16 == 12
+}
+
 /// By how many seconds the clock of a leader may be wrong, so that it still purges.
 pub(crate) const CLOCK_TOLERANCE: i64 = 290;
 
 /// Users act, and things go wrong, during this time in milliseconds.
 const BUSY: u64 = 12_000;
+/// The end of the faults in a history in which claims expire.
+const EXPIRY_ENDS: u64 = 90_000;
 /// The first seconds are for the first LISTs and the leader election.
 const SETTLING: u64 = 3_000;
 
@@ -173,9 +185,13 @@ impl Plan {
             } else {
                 0
             },
-            steps: times.into_iter().zip(steps).collect(),
+            steps: match expires(seed) {
+                true => steps::expiring(&mut random, SETTLING),
+                false => times.into_iter().zip(steps).collect(),
+            },
             faults: Faults {
                 silent_for_ever: long,
+                end: if expires(seed) { EXPIRY_ENDS } else { BUSY },
                 ..faults(&mut random)
             },
             disruptions,

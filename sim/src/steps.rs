@@ -5,15 +5,15 @@ mod objects;
 
 use crate::{
     actors::Call,
-    cluster::Cluster,
+    cluster::{Cluster, wall_clock},
     json::{has_finalizer, name, text, uid},
 };
 use objects::{new_claim, new_pod, new_set, policy, requesting, restored, set_name};
 use serde_json::{Value, json};
 use std::fmt;
-use volume_warden::objects::{finalizers::PVC_PROTECTION, trash::PURGE};
+use volume_warden::objects::{expiry::EXPIRES_AT, finalizers::PVC_PROTECTION, trash::PURGE};
 
-pub use choose::choose;
+pub use choose::{choose, expiring};
 
 /// One step of a user. Names are `claim-1`, `pod-1`, `set-1`; each belongs to the namespace `ns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub enum Step {
     Undelete { claim: u8, to: u8, elsewhere: bool },
     /// Requests the purge of the volume of a deleted claim.
     PurgeVolume { claim: u8 },
+    /// Announces that a claim expires now, as a user of its namespace can.
+    HastenExpiry { claim: u8 },
     /// Creates a StatefulSet with these policies (Delete if true).
     CreateSet {
         set: u8,
@@ -167,6 +169,11 @@ impl Step {
                 let annotations = json!({PURGE: text(volume, "/spec/claimRef/uid")});
                 Call::merge(path, json!({"metadata": {"annotations": annotations}}))
             }),
+            Self::HastenExpiry { claim } => {
+                let now = wall_clock(&cluster.schedule, 0).timestamp().to_string();
+                let patch = json!({"metadata": {"annotations": {EXPIRES_AT: now}}});
+                vec![Call::merge(format!("{claims}/claim-{claim}"), patch)]
+            }
             Self::CreateSet {
                 set,
                 replicas,

@@ -74,7 +74,8 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
         checks,
         activity: Activity::default(),
     });
-    furnish(&cluster.server, plan.undelete_window()).await?;
+    let (window, expiry) = (plan.undelete_window(), plan.expire_unused());
+    furnish(&cluster.server, window, expiry).await?;
     reviews.connect(&cluster);
     cluster.server.set_admission(reviews.clone());
     cluster.server.set_policy(policies::shipped());

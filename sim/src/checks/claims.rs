@@ -9,7 +9,11 @@ use crate::{
     replica::SERVICE_ACCOUNT,
 };
 use serde_json::Value;
-use volume_warden::objects::{claim::AWAITING_POD, finalizers::PVC_PROTECTION};
+use volume_warden::objects::{
+    claim::{AWAITING_POD, SCALED_WITH},
+    expiry::EXPIRES_AT,
+    finalizers::PVC_PROTECTION,
+};
 use volume_warden_apiserver_model::Change;
 
 /// Looks at a change of a claim.
@@ -110,8 +114,10 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
             ),
         ));
     }
-    let Some(set) = annotation(volume_warden::objects::claim::SCALED_WITH).and_then(Value::as_str)
-    else {
+    if annotation(EXPIRES_AT).is_some() && annotation(SCALED_WITH).is_none() {
+        return expired(ledger, now, claim);
+    }
+    let Some(set) = annotation(SCALED_WITH).and_then(Value::as_str) else {
         return Some((
             "S5",
             format!("the claim {} was deleted without a mark", name(claim)),
@@ -137,6 +143,39 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
                 name(claim)
             ),
         )),
+    }
+}
+
+/// S13: a claim expires only if it was announced, nobody owns it, no pod that existed when the pods
+/// were listed names it, and its volume is recorded for the trash.
+fn expired(ledger: &Ledger, now: u64, claim: &Value) -> Found {
+    let said = |what: &str| Some(("S13", format!("the claim {} expired {what}", name(claim))));
+    let named = |pod: &&std::sync::Arc<Value>| {
+        let listed = |born| born + ledger.plan.late_live() < now;
+        namespace(pod) == namespace(claim)
+            && claims_of(pod).any(|used| used == name(claim))
+            && ledger.born(uid(pod)).is_some_and(listed)
+    };
+    if ledger.plan.expire_unused().is_none() {
+        return said("although its class says nothing of that");
+    }
+    if !owners(claim).is_empty() {
+        return said("although it has an owner");
+    }
+    if let Some(pod) = ledger.all("pods").find(named) {
+        return said(&format!("although the pod {} names it", name(pod)));
+    }
+    let volume = text(claim, "/spec/volumeName");
+    let kept = ledger.all("persistentvolumes").any(|each| {
+        let record = super::trash::record(each);
+        name(each) == volume
+            && text(each, "/spec/persistentVolumeReclaimPolicy") == "Retain"
+            && record.is_some_and(|record| *record.claim.uid == *uid(claim))
+    });
+    if kept {
+        None
+    } else {
+        said("although its data cannot be restored")
     }
 }
 

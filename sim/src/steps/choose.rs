@@ -51,6 +51,50 @@ pub fn choose(random: &mut fastrand::Rng, count: usize, trash: bool) -> Vec<Step
     steps
 }
 
+/// Chooses the steps of a history in which claims expire, each with its virtual millisecond. Pods
+/// come around the two looks at a claim and its deletion, which are a minute apart.
+pub fn expiring(random: &mut fastrand::Rng, begin: u64) -> Vec<(u64, Step)> {
+    let mut steps = vec![
+        (begin, recoverable(random, 1)),
+        (begin, recoverable(random, 2)),
+    ];
+    let announced = begin + 4_000;
+    for claim in 1..=2 {
+        steps.push((announced + random.u64(0..200), Step::HastenExpiry { claim }));
+    }
+    for pod in 1..=random.u8(1..=4) {
+        let look = [0, 60_000, 60_000, 60_000][random.usize(..4)];
+        let at = announced + look + random.u64(0..2_000);
+        let (claim, finishes, on_node) = (number(random), random.bool(), random.bool());
+        steps.push((
+            at,
+            Step::CreatePod {
+                pod,
+                claim,
+                finishes,
+                on_node,
+            },
+        ));
+        let force = random.bool();
+        if random.bool() {
+            steps.push((at + random.u64(0..1_000), Step::DeletePod { pod, force }));
+        }
+        // What was used meanwhile expires later.
+        if random.bool() {
+            steps.push((at + random.u64(1_000..4_000), Step::HastenExpiry { claim }));
+        }
+    }
+    let to = number(random);
+    let restore = Step::Undelete {
+        claim: 1,
+        to,
+        elsewhere: false,
+    };
+    steps.push((announced + random.u64(61_000..80_000), restore));
+    steps.sort_by_key(|(at, _)| *at);
+    steps
+}
+
 fn one(random: &mut fastrand::Rng, subject: u32, last: bool) -> Step {
     match random.u32(0..40) {
         0 | 1 => Step::StripClaim {

@@ -8,7 +8,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
-use volume_warden::objects::undelete_window::UNDELETE_WINDOW;
+use volume_warden::objects::{expiry::EXPIRE_UNUSED, undelete_window::UNDELETE_WINDOW};
 use volume_warden_apiserver_model::{ApiServer, Settings, User, Version};
 
 pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
@@ -22,8 +22,12 @@ pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
 }
 
 /// Creates what a cluster with Volume Warden has. The deletion of claims can be undone within
-/// `window`.
-pub(super) async fn furnish(server: &ApiServer, window: Option<&str>) -> anyhow::Result<()> {
+/// `window`. Claims that no pod uses expire after `expiry`.
+pub(super) async fn furnish(
+    server: &ApiServer,
+    window: Option<&str>,
+    expiry: Option<&str>,
+) -> anyhow::Result<()> {
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     for name in ["ns", "other", "volume-warden", "kube-system"] {
@@ -32,7 +36,9 @@ pub(super) async fn furnish(server: &ApiServer, window: Option<&str>) -> anyhow:
     for name in ["delete", "retain"] {
         let policy = if name == "retain" { "Retain" } else { "Delete" };
         let annotations = match window {
-            Some(window) if name == "delete" => json!({UNDELETE_WINDOW: window}),
+            Some(window) if name == "delete" => {
+                json!({UNDELETE_WINDOW: window, EXPIRE_UNUSED: expiry.unwrap_or("off")})
+            }
             _ => json!({}),
         };
         let class = json!({
