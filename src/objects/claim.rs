@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Annotation that the volume binder writes on a claim when the binding is complete on both sides.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -39,7 +39,7 @@ pub struct Claim {
     /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
     pub deleted: i64,
     /// The finalizers of the claim, in the order of the object.
-    pub finalizers: Box<[Box<str>]>,
+    pub finalizers: Arc<[Box<str>]>,
     /// The owner references of the claim, in the order of the object.
     pub owners: Box<[OwnerReference]>,
     /// The labels of the claim. They are kept only if the name does not determine the StatefulSet
@@ -179,12 +179,7 @@ impl From<ClaimWire> for Claim {
             resource_version: metadata.resource_version.unwrap_or_default().into(),
             deleting: deleted.is_some(),
             deleted: deleted.map_or(0, |time| time.0.as_second()),
-            finalizers: metadata
-                .finalizers
-                .unwrap_or_default()
-                .into_iter()
-                .map(Into::into)
-                .collect(),
+            finalizers: finalizers::shared(metadata.finalizers.unwrap_or_default()),
             owners: metadata.owner_references.unwrap_or_default().into(),
             labels: labels
                 .into_iter()

@@ -7,6 +7,7 @@
 use super::patch;
 use json_patch::PatchOperation;
 use serde_json::json;
+use std::sync::{Arc, LazyLock};
 
 /// Finalizer that keeps a claim until no pod uses the claim. The name cannot be changed: the
 /// kubelet does not start a pod whose claim is being deleted and lacks this finalizer.
@@ -16,6 +17,10 @@ pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 const FIELD: &str = "finalizers";
+
+/// The lists of most claims and of many volumes, which have one copy for all of them.
+static COMMON: LazyLock<[Arc<[Box<str>]>; 2]> =
+    LazyLock::new(|| [PVC_PROTECTION, PV_PROTECTION].map(|only| [only.into()].into()));
 
 /// What an object needs with regard to a protection finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,19 @@ pub fn finalizer_state(deleting: bool, finalizers: &[Box<str>], finalizer: &str)
         (false, false) => FinalizerState::NeedsFinalizer,
         (true, true) => FinalizerState::DeletionCandidate,
         (false, true) | (true, false) => FinalizerState::Settled,
+    }
+}
+
+/// Returns the list of an object's finalizers. Objects that have only a protection finalizer share
+/// the memory of the list.
+pub fn shared(finalizers: Vec<String>) -> Arc<[Box<str>]> {
+    let common = COMMON.iter().find(|list| {
+        let list = list.iter().map(|each| &**each);
+        list.eq(finalizers.iter().map(String::as_str))
+    });
+    match common {
+        Some(list) => list.clone(),
+        None => finalizers.into_iter().map(Into::into).collect(),
     }
 }
 
@@ -78,6 +96,24 @@ pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
 mod tests {
     use super::*;
     use serde_json::Value;
+
+    #[test]
+    fn lists_of_one_protection_finalizer_share_their_memory() {
+        let twice = |names: &[&str]| {
+            let read = || shared(names.iter().map(|&name| name.to_owned()).collect());
+            let (first, second) = (read(), read());
+            assert_eq!(first.to_vec(), list(names));
+            Arc::ptr_eq(&first, &second)
+        };
+        assert!(twice(&[PVC_PROTECTION]) && twice(&[PV_PROTECTION]));
+        for own in [
+            &[PVC_PROTECTION, "x"] as &[&str],
+            &["x"],
+            &[PVC_PROTECTION; 2],
+        ] {
+            assert!(!twice(own), "{own:?}");
+        }
+    }
 
     fn list(names: &[&str]) -> Vec<Box<str>> {
         names.iter().map(|&name| name.into()).collect()

@@ -11,7 +11,7 @@ use super::{
 use k8s_openapi::{api::core::v1::PersistentVolume, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Annotation that the volume binder writes on a volume that it chose itself, and not on one that a
 /// user reserved for the claim.
@@ -33,7 +33,7 @@ pub struct Volume {
     /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
     pub deleted: i64,
     /// The finalizers of the volume, in the order of the object.
-    pub finalizers: Box<[Box<str>]>,
+    pub finalizers: Arc<[Box<str>]>,
     /// The `status.phase`.
     pub phase: Phase,
     /// Whether the reclaim policy is Retain: the volume and its data are kept when its claim is
@@ -276,12 +276,7 @@ impl From<VolumeWire> for Volume {
             resource_version: metadata.resource_version.unwrap_or_default().into(),
             deleting: deleted.is_some(),
             deleted: deleted.map_or(0, |time| time.0.as_second()),
-            finalizers: metadata
-                .finalizers
-                .unwrap_or_default()
-                .into_iter()
-                .map(Into::into)
-                .collect(),
+            finalizers: finalizers::shared(metadata.finalizers.unwrap_or_default()),
             phase: wire.status.phase(),
             retain: policy.as_deref() == Some(RETAIN),
             delete: policy.as_deref() == Some(DELETE),
