@@ -19,6 +19,7 @@ use load::Load;
 use program::Program;
 use rest::at_rest as memory_at_rest;
 use std::time::{Duration, Instant};
+use times::Times;
 
 /// Claims and pods, each pod with a claim of its own.
 const OBJECTS: usize = 100_000;
@@ -117,9 +118,12 @@ async fn deleted(objects: usize) -> Result<()> {
         &api,
     )?;
     println!(
-        "| reviews p50, p99: idle {}, meanwhile {} | | | | | |",
-        idle.cells(),
-        busy.cells()
+        "| reviews p50, p99: {} | | | | | |",
+        cells(&idle.reviews, &busy.reviews)
+    );
+    println!(
+        "| a pause of their client was late p50, p99: {} | | | | | |",
+        cells(&idle.late, &busy.late)
     );
     memory_at_rest(&program.process).await?;
     let lists = api.all_lists();
@@ -129,6 +133,11 @@ async fn deleted(objects: usize) -> Result<()> {
     println!("| LISTs because of {AWAY:?} without the API server: {more} | | | | | |");
     ensure!(more == 0, "the outage costs LISTs");
     Ok(())
+}
+
+fn cells(idle: &Times, busy: &Times) -> String {
+    let cells = |times: &Times| times.cells().replace(" | ", ", ");
+    format!("idle {}; meanwhile {}", cells(idle), cells(busy))
 }
 
 fn row(what: &str, took: Duration, cpu: f64, program: &Program, api: &Api) -> Result<()> {
