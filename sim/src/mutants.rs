@@ -190,4 +190,33 @@ mod tests {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         changed(&workspace, &all()?).map(drop)
     }
+
+    /// A found one has a row with its seed, and one that was not found yet is in the list below.
+    #[test]
+    fn every_seeded_bug_is_documented() -> anyhow::Result<()> {
+        let page = include_str!("../../docs/simulation.md");
+        let rows = page.lines().filter_map(|line| {
+            let (what, cells) = line.strip_prefix("| ")?.split_once(" | ")?;
+            cells.ends_with("` |").then_some(what)
+        });
+        let rows: Vec<_> = rows.collect();
+        let listed: Vec<_> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("- "))
+            .collect();
+        for mutant in all()? {
+            let is_row = rows.iter().filter(|what| **what == mutant.what).count();
+            let is_listed = listed
+                .iter()
+                .filter(|line| line.starts_with(&mutant.what))
+                .count();
+            let expected = if mutant.missed { (0, 1) } else { (1, 0) };
+            assert_eq!((is_row, is_listed), expected, "{}", mutant.name);
+        }
+        assert_eq!(
+            rows.len(),
+            all()?.iter().filter(|mutant| !mutant.missed).count()
+        );
+        Ok(())
+    }
 }
