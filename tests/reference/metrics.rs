@@ -111,7 +111,7 @@ fn with_every_series() -> Arc<Metrics> {
     pvc_provisioner::register_metrics(&metrics, known, ControllerId::default());
     let known = pv_releaser::Caches::new(&feeds, None, pv_releaser::Options::default());
     pv_releaser::register_metrics(&metrics, known);
-    let known = pvc_trash::Caches::new(&feeds, None);
+    let known = pvc_trash::Caches::new(&feeds, None, u64::MAX);
     pvc_trash::register_metrics(&metrics, known, Clock::system());
     let gc = GcMetrics::new(&metrics);
     gc.called("o", "o", Duration::ZERO);

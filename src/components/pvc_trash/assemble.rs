@@ -41,7 +41,11 @@ impl Component for PvcTrash {
 }
 
 fn parts(shared: &Shared, options: &Options) -> Parts {
-    let caches = Caches::new(&shared.feeds, shared.namespace.as_deref());
+    let caches = Caches::new(
+        &shared.feeds,
+        shared.namespace.as_deref(),
+        options.trash_max_bytes,
+    );
     let live = Live::new(&shared.metrics, &shared.client);
     let mut parts = Parts::watching(&[
         Kind::PersistentVolume,

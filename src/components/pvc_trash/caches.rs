@@ -1,6 +1,10 @@
 //! The watches of volumes, claims and StorageClasses, and views for the rule.
 
-use super::rule::{Decision, Left, View, decide};
+use super::{
+    rule::{Decision, Left, View, decide},
+    target::record_in_trash,
+    usage::Usage,
+};
 use crate::{
     cluster::{Change, Excluded, Feed, Feeds},
     go_duration,
@@ -9,7 +13,7 @@ use crate::{
         Claim, Namespace, ObjectName, StorageClass, Volume,
         trash::TrashRecord,
         undelete_window::{NamespaceWindow, Window},
-        volume::{ClaimRef, Phase},
+        volume::ClaimRef,
     },
 };
 use std::{
@@ -31,6 +35,7 @@ pub struct Caches {
     /// not include namespaces then.
     pub namespaces: Option<Arc<Feed<Namespace>>>,
     restorers: Arc<Restorers>,
+    usage: Arc<Usage>,
     excluded: Excluded,
     namespace: Option<Arc<str>>,
 }
@@ -41,17 +46,22 @@ struct Restorers(Mutex<HashMap<Box<str>, BTreeSet<ObjectName>>>);
 
 impl Caches {
     /// The caches of pvc-trash, which read these feeds. With `namespace`, only claims of that
-    /// namespace are watched, and volumes of other claims are left unchanged.
-    pub fn new(feeds: &Feeds, namespace: Option<&str>) -> Self {
+    /// namespace are watched, and volumes of other claims are left unchanged. The trash of a
+    /// namespace is full at `max_bytes`.
+    pub fn new(feeds: &Feeds, namespace: Option<&str>, max_bytes: u64) -> Self {
         let restorers: Arc<Restorers> = Arc::default();
         let index = restorers.clone();
         feeds.claims.listen(move |change| index.update(change));
+        let usage = Arc::new(Usage::new(max_bytes));
+        let counted = usage.clone();
+        feeds.volumes.listen(move |change| counted.update(change));
         Self {
             volumes: feeds.volumes.clone(),
             claims: feeds.claims.clone(),
             classes: feeds.classes.clone(),
             namespaces: namespace.is_none().then(|| feeds.namespaces.clone()),
             restorers,
+            usage,
             excluded: Excluded::by_label(feeds, namespace),
             namespace: namespace.map(Into::into),
         }
@@ -120,6 +130,7 @@ impl Caches {
             }),
             claim: claim.as_deref(),
             excluded: claim_ref.is_some_and(|claim| self.excluded.contains(&claim.name.namespace)),
+            full: claim_ref.is_some_and(|claim| self.usage.is_full(&claim.name.namespace)),
             restorer,
         };
         Some(read(&view))
@@ -158,19 +169,11 @@ impl Caches {
                 && (record.claim.name == requested || &*name.name == requested)
         };
         let found = volumes.objects().filter_map(|(name, volume)| {
-            let record = self.record_in_trash(volume)?;
+            let record = record_in_trash(volume)?;
             fits(name, record).then_some((record.deleted_at, name, volume))
         });
         let last = found.max_by_key(|(deleted, name, _)| (*deleted, (*name).clone()));
         last.map(|(_, name, volume)| (name.clone(), volume.clone()))
-    }
-
-    /// Returns the record of the volume if it is in the trash.
-    pub fn record_in_trash<'a>(&self, volume: &'a Volume) -> Option<&'a TrashRecord> {
-        let record = volume.trash.as_deref()?.record.as_ref()?;
-        let claim = volume.claimed_by()?;
-        let kept = volume.phase == Phase::Released && volume.retain && !volume.deleting;
-        (kept && *record.claim.uid == *claim.uid).then_some(record)
     }
 
     fn watches(&self, claim: &ClaimRef) -> bool {

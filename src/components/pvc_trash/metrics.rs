@@ -3,6 +3,7 @@
 use super::{
     caches::Caches,
     rule::{Decision, Left},
+    target::record_in_trash,
 };
 use crate::{
     clock::Clock,
@@ -80,15 +81,13 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             Decision::Leave(Left::Kept) => KEPT,
             Decision::Leave(Left::Purging) => PURGING,
             Decision::Leave(Left::Unreadable) => UNREADABLE,
-            Decision::Leave(Left::NotEnabled | Left::Deleting) => continue,
+            Decision::Leave(Left::NotEnabled | Left::Full | Left::Deleting) => continue,
         };
         let capacity = volume.trash.as_deref().map(|trash| &*trash.capacity);
         let (number, bytes) = fates.entry(fate).or_default();
         *number += 1;
         *bytes += capacity.map_or(0.0, quantity::of);
-        let deleted = caches
-            .record_in_trash(volume)
-            .and_then(|record| record.deleted_at);
+        let deleted = record_in_trash(volume).and_then(|record| record.deleted_at);
         oldest = deleted.into_iter().chain(oldest).min();
     }
     for fate in FATES {

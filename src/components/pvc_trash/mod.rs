@@ -33,6 +33,7 @@ mod target;
 mod tests;
 mod triggers;
 mod undelete;
+mod usage;
 mod webhooks;
 
 pub use assemble::PvcTrash;
@@ -63,6 +64,8 @@ pub mod reasons {
     pub const PURGED: &str = "Purged";
     /// A claim could not get the volume that it requests.
     pub const CANNOT_RESTORE: &str = "ErrRestore";
+    /// The trash of the namespace has reached its limit, so the trash is not enabled for a volume.
+    pub const TRASH_FULL: &str = "TrashFull";
     /// The annotations of a volume or StorageClass cannot be read.
     pub const CANNOT_READ: &str = "ErrTrash";
 }

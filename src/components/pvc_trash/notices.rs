@@ -1,7 +1,7 @@
 //! The Events of pvc-trash.
 
 use super::reasons::{
-    CANNOT_READ, CANNOT_RESTORE, MOVED_TO_TRASH, PURGED, RESTORED, RETURNED_TO_TRASH,
+    CANNOT_READ, CANNOT_RESTORE, MOVED_TO_TRASH, PURGED, RESTORED, RETURNED_TO_TRASH, TRASH_FULL,
 };
 use crate::{
     cluster::Announcement,
@@ -99,6 +99,16 @@ pub fn unreadable_maximum(class: &str, error: &str) -> Announcement {
          namespace lengthens its undelete window: {error}"
     );
     announcement(CANNOT_READ, CANNOT_READ, true, note)
+}
+
+/// The Event for a volume for which the trash is not enabled, and for its claim.
+pub fn full(claim: &ObjectName) -> Announcement {
+    let note = format!(
+        "the trash of namespace {} has reached the limit --trash-max-bytes, so the data of claim \
+         {claim} is deleted with it. To see what the trash has: volume-warden trash -n {}",
+        claim.namespace, claim.namespace
+    );
+    announcement(TRASH_FULL, "EnableTrash", true, note)
 }
 
 /// The Event for a volume whose record cannot be read.

@@ -38,15 +38,31 @@ impl PvcTrashReconciler {
         }
     }
 
-    /// Publishes an Event if the record of the volume cannot be read, once.
+    /// Publishes an Event if the record of the volume cannot be read, or if the trash of its
+    /// namespace is full, once.
     pub(super) fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {
-        let causes = HashSet::from_iter((left == Left::Unreadable).then_some(left));
+        let reported = matches!(left, Left::Unreadable | Left::Full);
+        let causes = HashSet::from_iter(reported.then_some(left));
         if self.events.news(name, &volume.uid, causes).is_empty() {
             return;
         }
         let (events, key) = (self.events.clone(), name.clone());
         let otherwise = move || events.forget(&key);
+        let event = match volume.claimed_by().filter(|_| left == Left::Full) {
+            Some(claim) => {
+                let event = notices::full(&claim.name);
+                // Users who may not read volumes see the Event in the namespace of their claim.
+                let regarding = Regarding {
+                    kind: Kind::PersistentVolumeClaim,
+                    name: claim.name.clone(),
+                    uid: claim.uid.clone(),
+                };
+                self.apply.announce(regarding, event.clone(), || {});
+                event
+            }
+            None => notices::unreadable(),
+        };
         self.apply
-            .announce(regarding(name, volume), notices::unreadable(), otherwise);
+            .announce(regarding(name, volume), event, otherwise);
     }
 }

@@ -29,6 +29,8 @@ pub struct View<'a> {
     pub claim: Option<&'a Claim>,
     /// Whether the namespace of the claim has opted out.
     pub excluded: bool,
+    /// Whether the trash of the claim's namespace has reached its limit.
+    pub full: bool,
     /// A Pending claim that requests the data of this volume.
     pub restorer: Option<&'a ObjectName>,
 }
@@ -67,6 +69,8 @@ pub enum Decision {
 pub enum Left {
     /// The trash is not enabled for the volume.
     NotEnabled,
+    /// The trash is not enabled for the volume: that of its namespace has reached its limit.
+    Full,
     /// The volume is Bound, and its claim can be restored after a deletion.
     Enabled,
     /// The volume is being deleted.
@@ -142,6 +146,10 @@ impl View<'_> {
         let Some(desired) = self.record(claim_ref, window, record) else {
             return Decision::Leave(Left::NotEnabled);
         };
+        // What the trash was enabled for stays, and what had the policy Retain costs no more.
+        if self.full && record.is_none() && desired.policy == OriginalPolicy::Delete {
+            return Decision::Leave(Left::Full);
+        }
         let recorded =
             record.filter(|record| self.volume.retain && record.claim.uid == desired.claim.uid);
         match recorded {
@@ -266,7 +274,7 @@ pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
     let claim_ref = view.volume.claimed_by()?;
     let window = view.window(window, view.living(claim_ref));
     view.record(claim_ref, window, None)
-        .filter(|_| view.volume.delete && !view.excluded)
+        .filter(|_| view.volume.delete && !view.excluded && !view.full)
 }
 
 /// Returns whether the record needs no change. The uid of the namespace is read once: a record that

@@ -2,13 +2,20 @@
 
 use crate::{
     cluster::{Action, Basis, Lane, Mutation, OnRefusal, Regarding, Target},
-    objects::{Kind, ObjectName, Volume, trash::TrashRecord},
+    objects::{Kind, ObjectName, Volume, trash::TrashRecord, volume::Phase},
 };
 use json_patch::PatchOperation;
 
 /// The record of the volume.
 pub fn recorded(volume: &Volume) -> Option<&TrashRecord> {
     volume.trash.as_deref()?.record.as_ref()
+}
+
+/// The record of the volume if it is in the trash.
+pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
+    let (record, claim) = recorded(volume).zip(volume.claimed_by())?;
+    let kept = volume.phase == Phase::Released && volume.retain && !volume.deleting;
+    (kept && *record.claim.uid == *claim.uid).then_some(record)
 }
 
 /// The volume as the target of a write that tests its `resourceVersion`.

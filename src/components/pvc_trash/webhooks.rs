@@ -1,7 +1,9 @@
 //! The webhooks of pvc-trash: for new volumes, for claims that restore data, and a warning for
 //! users who delete a claim.
 
-use super::{NAME, caches::Caches, confirm::Live, patch, rule::record_at_creation};
+use super::{
+    NAME, caches::Caches, confirm::Live, patch, rule::record_at_creation, target::record_in_trash,
+};
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
     go_duration,
@@ -99,7 +101,7 @@ impl Reviews {
         }
         let found = self.caches.in_trash(&request.namespace, requested);
         let Some((name, volume, record)) = found.as_ref().and_then(|(name, volume)| {
-            let record = self.caches.record_in_trash(volume)?;
+            let record = record_in_trash(volume)?;
             Some((name, volume, record))
         }) else {
             return Ok(unknown(requested, &request.namespace));

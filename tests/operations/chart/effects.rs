@@ -34,7 +34,7 @@ const CHANGES: &str = r#"
             "enabled": false, "disableAutomaticAssociation": true, "releaseMode": "soft", "releaseScope": "cluster", "legacyLabel": false,
             "associateByStorageClass": true
         },
-        "pvcTrash": {"enabled": false, "trashMaxPurges": 10},
+        "pvcTrash": {"enabled": false, "trashMaxPurges": 10, "trashMaxBytes": "1Ti"},
         "pvcExpiry": {"enabled": true},
         "onlyProtection": true,
         "dryRun": true,

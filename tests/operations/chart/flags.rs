@@ -55,7 +55,7 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         "pvReleaser": {
             "disableAutomaticAssociation": true, "releaseMode": "soft", "releaseScope": "cluster", "legacyLabel": false, "associateByStorageClass": true,
         },
-        "pvcTrash": {"trashMaxPurges": "unlimited"},
+        "pvcTrash": {"trashMaxPurges": "unlimited", "trashMaxBytes": "500Gi"},
         "pvcExpiry": {
             "enabled": true, "expiryMaxDeletions": "unlimited", "expiryReferences": ["db.io/Database:.spec['a','b']"],
         },

@@ -52,6 +52,28 @@ async fn a_volume_that_admission_missed_is_enabled_while_bound() -> Result<()> {
     shelf.nothing_was_at_risk().await
 }
 
+/// What the trash was enabled for before stays in it.
+#[tokio::test]
+async fn a_full_trash_is_not_enabled_for_new_volumes() -> Result<()> {
+    let shelf = Shelf::new(bare().await?, "trash-full", "1h").await?;
+    let only = format!("--namespace={}", shelf.space.name);
+    let cluster = shelf.space.cluster.clone();
+    let builder = Warden::builder(&cluster, BINARY).arg(only);
+    let _warden = builder.arg("--trash-max-bytes=1Gi").start().await?;
+    let kept = shelf.deleted("kept", "kept").await?;
+    let new = shelf.bound("new", json!({})).await?.name_any();
+    eventually("Events say that the trash is full", async || {
+        let events = shelf.space.events_with("TrashFull").await?;
+        ensure!(!events.is_empty());
+        anyhow::Ok(())
+    })
+    .await?;
+    let new = shelf.space.volumes.get(&new).await?;
+    ensure!(policy_of(&new) == "Delete" && !new.annotations().contains_key(TRASH));
+    shelf.is_in_trash(&kept.name_any()).await?;
+    shelf.nothing_was_at_risk().await
+}
+
 #[tokio::test]
 async fn a_claim_opts_out_and_a_class_disables() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "trash-off", "1h").await?;

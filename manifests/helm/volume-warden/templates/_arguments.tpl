@@ -18,6 +18,7 @@ pvReleaser:
   associateByStorageClass: false
 pvcTrash:
   trashMaxPurges: 100
+  trashMaxBytes: unlimited
 pvcExpiry:
   expiryMaxDeletions: 20
 namespaceGc:

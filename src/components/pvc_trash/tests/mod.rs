@@ -1,5 +1,6 @@
 //! Tests of pvc-trash: its rule as tables, and its reconciler with a simulated API server.
 
+mod full;
 mod lives;
 mod patches;
 mod purging;
@@ -74,6 +75,7 @@ fn view<'a>(volume: &'a Volume, claim: Option<&'a Claim>) -> View<'a> {
         namespace: NamespaceWindow::Unset,
         claim,
         excluded: false,
+        full: false,
         restorer: None,
     }
 }

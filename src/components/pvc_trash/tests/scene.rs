@@ -110,6 +110,17 @@ pub(super) struct Scene {
 impl Scene {
     /// Its clock shows `now`, and the watches have delivered this volume and these claims.
     pub(super) fn new(server: Server, now: Timestamp, volume: Value, claims: &[Value]) -> Self {
+        Self::limited(server, now, volume, claims, u64::MAX)
+    }
+
+    /// As [`Self::new`], where the trash of a namespace is full at `max_bytes`.
+    pub(super) fn limited(
+        server: Server,
+        now: Timestamp,
+        volume: Value,
+        claims: &[Value],
+        max_bytes: u64,
+    ) -> Self {
         let (server, metrics) = (Arc::new(server), Arc::new(Metrics::new()));
         let service = server.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -128,7 +139,7 @@ impl Scene {
             ]),
             ..Feeds::new(&metrics)
         };
-        let caches = Caches::new(&feeds, None);
+        let caches = Caches::new(&feeds, None, max_bytes);
         for claim in claims {
             let claim = serde_json::from_value(claim.clone()).expect("a claim");
             caches.claims.hear(claim, true);
