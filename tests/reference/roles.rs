@@ -45,10 +45,7 @@ const TESTS: [(&str, &str, &[&str]); 11] = [
     (
         "pv_releaser_uses_its_rights",
         LIVES,
-        &[
-            "components/pv-releaser",
-            "components/pv-releaser-storage-classes",
-        ],
+        &["components/pv-releaser"],
     ),
     (
         "pvc_trash_uses_its_rights",

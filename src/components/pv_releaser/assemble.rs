@@ -59,10 +59,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         Kind::PersistentVolume,
         Kind::PersistentVolumeClaim,
         Kind::VolumeAttachment,
+        Kind::StorageClass,
     ]);
-    if options.associate_by_storage_class {
-        parts.watches.push(Kind::StorageClass);
-    }
     let caches = Caches::new(&shared.feeds, namespace, options);
     let handover = handover(shared, &caches);
     // Admission and the reconciler do not wait for each other's reads.

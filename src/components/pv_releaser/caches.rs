@@ -26,8 +26,7 @@ pub struct Caches {
     pub volumes: Arc<Feed<Volume>>,
     /// The watch of all claims, or of the claims of one namespace.
     pub claims: Arc<Feed<Claim>>,
-    /// The watch of all StorageClasses that name an installation. It is empty without
-    /// `--associate-by-storage-class`.
+    /// The watch of all StorageClasses with an annotation that some rule reads.
     pub classes: Arc<Feed<StorageClass>>,
     /// The watch of all VolumeAttachments.
     pub attachments: Arc<Feed<VolumeAttachment>>,

@@ -25,8 +25,8 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t)]
     pub release_mode: Mode,
 
-    /// Who may get a released volume. A volume with the label volume-warden.dev/release-scope
-    /// chooses for itself, as does a StorageClass with that annotation where classes are read
+    /// Who may get a released volume. The label volume-warden.dev/release-scope of a volume, or
+    /// else the annotation of that name on its StorageClass, takes precedence
     /// [default: namespace; with a --controller-id other than the default, cluster]
     #[arg(long, value_enum)]
     pub release_scope: Option<Scope>,

@@ -27,7 +27,7 @@ pub struct View<'a, D> {
     pub claim: Option<&'a Claim>,
     /// The last labels of the claim with the uid in `claimRef`, if it was deleted recently.
     pub recently_deleted: Option<&'a ManagedBy>,
-    /// The annotations of the StorageClass of the volume, if classes are watched.
+    /// The annotations of the StorageClass of the volume, if it has one that some rule reads.
     pub class: Option<&'a StorageClass>,
     /// Whether the volume is attached to a node.
     pub attachment: Attachment<D>,
@@ -215,7 +215,8 @@ impl<D: Copy> View<'_, D> {
         let released = self.volume.phase == Phase::Released && self.stays();
         // If another installation managed the claim, it manages the volume too.
         let foreign = |labels: &ManagedBy| !options.is_own_claim(labels);
-        let anothers = self.class_id().is_some() || self.recently_deleted.is_some_and(foreign);
+        let of_another = self.class_id().is_some_and(|id| id != options.id.as_str());
+        let anothers = of_another || self.recently_deleted.is_some_and(foreign);
         released && claim_is_gone && !anothers
     }
 

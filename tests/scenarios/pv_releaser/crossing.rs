@@ -144,7 +144,7 @@ impl Estate {
         self.waits(volume).await
     }
 
-    async fn is_known(&self, volume: &PersistentVolume) -> Result<()> {
+    pub async fn is_known(&self, volume: &PersistentVolume) -> Result<()> {
         eventually("the namespace of the claim is recorded", async || {
             let volume = self.space.volumes.get(&volume.name_any()).await?;
             let record = volume

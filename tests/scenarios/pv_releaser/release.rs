@@ -2,13 +2,14 @@
 
 use super::{
     patient::Patient,
-    support::{BOUND_BY_CONTROLLER, LABEL, LEGACY, PROVISIONER, still},
+    support::{BOUND_BY_CONTROLLER, Estate, LABEL, LEGACY, PROVISIONER, still},
 };
+use crate::support::bare;
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::StorageClass};
 use kube::{
     Api, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -203,4 +204,24 @@ async fn the_label_that_the_original_wrote_can_be_ignored() -> Result<()> {
     patient.settled().await?;
     assert_eq!(patient.writes("legacy"), 0);
     estate.is("legacy", "Released").await
+}
+
+/// The annotation of a class counts whether or not classes assign volumes to the installation. With
+/// an id of its own, an installation makes volumes free for any claim.
+#[tokio::test]
+async fn a_class_chooses_who_gets_its_volumes() -> Result<()> {
+    let estate = Estate::new(bare().await?, "scoped-class").await?;
+    estate.create_class(estate.id(), "Immediate").await?;
+    let scope = json!({"volume-warden.dev/release-scope": "namespace"});
+    let patch = Patch::Merge(json!({"metadata": {"annotations": scope}}));
+    let classes: Api<StorageClass> = Api::all(estate.space.cluster.client());
+    let parameters = PatchParams::default();
+    classes.patch(estate.id(), &parameters, &patch).await?;
+    let _warden = estate.warden(estate.id()).start().await?;
+    estate
+        .pair("data", json!({PROVISIONER: estate.id()}))
+        .await?;
+    estate.is_known(&estate.get("data").await?).await?;
+    estate.space.delete_claim("data").await?;
+    estate.is_parked("data", "volume-warden").await
 }

@@ -37,9 +37,6 @@ pub async fn still() -> Result<Shared> {
         let cluster = cluster.start().await?;
         let manifests = repository().join("manifests");
         cluster.apply_kustomization(&manifests).await?;
-        let rights = manifests.join("components/pv-releaser-storage-classes/rbac.yaml");
-        let rights = rights.to_string_lossy();
-        cluster.kubectl(&["apply", "-f", &rights]).await?;
         anyhow::Ok(cluster)
     };
     STILL.get(start).await

@@ -225,8 +225,7 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
 
 #[tokio::test]
 async fn pv_releaser_uses_its_rights() -> Result<()> {
-    let components = ["self-signed", "pv-releaser", "pv-releaser-storage-classes"];
-    let tenant = Tenant::new(&components).await?;
+    let tenant = Tenant::new(&["self-signed", "pv-releaser"]).await?;
     tenant.repairs_its_certificate().await?;
     let estate = Estate::new(cluster().await?, "rights-estate").await?;
     let id = format!("--controller-id={}", estate.id());

@@ -83,7 +83,8 @@ fn a_class_assigns_its_volumes_where_enabled() {
         "attached": unlabelled(json!({})), attached => Leave(Attached);
     }
     table! { cluster();
-        "it may not": unlabelled(json!({})), class(&US) => Leave(Unlabeled);
+        "it may not": unlabelled(json!({})), class(&US) => Leave(Orphaned);
+        "it may not, and is another's": unlabelled(json!({})), class("you") => Leave(Unlabeled);
     }
 }
 
