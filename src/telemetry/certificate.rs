@@ -1,4 +1,4 @@
-//! Metrics of the certificates, and of the caBundle and path in the webhook configurations.
+//! Metrics of the certificates, and of the webhook configurations.
 
 use super::{
     Registrar,
@@ -6,12 +6,14 @@ use super::{
 };
 use prometheus_client::metrics::gauge::Gauge;
 
+/// Metrics of the certificates, and of the caBundle, path and failurePolicy of the webhooks.
 #[derive(Debug)]
 pub struct CertificateMetrics {
     expiration: Level<Certificate>,
     lifetime: Level<Certificate>,
     ca_mismatch: Gauge,
     path_mismatch: Gauge,
+    fail_closed: Gauge,
 }
 
 impl CertificateMetrics {
@@ -32,6 +34,10 @@ impl CertificateMetrics {
             path_mismatch: own.add(
                 "webhooks_path_mismatch",
                 "Webhooks of the running components whose path another writer has set",
+            ),
+            fail_closed: own.add(
+                "webhooks_fail_closed",
+                "Webhooks of the running components with the failurePolicy Fail, which shows their secret path to users",
             ),
         }
     }
@@ -58,6 +64,12 @@ impl CertificateMetrics {
     pub fn path_mismatch(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
         self.path_mismatch.set(webhooks);
+    }
+
+    /// Sets the number of webhooks with the failurePolicy Fail.
+    pub fn fail_closed(&self, webhooks: usize) {
+        let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
+        self.fail_closed.set(webhooks);
     }
 
     /// Sets the number of webhooks whose caBundle does not match the served certificate.

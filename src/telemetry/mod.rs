@@ -18,6 +18,7 @@ mod registrar;
 mod scrapes;
 mod work;
 
+pub use certificate::CertificateMetrics;
 pub use held::HeldMetrics;
 pub use log_limiter::{LogLimiter, NamespaceLogLimiter};
 pub use metrics::Metrics;

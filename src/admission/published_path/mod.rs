@@ -6,6 +6,7 @@
 //! before the API server can use it. The path never appears in a log line.
 
 mod publish;
+mod report;
 mod secret;
 mod state;
 
@@ -13,6 +14,7 @@ pub use state::Rotation;
 
 use self::{
     publish::{Carried, carried, operations},
+    report::Reported,
     secret::Store,
     state::{Observed, State},
 };
@@ -25,7 +27,6 @@ use crate::{
 use futures::future::join_all;
 use kube::{Api, Client};
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -66,8 +67,7 @@ pub struct PathPublisher {
     known: Option<State>,
     /// When this replica first read the stored next path from the Secret.
     next_seen: Option<(PathSecret, Instant)>,
-    /// Webhooks whose path another writer has set, as reported last.
-    foreign: BTreeSet<String>,
+    reported: Reported,
     ready: Arc<AtomicBool>,
 }
 
@@ -85,7 +85,7 @@ impl PathPublisher {
             clock: settings.clock,
             known: None,
             next_seen: None,
-            foreign: BTreeSet::new(),
+            reported: Reported::default(),
             ready: Arc::default(),
         }
     }
@@ -137,7 +137,8 @@ impl PathPublisher {
         let carries = |carried| carries(&found, &state.current, carried);
         let unprefixed = !state.published && carries(Carried::Unprefixed);
         self.paths.accept(state.accepted(), unprefixed);
-        self.report(&found, &state.current);
+        self.reported
+            .report(&found, &state.current, &self.metrics.certificate);
         let client = self.configurations.client().clone();
         let writes = found
             .iter_mut()
@@ -172,25 +173,6 @@ impl PathPublisher {
         next_known_for(&mut self.next_seen, state.next.as_ref());
         self.known = Some(state.clone());
         Ok(state)
-    }
-
-    /// Counts the webhooks whose path another writer has set, and logs each of them once.
-    fn report(&mut self, found: &[StoredConfiguration], current: &PathSecret) {
-        let foreign = found.iter().flat_map(|found| {
-            let webhooks = found.webhooks();
-            let foreign = webhooks.filter(|webhook| carried(webhook, current) == Carried::Foreign);
-            foreign.map(|webhook| format!("{} of {}", webhook.name, found.configuration.name()))
-        });
-        let foreign: BTreeSet<_> = foreign.collect();
-        for webhook in foreign.difference(&self.foreign) {
-            tracing::warn!(
-                webhook,
-                "the path of this webhook is not Volume Warden's, so the path is left unchanged and \
-                 reviews are answered with 404; remove clientConfig.service.path, and Volume Warden publishes its path"
-            );
-        }
-        self.metrics.certificate.path_mismatch(foreign.len());
-        self.foreign = foreign;
     }
 
     /// Returns the text of the error without secret paths: a message of the API server may quote

@@ -106,6 +106,7 @@ mod tests {
             index: 0,
             name,
             client_config: &client_config,
+            fails_closed: false,
         };
         carried(&webhook, current)
     }

@@ -218,6 +218,21 @@ async fn a_foreign_path_is_left_unchanged() {
     assert!(path_is_left, "{metrics}");
 }
 
+/// With `Fail` the message of a failed call, which a user reads, contains the path.
+#[tokio::test]
+async fn a_webhook_that_fails_closed_is_counted() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (mut replica, _) = api.replica();
+    for (policy, count) in [("Ignore", 0), ("Fail", 1), ("Ignore", 0)] {
+        api.edit(|state| state.configuration["webhooks"][0]["failurePolicy"] = json!(policy));
+        round(&mut replica).await;
+        let metrics = replica.metrics.text();
+        let line = format!("volume_warden_webhooks_fail_closed {count}\n");
+        assert!(metrics.contains(&line), "{policy}: {metrics}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rotation_is_accepted_by_all_before_it_is_published() {
     crate::tls::install_crypto();

@@ -186,6 +186,9 @@ pub struct Webhook<'a> {
     pub name: &'a str,
     /// The `clientConfig` of the webhook.
     pub client_config: &'a Value,
+    /// Whether its `failurePolicy` is `Fail`: the API server refuses the request of a user when
+    /// the call fails, and its message contains the path of the webhook.
+    pub fails_closed: bool,
 }
 
 impl Webhook<'_> {
@@ -219,6 +222,7 @@ impl StoredConfiguration {
                 index,
                 name: name.as_str().unwrap_or_default(),
                 client_config,
+                fails_closed: webhook["failurePolicy"] == "Fail",
             })
         })
     }

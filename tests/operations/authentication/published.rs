@@ -122,3 +122,31 @@ async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
     cluster.stop().await;
     Ok(())
 }
+
+/// With the failurePolicy Fail, the message of a failed call shows the path to a user.
+#[tokio::test]
+async fn a_webhook_that_fails_closed_is_reported() -> Result<()> {
+    let cluster = installed("fail-closed", "manifests").await?;
+    let name = "volume-warden-pvc-protection";
+    let kind = "mutatingwebhookconfiguration";
+    let fail = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]);
+    let fail = fail.to_string();
+    let patch = ["patch", kind, name, "--type=json", "-p", &fail];
+    cluster.kubectl(&patch).await?;
+    let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    // A ready process has read the configurations once.
+    let metrics = warden.metrics().await?;
+    ensure!(
+        metrics.contains("volume_warden_webhooks_fail_closed 1\n"),
+        "{metrics}"
+    );
+    let log = warden.process().log();
+    let reported = log.lines().find(|line| line.contains("failurePolicy Fail"));
+    ensure!(
+        reported.is_some_and(|line| line.contains(name)),
+        "{reported:?}"
+    );
+    drop(warden);
+    cluster.stop().await;
+    Ok(())
+}
