@@ -1,6 +1,6 @@
 //! The flags of the commands that a user runs with the own rights, as `kubectl`.
 
-use super::connection;
+use super::kubeconfig::{self, kubeconfig_fault};
 use crate::cluster::connect;
 use anyhow::Context as _;
 use clap::Args;
@@ -51,13 +51,14 @@ impl CallerOptions {
             ..KubeConfigOptions::default()
         };
         if let Some(path) = &self.kubeconfig {
-            let read = connection::read(path)?;
-            return Ok(Config::from_custom_kubeconfig(read, &options).await?);
+            let read = kubeconfig::read(path)?;
+            let config = Config::from_custom_kubeconfig(read, &options).await;
+            return config.map_err(|error| anyhow::anyhow!(kubeconfig_fault(&error)));
         }
         match Config::from_kubeconfig(&options).await {
             Ok(config) => Ok(config),
             Err(error) => Config::incluster()
-                .map_err(|_| error)
+                .map_err(|_| anyhow::anyhow!(kubeconfig_fault(&error)))
                 .context("no usable kubeconfig found, and this process does not run in a pod"),
         }
     }

@@ -1,6 +1,9 @@
 //! Resolves the flags of the cluster and the Lease into a client, namespaces and a Lease name.
 
-use super::options::{ClusterOptions, LeaseOptions};
+use super::{
+    kubeconfig::{self, kubeconfig_fault},
+    options::{ClusterOptions, LeaseOptions},
+};
 use crate::{
     cluster::{LeaseName, connect},
     component::{ComponentRef, lease_labels},
@@ -10,11 +13,8 @@ use crate::{
     objects::{ControllerId, is_subdomain},
 };
 use anyhow::{Context as _, bail};
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
-use std::{hash::BuildHasher, path::Path};
+use kube::{Client, Config, config::KubeConfigOptions};
+use std::hash::BuildHasher;
 
 /// File with the namespace of the pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -56,9 +56,9 @@ impl ClusterOptions {
     async fn config(&self) -> anyhow::Result<Config> {
         match &self.kubeconfig {
             Some(path) => {
-                let kubeconfig = read(path)?;
-                let options = KubeConfigOptions::default();
-                Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+                let (read, options) = (kubeconfig::read(path)?, KubeConfigOptions::default());
+                let config = Config::from_custom_kubeconfig(read, &options).await;
+                config.map_err(|error| anyhow::anyhow!(kubeconfig_fault(&error)))
             }
             // A default kubeconfig is never used: it may be an administrator's, for another
             // cluster.
@@ -157,15 +157,6 @@ fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let random = std::collections::hash_map::RandomState::new().hash_one(std::process::id());
     format!("{}_{}_{random:x}", host.trim(), std::process::id())
-}
-
-/// Reads a kubeconfig. An error contains only its root cause, because the other causes repeat it.
-pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
-    Kubeconfig::read_from(path).map_err(|error| {
-        let error = anyhow::Error::from(error);
-        let (path, why) = (path.display(), error.root_cause());
-        anyhow::anyhow!("cannot read the kubeconfig {path}: {why}")
-    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod drain;
 mod gc;
 mod gc_report;
 mod inventory;
+mod kubeconfig;
 mod man;
 mod options;
 mod print;
@@ -39,6 +40,7 @@ use crate::{component::ComponentRef, version};
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, builder};
 use std::{any::TypeId, ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
+pub use kubeconfig::kubeconfig_fault;
 pub use options::RunOptions;
 
 const EXIT_CODES: &str = "\
