@@ -22,7 +22,6 @@ impl<T: Copy> Awaited<T> {
         }
     }
 
-    /// Returns the value.
     pub(crate) fn get(&self) -> T {
         *self.lock()
     }

@@ -23,7 +23,7 @@ pub struct Endpoint {
     pub router: Router,
     /// Returns why it is not ready.
     pub missing: Missing,
-    /// Its connections.
+    /// The network of its process. A replica whose network is cut is not called.
     pub connection: Arc<Connection>,
 }
 

@@ -57,7 +57,7 @@ pub struct Passage {
 /// What happens to one watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFate {
-    /// It is delivered.
+    /// The watch continues with it.
     Delivered,
     /// The watch ends before it.
     Ends,

@@ -22,7 +22,7 @@ pub fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Returns the name of the object.
+/// Returns `metadata.name`, or an empty text.
 pub fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
@@ -32,7 +32,7 @@ pub fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace")
 }
 
-/// Returns the uid of the object.
+/// Returns `metadata.uid`, or an empty text.
 pub fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }

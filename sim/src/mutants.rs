@@ -23,7 +23,7 @@ const PROGRAM: &str = "volume-warden-mutated-sim";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mutant {
-    /// Its name.
+    /// How `--bin mutants` and the report call it.
     pub name: String,
     /// What is wrong with it.
     pub what: String,

@@ -34,7 +34,7 @@ use volume_warden_apiserver_model::User;
 pub const SYSTEM_NAMESPACE: &str = "volume-warden";
 /// The user of Volume Warden.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
-/// The name of the Lease.
+/// The Lease for which the replicas compete.
 pub const LEASE: &str = "volume-warden";
 
 /// How the replicas of a history are started.

@@ -19,7 +19,7 @@ pub enum FinishedPods {
     Release,
 }
 
-/// A pod and its name.
+/// A pod of a cache, which keeps names beside the objects.
 pub type NamedPod<'a> = (&'a ObjectName, &'a Pod);
 
 /// What keeps an object that is being deleted, or would keep it if it were deleted now.

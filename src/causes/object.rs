@@ -4,7 +4,7 @@ use crate::objects::ObjectName;
 use serde_json::Value;
 use std::fmt;
 
-/// The kind of an object.
+/// The kinds that a cause can name, with their API versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// `v1` PersistentVolumeClaim
@@ -55,7 +55,7 @@ impl ObjectKind {
 /// The kind and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// The kind of the object.
+    /// Which API serves it.
     pub kind: ObjectKind,
     /// The namespace and name of the object.
     pub name: ObjectName,

@@ -176,7 +176,7 @@ impl Restoration<'_> {
     }
 }
 
-/// Returns the volume that the claim names.
+/// Returns `spec.volumeName`; none if it is empty or absent.
 pub(super) fn volume_of(claim: &PersistentVolumeClaim) -> Option<&str> {
     let volume = claim.spec.as_ref()?.volume_name.as_deref();
     volume.filter(|volume| !volume.is_empty())

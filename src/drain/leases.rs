@@ -21,7 +21,7 @@ pub struct HeldLease {
 }
 
 impl HeldLease {
-    /// Returns whether `other` names this Lease.
+    /// Returns whether `other` has the same namespace and name; the identity does not matter.
     pub fn is(&self, other: &LeaseName) -> bool {
         self.namespace == other.namespace && self.name == other.name
     }

@@ -19,7 +19,7 @@ use json_patch::PatchOperation;
 pub struct Piece {
     /// The kind of the object.
     pub kind: Kind,
-    /// The name of the object.
+    /// The namespace and name, by which it is patched.
     pub name: ObjectName,
     /// The uid of the object.
     pub uid: Box<str>,

@@ -67,7 +67,7 @@ impl fmt::Display for ReferencePath {
 }
 
 impl ReferencePath {
-    /// Returns the claims that the object names.
+    /// Returns each text that the path selects in the object.
     fn claims(&self, object: &DynamicObject) -> Vec<String> {
         // With its metadata: some operators name claims in annotations.
         let object = serde_json::to_value(object).unwrap_or_default();

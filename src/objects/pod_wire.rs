@@ -89,7 +89,7 @@ pub struct PodStatus {
     pub ephemeral_container_statuses: Vec<ContainerStatus>,
 }
 
-/// The status of a container.
+/// What is read of a container status: whether the container runs.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ContainerStatus {
     /// The state of the container.

@@ -31,7 +31,7 @@ pub struct VolumeAttachmentWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachmentSpec {
-    /// The name of the node.
+    /// The node to which the volume is attached.
     #[serde(default)]
     pub node_name: String,
     /// The attached volume.

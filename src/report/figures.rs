@@ -41,7 +41,7 @@ impl Figures {
         }
     }
 
-    /// Returns the sum of a state.
+    /// Zero if no volume or claim has that state.
     pub(super) fn of(&self, state: State) -> Sum {
         self.by_state.get(&state).copied().unwrap_or_default()
     }

@@ -30,7 +30,7 @@ impl<'a> Records<'a> {
         Self(records.collect())
     }
 
-    /// Returns the record of a volume.
+    /// Finds a record by the name of its volume; none if the volume is not in the trash.
     pub(super) fn get(&self, volume: &str) -> Option<&Record> {
         self.0.get(volume)
     }

@@ -11,7 +11,6 @@ pub(super) struct Rect {
 }
 
 impl Rect {
-    /// The area.
     pub(super) fn area(self) -> f64 {
         self.width * self.height
     }

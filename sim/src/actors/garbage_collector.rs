@@ -9,7 +9,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// The garbage collector.
+/// Deletes objects whose owners do not exist, as that controller of kube-controller-manager does.
 pub struct GarbageCollector;
 
 /// The kinds that it handles, with the beginning of their paths.

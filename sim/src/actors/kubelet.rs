@@ -15,7 +15,7 @@ const ENDING: [u64; 2] = [800, 4_500];
 /// Milliseconds that a pod with the label `finishes` runs.
 const RUNNING: u64 = 1_500;
 
-/// The kubelet.
+/// Runs the pods of the node, and removes those that are being deleted when their time is over.
 #[derive(Default)]
 pub struct Kubelet {
     /// When it saw each pod (by uid) being deleted, and when it saw it run.

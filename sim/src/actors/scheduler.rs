@@ -8,7 +8,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// The scheduler.
+/// Assigns pods to the node, as kube-scheduler does.
 pub struct Scheduler;
 
 impl Controller for Scheduler {

@@ -26,7 +26,7 @@ const MAX_CONCURRENT: usize = 1000;
 const RESERVED: usize = 200;
 const NORMAL: usize = MAX_CONCURRENT - RESERVED;
 
-/// The result of a reconcile.
+/// When a key is reconciled again, after a success or an error.
 pub type Reconciled = Result<Requeue, ReconcileError>;
 
 /// When to reconcile a key again after a success.

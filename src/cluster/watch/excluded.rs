@@ -33,7 +33,7 @@ impl Excluded {
             .is_some_and(|namespace| namespace.excluded)
     }
 
-    /// The kinds to watch for it.
+    /// Returns the kinds that must be watched, or no namespace counts as excluded.
     pub fn watches(&self) -> &'static [Kind] {
         match self.namespaces {
             Some(_) => &[Kind::Namespace],

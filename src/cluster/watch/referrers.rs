@@ -18,7 +18,7 @@ enum Referrers {
 }
 
 impl ReferrerIndex {
-    /// Adds `referrer` to the referrers of `name`.
+    /// Records that `referrer` refers to `name`. A repetition changes nothing.
     pub fn add(&mut self, name: ObjectName, referrer: &ObjectName) {
         match self.0.entry(name) {
             Entry::Vacant(entry) => {
@@ -28,7 +28,7 @@ impl ReferrerIndex {
         }
     }
 
-    /// Removes `referrer` from the referrers of `name`.
+    /// Forgets that `referrer` refers to `name`, if it did.
     pub fn remove(&mut self, name: ObjectName, referrer: &ObjectName) {
         if let Entry::Occupied(mut entry) = self.0.entry(name)
             && entry.get_mut().remove(referrer)

@@ -93,7 +93,7 @@ impl<T: Tracked> Store<T> {
         entries.map(|(name, entry)| (name, &entry.object))
     }
 
-    /// Returns the names of the objects that are `wanted`.
+    /// Returns the names of all objects for which `wanted` is true, in any order.
     pub fn names_where(&self, wanted: impl Fn(&T) -> bool) -> Vec<ObjectName> {
         let wanted = self
             .objects

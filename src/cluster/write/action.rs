@@ -168,7 +168,7 @@ impl Action {
 pub struct Target<'a> {
     /// The kind of the object.
     pub kind: Kind,
-    /// The name of the object.
+    /// The namespace and name, by which the request finds it.
     pub name: &'a ObjectName,
     /// The uid of the object. Every write tests it, because the same name may belong to another
     /// object by now.

@@ -57,7 +57,7 @@ pub struct Announcement {
 pub struct Regarding {
     /// The kind of the object.
     pub kind: Kind,
-    /// The name of the object.
+    /// The namespace and name. Events about cluster-scoped objects are stored in `default`.
     pub name: ObjectName,
     /// The uid of the object.
     pub uid: Box<str>,

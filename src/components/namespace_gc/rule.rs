@@ -12,7 +12,7 @@ pub enum Verdict {
     Orphan,
     /// Kubernetes has a namespace of that name.
     InKubernetes,
-    /// The name is protected.
+    /// A pattern of `--gc-protect` matches its name.
     Protected,
     /// The record does not show that this cluster ever had the namespace.
     NotSeen,

@@ -242,7 +242,7 @@ const UNUSED: i64 = 60;
 /// A reservation, and the live state of the objects that it depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation<'a> {
-    /// The name of the volume.
+    /// The name of the volume; a claim that names another one does not fit.
     pub volume: &'a str,
     /// The namespace of the volume's earlier claim.
     pub record: &'a Record,

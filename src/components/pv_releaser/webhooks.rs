@@ -16,7 +16,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The webhook for new volumes.
+/// Labels new volumes whose claims this installation manages, and records their namespace.
 pub struct VolumeWebhook {
     /// The watches that pv-releaser reads.
     pub caches: Caches,

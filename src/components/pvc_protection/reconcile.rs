@@ -31,7 +31,7 @@ pub struct PvcProtectionReconciler {
     pub claims: Arc<Feed<Claim>>,
     /// Watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
-    /// Live LISTs of pods.
+    /// LISTs that prove that no pod uses a claim, before its finalizer is removed.
     pub live_pods: Arc<SharedList<Pod>>,
     /// Writes to the API server.
     pub apply: Arc<Apply>,

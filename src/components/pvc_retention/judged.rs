@@ -14,7 +14,7 @@ pub type Work<'a> = (&'a Member, &'a Verdict);
 
 /// A StatefulSet as it was read, and the verdict on each of its claims.
 pub struct Judged {
-    /// The set.
+    /// The StatefulSet, as the cache or a live read had it.
     pub set: StatefulSet,
     /// The claims of the StatefulSet.
     pub members: Vec<Member>,
@@ -45,7 +45,7 @@ impl Judged {
 
 /// A StatefulSet with a retention policy, as it was read.
 pub struct Read {
-    /// The set.
+    /// The StatefulSet, as the cache or a live read had it.
     pub set: StatefulSet,
     retention: Retention,
     proof: Option<Proof>,

@@ -35,7 +35,7 @@ pub struct PvcRetentionReconciler {
     pub caches: Caches,
     /// Live reads of single StatefulSets.
     pub live_sets: Arc<LiveGet<StatefulSet>>,
-    /// Live LISTs of pods.
+    /// LISTs of the pods of one namespace, from the API server instead of the watch.
     pub live_pods: Arc<SharedList<Pod>>,
     /// Writes to the API server.
     pub apply: Arc<Apply>,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The commands of a group.
+/// What the page shows as code in the section of this group.
 fn commands(page: &str, group: &str) -> Vec<String> {
     let parts = section(page, group).split("<code>").skip(1);
     let commands = parts.map(|part| part.split("</code>").next().unwrap_or_default());

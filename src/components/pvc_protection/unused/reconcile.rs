@@ -28,7 +28,7 @@ pub struct UnusedReconciler {
     pub claims: Arc<Feed<Claim>>,
     /// Watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
-    /// Live LISTs of pods.
+    /// LISTs that prove that no pod uses a claim, before the condition becomes True.
     pub live_pods: Arc<SharedList<Pod>>,
     /// Live reads of claims.
     pub live_claims: Arc<LiveGet<Claim>>,
