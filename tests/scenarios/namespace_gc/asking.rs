@@ -40,6 +40,12 @@ pub async fn collected(warden: &Warden) -> Result<bool> {
     .await
 }
 
+/// Whether something was done `least` times: exactly, if the collection left nothing undone, and
+/// else at least. What a call was too late for is tried again.
+pub fn done_times(found: usize, least: usize, whole: bool) -> bool {
+    found == least || !whole && found > least
+}
+
 /// So many more collections end like this.
 pub async fn more_runs(warden: &Warden, outcome: &str, more: u64) -> Result<()> {
     let before = runs(warden, outcome).await?;

@@ -1,7 +1,7 @@
 //! What the storage has and Kubernetes does not.
 
 use super::{
-    asking::{collected, live_list, metric, more_runs, runs, waiting},
+    asking::{collected, done_times, live_list, metric, more_runs, runs, waiting},
     support::{NO_GC, OFTEN, Scene},
 };
 use anyhow::{Result, ensure};
@@ -37,7 +37,9 @@ async fn orphans_go_at_once_and_one_that_is_full_when_it_is_empty() -> Result<()
     ensure!(metric(&warden, gauge).await? == 2);
 
     let deletions = ids.map(|id| scene.deletions_of(&id));
-    ensure!(deletions == [1, 2, 1] || !whole, "{deletions:?}");
+    let mut least = deletions.iter().zip([1, 2, 1]);
+    let each = least.all(|(found, least)| done_times(*found, least, whole));
+    ensure!(each, "{deletions:?}");
     let all: usize = deletions.iter().sum();
     ensure!(scene.deletions() == all, "{alive} {protected:?}");
     Ok(())
@@ -84,8 +86,10 @@ async fn a_collection_takes_one_list_of_the_storage_and_two_of_kubernetes() -> R
     .await?;
     ensure!(lists.taken() == 2, "{}", lists.taken());
     let calls = (scene.lists(), gets.taken(), scene.deletions());
-    // Whatever it could not do at once takes more of each.
-    ensure!(calls == (1, 30, 30) || !whole, "{calls:?}");
+    let each = done_times(calls.0, 1, whole)
+        && done_times(calls.1, 30, whole)
+        && done_times(calls.2, 30, whole);
+    ensure!(each, "{calls:?}");
     Ok(())
 }
 
@@ -118,7 +122,8 @@ async fn there_is_a_limit_to_what_one_collection_takes() -> Result<()> {
     let capped = scene.warden().arg("--gc-max-deletions=2").start().await?;
     let whole = collected(&capped).await?;
     eventually("two are gone", async || scene.storage.names().len() == 3).await?;
-    ensure!(scene.deletions() == 2 || !whole, "{}", scene.deletions());
+    let deletions = scene.deletions();
+    ensure!(done_times(deletions, 2, whole), "{deletions}");
     eventually("it is reported", async || {
         capped.process().log().contains("TooManyOrphans")
     })
@@ -131,7 +136,8 @@ async fn there_is_a_limit_to_what_one_collection_takes() -> Result<()> {
     }
     more_runs(&next, "Done", 1).await?;
     let whole = whole && runs(&next, "Incomplete").await? == 0;
-    ensure!(scene.deletions() == 5 || !whole, "{}", scene.deletions());
+    let deletions = scene.deletions();
+    ensure!(done_times(deletions, 5, whole), "{deletions}");
     Ok(())
 }
 
