@@ -2,9 +2,7 @@
 
 use super::{Condition, Drain, NAME, Piece, piece::object};
 use crate::{
-    cluster::{
-        Action, Applied, Basis, Lane, Mutation, OnRefusal, Target, UNHURRIED, existing, within,
-    },
+    cluster::{Action, Applied, Basis, Lane, OnRefusal, Target, UNHURRIED, existing, within},
     objects::{ObjectName, claim::ClaimWire, volume::ClaimRef},
 };
 use futures::{StreamExt as _, stream};
@@ -77,10 +75,7 @@ impl Drain {
     /// the version of the object.
     async fn remove_status(&self, piece: &Piece) -> Applied {
         let target = Target::new(piece.kind, &piece.name, &piece.uid);
-        let action = Action {
-            on_refusal: AGAIN,
-            ..Action::apply_status(json!({}), Basis::Object)
-        };
+        let action = Action::apply_status(json!({}), Basis::Object).on_refusal(AGAIN);
         self.apply.perform(NAME, &target, action, TAKEN_BACK).await
     }
 
@@ -107,13 +102,7 @@ impl Condition {
 }
 
 fn remove_parts(operations: Vec<PatchOperation>) -> Action {
-    Action {
-        name: "TakeBack",
-        mutation: Mutation::Patch(operations),
-        lane: Lane::Bulk,
-        basis: Basis::Object,
-        on_refusal: AGAIN,
-    }
+    Action::patch("TakeBack", Lane::Bulk, operations, Basis::Object, AGAIN)
 }
 
 fn line(piece: &Piece, applied: &Applied) -> Option<String> {
@@ -133,8 +122,8 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_is_bulk_and_asked_for_again_by_hand() {
-        let action = remove_parts(Vec::new());
-        assert_eq!(action.lane, Lane::Bulk);
-        assert_eq!(action.on_refusal.next, "so run volume-warden drain again");
+        let (_, lane, on_refusal) = remove_parts(Vec::new()).parts();
+        assert_eq!(lane, Lane::Bulk);
+        assert_eq!(on_refusal.next, "so run volume-warden drain again");
     }
 }

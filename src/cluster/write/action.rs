@@ -10,19 +10,20 @@ use kube::api::{DeleteParams, Preconditions};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// A change to an object, and how the writer carries it out.
+/// A change to an object, and how the writer carries it out. Only the constructors create one, so
+/// a deletion always rests on a [`Proof`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
     /// The name of the action in log lines and metrics.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// The change to the object.
-    pub mutation: Mutation,
+    pub(super) mutation: Mutation,
     /// The lane in which the write waits for its turn.
-    pub lane: Lane,
+    pub(super) lane: Lane,
     /// The reads that the decision relies on.
-    pub basis: Basis,
+    pub(super) basis: Basis,
     /// The Event for users if the API server refuses the action.
-    pub on_refusal: OnRefusal,
+    pub(super) on_refusal: OnRefusal,
 }
 
 /// What an action writes. Patch operations are valid for the target's `resource_version`.
@@ -92,6 +93,34 @@ impl Action {
             basis,
             on_refusal: OnRefusal::new("FailedRemoveFinalizer"),
         }
+    }
+
+    /// Applies patch operations in this lane, for changes that no other constructor describes.
+    pub const fn patch(
+        name: &'static str,
+        lane: Lane,
+        operations: Vec<PatchOperation>,
+        basis: Basis,
+        on_refusal: OnRefusal,
+    ) -> Self {
+        Self {
+            name,
+            mutation: Mutation::Patch(operations),
+            lane,
+            basis,
+            on_refusal,
+        }
+    }
+
+    /// Replaces the Event for users if the API server refuses the action.
+    pub fn on_refusal(self, on_refusal: OnRefusal) -> Self {
+        Self { on_refusal, ..self }
+    }
+
+    /// The change, the lane and the Event of the action.
+    #[cfg(test)]
+    pub(crate) fn parts(self) -> (Mutation, Lane, OnRefusal) {
+        (self.mutation, self.lane, self.on_refusal)
     }
 
     /// Deletes the object.

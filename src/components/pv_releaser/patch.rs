@@ -1,7 +1,7 @@
 //! Translates the decisions about a volume into JSON patch operations, and into writes.
 
 use super::{Mode, Options, Scope};
-use crate::cluster::{Action, Basis, Lane, Mutation, OnRefusal, Regarding, Target};
+use crate::cluster::{Action, Basis, Lane, OnRefusal, Regarding, Target};
 use crate::objects::{
     ControllerId, Kind, ObjectName, Volume,
     managed_by::{LEGACY_LABEL, RELEASER_LABEL},
@@ -136,16 +136,11 @@ pub(super) fn action(
     operations: Vec<PatchOperation>,
     basis: Basis,
 ) -> Action {
-    Action {
-        name,
-        mutation: Mutation::Patch(operations),
-        lane: Lane::Release,
-        basis,
-        on_refusal: OnRefusal {
-            outages: true,
-            ..on_refusal
-        },
-    }
+    let on_refusal = OnRefusal {
+        outages: true,
+        ..on_refusal
+    };
+    Action::patch(name, Lane::Release, operations, basis, on_refusal)
 }
 
 #[cfg(test)]
@@ -156,9 +151,7 @@ mod tests {
     fn releases_use_their_own_lane_and_report_outages() {
         let refusal = OnRefusal::new("ErrReleasePV");
         let action = action("Release", refusal, Vec::new(), Basis::Object);
-        assert_eq!(
-            (action.lane, action.on_refusal.outages),
-            (Lane::Release, true)
-        );
+        let (_, lane, on_refusal) = action.parts();
+        assert_eq!((lane, on_refusal.outages), (Lane::Release, true));
     }
 }

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     cluster::{
-        Action, Announcement, Apply, Basis, EventDeduplicator, HourlyLimit, Lane, Mutation,
-        OnRefusal, Reconcile, ReconcileError, Reconciled, Regarding, Requeue, Target, WorkQueue,
+        Action, Announcement, Apply, Basis, EventDeduplicator, HourlyLimit, Lane, OnRefusal,
+        Reconcile, ReconcileError, Reconciled, Regarding, Requeue, Target, WorkQueue,
     },
     hashing::HashMap,
     objects::{
@@ -99,13 +99,14 @@ impl PvcExpiryReconciler {
         operation: PatchOperation,
         event: Announcement,
     ) -> Reconciled {
-        let action = Action {
-            name: action,
-            mutation: Mutation::Patch(vec![operation]),
-            lane: Lane::Bulk,
-            basis: Basis::Object,
-            on_refusal: OnRefusal::new("FailedAnnounceExpiry"),
-        };
+        let on_refusal = OnRefusal::new("FailedAnnounceExpiry");
+        let action = Action::patch(
+            action,
+            Lane::Bulk,
+            vec![operation],
+            Basis::Object,
+            on_refusal,
+        );
         let applied = self
             .apply
             .perform(NAME, &target(name, claim), action, reason)

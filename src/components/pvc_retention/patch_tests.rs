@@ -44,7 +44,8 @@ fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
         step: Step::Update(update.clone()),
     };
     let proof = Proof::of_test(std::time::Duration::from_secs(2));
-    match action(&claim(before), &verdict, &update, proof).mutation {
+    let (mutation, ..) = action(&claim(before), &verdict, &update, proof).parts();
+    match mutation {
         Mutation::Patch(operations) => format!("own: {}", applied(before, operations)),
         Mutation::Disown { fresh, late } => format!(
             "disown: {}, late: {}",

@@ -1,7 +1,7 @@
 //! A volume as the object of writes and Events of pvc-trash.
 
 use crate::{
-    cluster::{Action, Basis, Lane, Mutation, OnRefusal, Regarding, Target},
+    cluster::{Action, Basis, Lane, OnRefusal, Regarding, Target},
     objects::{Kind, ObjectName, Volume, trash::TrashRecord, volume::Phase},
 };
 use json_patch::PatchOperation;
@@ -42,11 +42,5 @@ pub fn action(
     operations: Vec<PatchOperation>,
     basis: Basis,
 ) -> Action {
-    Action {
-        name,
-        mutation: Mutation::Patch(operations),
-        lane,
-        basis,
-        on_refusal: OnRefusal::new("ErrTrash"),
-    }
+    Action::patch(name, lane, operations, basis, OnRefusal::new("ErrTrash"))
 }

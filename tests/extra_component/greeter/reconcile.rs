@@ -5,8 +5,8 @@ use prometheus_client::metrics::counter::Counter;
 use std::sync::Arc;
 use volume_warden::{
     cluster::{
-        Action, Apply, Basis, Feed, Lane, Mutation, OnRefusal, Reconcile, Reconciled, Requeue,
-        Target, WorkQueue,
+        Action, Apply, Basis, Feed, Lane, OnRefusal, Reconcile, Reconciled, Requeue, Target,
+        WorkQueue,
     },
     objects::{
         Claim, Kind, ObjectName,
@@ -55,13 +55,9 @@ impl Reconcile for GreeterReconciler {
             resource_version: Some(&claim.resource_version),
             finalizers: &claim.finalizers,
         };
-        let action = Action {
-            name: "Greet",
-            mutation: Mutation::Patch(vec![append(&claim.finalizers, &self.greeting)]),
-            lane: Lane::Ownership,
-            basis: Basis::Object,
-            on_refusal: OnRefusal::new("FailedGreeting"),
-        };
+        let operations = vec![append(&claim.finalizers, &self.greeting)];
+        let refusal = OnRefusal::new("FailedGreeting");
+        let action = Action::patch("Greet", Lane::Ownership, operations, Basis::Object, refusal);
         let applied = self.apply.perform(NAME, &target, action, "Greeted").await;
         if applied.written() {
             self.claims.mark_stale(name, &claim);
