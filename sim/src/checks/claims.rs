@@ -146,7 +146,7 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
     }
 }
 
-/// S13: a claim expires only if it was announced, nobody owns it, no pod that existed when the pods
+/// S13: a claim expires only if it was announced, it has no owner, no pod that existed when the pods
 /// were listed names it, and its volume is recorded for the trash.
 fn expired(ledger: &Ledger, now: u64, claim: &Value) -> Found {
     let said = |what: &str| Some(("S13", format!("the claim {} expired {what}", name(claim))));

@@ -89,7 +89,8 @@ pub fn decide(view: &View<'_>) -> Decision {
             false => Decision::Leave(Left::NoWindow),
         };
     }
-    // An announcement of an earlier time is void: a pod used the claim since, or nobody watched.
+    // An announcement of an earlier time is void: a pod used the claim since, or no
+    // replica watched.
     match announced.and_then(ClaimExpiry::announced) {
         Some(at) if at >= due && view.now >= at => Decision::Expire,
         Some(at) if at >= due => Decision::Wait(at),

@@ -67,7 +67,7 @@ fn a_claim_is_announced_a_week_before_it_expires() {
     let fresh = claim(json!({}));
     assert_eq!(decided(&fresh, day(13)), Decision::Wait(day(14)));
     assert_eq!(decided(&fresh, day(14)), Decision::Announce(day(21)));
-    // Nobody announced it in time, so it expires later.
+    // It was not announced in time, so it expires later.
     assert_eq!(decided(&fresh, day(20)), Decision::Announce(day(27)));
     let announced = claim(annotated(EXPIRES_AT, &day(21).to_string()));
     assert_eq!(decided(&announced, day(20)), Decision::Wait(day(21)));

@@ -8,7 +8,7 @@ use crate::{
 use std::sync::Arc;
 
 /// Enqueues a claim when it, its volume's record, or the annotation of its StorageClass changes, and
-/// an announced claim when a pod names it.
+/// when a pod that names it is created or deleted.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, of) = (queue.clone(), caches.clone());
     caches.claims.listen(move |change| {
@@ -21,16 +21,20 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
             line.add(change.name.clone());
         }
     });
-    let (line, claims) = (queue.clone(), caches.claims.clone());
+    let (line, of) = (queue.clone(), caches.clone());
     caches.pods.listen(move |change| {
+        // A pod names the same claims as long as it exists.
+        if change
+            .old
+            .zip(change.new)
+            .is_some_and(|(old, new)| old.uid == new.uid)
+        {
+            return;
+        }
         let pods = [change.old, change.new].into_iter().flatten();
         for claim in pods.flat_map(|pod| pod.claims()) {
             let name = ObjectName::new(change.name.namespace.clone(), claim.clone());
-            let announced = claims
-                .read()
-                .get(&name)
-                .is_some_and(|claim| claim.expiry.is_some());
-            if announced {
+            if of.claim(&name).is_some_and(|claim| of.may_expire(&claim)) {
                 line.add(name);
             }
         }
