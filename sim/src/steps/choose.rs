@@ -51,6 +51,9 @@ pub fn choose(random: &mut fastrand::Rng, count: usize, trash: bool) -> Vec<Step
     steps
 }
 
+/// When the last look at a claim is near, in milliseconds after its announcement.
+const LAST_LOOK: u64 = 57_000;
+
 /// Chooses the steps of a history in which claims expire, each with its virtual millisecond. Pods
 /// come around the two looks at a claim and its deletion, which are a minute apart.
 pub fn expiring(random: &mut fastrand::Rng, begin: u64) -> Vec<(u64, Step)> {
@@ -63,8 +66,8 @@ pub fn expiring(random: &mut fastrand::Rng, begin: u64) -> Vec<(u64, Step)> {
         steps.push((announced + random.u64(0..200), Step::HastenExpiry { claim }));
     }
     for pod in 1..=random.u8(1..=4) {
-        let look = [0, 60_000, 60_000, 60_000][random.usize(..4)];
-        let at = announced + look + random.u64(0..2_000);
+        let look = [0, LAST_LOOK, LAST_LOOK, LAST_LOOK][random.usize(..4)];
+        let at = announced + look + random.u64(0..8_000);
         let (claim, finishes, on_node) = (number(random), random.bool(), random.bool());
         steps.push((
             at,
