@@ -54,14 +54,12 @@ impl Observation {
 
     /// Writes since when this replica has watched into its Lease.
     pub(super) fn write(&self, lease: &mut Lease, identity: &str) {
-        let annotations = lease.metadata.annotations.get_or_insert_default();
-        match self.since() {
-            Some(since) => {
-                annotations.insert(OBSERVED_SINCE.to_owned(), format!("{since} {identity}"));
-            }
-            None => {
-                annotations.remove(OBSERVED_SINCE);
-            }
+        let annotations = &mut lease.metadata.annotations;
+        if let Some(since) = self.since() {
+            let annotations = annotations.get_or_insert_default();
+            annotations.insert(OBSERVED_SINCE.to_owned(), format!("{since} {identity}"));
+        } else if let Some(annotations) = annotations {
+            annotations.remove(OBSERVED_SINCE);
         }
     }
 
@@ -137,5 +135,8 @@ mod tests {
         let mut lease = held("a", &format!("{} a", at(1)));
         Observation::default().write(&mut lease, "a");
         assert_eq!(written(&lease), None);
+        let mut plain = Lease::default();
+        Observation::default().write(&mut plain, "a");
+        assert_eq!(plain, Lease::default(), "nothing is added");
     }
 }
