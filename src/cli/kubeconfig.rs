@@ -16,7 +16,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
 
 /// Returns why a kubeconfig cannot be used, in one line. The parser's own message quotes the lines
 /// around the fault.
-pub fn kubeconfig_fault(error: &KubeconfigError) -> String {
+pub(super) fn kubeconfig_fault(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(error) => match error.location() {
             Some(at) if at.line() > 0 => format!(

@@ -40,7 +40,6 @@ use crate::{component::ComponentRef, version};
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, builder};
 use std::{any::TypeId, ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
-pub use kubeconfig::kubeconfig_fault;
 pub use options::RunOptions;
 
 const EXIT_CODES: &str = "\

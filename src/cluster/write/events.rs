@@ -52,6 +52,19 @@ pub struct Announcement {
     pub related: Option<ObjectReference>,
 }
 
+impl Announcement {
+    /// Creates an Event about one object only.
+    pub fn new(reason: &'static str, action: &'static str, warning: bool, note: String) -> Self {
+        Self {
+            reason,
+            action,
+            warning,
+            note,
+            related: None,
+        }
+    }
+}
+
 /// The object that an Event is about.
 #[derive(Clone, Debug)]
 pub struct Regarding {

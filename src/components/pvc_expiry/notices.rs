@@ -22,7 +22,7 @@ pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>)
         claim.name,
         claim.namespace,
     );
-    announcement(EXPIRING, "AnnounceExpiry", true, note)
+    Announcement::new(EXPIRING, "AnnounceExpiry", true, note)
 }
 
 /// The Event that an announced claim is not deleted.
@@ -31,7 +31,7 @@ pub fn cancelled(claim: &ObjectName) -> Announcement {
         "claim {claim} is not deleted at the announced time: it is in use, named by another object, \
          kept by its annotation or StorageClass, or its data could not be restored"
     );
-    announcement(EXPIRY_CANCELLED, "CancelExpiry", false, note)
+    Announcement::new(EXPIRY_CANCELLED, "CancelExpiry", false, note)
 }
 
 /// The Event that a claim was deleted because it was not used.
@@ -43,7 +43,7 @@ pub fn expired(claim: &ObjectName, record: &TrashRecord) -> Announcement {
         claim.name,
         claim.namespace,
     );
-    announcement(EXPIRED, "Expire", false, note)
+    Announcement::new(EXPIRED, "Expire", false, note)
 }
 
 /// The Event for an unused claim whose data could not be restored.
@@ -53,7 +53,7 @@ pub fn no_window(claim: &ObjectName) -> Announcement {
          because its volume is not recorded for the trash. The StorageClass needs the annotation \
          {UNDELETE_WINDOW}, and the component pvc-trash must be enabled"
     );
-    announcement(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 /// The Event for a claim or StorageClass whose annotation cannot be read.
@@ -61,7 +61,7 @@ pub fn unreadable(object: &str, error: &str) -> Announcement {
     let note = format!(
         "the annotation {EXPIRE_UNUSED} of {object} cannot be read, so nothing expires by it: {error}"
     );
-    announcement(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 /// The Event for a StorageClass whose claims cannot expire.
@@ -70,24 +70,9 @@ pub fn class_without_window(class: &str) -> Announcement {
         "StorageClass {class} has the annotation {EXPIRE_UNUSED}, but none of its claims expires: \
          without the annotation {UNDELETE_WINDOW} their data could not be restored"
     );
-    announcement(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 fn window(record: &TrashRecord) -> String {
     go_duration::format(Duration::from_secs(record.window_seconds))
-}
-
-fn announcement(
-    reason: &'static str,
-    action: &'static str,
-    warning: bool,
-    note: String,
-) -> Announcement {
-    Announcement {
-        reason,
-        action,
-        warning,
-        note,
-        related: None,
-    }
 }

@@ -93,7 +93,7 @@ fn an_announcement_of_another_time_is_void() {
 }
 
 #[test]
-fn only_an_unused_claim_that_nobody_owns_expires() {
+fn only_an_unused_claim_without_an_owner_expires() {
     let status = |status: &str| {
         json!({"status": {"conditions": [{"type": "Unused", "status": status,
         "lastTransitionTime": day(1).to_string()}]}})

@@ -26,7 +26,7 @@ pub fn moved_to_trash(record: &TrashRecord) -> Announcement {
         claim.name,
         claim.namespace
     );
-    announcement(MOVED_TO_TRASH, "MoveToTrash", false, note)
+    Announcement::new(MOVED_TO_TRASH, "MoveToTrash", false, note)
 }
 
 /// The Event that a volume is reserved for a new claim.
@@ -35,7 +35,7 @@ pub fn restored(claim: &ObjectName) -> Announcement {
         "the volume of the deleted claim is reserved for the new claim {claim}, which has the data \
          as soon as it is Bound"
     );
-    announcement(RESTORED, "Restore", false, note)
+    Announcement::new(RESTORED, "Restore", false, note)
 }
 
 /// The Event that a volume is in the trash again.
@@ -46,7 +46,7 @@ pub fn returned(volume: &ObjectName, record: &TrashRecord) -> Announcement {
         volume.name,
         until(record)
     );
-    announcement(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
+    Announcement::new(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
 }
 
 /// The Event that the data of a volume is deleted permanently.
@@ -57,13 +57,13 @@ pub fn purged(record: &TrashRecord, requested: bool) -> Announcement {
         false => format!("the undelete window ended at {}", ends(record)),
     };
     let note = format!("the volume of the deleted claim {claim} is deleted with its data: {why}");
-    announcement(PURGED, "Purge", false, note)
+    Announcement::new(PURGED, "Purge", false, note)
 }
 
 /// The Event for a claim that requests data it cannot get.
 pub fn not_restored(claim: &ObjectName, why: &str) -> Announcement {
     let note = format!("claim {claim} does not get the data that it requests: {why}");
-    announcement(CANNOT_RESTORE, "Restore", true, note)
+    Announcement::new(CANNOT_RESTORE, "Restore", true, note)
 }
 
 /// The Event for a claim that was not Bound in time to the volume that was reserved for it.
@@ -89,7 +89,7 @@ pub fn unreadable_window(class: &str, error: &str) -> Announcement {
         "the annotation {UNDELETE_WINDOW} of StorageClass {class} cannot be read, so the data of \
          its new claims is deleted with them: {error}"
     );
-    announcement(CANNOT_READ, CANNOT_READ, true, note)
+    Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
 }
 
 /// The Event for a StorageClass whose longest undelete window cannot be read.
@@ -98,7 +98,7 @@ pub fn unreadable_maximum(class: &str, error: &str) -> Announcement {
         "the annotation {UNDELETE_WINDOW_MAX} of StorageClass {class} cannot be read, so no \
          namespace lengthens its undelete window: {error}"
     );
-    announcement(CANNOT_READ, CANNOT_READ, true, note)
+    Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
 }
 
 /// The Event for a volume for which the trash is not enabled, and for its claim.
@@ -108,7 +108,7 @@ pub fn full(claim: &ObjectName) -> Announcement {
          {claim} is deleted with it. To see what the trash has: volume-warden trash -n {}",
         claim.namespace, claim.namespace
     );
-    announcement(TRASH_FULL, "EnableTrash", true, note)
+    Announcement::new(TRASH_FULL, "EnableTrash", true, note)
 }
 
 /// The Event for a volume whose record cannot be read.
@@ -117,7 +117,7 @@ pub fn unreadable() -> Announcement {
         "the annotation {TRASH} of this volume cannot be read, so the volume is left unchanged. \
          Restore the annotation, or remove it"
     );
-    announcement(CANNOT_READ, CANNOT_READ, true, note)
+    Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
 }
 
 /// Until when the data of the claim is kept.
@@ -130,19 +130,4 @@ fn until(record: &TrashRecord) -> String {
 
 fn ends(record: &TrashRecord) -> String {
     record.ends().map(|end| end.to_string()).unwrap_or_default()
-}
-
-fn announcement(
-    reason: &'static str,
-    action: &'static str,
-    warning: bool,
-    note: String,
-) -> Announcement {
-    Announcement {
-        reason,
-        action,
-        warning,
-        note,
-        related: None,
-    }
 }
