@@ -26,6 +26,7 @@ use std::{
     path::Path,
     sync::atomic::{AtomicUsize, Ordering},
 };
+use tokio::sync::{Mutex, MutexGuard};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// The binary under test.
@@ -51,6 +52,15 @@ pub async fn guarded() -> Result<Shared> {
         anyhow::Ok(Running::with(cluster, warden))
     };
     GUARDED.get(start).await
+}
+
+/// A cluster with the manifests applied for one scenario at a time: its Volume Warden handles the
+/// volumes, claims or namespaces of all.
+pub async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
+    static QUIET: Slot = Slot::new();
+    static ALONE: Mutex<()> = Mutex::const_new(());
+    let cluster = QUIET.get(async || installed("quiet", "manifests").await);
+    Ok((cluster.await?, ALONE.lock().await))
 }
 
 /// An unchanged Kubernetes cluster, for comparison.

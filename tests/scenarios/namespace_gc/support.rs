@@ -3,10 +3,7 @@
 //! The storage is a scenario's own, so it does not matter which other namespaces the shared cluster has.
 
 use super::kubernetes::{create_namespace, is_gone};
-use crate::support::{
-    BINARY, bare, installed,
-    shared::{Shared, Slot},
-};
+use crate::support::{BINARY, bare, quiet, shared::Shared};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::{
@@ -16,7 +13,7 @@ use kube::{
 use serde_json::Value;
 use std::{fs, path::Path};
 use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::MutexGuard;
 use volume_warden_controlplane::{
     Cluster, Interposer, Rule, RuleHandle, Warden, WardenBuilder, eventually,
 };
@@ -37,15 +34,6 @@ pub struct Scene {
     pub namespaces: Api<Namespace>,
     secrets: TempDir,
     _alone: Option<MutexGuard<'static, ()>>,
-}
-
-/// A cluster where namespaces end only when the one scenario at work there says so. Elsewhere the end of any has the storage listed.
-async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
-    static QUIET: Slot = Slot::new();
-    static ALONE: Mutex<()> = Mutex::const_new(());
-    let start = async || installed("namespaces", "manifests").await;
-    let cluster = QUIET.get(start).await?;
-    Ok((cluster, ALONE.lock().await))
 }
 
 impl Scene {

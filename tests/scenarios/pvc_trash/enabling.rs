@@ -1,7 +1,7 @@
 //! For which volumes, and when, the trash is enabled.
 
 use super::support::{Shelf, TRASH, WINDOW, WINDOW_MAX, phase_of, policy_of, record};
-use crate::support::{BINARY, bare, guarded};
+use crate::support::{BINARY, guarded, quiet};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -9,7 +9,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use volume_warden_controlplane::{Warden, eventually};
+use volume_warden_controlplane::{Warden, WardenBuilder, eventually};
 
 #[tokio::test]
 async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
@@ -30,15 +30,22 @@ async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
     Ok(())
 }
 
+/// Its Lease is its own, so that it need not wait until that of an earlier scenario expires.
+fn warden(shelf: &Shelf) -> WardenBuilder<'_> {
+    let (name, cluster) = (&shelf.space.name, &shelf.space.cluster);
+    let builder = Warden::builder(cluster, BINARY).name(name.clone());
+    let builder = builder.arg(format!("--leader-elect-resource-name={name}"));
+    builder.arg("--components=pvc-trash")
+}
+
 /// Without Volume Warden at its creation, the volume has the policy Delete.
 #[tokio::test]
 async fn a_volume_that_admission_missed_is_enabled_while_bound() -> Result<()> {
-    let shelf = Shelf::with_class(bare().await?, "trash-late", json!({})).await?;
+    let (cluster, _alone) = quiet().await?;
+    let shelf = Shelf::with_class(cluster.clone(), "trash-late", json!({})).await?;
     let volume = shelf.bound("data", json!({})).await?;
     ensure!(policy_of(&volume) == "Delete");
-    let only = format!("--namespace={}", shelf.space.name);
-    let cluster = shelf.space.cluster.clone();
-    let _warden = Warden::builder(&cluster, BINARY).arg(only).start().await?;
+    let _warden = warden(&shelf).start().await?;
     shelf.set_window(Some("1h")).await?;
     let volume = shelf.is_enabled(&volume.name_any()).await?;
     let finalizers = record(&volume)?["finalizers"].clone();
@@ -55,11 +62,10 @@ async fn a_volume_that_admission_missed_is_enabled_while_bound() -> Result<()> {
 /// What the trash was enabled for before stays in it.
 #[tokio::test]
 async fn a_full_trash_is_not_enabled_for_new_volumes() -> Result<()> {
-    let shelf = Shelf::new(bare().await?, "trash-full", "1h").await?;
-    let only = format!("--namespace={}", shelf.space.name);
-    let cluster = shelf.space.cluster.clone();
-    let builder = Warden::builder(&cluster, BINARY).arg(only);
-    let _warden = builder.arg("--trash-max-bytes=1Gi").start().await?;
+    let (cluster, _alone) = quiet().await?;
+    let shelf = Shelf::new(cluster.clone(), "trash-full", "1h").await?;
+    let builder = warden(&shelf).arg("--trash-max-bytes=1Gi");
+    let _warden = builder.start().await?;
     let kept = shelf.deleted("kept", "kept").await?;
     let new = shelf.bound("new", json!({})).await?.name_any();
     eventually("Events say that the trash is full", async || {

@@ -1,6 +1,6 @@
 //! The lives of the components. Nothing here is about how well they do it: that is reported elsewhere.
 
-use super::tenant::{Tenant, cluster, enforcing};
+use super::tenant::{Tenant, cluster, enforcing, protected};
 use crate::{
     pv_releaser::support::{Estate, PROVISIONER},
     pvc_expiry::{EXPIRE_UNUSED, EXPIRES_WITHIN, announced, hasten},
@@ -27,18 +27,10 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
         "pvc-protection",
         "pvc-protection-binding-guard",
     ];
-    let tenant = Tenant::new(&components).await?;
+    let tenant = Tenant::on(protected().await?, &components).await?;
     tenant.repairs_its_certificate().await?;
     let space = Space::new(tenant.cluster.clone(), "rights-claims").await?;
-    // Not the claims of the others: each would wait for the finalizers of one that has ended.
-    let own = format!("--namespace={}", space.name);
-    for configuration in [
-        "mutatingwebhookconfiguration/volume-warden-pvc-protection",
-        "validatingwebhookconfiguration/volume-warden-pvc-protection-guard",
-    ] {
-        tenant.reviews_only(configuration, &space.name).await?;
-    }
-    let warden = tenant.builder().arg(own).serving().start().await?;
+    let warden = tenant.builder().serving().start().await?;
     // No part of the name of another test's claim: what is refused is found by it.
     let name = "guarded-alone";
     let _refused = tenant.refuse_twice(&format!("persistentvolumeclaims/{name}"));
@@ -73,7 +65,8 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
 
 #[tokio::test]
 async fn pv_protection_uses_its_rights() -> Result<()> {
-    let tenant = Tenant::new(&["self-signed", "pv-protection"]).await?;
+    let components = ["self-signed", "pv-protection"];
+    let tenant = Tenant::on(protected().await?, &components).await?;
     tenant.repairs_its_certificate().await?;
     let warden = tenant.builder().serving().start().await?;
     let space = Space::new(tenant.cluster.clone(), "rights-volumes").await?;

@@ -27,6 +27,14 @@ pub async fn cluster() -> Result<Shared> {
     RIGHTS.get(start).await
 }
 
+/// The cluster of the protections. What they protect is not deleted before they agree, so objects of
+/// other scenarios would wait for one that has ended.
+pub async fn protected() -> Result<Shared> {
+    static PROTECTED: Slot = Slot::new();
+    let start = async || Cluster::without_in_tree().name("protected").start().await;
+    PROTECTED.get(start).await
+}
+
 /// A cluster in which, as on OpenShift, only who may change an object's finalizers may make its deletion wait.
 pub async fn enforcing() -> Result<Shared> {
     static ENFORCING: Slot = Slot::new();
@@ -136,15 +144,6 @@ impl Tenant {
         let write = Rule::on("PATCH").path_contains(format!("/{object}"));
         let refusal = write.respond(403, "Forbidden", "not on my watch").times(2);
         self.between.add(refusal)
-    }
-
-    /// The first webhooks of its configuration are called for that namespace only.
-    pub async fn reviews_only(&self, configuration: &str, namespace: &str) -> Result<()> {
-        let only = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
-        let path = "/webhooks/0/namespaceSelector";
-        let patch = json!([{"op": "add", "path": path, "value": only}]).to_string();
-        let patch = ["patch", configuration, "--type=json", "-p", &patch];
-        self.cluster.kubectl(&patch).await.map(drop)
     }
 
     /// Takes the right to `update` that subresource out of the component's role, and waits until the API server decides by that.
