@@ -1,14 +1,14 @@
 //! `docs/reference/metrics.md`, from what a process with all components serves.
 
-use crate::generated;
-use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
+use crate::{documentation::pages, generated};
+use std::{collections::BTreeMap, fmt::Write, fs, sync::Arc, time::Duration};
 use volume_warden::{
     causes::FinishedPods,
     clock::Clock,
     cluster::Feeds,
     components::{
-        namespace_gc::GcMetrics, pv_protection, pv_releaser, pvc_protection, pvc_provisioner,
-        pvc_retention, pvc_trash,
+        namespace_gc::GcMetrics, pv_protection, pv_releaser, pvc_expiry, pvc_protection,
+        pvc_provisioner, pvc_retention, pvc_trash,
     },
     objects::{ControllerId, Kind},
     telemetry::Metrics,
@@ -38,6 +38,31 @@ fn the_page_of_metrics_is_generated() {
         writeln!(page, "| `{name}` | {kind} | {labels} | {help} |").expect("a string");
     }
     generated("docs/reference/metrics.md", &page);
+}
+
+/// So a component whose metrics [`with_every_series`] leaves out is noticed by its page. The
+/// changelog also has former names.
+#[test]
+fn every_metric_that_a_page_names_is_served() {
+    let families = families(&with_every_series().text());
+    let (mut count, mut unknown) = (0, Vec::new());
+    for page in pages()
+        .iter()
+        .filter(|page| !page.ends_with("CHANGELOG.md"))
+    {
+        let text = fs::read_to_string(page).expect("a page");
+        let words = text.split(|each: char| each != '_' && !each.is_ascii_lowercase());
+        for name in words.filter(|word| word.starts_with("volume_warden_")) {
+            let of_histogram = ["_bucket", "_count", "_sum"];
+            let family = of_histogram.iter().find_map(|end| name.strip_suffix(end));
+            if !families.contains_key(family.unwrap_or(name)) {
+                unknown.push(format!("{}: {name}", page.display()));
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 50, "{count} names");
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
 #[derive(Debug, Default)]
@@ -113,6 +138,9 @@ fn with_every_series() -> Arc<Metrics> {
     pv_releaser::register_metrics(&metrics, known);
     let known = pvc_trash::Caches::new(&feeds, None, u64::MAX);
     pvc_trash::register_metrics(&metrics, known, Clock::system());
+    let (observation, clock) = (Default::default(), Clock::system());
+    let known = pvc_expiry::Caches::new(&feeds, observation, clock, Default::default());
+    pvc_expiry::register_metrics(&metrics, known);
     let gc = GcMetrics::new(&metrics);
     gc.called("o", "o", Duration::ZERO);
     gc.waiting("r", 0, None);

@@ -28,6 +28,8 @@ mod tests;
 mod triggers;
 
 pub use assemble::PvcExpiry;
+pub use caches::Caches;
+pub use metrics::register as register_metrics;
 
 /// Name of the component pvc-expiry in flags, logs and metrics.
 pub const NAME: &str = "pvc-expiry";
