@@ -17,13 +17,14 @@ pub struct Former {
 }
 
 impl Former {
-    /// Builds version 0.1.0 on this user's first use. None if this clone is shallow or was unpacked
+    /// Builds version 0.1.0 on this user's first use. Fails if this clone is shallow or was unpacked
     /// without its history.
-    pub fn locate() -> Result<Option<Self>> {
+    pub fn locate() -> Result<Self> {
         let mut known = git(&["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]);
-        if !known.stderr(Stdio::null()).status()?.success() {
-            return Ok(None);
-        }
+        ensure!(
+            known.stderr(Stdio::null()).status()?.success(),
+            "this clone lacks version 0.1.0, commit {COMMIT}: run git fetch --unshallow"
+        );
         let directory = cache()?.join(format!("version-{COMMIT}"));
         let binary = directory.join("volume-warden");
         let source = directory.join("source");
@@ -38,7 +39,7 @@ impl Former {
             fs::rename(copy, &binary)?;
         }
         let manifests = source.join("manifests");
-        Ok(Some(Self { binary, manifests }))
+        Ok(Self { binary, manifests })
     }
 }
 
