@@ -15,8 +15,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
 }
 
 /// Returns why a kubeconfig cannot be used, in one line. The parser's own message quotes the lines
-/// around the fault.
-pub(super) fn kubeconfig_fault(error: &KubeconfigError) -> String {
+/// around the fault, and that of certificates their lines.
+pub fn kubeconfig_fault(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(error) => match error.location() {
             Some(at) if at.line() > 0 => format!(
@@ -27,6 +27,9 @@ pub(super) fn kubeconfig_fault(error: &KubeconfigError) -> String {
             _ => "it is not a valid kubeconfig".to_owned(),
         },
         KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        KubeconfigError::ParseCertificates(_) => {
+            "the certificate-authority of its cluster is not valid PEM".to_owned()
+        }
         other => other.to_string(),
     }
 }
@@ -61,6 +64,24 @@ mod tests {
             assert_eq!(fault(text), Some(expected), "{text}");
         }
         assert_eq!(fault("users: []"), None);
+    }
+
+    /// A private key in the wrong field, whose first lines are read as headers.
+    #[tokio::test]
+    async fn a_message_quotes_no_line_of_a_certificate_authority() {
+        let key = "-----BEGIN PRIVATE KEY-----\nt0ken\n\nt0ken\n-----END PRIVATE KEY-----\n";
+        let key = serde_json::json!(k8s_openapi::ByteString(key.into()));
+        let config = serde_json::json!({
+            "clusters": [{"name": "a", "cluster": {
+                "server": "https://a", "certificate-authority-data": key}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+            "current-context": "a",
+        });
+        let config = Kubeconfig::from_yaml(&config.to_string()).expect("a kubeconfig");
+        let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await;
+        let fault = config.err().map(|error| kubeconfig_fault(&error));
+        let expected = "the certificate-authority of its cluster is not valid PEM";
+        assert_eq!(fault.as_deref(), Some(expected));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod drain;
 mod gc;
 mod gc_report;
 mod inventory;
-mod kubeconfig;
+pub mod kubeconfig;
 mod man;
 mod options;
 mod print;

@@ -1,0 +1,92 @@
+//! A kubeconfig is accepted, or refused by a message that quotes no credential.
+
+#![no_main]
+
+use k8s_openapi::ByteString;
+use kube::{
+    Config,
+    config::{AuthInfo, ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use libfuzzer_sys::fuzz_target;
+use serde_json::json;
+use volume_warden::cli::kubeconfig::kubeconfig_fault;
+
+/// Shorter values may be a part of a message by accident.
+const SHORTEST: usize = 8;
+
+// The text as a kubeconfig, and as the certificate authority in one.
+fuzz_target!(|text: &str| {
+    match Kubeconfig::from_yaml(text) {
+        Ok(config) => usable(config, &[]),
+        Err(error) => only_the_place(&error),
+    }
+    let authority = json!(ByteString(text.as_bytes().to_owned()));
+    let config = json!({
+        "clusters": [{"name": "a", "cluster": {
+            "server": "https://a", "certificate-authority-data": authority}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        "current-context": "a",
+    });
+    let config = serde_json::from_value(config).expect("a kubeconfig");
+    usable(config, &text.lines().collect::<Vec<_>>());
+});
+
+/// The message about a kubeconfig that is not one has a line and a column, and nothing of its text.
+fn only_the_place(error: &KubeconfigError) {
+    let fault = kubeconfig_fault(error);
+    if !matches!(error, KubeconfigError::Parse(_)) {
+        return;
+    }
+    let place = fault.strip_prefix("it is not a valid kubeconfig");
+    let place = place.expect(&fault);
+    let number = |text: &str| text.parse::<u64>().is_ok();
+    let place = place.is_empty() || {
+        let place = place.strip_prefix(": line ").expect(&fault);
+        let (line, column) = place.split_once(", column ").expect(&fault);
+        number(line) && number(column)
+    };
+    assert!(place, "{fault}");
+}
+
+/// The message about what a client cannot use has none of the credentials.
+fn usable(mut config: Kubeconfig, secrets: &[&str]) {
+    for named in &mut config.clusters {
+        if let Some(cluster) = &mut named.cluster {
+            // No other file is read.
+            cluster.certificate_authority = None;
+        }
+    }
+    let contexts = config.contexts.iter();
+    let clusters = contexts.filter_map(|named| Some(named.context.as_ref()?.cluster.clone()));
+    // Names may be quoted.
+    let names: Vec<_> = clusters.chain(config.current_context.clone()).collect();
+    let users = config.auth_infos.iter();
+    let users = users.filter_map(|named| named.auth_info.as_ref());
+    let mut secrets: Vec<_> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
+    secrets.extend(users.flat_map(credentials));
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(config, &options);
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let Err(error) = runtime.expect("a runtime").block_on(config) else {
+        return;
+    };
+    let fault = kubeconfig_fault(&error);
+    secrets.retain(|secret| secret.len() >= SHORTEST);
+    secrets.retain(|secret| !names.iter().any(|name| name.contains(secret.as_str())));
+    for secret in secrets {
+        assert!(!fault.contains(&secret), "{fault}");
+    }
+}
+
+/// The values of fields with credentials, and of the environment of a command that prints one.
+fn credentials(user: &AuthInfo) -> Vec<String> {
+    let serialized = serde_json::to_value(user).expect("JSON");
+    let fields = ["token", "password", "client-key-data"];
+    let fields = fields.iter().filter_map(|field| serialized[field].as_str());
+    let fields = fields.map(str::to_owned);
+    let environment = |exec: &ExecConfig| exec.env.clone();
+    let environment = user.exec.as_ref().and_then(environment);
+    let environment = environment.into_iter().flatten();
+    let values = environment.filter_map(|mut variable| variable.remove("value"));
+    fields.chain(values).collect()
+}
