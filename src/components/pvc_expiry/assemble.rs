@@ -6,7 +6,7 @@ use super::{
 use crate::{
     cluster::{Feeds, HourlyLimit, WorkQueue},
     component::{Component, Parts, Shared},
-    objects::Kind,
+    objects::{Kind, ObjectName},
 };
 use clap::{Args as _, Command};
 use futures::future::BoxFuture;
@@ -42,7 +42,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     let excluded = shared.excluded.clone();
     let caches = Caches::new(&shared.feeds, observation, clock, excluded);
     let mut parts = Parts::watching(&WATCHES);
-    let observe = observe(shared.feeds.clone(), caches.clone());
+    let queue = Arc::new(WorkQueue::default());
+    let observe = observe(shared.feeds.clone(), caches.clone(), queue.clone());
     let stop = shared.stop.clone();
     parts.tasks.push(Box::pin(async move {
         stop.run_until_cancelled(observe).await;
@@ -57,17 +58,19 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         reported: Arc::default(),
         classes: Arc::default(),
     };
-    let queue = Arc::new(WorkQueue::default());
     reconciler.listen(&queue);
     metrics::register(&shared.metrics, reconciler.caches.clone());
     parts.reconcile(shared, reconciler, queue);
     parts
 }
 
-/// Begins the observation when all watches are complete.
-async fn observe(feeds: Feeds, caches: Caches) {
+/// Begins the observation when all watches are complete, and then enqueues all candidates: a claim
+/// that was looked at before could not be judged.
+async fn observe(feeds: Feeds, caches: Caches, queue: Arc<WorkQueue<ObjectName>>) {
     for kind in WATCHES {
         feeds.synced(kind).await;
     }
     caches.observation.begin(caches.clock.timestamp());
+    let candidates = caches.candidates().into_iter();
+    candidates.for_each(|(name, _)| queue.add(name));
 }

@@ -191,7 +191,10 @@ impl Reconcile for PvcExpiryReconciler {
     fn candidates(&self) -> Vec<ObjectName> {
         self.reported
             .retain(|name| self.caches.claim(name).is_some());
-        for (name, class) in self.caches.expiring_classes() {
+        let classes = self.caches.expiring_classes();
+        self.classes
+            .retain(|name| classes.iter().any(|(each, _)| each == name));
+        for (name, class) in classes {
             self.report_class(&name, &class);
         }
         let candidates = self.caches.candidates().into_iter();

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a claim when it, its volume's record, or the annotation of its StorageClass changes, and
-/// when a pod that names it is created or deleted.
+/// Enqueues a claim when it, its volume, or the annotation of its StorageClass changes in what the
+/// rule reads, and when a pod that names it is created or deleted.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, of) = (queue.clone(), caches.clone());
     caches.claims.listen(move |change| {
@@ -41,8 +41,11 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
     let (line, of) = (queue.clone(), caches.clone());
     caches.volumes.listen(move |change| {
-        let recorded = |volume: &Arc<Volume>| volume.trash.is_some();
-        let changed = change.old.map(recorded) != change.new.map(recorded);
+        let kept = |volume: &Arc<Volume>| {
+            let recorded = volume.trash.is_some();
+            (recorded, volume.retain, volume.phase, volume.deleting)
+        };
+        let changed = change.old.map(kept) != change.new.map(kept);
         let claim = change.new.and_then(|volume| volume.claimed_by());
         if let Some(claim) = claim.filter(|_| changed)
             && let Some(found) = of.claim(&claim.name)
@@ -61,3 +64,7 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
         }
     });
 }
+
+#[cfg(test)]
+#[path = "triggers_tests.rs"]
+mod tests;

@@ -1,0 +1,101 @@
+use super::*;
+use crate::{
+    clock::Clock,
+    cluster::{Excluded, Feed, Feeds, Observation},
+    objects::{expiry::EXPIRE_UNUSED, trash::TRASH},
+    telemetry::Metrics,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("readable")
+}
+
+/// The volume of the claim `shop/data`, with a record of the trash, in this phase.
+fn volume(phase: &str) -> Value {
+    let record = json!({"policy": "Delete", "windowSeconds": 3600,
+        "claim": {"namespace": "shop", "name": "data", "uid": "c"}});
+    json!({
+        "metadata": {"name": "pv", "uid": "v", "annotations": {TRASH: record.to_string()}},
+        "spec": {"storageClassName": "disks", "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "shop", "name": "data", "uid": "c"}},
+        "status": {"phase": phase},
+    })
+}
+
+fn class(age: &str) -> Value {
+    json!({"metadata": {"name": "disks", "uid": "s", "annotations": {EXPIRE_UNUSED: age}}})
+}
+
+fn claim(condition: &str) -> Value {
+    let unused = json!({"type": "Unused", "status": condition,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    json!({"metadata": {"namespace": "shop", "name": "data", "uid": "c"},
+        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound", "conditions": [unused]}})
+}
+
+fn pod(uid: &str) -> Value {
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "data"}});
+    json!({"metadata": {"namespace": "shop", "name": "web", "uid": uid},
+        "spec": {"volumes": [volume]}})
+}
+
+/// A claim that expires by its class, and the queue that its changes fill.
+fn scene() -> (Caches, Arc<WorkQueue<ObjectName>>) {
+    let feeds = Feeds {
+        claims: Feed::filled(vec![read(claim("True"))]),
+        volumes: Feed::filled(vec![read(volume("Available"))]),
+        classes: Feed::filled(vec![read(class("30d"))]),
+        pods: Feed::filled(vec![]),
+        ..Feeds::new(&Arc::new(Metrics::new()))
+    };
+    let excluded = Excluded::by_label(&feeds, None);
+    let observation = Arc::new(Observation::default());
+    let caches = Caches::new(&feeds, observation, Clock::system(), excluded);
+    let queue = Arc::new(WorkQueue::default());
+    queue.open();
+    listen(&caches, &queue);
+    (caches, queue)
+}
+
+/// Whether exactly the claim is in the queue.
+async fn is_enqueued(queue: &WorkQueue<ObjectName>) -> bool {
+    let Ok(name) = timeout(Duration::from_millis(1), queue.take()).await else {
+        return false;
+    };
+    assert_eq!(name, ObjectName::new("shop", "data"));
+    queue.done(&name);
+    true
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_looked_at_when_its_volume_changes_in_what_the_rule_reads() {
+    let (caches, queue) = scene();
+    caches.volumes.hear(read(volume("Available")), true);
+    assert!(!is_enqueued(&queue).await, "nothing changed");
+    caches.volumes.hear(read(volume("Bound")), true);
+    assert!(is_enqueued(&queue).await, "the phase");
+    let mut deleted = volume("Bound");
+    deleted["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+    caches.volumes.hear(read(deleted), true);
+    assert!(is_enqueued(&queue).await, "the policy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_looked_at_when_its_class_its_condition_or_its_pods_change() {
+    let (caches, queue) = scene();
+    caches.classes.hear(read(class("60d")), true);
+    assert!(is_enqueued(&queue).await, "the class");
+    caches.claims.hear(read(claim("True")), true);
+    assert!(!is_enqueued(&queue).await, "nothing changed");
+    caches.claims.hear(read(claim("False")), true);
+    assert!(is_enqueued(&queue).await, "the condition");
+    caches.pods.hear(read(pod("a")), true);
+    assert!(is_enqueued(&queue).await, "a pod that names it");
+    caches.pods.hear(read(pod("a")), true);
+    assert!(!is_enqueued(&queue).await, "the same pod");
+    caches.pods.hear(read(pod("a")), false);
+    assert!(is_enqueued(&queue).await, "the pod is gone");
+}
