@@ -79,6 +79,16 @@ impl Plan {
     pub fn expire_unused(&self) -> Option<&'static str> {
         expires(self.seed).then_some("1s")
     }
+
+    /// How many claims one process lets expire in an hour; none if there are always fewer.
+    pub(crate) fn max_expiries(&self) -> Option<usize> {
+        self.start.flags.contains(&ONE_EXPIRY).then_some(1)
+    }
+
+    /// How many processes this history starts at most.
+    pub(crate) fn processes(&self) -> usize {
+        self.replicas + self.disruptions.len()
+    }
 }
 
 fn undelete_window(seed: u64) -> Option<&'static str> {
@@ -122,6 +132,15 @@ impl Plan {
                 self.clock_skew.min(0).unsigned_abs() * 1_000
             }
             _ => 0,
+        }
+    }
+
+    /// By how many milliseconds a leader with a slow clock lets claims expire too late: pvc-expiry
+    /// reads the clock of the API server only when a claim is due by its own.
+    pub(crate) fn expiry_delay(&self) -> u64 {
+        match self.expire_unused() {
+            Some(_) => self.clock_skew.min(0).unsigned_abs() * 1_000,
+            None => 0,
         }
     }
 
@@ -178,7 +197,7 @@ impl Plan {
             .collect();
         Self {
             seed,
-            start: start(&mut random),
+            start: start(seed, &mut random),
             replicas,
             clock_skew: if random.u32(0..4) == 0 {
                 random.i64(-4_000..4_000)
@@ -200,14 +219,20 @@ impl Plan {
     }
 }
 
-fn start(random: &mut fastrand::Rng) -> Start {
-    let flags: &[&'static str] = match random.u32(0..8) {
-        0 => &["--finished-pods=release"],
-        1 => &["--release-mode=soft"],
-        _ => &[],
+/// Half of the histories in which claims expire have this flag.
+const ONE_EXPIRY: &str = "--expiry-max-deletions=1";
+
+fn start(seed: u64, random: &mut fastrand::Rng) -> Start {
+    let mut flags = match random.u32(0..8) {
+        0 => vec!["--finished-pods=release"],
+        1 => vec!["--release-mode=soft"],
+        _ => vec![],
     };
+    if expires(seed) && seed % 32 == 12 {
+        flags.push(ONE_EXPIRY);
+    }
     Start {
-        flags: flags.to_vec(),
+        flags,
         namespace: (random.u32(0..16) == 0).then_some("other"),
         dry_run: random.u32(0..16) == 0,
         max_in_flight: if random.bool() { 1 } else { 32 },

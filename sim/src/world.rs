@@ -114,9 +114,10 @@ async fn act(cluster: Arc<Cluster>, steps: Vec<(u64, Step)>) {
 }
 
 /// Waits until everything promised is reached and nothing is under way, but not longer than the
-/// bound. A slow clock of the leader delays purges in addition.
+/// bound. A slow clock of the leader delays purges and expiries in addition.
 async fn rest(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) -> anyhow::Result<()> {
-    let bound = plan.faults.end + BOUND + plan.purge_delay();
+    let slow = plan.purge_delay().max(plan.expiry_delay());
+    let bound = plan.faults.end + BOUND + slow;
     let mut now = plan.faults.end + STILL;
     loop {
         replicas.wait_until(now).await?;
