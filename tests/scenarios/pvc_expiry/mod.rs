@@ -1,6 +1,8 @@
 //! Unused claims that expire into the trash. Their age is a second, and the test announces an earlier
 //! time than the week that Volume Warden announces.
 
+mod undelete;
+
 use crate::{
     pvc_trash::support::{Shelf, WINDOW, file, uid_of_claim},
     support::{
@@ -47,6 +49,7 @@ async fn expiring() -> Result<Shared> {
         for component in ["pvc-protection", "pv-protection", "pvc-trash", "pvc-expiry"] {
             warden = warden.arg(format!("--components={component}"));
         }
+        let warden = warden.arg("--expiry-max-deletions=unlimited");
         let warden = warden.serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
         anyhow::Ok(Running::with(cluster, warden))

@@ -1,0 +1,56 @@
+//! Whatever expired comes back with its data.
+
+use super::{EXPIRES_WITHIN, announced, hasten, shelf};
+use crate::pvc_trash::support::{file, uid_of_claim};
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::ResourceExt;
+use serde_json::json;
+use std::fs;
+use volume_warden_controlplane::eventually_within;
+
+/// How many claims expire: 5, or 100 with `VOLUME_WARDEN_SOAK=1`.
+fn count() -> usize {
+    match std::env::var_os("VOLUME_WARDEN_SOAK") {
+        Some(value) if value == "1" => 100,
+        _ => 5,
+    }
+}
+
+#[tokio::test]
+async fn every_claim_that_expired_gets_its_data_back() -> Result<()> {
+    let shelf = shelf("expiry-back").await?;
+    let names: Vec<String> = (0..count())
+        .map(|number| format!("data-{number}"))
+        .collect();
+    let shelf = &shelf;
+    let prepared = names.iter().map(|name| async move {
+        let volume = shelf.bound(name, json!({})).await?;
+        fs::write(file(&volume)?, name)?;
+        announced(shelf, name).await?;
+        anyhow::Ok((name.as_str(), volume))
+    });
+    let volumes: Vec<(&str, PersistentVolume)> =
+        stream::iter(prepared).buffered(8).try_collect().await?;
+    for name in &names {
+        hasten(shelf, name).await?;
+    }
+    eventually_within(EXPIRES_WITHIN, "all claims are deleted", async || {
+        let left = shelf.space.claims.list(&Default::default()).await?.items;
+        ensure!(left.is_empty(), "{} are left", left.len());
+        anyhow::Ok(())
+    })
+    .await?;
+    for (name, volume) in &volumes {
+        shelf.is_in_trash(&volume.name_any()).await?;
+        shelf.restored(name, name).await?;
+    }
+    for (name, volume) in &volumes {
+        let restored = shelf.volume_of(name).await.context(name.to_string())?;
+        assert_eq!(restored.name_any(), volume.name_any());
+        assert_ne!(uid_of_claim(&restored), uid_of_claim(volume));
+        assert_eq!(fs::read_to_string(file(&restored)?)?, *name);
+    }
+    Ok(())
+}
