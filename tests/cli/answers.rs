@@ -4,7 +4,7 @@ use super::{Ended, ended, kubeconfig_for, warden};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     thread,
 };
 use tempfile::TempDir;
@@ -22,8 +22,13 @@ pub fn status(code: u16, reason: &str, message: &str) -> String {
     )
 }
 
-/// Answers one request, and returns its first line and its body.
-fn answered(connection: TcpStream, answers: &Answers) -> std::io::Result<String> {
+/// Answers one request. Its first line and its body are in `requests` before the client has the
+/// answer, and perhaps ends.
+fn answer(
+    connection: TcpStream,
+    answers: &Answers,
+    requests: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(connection.try_clone()?);
     let (mut request, mut line, mut length) = (String::new(), String::new(), 0);
     reader.read_line(&mut request)?;
@@ -38,13 +43,15 @@ fn answered(connection: TcpStream, answers: &Answers) -> std::io::Result<String>
     let found = answers.iter().find(|(words, _, _)| request.contains(words));
     let none = ("", 404, status(404, "NotFound", "not found"));
     let (_, code, answer) = found.unwrap_or(&none);
+    let whole = format!("{request}{}", String::from_utf8_lossy(&body));
+    let seen = requests.lock();
+    seen.unwrap_or_else(PoisonError::into_inner).push(whole);
     let mut writer = connection;
     write!(
         writer,
         "HTTP/1.1 {code} Answer\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
         answer.len()
-    )?;
-    Ok(format!("{request}{}", String::from_utf8_lossy(&body)))
+    )
 }
 
 /// Runs a command, and returns how it ended and the requests that it sent.
@@ -56,9 +63,8 @@ pub fn asked(arguments: &[&str], answers: Answers) -> (Ended, Vec<String>) {
     let seen = requests.clone();
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            if let Ok(request) = answered(connection, &answers) {
-                seen.lock().expect("not poisoned").push(request);
-            }
+            // The client reports a connection that breaks.
+            let _ = answer(connection, &answers, &seen);
         }
     });
     let mut command = warden(arguments);
