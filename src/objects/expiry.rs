@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Annotation of a StorageClass or claim: for how long no pod may use the claim before the claim is
 /// deleted, as a duration such as `30d` or `720h`, or `off`. That of the claim takes precedence.
+/// The deletion is announced first, and a claim whose data could not be restored is kept.
 pub const EXPIRE_UNUSED: &str = "volume-warden.dev/expire-unused";
 /// Annotation of Volume Warden on a claim that was announced to expire: when the claim is deleted
 /// unless a pod uses it before (RFC 3339).

@@ -200,7 +200,8 @@ pub struct ClaimRefWire {
     /// The uid of the claim; empty for a reservation by name.
     #[serde(default)]
     pub uid: String,
-    /// The `resourceVersion` of the claim at the time of the binding.
+    /// The `resourceVersion` of the claim when kube-controller-manager bound it. Only whether it is
+    /// set matters: a soft release removes it.
     #[serde(default)]
     pub resource_version: Option<String>,
 }

@@ -22,7 +22,7 @@ pub struct VolumeAttachmentWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// The specification, which names the volume.
+    /// The specification of the attachment, which names the volume and the node.
     #[serde(default)]
     pub spec: AttachmentSpec,
 }

@@ -267,9 +267,9 @@ pub enum Verdict {
     Park,
 }
 
-/// Decides whether a volume stays reserved. A reservation for a claim of a recreated namespace ends
-/// at once. One that Volume Warden made ends if its claim was not stored within a minute, or is
-/// bound to another volume.
+/// Decides whether a volume stays reserved or is parked again. It is parked at once if the
+/// namespace of its earlier claim was deleted or recreated. If Volume Warden made the reservation,
+/// the volume is also parked if, a minute later, the claim does not exist or names another volume.
 pub fn decide_reservation(view: &Reservation<'_>) -> Verdict {
     if view.namespace != Some(&*view.record.namespace_uid) {
         return Verdict::Park;

@@ -15,7 +15,8 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use std::fmt;
 
-/// Why the volume is not bound to the claim.
+/// Why the volume cannot be bound to the claim: it does not match, is being deleted, or is of
+/// another claim, perhaps of an earlier one of that name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Misfit {
     /// The volume fits, but has been being deleted since this time.
