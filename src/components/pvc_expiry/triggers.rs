@@ -1,6 +1,6 @@
 //! Enqueues claims for the reconciler of pvc-expiry when related objects change.
 
-use super::caches::Caches;
+use super::{caches::Caches, rule::recorded};
 use crate::{
     cluster::WorkQueue,
     objects::{Claim, ObjectName, Volume},
@@ -41,16 +41,15 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
     let (line, of) = (queue.clone(), caches.clone());
     caches.volumes.listen(move |change| {
-        let kept = |volume: &Arc<Volume>| {
-            let recorded = volume.trash.is_some();
-            (recorded, volume.retain, volume.phase, volume.deleting)
+        let Some(claim) = change.new.and_then(|volume| volume.claimed_by()) else {
+            return;
         };
-        let changed = change.old.map(kept) != change.new.map(kept);
-        let claim = change.new.and_then(|volume| volume.claimed_by());
-        if let Some(claim) = claim.filter(|_| changed)
-            && let Some(found) = of.claim(&claim.name)
-            && of.may_expire(&found)
-        {
+        let Some(found) = of.claim(&claim.name) else {
+            return;
+        };
+        let restorable = |volume: &Arc<Volume>| recorded(volume, &found).is_some();
+        let changed = change.old.map(restorable) != change.new.map(restorable);
+        if changed && of.may_expire(&found) {
             line.add(claim.name.clone());
         }
     });
