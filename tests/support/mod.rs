@@ -63,6 +63,11 @@ pub async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
     Ok((cluster.await?, ALONE.lock().await))
 }
 
+/// Whether the long form of a test was requested, by `VOLUME_WARDEN_SOAK=1`.
+pub fn is_soak() -> bool {
+    std::env::var_os("VOLUME_WARDEN_SOAK").is_some_and(|value| value == "1")
+}
+
 /// An unchanged Kubernetes cluster, for comparison.
 pub async fn in_tree() -> Result<Shared> {
     static IN_TREE: Slot = Slot::new();
@@ -338,6 +343,13 @@ impl Space {
                 "{finalizers:?}"
             );
             Ok(())
+        })
+        .await
+    }
+
+    pub async fn pod_is_gone(&self, name: &str) -> Result<()> {
+        eventually(&format!("pod {name} is gone"), async || {
+            anyhow::Ok(self.pods.get_opt(name).await?.is_none())
         })
         .await
     }

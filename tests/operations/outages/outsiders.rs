@@ -3,7 +3,7 @@
 
 use super::fixture::OutageFixture;
 use crate::support::{
-    BINARY, claim, dry_run,
+    BINARY, claim, dry_run, is_soak,
     outsiders::{Attack, GUESS, Outsiders, Ports},
     patience::wait_for_webhooks,
 };
@@ -18,8 +18,7 @@ const PROTECTION: &str = "kubernetes.io/pvc-protection";
 const MEMORY: u64 = 128 << 20;
 
 fn time() -> Duration {
-    let soak = std::env::var_os("VOLUME_WARDEN_SOAK").is_some();
-    Duration::from_secs(if soak { 30 } else { 3 })
+    Duration::from_secs(if is_soak() { 30 } else { 3 })
 }
 
 /// No review fails open, no probe fails, metrics are served, and memory stays small.

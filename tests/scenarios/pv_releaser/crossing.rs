@@ -1,7 +1,7 @@
 //! Tenants who want the volume of another tenant. The next claim of its own namespace gets it.
 
 use super::support::{DEFAULT_ID, Estate, LABEL, PROVISIONER};
-use crate::support::{Space, bare, claim, create_namespace, guarded};
+use crate::support::{Space, bare, claim, create_namespace, guarded, is_soak};
 use anyhow::{Context, Result, ensure};
 use http::Request;
 use k8s_openapi::api::core::v1::PersistentVolume;
@@ -14,10 +14,7 @@ const SYSTEM: &str = "volume-warden";
 
 /// How many claims each of two tenants creates: 24, or 500 with `VOLUME_WARDEN_SOAK=1`.
 fn attempts() -> u64 {
-    match std::env::var_os("VOLUME_WARDEN_SOAK") {
-        Some(value) if value == "1" => 500,
-        _ => 24,
-    }
+    if is_soak() { 500 } else { 24 }
 }
 
 fn pick<T: Clone>(random: &mut fastrand::Rng, choices: &[T]) -> T {

@@ -1,7 +1,10 @@
 //! Whatever expired comes back with its data.
 
 use super::{EXPIRES_WITHIN, announced, hasten, shelf};
-use crate::pvc_trash::support::{file, uid_of_claim};
+use crate::{
+    pvc_trash::support::{file, uid_of_claim},
+    support::is_soak,
+};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::PersistentVolume;
@@ -12,10 +15,7 @@ use volume_warden_controlplane::eventually_within;
 
 /// How many claims expire: 5, or 100 with `VOLUME_WARDEN_SOAK=1`.
 fn count() -> usize {
-    match std::env::var_os("VOLUME_WARDEN_SOAK") {
-        Some(value) if value == "1" => 100,
-        _ => 5,
-    }
+    if is_soak() { 100 } else { 5 }
 }
 
 #[tokio::test]

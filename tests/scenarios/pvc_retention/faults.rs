@@ -82,13 +82,9 @@ impl Patient {
 
     /// Releases a pod of [`held_pods`] once it is being deleted.
     pub(super) async fn free(&self, pod: &str) -> Result<()> {
-        let pods = &self.sets.space.pods;
         self.is_terminating(pod).await?;
         self.release(pod).await?;
-        eventually(&format!("pod {pod} is gone"), async || {
-            anyhow::Ok(pods.get_opt(pod).await?.is_none())
-        })
-        .await
+        self.sets.space.pod_is_gone(pod).await
     }
 
     /// Waits until the pod is being deleted; its finalizer keeps it.

@@ -8,9 +8,7 @@ use futures::future::try_join;
 use kube::api::Patch;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use volume_warden_controlplane::{
-    Cluster, ClusterBuilder, Component, Kubernetes, Warden, eventually,
-};
+use volume_warden_controlplane::{Cluster, ClusterBuilder, Component, Kubernetes, Warden};
 
 /// A namespace on each cluster.
 struct Pair {
@@ -147,10 +145,7 @@ async fn pods_of_each_phase(pair: &Pair) -> Result<()> {
         pair.is("data", "True").await?;
         let gone = async |scene: &Scene| {
             scene.0.delete_pod("job").await?;
-            eventually("the pod is gone", async || {
-                anyhow::Ok(scene.0.pods.get_opt("job").await?.is_none())
-            })
-            .await
+            scene.0.pod_is_gone("job").await
         };
         pair.both(gone).await?;
     }

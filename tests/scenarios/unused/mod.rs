@@ -29,10 +29,7 @@ async fn the_condition_follows_the_pods_of_a_claim() -> Result<()> {
     let used = scene.is("observed", "False").await?;
     space.create_running_pod("web-2", "observed").await?;
     space.delete_pod("web").await?;
-    eventually("the first pod is gone", async || {
-        anyhow::Ok(space.pods.get_opt("web").await?.is_none())
-    })
-    .await?;
+    space.pod_is_gone("web").await?;
     ensure!(
         scene.is("observed", "False").await? == used,
         "one pod is left"
@@ -61,10 +58,7 @@ async fn finished_pods_do_not_use_a_claim_and_waiting_pods_do() -> Result<()> {
             .await?;
         scene.is("data", "True").await?;
         space.delete_pod("job").await?;
-        eventually("the pod is gone", async || {
-            anyhow::Ok(space.pods.get_opt("job").await?.is_none())
-        })
-        .await?;
+        space.pod_is_gone("job").await?;
     }
     let nowhere = json!({"spec": {"nodeSelector": {"no-such-node": "true"}}});
     space.create_pod("waiting", "data", nowhere).await?;

@@ -52,10 +52,7 @@ async fn a_deleted_pod_never_becomes_an_owner() -> Result<()> {
     let frozen = patient.between.add(watch_of("pods").freeze_stream());
     frozen.held(1).await?;
     sets.scale("web", 1).await?;
-    eventually("the pod is gone", async || {
-        anyhow::Ok(sets.space.pods.get_opt("web-1").await?.is_none())
-    })
-    .await?;
+    sets.space.pod_is_gone("web-1").await?;
     sets.set_policy("web", RETAIN_DELETE).await?;
     let mark = sets.sets.get("web").await?.metadata.uid;
     sets.claim_is_marked("data-web-0", mark.as_deref()).await?;

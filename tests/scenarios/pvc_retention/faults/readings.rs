@@ -5,7 +5,7 @@ use crate::pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_R
 use anyhow::{Context, Result, ensure};
 use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
-use volume_warden_controlplane::{Rule, eventually};
+use volume_warden_controlplane::Rule;
 
 /// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch does not
 /// know `b-c` yet.
@@ -66,10 +66,7 @@ async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()
     assert_eq!(patient.claim_writes_of("a-b-c-1"), 0);
     // Later the owner reference is sufficient evidence to remove it, without a pod.
     sets.scale("c", 0).await?;
-    eventually("the claim's pod is gone", async || {
-        anyhow::Ok(sets.space.pods.get_opt("c-0").await?.is_none())
-    })
-    .await?;
+    sets.space.pod_is_gone("c-0").await?;
     sets.set_policy("c", RETAIN_RETAIN).await?;
     sets.claim_is_owned_by("a-b-c-0", &[]).await
 }
