@@ -145,7 +145,8 @@ async fn conclude(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) {
         let message = format!("a task of {name} panicked");
         cluster.checks.add("panic", now, message);
     }
-    if !plan.long {
+    // A claim above the limit of the hour expires at the end of that hour.
+    if !plan.long || plan.max_expiries().is_some() {
         return;
     }
     tokio::time::sleep(QUIET).await;
