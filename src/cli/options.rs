@@ -96,7 +96,7 @@ pub(super) struct LeaseOptions {
     #[arg(long, value_name = "NAME")]
     pub(super) leader_elect_resource_name: Option<String>,
 
-    /// Namespace of the Lease [default: the system namespace]
+    /// Namespace of the Lease [default: that of --system-namespace]
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) leader_elect_resource_namespace: Option<String>,
 

@@ -33,7 +33,8 @@ impl CertificateMetrics {
             ),
             path_mismatch: own.add(
                 "webhooks_path_mismatch",
-                "Webhooks of the running components whose path another writer has set",
+                "Webhooks of the running components whose path is not Volume Warden's, so that \
+                 their reviews are answered with 404",
             ),
             fail_closed: own.add(
                 "webhooks_fail_closed",

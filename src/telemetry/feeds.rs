@@ -22,12 +22,15 @@ pub struct FeedMetrics {
 impl FeedMetrics {
     pub(super) fn new(own: &mut Registrar<'_>) -> Self {
         Self {
-            synced: own.add("feed_synced", "1 once the first complete list has arrived"),
+            synced: own.add(
+                "feed_synced",
+                "1 once the first complete LIST of the resource has arrived",
+            ),
             age: own.add_seconds(
                 "watch_idle",
                 "Time since the API server last sent data on the watch, bookmarks included",
             ),
-            lists: own.add("feed_lists", "Complete lists at the beginning of a watch"),
+            lists: own.add("feed_lists", "Complete LISTs of the resource, each before a new watch"),
             errors: own.add("feed_errors", "Watches that failed"),
             live_lists: own.add(
                 "live_lists",

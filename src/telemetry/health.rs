@@ -36,7 +36,7 @@ pub struct Authorization {
     pub judge: Judge,
 }
 
-/// Checks a bearer token.
+/// The function that checks whether a bearer token may read the metrics.
 pub type Judge = Arc<dyn Fn(String) -> BoxFuture<'static, Judgement> + Send + Sync>;
 
 /// Whether the bearer of a token may read the metrics.

@@ -28,7 +28,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// The traits that the labels of a metric need.
+/// What a set of metric labels must be able to do.
 pub trait LabelSet: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static {}
 
 impl<L: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static> LabelSet for L {}

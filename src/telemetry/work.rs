@@ -25,7 +25,8 @@ impl WorkMetrics {
             ),
             reconciles: own.add_durations(
                 "reconcile_duration",
-                "Time spent on one object, waiting for live reads and writes included",
+                "Time spent on one reconcile of an object, waiting for live reads and writes \
+                 included",
             ),
             queue_depth: own.add("queue_depth", "Objects that are queued or being reconciled"),
             leader: own.add(

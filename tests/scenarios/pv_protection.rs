@@ -266,7 +266,7 @@ async fn a_deleting_volume_is_not_bound_even_if_both_sides_are_prepared() -> Res
         .await;
     let message = crate::support::refusal(by_status)?;
     ensure!(
-        message.contains("is being deleted, so it is not bound to the claim"),
+        message.contains("is being deleted, so no claim may be bound to it"),
         "{message}"
     );
     pair.patch_volume(json!({"metadata": {"finalizers": null}}))

@@ -56,7 +56,7 @@ impl Abort {
 /// A callback for each namespace whose removal has ended, with the result.
 pub type Done<'a> = &'a (dyn Fn(&Listed, &Removal) + Send + Sync);
 
-/// Runs collections of orphaned namespaces.
+/// Runs collections: each finds and deletes orphaned namespaces of the storage backend.
 pub struct Collection {
     remover: Arc<Remover>,
     live: Arc<SharedList<Namespace>>,
@@ -64,21 +64,21 @@ pub struct Collection {
     pub seen: Arc<Seen>,
     /// The options of namespace-gc.
     pub options: Arc<Options>,
-    /// See [`Self::of_one_cluster`].
+    /// Whether nothing is deleted if the backend and Kubernetes have no namespace in common.
     one_cluster: bool,
 }
 
 /// What a collection found, before it deletes.
 struct Snapshot {
-    /// The time for ages in both judgements: a namespace that was too young in the first one has
-    /// not been confirmed twice in the second.
+    /// The time at which both judgements of a collection measure ages, so that no namespace
+    /// outgrows the grace period between them.
     at: SystemTime,
     listing: Arc<Listing>,
     kubernetes: HashSet<String>,
     seen: HashSet<String>,
 }
 
-/// The result of a collection.
+/// What one collection found and did.
 #[derive(Debug)]
 pub struct Collected {
     /// What the collection found and did.

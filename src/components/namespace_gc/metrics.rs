@@ -43,7 +43,8 @@ impl GcMetrics {
                 "namespaces_waiting_oldest_timestamp",
                 "When the removal of the namespace in volume_warden_namespaces_waiting that waits for longest first failed, in seconds since 1970; 0 if there is none",
             ),
-            runs: own.add("gc_runs", "Collections of namespaces by outcome"),
+            runs: own.add("gc_runs", "Collections (searches for namespaces that only the storage \
+                backend still has) by outcome"),
             last_success: own.add_seconds(
                 "gc_last_success_timestamp",
                 "Unix time at which a collection last completed",
@@ -58,7 +59,9 @@ impl GcMetrics {
             ),
             seen: own.add(
                 "seen_namespaces",
-                "Names of namespaces that this cluster once had, by whether the last write recorded them",
+                "Names of namespaces that this cluster once had, by whether the ConfigMap \
+                 volume-warden-seen-namespaces had room for them. With --gc-scope=seen, a \
+                 namespace that is not recorded is never deleted",
             ),
         })
     }
@@ -80,7 +83,7 @@ impl GcMetrics {
         self.waiting_oldest.get_or_create(&reason).set(oldest);
     }
 
-    /// Counts a collection.
+    /// Counts a collection by its outcome.
     pub fn ran(&self, outcome: &'static str) {
         self.runs.get_or_create(&Outcome { outcome }).inc();
     }

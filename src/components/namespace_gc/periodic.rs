@@ -168,7 +168,9 @@ impl Collector {
             namespaces.read().get(&name).is_some()
         };
         if let Err(error) = seen.forget(&gone, exist).await {
-            tracing::warn!(component = NAME, %error, "names of deleted namespaces could not be removed from the ConfigMap; the next collection retries");
+            tracing::warn!(component = NAME, %error, "names of deleted namespaces could not be \
+                removed from the ConfigMap volume-warden-seen-namespaces; the next collection \
+                retries");
         }
     }
 }

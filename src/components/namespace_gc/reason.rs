@@ -6,7 +6,7 @@ use strum::{IntoStaticStr, VariantArray};
 /// Why a namespace could not be removed from the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Reason {
-    /// The namespace is not empty.
+    /// The namespace in the backend is not empty, so it is kept until it is.
     NotEmpty,
     /// The namespace changes faster than it can be listed and deleted.
     Changing,

@@ -91,10 +91,16 @@ impl NamespaceGcReconciler {
             Removal::TooYoung => {
                 let grace = self.remover.options.grace;
                 self.waiting.put_off(name, grace);
-                let reason = "the namespace is within the grace period";
+                let reason = "the namespace of the storage backend was created or changed less \
+                    than --gc-grace ago, so it is not deleted yet";
                 return Ok(Requeue::After(grace, reason.into()));
             }
-            Removal::NotLeading => return Err(ReconcileError::new("this replica does not lead")),
+            Removal::NotLeading => {
+                return Err(ReconcileError::new(
+                    "this replica is not the leader, \
+                so it deletes no namespace",
+                ));
+            }
             Removal::Deleted => self.notices.deleted(&name.name),
             Removal::Withheld => {
                 tracing::info!(component = NAME, namespace = %name, "dry run: would delete the namespace from the storage backend");

@@ -94,7 +94,9 @@ impl Recorder {
                     failures += 1;
                     let chance = schedule::chance();
                     let delay = schedule::backoff(FIRST_DELAY, LONGEST_DELAY, failures, chance);
-                    tracing::warn!(component = NAME, %error, ?delay, "names of namespaces could not be recorded in the ConfigMap, retrying");
+                    tracing::warn!(component = NAME, %error, ?delay, "names of new namespaces \
+                        could not be recorded in the ConfigMap volume-warden-seen-namespaces; \
+                        retrying");
                     sleep(delay).await;
                 }
             }
@@ -110,7 +112,8 @@ impl Recorder {
             tracing::warn!(
                 component = NAME,
                 left_out = recorded.left_out,
-                "the ConfigMap of namespace names is full; no collection deletes the namespaces left out"
+                "the ConfigMap volume-warden-seen-namespaces is full; with --gc-scope=seen, no \
+                 collection deletes the namespaces whose names are left out"
             );
         }
         self.lock().retain(|name| !pending.contains(name));

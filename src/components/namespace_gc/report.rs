@@ -56,7 +56,7 @@ impl Report {
         self.rows.iter().filter(|row| what(row)).count()
     }
 
-    /// The number of deleted namespaces.
+    /// The number of namespaces that the collection deleted.
     pub fn deleted(&self) -> usize {
         self.count(|row| row.removal == Some(Removal::Deleted))
     }

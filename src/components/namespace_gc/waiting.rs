@@ -37,9 +37,9 @@ impl Origin {
 struct Wait {
     origin: Origin,
     reason: Reason,
-    /// When the removal first failed.
+    /// When the removal of the namespace first failed.
     since: Timestamp,
-    /// Consecutive failures for `reason`.
+    /// Number of consecutive failures for the same `reason`.
     failures: u32,
     attempts: u32,
     due: Instant,
@@ -56,9 +56,9 @@ pub struct Waiting {
 /// The result of a failed removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Time until the next attempt.
+    /// Time until the next attempt to remove the namespace.
     pub delay: Duration,
-    /// Number of attempts so far.
+    /// Number of attempts to remove the namespace so far.
     pub attempts: u32,
     /// Whether no Event was published for this reason yet.
     pub news: bool,

@@ -132,9 +132,9 @@ impl Guard {
             return Ok(Answer::Allow);
         }
         Ok(Answer::deny(format!(
-            "persistentvolume \"{volume}\" is being deleted, so it is not bound to the \
-             claim {name}. Let the claim use another volume, or wait until this \
-             volume is deleted and recreated."
+            "persistentvolume \"{volume}\" is being deleted, so no claim may be bound to it, and \
+             its binding to the claim {name} is refused. Let the claim use another volume, or wait \
+             until this volume is deleted and recreated."
         )))
     }
 }

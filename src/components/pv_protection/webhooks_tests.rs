@@ -179,7 +179,8 @@ fn refused(answer: &Answer, claim: &str) {
         panic!("{claim}: {answer:?}");
     };
     let start = format!(
-        "persistentvolume \"volume\" is being deleted, so it is not bound to the claim ns/{claim}."
+        "persistentvolume \"volume\" is being deleted, so no claim may be bound to it, and its \
+         binding to the claim ns/{claim} is refused."
     );
     assert!(message.starts_with(&start), "{message}");
 }

@@ -46,8 +46,9 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     if let Some(namespace) = namespace {
         tracing::warn!(
             namespace,
-            "volumes have no namespace, so pv-releaser releases all labelled volumes; it \
-             labels only the volumes of claims in this namespace"
+            "--namespace does not limit which volumes pv-releaser releases, because volumes have \
+             no namespace: it releases every volume with its managed-by label. It adds this label \
+             only to the volumes of claims in --namespace"
         );
     }
     let options = Options {

@@ -17,7 +17,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 /// The Event that the volume was labelled.
 pub fn associated(volume: &Volume) -> Announcement {
     let note = format!(
-        "the claim {} of this volume is managed, so the volume is made available again when the claim is deleted",
+        "the managed-by label of the claim {} names this installation, so this volume got the \
+         label, too: it is made available again when the claim is deleted",
         claim_name(volume)
     );
     announcement(volume, ASSOCIATED, "Associate", false, note)

@@ -45,7 +45,8 @@ pub struct Options {
 /// Which part of its claimRef a released volume keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// The volume keeps nothing of its claimRef, so any claim may be bound to it.
+    /// The volume keeps nothing of its claimRef. --release-scope says which claims may then be
+    /// bound to it.
     #[default]
     Full,
     /// The volume keeps the namespace and name in its claimRef, so only a recreated claim of that

@@ -38,7 +38,7 @@ pub struct Handover {
     pub identity: Identity,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// The time of reservations.
+    /// The clock for the times of reservations.
     pub clock: Clock,
     /// Namespaces in which no claim is refused.
     pub exempt: Arc<[String]>,
@@ -102,8 +102,9 @@ impl Handover {
             return Answer::Allow;
         }
         let message = format!(
-            "a volume of an earlier namespace {} is reserved for a claim {}. Create the claim again, or \
-             give it another name.",
+            "a volume that is reserved for the claim {}/{} may hold the data of an earlier \
+             namespace of that name, so the claim is not created. Create it again, or give it \
+             another name.",
             name.namespace, name.name
         );
         Answer::deny(message)

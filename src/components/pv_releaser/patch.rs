@@ -67,7 +67,8 @@ pub fn reservation(claim: &ObjectName, now: Timestamp) -> Vec<PatchOperation> {
     vec![reference(claim), add(&["annotations", RESERVED_AT], now)]
 }
 
-/// A `claimRef` without uid.
+/// The operation that writes a `claimRef` without uid: only a claim of this name can be bound to
+/// the volume.
 fn reference(claim: &ObjectName) -> PatchOperation {
     let reference = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": *claim.namespace, "name": *claim.name,

@@ -47,7 +47,7 @@ pub enum Attachment<D> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
-/// Decision about a volume.
+/// What the rule decides about a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<D> {
     /// Leave the volume unchanged, for this reason.
@@ -256,10 +256,10 @@ pub struct Reservation<'a> {
     pub now: Timestamp,
 }
 
-/// Decision about a reservation.
+/// What the rule decides about a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Keep the reservation.
+    /// The volume stays reserved.
     Keep,
     /// Keep the reservation, and decide again after this time.
     Later(Duration),

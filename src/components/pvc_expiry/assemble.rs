@@ -64,8 +64,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts
 }
 
-/// Begins the observation when all watches are complete, and then enqueues all candidates: a claim
-/// that was looked at before could not be judged.
+/// Begins the observation when all watches are complete, and then enqueues all candidates: no claim
+/// could be judged before.
 async fn observe(feeds: Feeds, caches: Caches, queue: Arc<WorkQueue<ObjectName>>) {
     for kind in WATCHES {
         feeds.synced(kind).await;

@@ -35,13 +35,13 @@ pub struct Live {
 pub struct Confirmed {
     /// The decision of the rule.
     pub decision: Decision,
-    /// The claim as it was read.
+    /// The claim as it was read live. A deletion tests its uid and `resourceVersion`.
     pub claim: Claim,
     /// The record of its volume, if its data can be restored.
     pub record: Option<TrashRecord>,
     /// What names the claim although no pod uses it.
     pub named_by: Vec<String>,
-    /// The proof of the reads.
+    /// The proof of the live reads, without which the claim cannot be deleted.
     pub proof: Proof,
 }
 

@@ -23,9 +23,10 @@ pub fn register(metrics: &Metrics, caches: Caches) {
     let claims: Level<Fate> = metrics.register(|own| {
         own.add(
             "expiry_claims",
-            "Claims that expire when no pod uses them, by fate: Used, Waiting while unused, \
-             Announced in the seven days before, Due, CannotExpire if their data could not be \
-             restored or the annotation cannot be read",
+            "Claims to which an expiry annotation applies, by fate: Used (named by a pod, or owned \
+             by another object), Waiting (unused, but not for long enough), Announced (deleted \
+             within seven days unless a pod uses it), Due (deleted next), CannotExpire (kept, \
+             because the data could not be restored or the annotation cannot be read)",
         )
     });
     metrics.before_scrape(move |_| {

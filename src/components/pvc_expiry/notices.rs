@@ -56,10 +56,20 @@ pub fn no_window(claim: &ObjectName) -> Announcement {
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
-/// The Event for a claim or StorageClass whose annotation cannot be read.
-pub fn unreadable(object: &str, error: &str) -> Announcement {
+/// The Event for a claim whose annotation cannot be read.
+pub fn unreadable_of_claim(claim: &ObjectName, error: &str) -> Announcement {
     let note = format!(
-        "the annotation {EXPIRE_UNUSED} of {object} cannot be read, so nothing expires by it: {error}"
+        "the annotation {EXPIRE_UNUSED} of claim {claim} cannot be read, so the claim does not \
+         expire, whatever its StorageClass says: {error}"
+    );
+    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+}
+
+/// The Event for a StorageClass whose annotation cannot be read.
+pub fn unreadable_of_class(class: &str, error: &str) -> Announcement {
+    let note = format!(
+        "the annotation {EXPIRE_UNUSED} of StorageClass {class} cannot be read, so only claims \
+         with an annotation of their own expire: {error}"
     );
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }

@@ -251,16 +251,20 @@ fn wait(now: Timestamp, until: Timestamp) -> Requeue {
     let wait = Duration::try_from(until.duration_since(now)).unwrap_or_default();
     // At least a second, so that the clock has passed the time when the claim is looked at again.
     let wait = wait.clamp(Duration::from_secs(1), LONGEST_WAIT);
-    Requeue::After(wait, format!("the claim is looked at again at {until}"))
+    Requeue::After(
+        wait,
+        format!("waiting until {until} to decide again whether the claim expires"),
+    )
 }
 
 fn second_look(delay: Duration) -> Requeue {
-    let why = "the claim is looked at a second time before it is deleted";
+    let why = "waiting for a second live read, which must confirm that the claim expires before it \
+        is deleted";
     Requeue::After(delay, why.to_owned())
 }
 
 fn limited(delay: Duration) -> Requeue {
-    let why = "the limit --expiry-max-deletions of this hour is reached";
+    let why = "the claim waits, because the limit --expiry-max-deletions of this hour is reached";
     Requeue::After(delay, why.to_owned())
 }
 

@@ -16,7 +16,7 @@ pub struct Referrers {
     last: Mutex<Option<Read>>,
 }
 
-/// What the last read found.
+/// The objects of one namespace that name claims, as they were read last.
 struct Read {
     namespace: Arc<str>,
     began: Instant,

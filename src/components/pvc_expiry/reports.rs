@@ -53,12 +53,12 @@ fn of_claim(name: &ObjectName, claim: &Claim, left: Left) -> Option<Announcement
     // That of the StorageClass is reported there.
     let text = claim.expiry.as_ref()?.age.as_deref()?;
     let error = expiry::parse(text).err()?;
-    Some(notices::unreadable(&format!("claim {name}"), &error))
+    Some(notices::unreadable_of_claim(name, &error))
 }
 
 fn of_class(name: &str, class: &StorageClass) -> Option<Announcement> {
     match expiry::parse(class.expire_unused.as_deref()?) {
-        Err(error) => Some(notices::unreadable(&format!("StorageClass {name}"), &error)),
+        Err(error) => Some(notices::unreadable_of_class(name, &error)),
         Ok(None) => None,
         Ok(Some(_)) => {
             let window = class.undelete_window.as_deref().map(Window::of_class);

@@ -32,13 +32,13 @@ pub struct View<'a> {
 /// What happens to a claim next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing.
+    /// The claim is left unchanged, for this reason.
     Leave(Left),
     /// The announcement is removed: the claim does not expire, or not at that time.
     Cancel,
-    /// Nothing until then.
+    /// The claim is left unchanged until this time, when it is decided again.
     Wait(Timestamp),
-    /// It is announced that the claim expires then.
+    /// The claim is announced to expire at this time.
     Announce(Timestamp),
     /// The claim is deleted.
     Expire,
@@ -49,7 +49,7 @@ pub enum Decision {
 pub enum Left {
     /// Neither the claim nor its StorageClass says that it expires.
     NotRequested,
-    /// The annotation cannot be read.
+    /// The annotation of the claim or, without one, of its StorageClass cannot be read.
     Unreadable,
     /// The claim is not Bound, or is being deleted.
     NotBound,
@@ -133,7 +133,7 @@ pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord
         .then_some(record)
 }
 
-/// The time that much later; the last that can be represented if it is later than that.
+/// Adds the duration to the time. Returns the latest possible time if the sum is later.
 fn after(time: Timestamp, duration: Duration) -> Timestamp {
     time.checked_add(duration).unwrap_or(Timestamp::MAX)
 }

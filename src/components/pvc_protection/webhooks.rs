@@ -136,8 +136,9 @@ impl Guard {
             return Answer::Allow;
         };
         Answer::deny(format!(
-            "persistentvolumeclaim \"{}\" is being deleted. Recreate the pod after the claim is \
-             deleted and recreated, or let the pod use another claim.",
+            "persistentvolumeclaim \"{}\" is being deleted, so no further pod may start to use it. \
+             Recreate the pod after the claim is deleted and recreated, or let the pod use another \
+             claim.",
             claim.name
         ))
     }

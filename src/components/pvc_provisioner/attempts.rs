@@ -20,11 +20,11 @@ const FREE: u32 = 5;
 /// Delay after the last claim once [`FREE`] pods did not come to exist. It doubles with each
 /// further one.
 const FIRST_DELAY: Duration = Duration::from_secs(120);
-/// Maximum delay.
+/// Maximum delay before admission creates a claim for a pod of the same controller again.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 /// A pod counts as refused if the watch has not delivered it so long after the review.
 const SEEN: Duration = Duration::from_secs(15);
-/// Controllers that create no pods for so long are forgotten.
+/// How long a controller that creates no pods is remembered.
 const REMEMBERED: Duration = Duration::from_secs(7200);
 /// Maximum number of controllers and of claims that are remembered. Beyond it, nothing is counted:
 /// claims are created as without this module.

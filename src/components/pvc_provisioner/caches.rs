@@ -58,7 +58,8 @@ impl Caches {
         Templates::new(&self.policy).asks(user(name, pod), pod, claim)
     }
 
-    /// Other tasks run between two templates.
+    /// Converts the pods to users of the claim, sorted by rank. Other tasks run between two
+    /// templates, because parsing one may take almost a millisecond.
     async fn parse(&self, pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
         let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
         let mut users: Vec<_> = users.collect();

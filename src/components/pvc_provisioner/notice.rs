@@ -106,7 +106,10 @@ impl Notice {
     /// The notice that the template has a field which Volume Warden does not know. A newer API
     /// server may know the field.
     pub fn unknown_field(volume: &str, field: &UnknownField) -> Self {
-        let sentence = format!("the template of volume \"{volume}\" has, at {field}");
+        let sentence = format!(
+            "the template of volume \"{volume}\" has a field that Volume Warden does not know, at \
+             {field}"
+        );
         Self::about(volume, reasons::INVALID, sentence)
     }
 

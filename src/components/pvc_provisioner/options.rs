@@ -19,7 +19,7 @@ pub struct Options {
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub strict_templates: bool,
 
-    /// What templates may contain.
+    /// The flags that say what templates may contain.
     #[command(flatten)]
     pub templates: TemplatePolicy,
 

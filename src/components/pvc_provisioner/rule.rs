@@ -128,7 +128,7 @@ pub enum Decision<'a, Act> {
     Await(&'a User),
     /// Decide about the claim again after this time.
     Later(Duration),
-    /// Write to the API server.
+    /// Write to the API server, as the value says.
     Act(Act),
 }
 

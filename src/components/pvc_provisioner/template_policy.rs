@@ -53,7 +53,7 @@ pub enum Refusal {
         option: String,
     },
     /// The template names no StorageClass.
-    #[error("it must name one of the allowed StorageClasses: {0}")]
+    #[error("the template must name one of the allowed StorageClasses: {0}")]
     NoClass(String),
     /// The template names a StorageClass that is not allowed.
     #[error("StorageClass \"{0}\" is not one of those allowed: {1}")]
@@ -110,7 +110,8 @@ impl TemplatePolicy {
 }
 
 impl TemplateField {
-    /// What the template sets, as a message names it.
+    /// Returns what the template sets of this field, as the error message names it, such as
+    /// `spec.selector`; none if the template does not set the field.
     fn find(self, template: &Template) -> Option<String> {
         let spec = |field: &str| {
             let value = template.get(&["spec", field])?;

@@ -93,7 +93,8 @@ fn a_template_names_an_allowed_class() {
         let allowed = "is not one of those allowed: fast, slow";
         Some(format!("StorageClass \"{name}\" {allowed}"))
     };
-    let none = Some("it must name one of the allowed StorageClasses: fast, slow".to_owned());
+    let none =
+        Some("the template must name one of the allowed StorageClasses: fast, slow".to_owned());
     let legacy = |name: &str| {
         format!("metadata: {{annotations: {{volume.beta.kubernetes.io/storage-class: {name}}}}}\n")
     };

@@ -37,7 +37,7 @@ impl From<&Feeds> for Caches {
     }
 }
 
-/// A claim of a StatefulSet.
+/// A claim that belongs to a StatefulSet by its name, and how certain that is.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Name of the claim.

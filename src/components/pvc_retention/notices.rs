@@ -18,7 +18,8 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
     let (claim, pod) = (&member.name.name, pod_name(&set.name, member.ordinal));
     let note = match fate {
         Fate::ConflictingController => format!(
-            "claim \"{claim}\" has another controller, so the retention policy is not applied to it"
+            "claim \"{claim}\" has an owner reference with controller=true to another object, so \
+             the retention policy of this StatefulSet is not applied to the claim"
         ),
         Fate::PodBlockedByClaim => format!(
             "pod \"{pod}\" cannot be created until claim \"{claim}\", which is being \

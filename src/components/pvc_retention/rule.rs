@@ -21,7 +21,7 @@ pub struct View<'a> {
     pub pod_name: &'a str,
     /// The retention policy of the StatefulSet.
     pub retention: Retention,
-    /// The claim's ordinal.
+    /// The ordinal in the claim's name.
     pub ordinal: u32,
     /// Whether the claim's pod exists, and whether the StatefulSet controls it.
     pub place: PodSlot<'a>,
@@ -82,13 +82,13 @@ pub struct Verdict {
 pub enum Step {
     /// Leave the claim unchanged.
     Leave,
-    /// Update the claim's metadata.
+    /// Write this update of the owner references and the marker of the claim.
     Update(Update),
     /// Delete the claim: its pod was scaled down and deleted before it could become the owner.
     Delete,
 }
 
-/// Desired metadata of the claim.
+/// The owner references and the marker that the claim should have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// All owner references that the claim should have.

@@ -36,6 +36,6 @@ pub mod reasons {
     pub const NO_PODS_USING_PVC: &str = "NoPodsUsingPVC";
     /// A pod uses the claim.
     pub const POD_USING_PVC: &str = "PodUsingPVC";
-    /// The condition is turned off.
+    /// The condition is turned off by `--unused-condition`, or the namespace has opted out.
     pub const CONDITION_OFF: &str = "UnusedConditionOff";
 }

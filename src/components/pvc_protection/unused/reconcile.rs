@@ -34,7 +34,7 @@ pub struct UnusedReconciler {
     pub live_claims: Arc<LiveGet<Claim>>,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// The time of a transition.
+    /// The clock for the time of a transition.
     pub clock: Clock,
     /// Whether Volume Warden writes the condition.
     pub mode: UnusedCondition,
@@ -111,7 +111,8 @@ impl UnusedReconciler {
             return Ok(None);
         };
         if !delay.is_zero() {
-            let reason = "kube-controller-manager writes the condition Unused";
+            let reason = "waiting for kube-controller-manager to write the claim's condition \
+                Unused, as it does for other claims";
             return Ok(Some(Requeue::After(delay, reason.into())));
         }
         if self.is_written(name, claim).await? {
@@ -120,7 +121,8 @@ impl UnusedReconciler {
         }
         tracing::info!(
             object = %name,
-            "kube-controller-manager no longer writes the condition Unused"
+            "kube-controller-manager no longer writes the condition Unused of claims, so Volume \
+             Warden writes it from now on"
         );
         self.in_tree.take_over();
         Ok(None)

@@ -23,7 +23,7 @@ pub(super) struct Placed<T> {
     pub it: T,
 }
 
-/// A value of a document.
+/// A value of a YAML or JSON document: a scalar, a list or a map.
 #[derive(Debug)]
 pub(super) enum Node {
     /// Null, a boolean, a number or a string.
@@ -36,7 +36,7 @@ pub(super) enum Node {
 #[derive(Debug)]
 pub(super) struct Fields(pub Vec<(Placed<Name>, Placed<Node>)>);
 
-/// A key of a map.
+/// A key of a map in a YAML or JSON document.
 #[derive(Debug)]
 pub(super) struct Name(pub String);
 
@@ -70,7 +70,7 @@ fn options() -> Options {
 }
 
 impl Node {
-    /// As JSON.
+    /// Converts the value to JSON, without the positions.
     pub fn value(&self) -> Value {
         match self {
             Self::Scalar(value) => value.clone(),
@@ -81,7 +81,7 @@ impl Node {
 }
 
 impl Fields {
-    /// As JSON.
+    /// Converts the map to JSON, without the positions.
     pub fn object(&self) -> Map<String, Value> {
         let fields = self.0.iter();
         let fields = fields.map(|(name, value)| (name.it.0.clone(), value.it.value()));
