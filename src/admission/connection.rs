@@ -118,6 +118,7 @@ fn report_client(error: &io::Error, peer: Option<SocketAddr>, refused: &LogLimit
         && let Some(suppressed) = refused.check()
     {
         let peer = peer.map(tracing::field::display);
-        tracing::warn!(peer, %error, suppressed, "a client was refused: see --client-ca-file");
+        tracing::warn!(peer, %error, suppressed, "a TLS handshake was refused: the client \
+            certificate is missing, or is not valid by --client-ca-file");
     }
 }

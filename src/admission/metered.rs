@@ -37,7 +37,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
         if self.left == 0 {
-            let error = "no secret path within the bytes that an unauthenticated client may send";
+            let error = "the client sent as many bytes as it may before a request with the secret \
+                webhook path";
             return Poll::Ready(Err(io::Error::other(error)));
         }
         let room = buffer.remaining().min(self.left);

@@ -22,7 +22,7 @@ pub struct Request {
     /// The namespace of the object; empty for a cluster-scoped object.
     #[serde(default)]
     pub namespace: String,
-    /// CREATE, UPDATE, DELETE or CONNECT.
+    /// The operation on the object: CREATE, UPDATE, DELETE or CONNECT.
     pub operation: String,
     /// Whether the API server discards the change after the review.
     #[serde(default)]
@@ -43,16 +43,16 @@ pub struct Request {
 /// The part of a request's `userInfo` that is read.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct UserInfo {
-    /// `system:serviceaccount:<namespace>:<name>` for a service account.
+    /// The name of the user: `system:serviceaccount:<namespace>:<name>` for a service account.
     #[serde(default)]
     pub username: String,
-    /// Unique across time; empty if the authenticator reports none.
+    /// The uid of the user, unique across time; empty if the authenticator reports none.
     #[serde(default)]
     pub uid: String,
     /// The groups that the user is a member of.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// Additional attributes that the authenticator reports.
+    /// Additional attributes of the user that the authenticator reports.
     #[serde(default)]
     pub extra: BTreeMap<String, Vec<String>>,
 }

@@ -127,11 +127,11 @@ async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'
         Ok(Ok(Some(body))) => Ok(Received { body, place }),
         Ok(Ok(None)) => Err(too_large(route)),
         Ok(Err(_)) => {
-            let sentence = "the body could not be read".to_owned();
+            let sentence = "the review's body could not be read".to_owned();
             Err(unreadable(route, StatusCode::BAD_REQUEST, sentence))
         }
         Err(_) => {
-            let sentence = format!("the body did not arrive within {time:?}");
+            let sentence = format!("the review's body did not arrive within {time:?}");
             Err(unreadable(route, StatusCode::REQUEST_TIMEOUT, sentence))
         }
     }
@@ -151,7 +151,7 @@ async fn read(body: Body, length: usize) -> Result<Option<Vec<u8>>, axum::Error>
 }
 
 fn too_large(route: &Route) -> Refusal {
-    let sentence = format!("the body is larger than {BODY_LIMIT} bytes");
+    let sentence = format!("the review's body is larger than {BODY_LIMIT} bytes");
     unreadable(route, StatusCode::PAYLOAD_TOO_LARGE, sentence)
 }
 

@@ -61,7 +61,11 @@ pub async fn serve(
     connections.close();
     let drain = shared.limits.drain;
     if timeout(drain, connections.wait()).await.is_err() {
-        tracing::warn!(?drain, "connections closed at the end of the drain period");
+        tracing::warn!(
+            ?drain,
+            "the server stops, and closes connections whose reviews did not end \
+            within the drain period"
+        );
     }
 }
 

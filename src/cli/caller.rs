@@ -1,4 +1,4 @@
-//! The flags of the commands that a user runs with the own rights, as `kubectl`.
+//! The flags of the commands that a user runs with their own permissions, as with `kubectl`.
 
 use super::kubeconfig::{self, kubeconfig_fault};
 use crate::cluster::connect;

@@ -29,7 +29,7 @@ impl Front {
     pub(super) fn missing(&self) -> Vec<String> {
         let mut missing = self.serving.missing();
         if !(self.path_is_ready)() {
-            missing.push("the path of the webhooks is not known yet".to_owned());
+            missing.push("the secret path of the webhooks is not known yet".to_owned());
         }
         missing
     }

@@ -106,7 +106,9 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     if options.dry_run {
         for held in found.iter().filter(|found| !found.holder.is_empty()) {
             let message = held.description();
-            print(&format!("{message}: without --dry-run, drain waits for it"))?;
+            print(&format!(
+                "{message}: without --dry-run, drain waits until it is released"
+            ))?;
         }
         // A dry run writes nothing, so leadership is not checked.
         let (_elector, leadership) = elect(&client, lease, &metrics);

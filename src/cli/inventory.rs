@@ -40,13 +40,13 @@ pub(super) struct InventoryOptions {
     caller: CallerOptions,
 }
 
-/// What was read.
+/// The claims, the volumes and what refers to them, as they were read for `unused` and `report`.
 pub(super) struct Inventory {
     pub(super) listed: Listed,
     /// The only namespace that was listed; none if all were.
     pub(super) namespace: Option<String>,
     pub(super) prices: Prices,
-    /// The time after the reads.
+    /// The time after the reads, to which all ages are relative.
     pub(super) now: Timestamp,
 }
 

@@ -22,7 +22,7 @@ const READS: usize = 4;
 /// Printed while `undelete` reads the claim.
 pub(super) const WAITING: &str = "Waiting until the claim is Bound.";
 
-/// The claim to create.
+/// A claim that `undelete` creates to restore the data of a deleted claim.
 pub(super) struct Restoration<'a> {
     pub(super) namespace: &'a str,
     /// The name of the deleted claim.

@@ -67,7 +67,8 @@ fn retain_older(rows: &mut Vec<Row>, age: Duration, now: Timestamp) {
     let unknown = rows.iter().filter(|row| row.since.is_none()).count();
     if unknown > 0 {
         complain(format_args!(
-            "left out, because it is unknown since when they are unused: {unknown}"
+            "claims and volumes left out, because it is unknown since when they are unused: \
+             {unknown}"
         ));
     }
     rows.retain(|row| row.since.is_some_and(|since| is_older(since, age, now)));

@@ -16,7 +16,7 @@ const HEADER: Style = Style::new().bold();
 /// Spaces between two columns.
 const GAP: usize = 3;
 
-/// Which columns a table has.
+/// Which columns the table of `why --stuck` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
     /// The object, its state, the root cause, and the command that explains it.

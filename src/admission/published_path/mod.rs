@@ -109,7 +109,8 @@ impl PathPublisher {
                 tracing::warn!(
                     error,
                     secret,
-                    "the path of the webhooks is not published yet"
+                    "the secret path of the webhooks is not published in the webhook \
+                     configurations yet; retrying"
                 );
             }
             if self.known != before {
@@ -167,7 +168,11 @@ impl PathPublisher {
         };
         if stored.as_ref() != Some(&state) {
             self.store.write(secret, &state).await?;
-            tracing::info!(secret = self.store.name, "path of the webhooks stored");
+            tracing::info!(
+                secret = self.store.name,
+                "the state of the secret webhook path is \
+                stored in the Secret"
+            );
         }
         // Starts the time for which this replica has known a next path that it has just stored.
         next_known_for(&mut self.next_seen, state.next.as_ref());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// The kind of path that a webhook has in its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carried {
-    /// The current secret path.
+    /// The secret path that is published at present.
     Current,
     /// No path, as in the manifests.
     Absent,

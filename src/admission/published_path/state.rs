@@ -45,7 +45,7 @@ fn signed(duration: Duration) -> SignedDuration {
 /// The state that the replicas share through the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// The published path.
+    /// The secret path that is published in the webhook configurations.
     pub(super) current: PathSecret,
     /// When the current path was published.
     pub(super) since: Timestamp,

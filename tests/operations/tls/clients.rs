@@ -86,7 +86,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
     ensure!(visit.is_err(), "without a certificate");
     eventually("the log names the refused client", async || {
         let log = warden.process().log();
-        ensure!(log.contains("a client was refused: see --client-ca-file"));
+        ensure!(log.contains("is not valid by --client-ca-file"));
         anyhow::Ok(())
     })
     .await?;
