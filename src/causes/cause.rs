@@ -14,7 +14,7 @@ pub struct Cause {
     pub sentence: String,
     /// The field of an object that shows the cause.
     pub evidence: Evidence,
-    /// What the user can do.
+    /// What the user can do about the cause, as the next step.
     pub next: Next,
 }
 
@@ -36,7 +36,8 @@ pub struct Evidence {
 pub enum Next {
     /// The user has nothing to do.
     Nothing {
-        /// What happens without the user.
+        /// What happens while the user does nothing, as a clause: `the claim is deleted within
+        /// seconds`.
         meanwhile: String,
     },
     /// The user can run a command that either deletes nothing or whose purpose names what it

@@ -76,7 +76,7 @@ codes! {
     WaitsForPod,
     /// The claim's StorageClass delays binding until the claim's pod has a node, and it has none.
     PodUnscheduled,
-    /// A ResourceQuota rejects the claim.
+    /// A ResourceQuota rejects the claim, because its limit is reached.
     QuotaExhausted,
     /// The provisioner of the claim has reported nothing.
     ProvisionerSilent,

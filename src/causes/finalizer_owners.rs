@@ -62,7 +62,8 @@ pub fn owner(finalizer: &str) -> Option<Owner> {
         ),
         "orphan" => (
             "the garbage collector in kube-controller-manager",
-            "once the objects that it owned are set free",
+            "once it has removed the owner references to this object from the objects that it \
+             owned",
         ),
         "batch.kubernetes.io/job-tracking" => (
             "the job controller in kube-controller-manager",

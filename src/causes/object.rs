@@ -55,7 +55,7 @@ impl ObjectKind {
 /// The kind and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// Which API serves it.
+    /// The kind of the object, with its API version.
     pub kind: ObjectKind,
     /// The namespace and name of the object.
     pub name: ObjectName,

@@ -28,7 +28,7 @@ pub struct Which {
     pub min_age: Duration,
 }
 
-/// All stuck objects.
+/// All stuck objects that were found, and what could not be read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stuck {
@@ -93,7 +93,7 @@ pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
     }
 }
 
-/// The stuck objects, as far as they were read; none if the namespace does not exist.
+/// The stuck objects among those that could be read; none if the namespace does not exist.
 fn items(world: &World, which: &Which) -> Option<Vec<Item>> {
     let namespaces = namespaces(world, which)?;
     let objects = claims(world, which)

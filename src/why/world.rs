@@ -77,7 +77,7 @@ pub struct World {
     calls: usize,
 }
 
-/// How objects are read.
+/// How objects are read: each with a GET, or many with one LIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// One by one, because few matter.

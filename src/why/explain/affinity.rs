@@ -61,7 +61,7 @@ fn zones(volume: &PersistentVolume) -> impl Iterator<Item = (&'static str, &Stri
         .filter_map(|key| Some((key, volume.labels().get(key)?)))
 }
 
-/// A term without requirements matches no node.
+/// Whether the node matches the term. A term without requirements matches no node.
 fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     let expressions = term.match_expressions.iter().flatten();
     let fields = term.match_fields.iter().flatten();

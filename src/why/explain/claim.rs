@@ -79,8 +79,8 @@ pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
     phase.unwrap_or("Pending")
 }
 
-/// The claim was bound to a volume that does not exist any more, or that belongs to another claim
-/// now.
+/// The cause that the claim was bound to a volume that does not exist any more, or that belongs to
+/// another claim now.
 fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let volume = claim
         .spec

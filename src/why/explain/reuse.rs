@@ -80,7 +80,8 @@ fn deleted(volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// A volume in the trash is given to a claim by pvc-trash alone, and a purge is final.
+/// The required step if the volume is in the trash, which only pvc-trash gives to a claim, or is
+/// purged, which is final. None otherwise.
 fn in_trash(volume: &PersistentVolume) -> Option<First> {
     if trash::is_purged(volume) {
         return Some(First {

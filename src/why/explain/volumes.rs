@@ -36,17 +36,17 @@ pub(super) enum Misfit {
 pub(super) enum Difference {
     /// The volume or the claim has no spec.
     NoSpec,
-    /// The volume's StorageClass.
+    /// The StorageClass differs; this is that of the volume.
     Class(String),
-    /// The volume's capacity and the claim's request.
+    /// The capacity of the volume is less than the claim requests.
     Capacity { has: String, wanted: String },
-    /// An access mode that the volume does not have.
+    /// The volume does not offer this access mode of the claim.
     AccessMode(String),
-    /// The volume's mode: `Block`.
+    /// The volume mode differs; this is that of the volume, such as `Block`.
     VolumeMode(String),
-    /// An expression of the claim's selector.
+    /// The labels of the volume do not match this expression of the claim's selector.
     Expression { key: String, operator: String },
-    /// A label of the claim's selector.
+    /// The volume lacks this label of the claim's selector.
     Label { key: String, value: String },
 }
 

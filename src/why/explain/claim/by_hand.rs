@@ -58,7 +58,8 @@ pub(super) fn named(
     ))
 }
 
-/// The volume fits the claim, so the cause is that kube-controller-manager has not bound them yet.
+/// The cause that kube-controller-manager has not bound the claim to this volume yet, although the
+/// volume fits.
 fn binder(object: &Object, volume: &str) -> Option<Cause> {
     let sentence = format!(
         "The volume {volume} fits the claim; kube-controller-manager has not bound them yet."

@@ -15,10 +15,11 @@ use crate::{
 use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition;
 use kube::ResourceExt;
 
-/// The driver, or the kubelet, cannot resize the volume.
+/// The conditions by which the external-resizer or the kubelet reports that a resize failed.
 const ERRORS: [&str; 2] = ["ControllerResizeError", "NodeResizeError"];
 const INFEASIBLE: [&str; 2] = ["ControllerResizeInfeasible", "NodeResizeInfeasible"];
-/// The volume has its new size, and its file system does not have it yet.
+/// The condition of a claim whose volume has the new size, but whose file system does not have it
+/// yet.
 const FILE_SYSTEM: &str = "FileSystemResizePending";
 /// The reason of the Event with which the external-resizer reports a failure.
 const FAILED: &str = "VolumeResizeFailed";
@@ -64,7 +65,8 @@ fn pending(sentence: String, evidence: Evidence, object: &Object) -> Cause {
     )
 }
 
-/// `Some(None)` if no failure is reported; none if the Events could not be read.
+/// The cause that the resize failed: `Some(None)` if no failure is reported; none if the Events
+/// could not be read.
 fn failed(
     world: &World,
     object: &Object,
@@ -107,7 +109,8 @@ fn failed(
     ))
 }
 
-/// The file system is resized by the kubelet of a node where a pod uses the claim.
+/// The cause that the volume has the new size and its file system does not: the kubelet of a node
+/// where a pod uses the claim has to expand it.
 fn on_the_node(
     world: &World,
     object: &Object,

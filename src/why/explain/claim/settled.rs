@@ -57,7 +57,8 @@ pub(super) fn trouble(
         .or_else(|| resize::cause(world, object, claim).map(|cause| vec![cause]))
 }
 
-/// The volume of the claim does not exist, belongs to another claim, or is being deleted.
+/// The chain of causes if the volume of the claim does not exist, belongs to another claim, or is
+/// being deleted; none otherwise, or if the volume could not be read.
 fn volume_lost(
     world: &World,
     object: &Object,
@@ -91,7 +92,11 @@ fn volume_lost(
 fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
     let name = volume_name(claim);
     let Some(volume) = world.get::<PersistentVolume>("", name).found() else {
-        return Conclusion::nothing_found(object, "the claim, but not its volume");
+        return Conclusion::nothing_found(
+            object,
+            "the claim, but not its volume, which could not \
+            be read",
+        );
     };
     let phase = volume
         .status

@@ -64,8 +64,9 @@ fn failed(object: &Object, event: &Event) -> Cause {
     )
 }
 
-/// Another node has a volume of the pod attached that one node at a time may have, and what keeps
-/// it there. The message of the Event (`Multi-Attach error`) is not read.
+/// The causes that another node has a volume of the pod attached which one node at a time may have,
+/// and what keeps it there. Empty if there is no such node. The message of the Event (`Multi-Attach
+/// error`) is not read.
 fn elsewhere(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Vec<Cause> {
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
@@ -101,7 +102,8 @@ fn is_shared(claim: &PersistentVolumeClaim) -> bool {
     modes.any(|mode| SHARED.contains(&mode.as_str()))
 }
 
-/// The pod that uses the claim on the other node, and why it stays there.
+/// The chain of causes for the pod that uses the claim on the other node: that pod, and why it does
+/// not end. Empty if there is no such pod.
 fn user(world: &World, namespace: &str, claim: &str, attachment: &VolumeAttachment) -> Vec<Cause> {
     let node = attachment.spec.node_name.as_str();
     let users = world.users(namespace, claim).found().unwrap_or_default();
@@ -118,8 +120,9 @@ fn user(world: &World, namespace: &str, claim: &str, attachment: &VolumeAttachme
     users::of_other(world, user, sentence, "spec.nodeName", "the volume moves")
 }
 
-/// The ConfigMap or Secret that the failed volume of the pod needs does not exist. The message
-/// only says which volume of the pod failed: it quotes the volume's name.
+/// The cause that a ConfigMap or Secret which the failed volume of the pod needs does not exist;
+/// none if all exist. The message of the Event only says which volume of the pod failed: it quotes
+/// the volume's name.
 fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
     let message = event.message.as_deref().unwrap_or_default();
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();

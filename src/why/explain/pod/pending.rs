@@ -108,8 +108,8 @@ fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
     )
 }
 
-/// A claim that waits for its pod would end the chain at the pod that it started from. The chain
-/// then ends with the scheduler's message about that pod.
+/// Cuts the chain before a claim that waits for this pod, which would lead back to the pod that the
+/// chain starts from. The chain then ends with the scheduler's message about the pod.
 fn not_back(mut further: Vec<Cause>, pod: &Pod) -> Vec<Cause> {
     let back = |cause: &Cause| [Code::WaitsForPod, Code::PodUnscheduled].contains(&cause.code);
     if let (Some(at), Some(unscheduled)) = (further.iter().position(back), users::unscheduled(pod))

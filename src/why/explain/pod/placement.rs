@@ -70,7 +70,8 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
     limits::cause(world, &volumes, &usable)
 }
 
-/// A claim of the pod may be used by one pod at a time, and another pod uses it.
+/// The chain of causes if a claim of the pod may be used by one pod at a time, and another pod uses
+/// it; empty otherwise. None if the pods could not be read.
 fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Option<Vec<Cause>> {
     let exclusive = |claim: &&PersistentVolumeClaim| {
         let modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);
@@ -112,7 +113,7 @@ fn volume_names(claims: &[PersistentVolumeClaim]) -> impl ExactSizeIterator<Item
     })
 }
 
-/// No node may use all volumes of the pod.
+/// The cause that no node may use all volumes of the pod; none if a node may.
 fn no_node(volumes: &[PersistentVolume], nodes: &[Node]) -> Option<Cause> {
     let lonely = volumes
         .iter()
@@ -160,7 +161,7 @@ fn enumerate(all: &[String]) -> String {
     }
 }
 
-/// The nodes that may use the volumes exist, but none of them takes pods.
+/// The cause that none of the nodes that may use the volumes takes pods; none if one does.
 fn unavailable(volumes: &[PersistentVolume], usable: &[&Node]) -> Option<Cause> {
     let states: Option<Vec<String>> = usable
         .iter()

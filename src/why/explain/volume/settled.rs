@@ -49,7 +49,11 @@ pub(super) fn explain(
                         format!("the volume's claim {namespace}/{name}, which does not exist");
                     Conclusion::nothing_found(object, examined)
                 }
-                Look::Unread => Conclusion::nothing_found(object, "the volume, but not its claim"),
+                Look::Unread => Conclusion::nothing_found(
+                    object,
+                    "the volume, but not its claim, \
+                    which could not be read",
+                ),
             }
         }
         _ => Conclusion::nothing_found(object, "the phase of the volume"),

@@ -61,7 +61,8 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
     }
 }
 
-/// The cause that the claim of the volume is deleted and the phase of the volume is still Bound.
+/// The cause that kube-controller-manager has not changed the phase of the volume from Bound yet,
+/// although the volume's claim is deleted.
 fn late(bound: &Cause) -> Cause {
     let sentence = "The claim of the volume is deleted, and kube-controller-manager has not updated the phase of the volume yet.";
     Cause::new(Code::Bound, sentence, bound.evidence.clone()).run(
