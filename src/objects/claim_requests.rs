@@ -125,7 +125,7 @@ pub enum Setting<'a> {
     Enabled(&'a str, Option<bool>),
     /// `<volume>.pvc`: the template of the claim.
     Template,
-    /// The key is neither.
+    /// The key is neither `<volume>.enabled` nor `<volume>.pvc`.
     Unknown,
 }
 

@@ -18,7 +18,8 @@ pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 const FIELD: &str = "finalizers";
 
-/// The lists of most claims and of many volumes, which have one copy for all of them.
+/// The lists of finalizers that most claims and many volumes have. All objects with such a list
+/// share one copy of it.
 static COMMON: LazyLock<[Arc<[Box<str>]>; 2]> =
     LazyLock::new(|| [PVC_PROTECTION, PV_PROTECTION].map(|only| [only.into()].into()));
 

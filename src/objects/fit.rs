@@ -27,15 +27,15 @@ const DEFAULT_MODE: &str = "Filesystem";
 /// What a volume offers, except its StorageClass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
-    /// The capacity in bytes.
+    /// The capacity of the volume in bytes.
     pub capacity: f64,
-    /// The access modes.
+    /// The access modes of the volume.
     pub access_modes: Vec<String>,
-    /// The volume mode; Filesystem if there is none.
+    /// The volume mode: Filesystem or Block. Filesystem if the volume names none.
     pub mode: Option<String>,
-    /// The name of the VolumeAttributesClass.
+    /// The VolumeAttributesClass of the volume.
     pub attributes_class: Option<String>,
-    /// The labels.
+    /// The labels of the volume, which the selector of a claim may require.
     pub labels: BTreeMap<String, String>,
 }
 

@@ -51,7 +51,7 @@ pub struct Retention {
     pub when_scaled: Policy,
 }
 
-/// What happens to a claim.
+/// What happens to a claim when its StatefulSet is deleted, or its pod is scaled away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Policy {
     /// The claim is kept. Unknown values of the API count as this one, so that nothing is deleted
