@@ -28,7 +28,7 @@ use x509_parser::parse_x509_certificate;
 /// The clients that are accepted: those with a certificate of a CA in a file.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// PEM file with the CAs.
+    /// PEM file with the CAs that may have signed a client certificate.
     pub authorities: PathBuf,
     /// The accepted common names; empty accepts any.
     pub names: Vec<String>,
@@ -104,7 +104,8 @@ impl ClientCertVerifier for Named {
             tracing::warn!(
                 name,
                 suppressed,
-                "a client was refused: its common name is not in --client-allowed-name"
+                "a TLS handshake was refused: the common name of the client certificate is not in \
+                 --client-allowed-name"
             );
         }
         Err(CertificateError::ApplicationVerificationFailure.into())

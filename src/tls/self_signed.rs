@@ -85,7 +85,12 @@ impl SelfSigned {
             let done = self.round().await;
             if let Err(error) = &done {
                 let (error, secret) = (format!("{error:#}"), &self.shared.name);
-                tracing::warn!(error, secret, "the certificate is not ready yet");
+                tracing::warn!(
+                    error,
+                    secret,
+                    "the self-signed certificate could not be created, \
+                    renewed or published; retrying"
+                );
             }
             if self.known != before {
                 // A renewal step was taken, and the next one may be due.
@@ -191,7 +196,10 @@ impl SelfSigned {
             }
         }
         self.serving.put(&material.pair)?;
-        tracing::info!(secret = self.shared.name, "new certificate in service");
+        tracing::info!(
+            secret = self.shared.name,
+            "the webhook server uses a new certificate"
+        );
         self.served = Some(material);
         Ok(())
     }

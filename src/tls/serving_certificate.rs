@@ -37,7 +37,7 @@ struct State {
 pub(super) struct Judgement {
     /// A sentence for each webhook that does not trust the certificate.
     pub(super) doubts: Vec<String>,
-    /// The number of webhooks.
+    /// The number of webhooks that were checked.
     pub(super) webhooks: usize,
 }
 
@@ -70,7 +70,7 @@ impl Watched {
 }
 
 impl ServingCertificate {
-    /// Creates one without a certificate.
+    /// Creates the state of a process that has no certificate yet.
     pub fn new(metrics: &Metrics, clock: Clock) -> Self {
         let serving = Self {
             certificate: Certificate::default(),
@@ -170,7 +170,10 @@ impl ServingCertificate {
                 );
             }
             if judgement.doubts.is_empty() {
-                tracing::info!("every webhook configuration trusts the certificate");
+                tracing::info!(
+                    "no webhook configuration is known to distrust the certificate any \
+                    more"
+                );
             }
         }
         state.authority = authority;
@@ -184,10 +187,14 @@ impl ServingCertificate {
     pub fn missing(&self) -> Vec<String> {
         let state = self.lock();
         if state.pair.is_none() {
-            return vec!["there is no certificate yet".to_owned()];
+            return vec!["this replica has no serving certificate yet".to_owned()];
         }
         match &state.judgement {
-            None => vec!["the webhook configurations are not read yet".to_owned()],
+            None => vec![
+                "the webhook configurations are not read yet, so it is unknown whether \
+                they trust the certificate"
+                    .to_owned(),
+            ],
             Some(judgement) if judgement.is_useless() => judgement.doubts.clone(),
             Some(_) => Vec::new(),
         }
