@@ -2,13 +2,13 @@
 
 use kube::core::Status;
 
-/// What replaces an account of another namespace.
+/// The text that replaces the name of a service account of another namespace.
 const ACCOUNT: &str = "Volume Warden";
-/// What replaces the address of a webhook, which names a Service of another namespace and may
-/// contain a secret path.
+/// The text that replaces the address of a webhook, which names a Service of another namespace and
+/// may contain a secret path.
 const ADDRESS: &str = "its address";
 
-/// What replaces a cause that may name the host or the Service of an address.
+/// The text that replaces a cause that may name the host or the Service of an address.
 const FAILED: &str = ": the call failed";
 
 /// Returns the message of the API server without the quoted names of service accounts and without

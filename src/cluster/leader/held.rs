@@ -203,7 +203,8 @@ impl HeldLease {
         )
         .await
         {
-            tracing::info!(lease = self.lease.name, %error, "the Lease was not released; it expires");
+            tracing::info!(lease = self.lease.name, %error, "the Lease could not be released; \
+                another replica becomes the leader when it expires");
         }
     }
 

@@ -119,7 +119,12 @@ impl Elector {
 
     fn follow(&self, why: &str) {
         if self.until.replace(None).is_some() {
-            tracing::warn!(lease = self.lease.name, why, "this replica no longer leads");
+            tracing::warn!(
+                lease = self.lease.name,
+                why,
+                "this replica is no longer the leader, so \
+                it stops its background writes"
+            );
         }
         self.metrics.work.leading(false);
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// show the state at its first page.
 #[derive(Clone, Debug)]
 pub struct Evidence<T> {
-    /// The objects that were read.
+    /// What was read: an object, or all objects of a LIST.
     pub value: T,
     began: Instant,
 }

@@ -58,7 +58,7 @@ struct Asking<T> {
 pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
     client: Client,
-    /// Namespaces that are being read.
+    /// The callers that wait for a LIST, by namespace.
     asking: Mutex<HashMap<Arc<str>, Asking<T>>>,
     /// The last result for each namespace, as long as later callers may use it.
     kept: Mutex<HashMap<Arc<str>, Listed<T>>>,
@@ -75,7 +75,7 @@ impl<T: Tracked> SharedList<T> {
         Self::limited(metrics, client, LISTS_IN_FLIGHT)
     }
 
-    /// The same with at most this number of concurrent LISTs.
+    /// Creates a reader as [`Self::new`] does, with at most this number of concurrent LISTs.
     pub fn limited(metrics: Arc<Metrics>, client: &Client, lists: usize) -> Arc<Self>
     where
         <T::Wire as Resource>::Scope: Scope<T::Wire>,

@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// controller-runtime.
 const ALLOWED_FOR: Duration = Duration::from_secs(60);
 const REFUSED_FOR: Duration = Duration::from_secs(10);
-/// Maximum number of cached results.
+/// Maximum number of tokens whose results are cached.
 const REMEMBERED: usize = 64;
 
 /// Checks whether bearer tokens may GET one path. Clones share the cached results.

@@ -133,7 +133,12 @@ impl Configurations {
     fn leave_out(&mut self, configuration: Configuration, why: String) {
         if self.left_out.get(&configuration) != Some(&why) {
             let configuration = configuration.name();
-            tracing::info!(configuration, why, "webhook configuration ignored");
+            tracing::info!(
+                configuration,
+                why,
+                "Volume Warden neither checks nor changes this \
+                webhook configuration"
+            );
         }
         self.left_out.insert(configuration, why);
     }

@@ -183,7 +183,8 @@ impl<R: Reconcile> Reconciler<R> {
             Ok(Requeue::OnEvent) => self.queue.done(key),
             Ok(Requeue::After(delay, reason)) => {
                 self.queue.later(key, delay);
-                tracing::debug!(component = R::COMPONENT, object = %key, %reason, ?delay, "the object is reconciled again after the delay");
+                tracing::debug!(component = R::COMPONENT, object = %key, %reason, ?delay, "the \
+                    reconcile succeeded; the object is reconciled again after the delay");
             }
             Err(error) => {
                 let delay = match error.backoff {

@@ -18,7 +18,7 @@ use tokio::{sync::Notify, time::Instant};
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 
-/// A work queue of keys.
+/// A work queue of keys: each key is queued once and processed by one worker at a time.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     notify: Notify,

@@ -33,7 +33,8 @@ impl Excluded {
             .is_some_and(|namespace| namespace.excluded)
     }
 
-    /// Returns the kinds that must be watched, or no namespace counts as excluded.
+    /// Returns the kinds whose watches find excluded namespaces. Without these watches no namespace
+    /// counts as excluded.
     pub fn watches(&self) -> &'static [Kind] {
         match self.namespaces {
             Some(_) => &[Kind::Namespace],

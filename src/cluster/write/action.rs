@@ -45,7 +45,7 @@ pub enum Mutation {
     /// Applies this status by server-side apply. Fields that an earlier apply set and this status
     /// does not contain are removed.
     ApplyStatus(Value),
-    /// Deletes the object.
+    /// Deletes the object, if it was not replaced or changed since it was read.
     Delete,
 }
 
@@ -123,7 +123,7 @@ impl Action {
         (self.mutation, self.lane, self.on_refusal)
     }
 
-    /// Deletes the object.
+    /// Creates an action that deletes the object. `proof` is the live read that permits it.
     pub const fn delete(proof: Proof) -> Self {
         Self {
             name: "Delete",

@@ -4,7 +4,7 @@ use crate::cluster::api::is_absent;
 use crate::cluster::run::{ReconcileError, Reconciled, Requeue};
 use kube::core::Status;
 
-/// The outcome of an action.
+/// The outcome of an action: whether it was written, and if not, why.
 #[derive(Debug)]
 pub enum Applied {
     /// The write succeeded, or the object does not exist.
@@ -30,9 +30,12 @@ impl Applied {
     pub fn settled(self) -> Reconciled {
         match self {
             Self::Done | Self::Withheld => Ok(Requeue::OnEvent),
-            Self::NotLeading => Err(ReconcileError::new("this replica does not lead")),
+            Self::NotLeading => Err(ReconcileError::new(
+                "nothing was written, because this replica \
+                is not the leader",
+            )),
             Self::Stale => Err(ReconcileError::new(
-                "the object has changed since the decision",
+                "nothing was written, because the object has changed since the decision",
             )),
             Self::Failed(error) => Err(ReconcileError::new(error.to_string())),
         }

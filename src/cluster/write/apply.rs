@@ -163,7 +163,9 @@ impl Apply {
 
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         if !target.guards(action) {
-            tracing::error!(object = %target.name, action = action.name, "action not sent, because it has no resourceVersion to test");
+            tracing::error!(object = %target.name, action = action.name, "bug: the action is not \
+                sent, because its basis requires a test of the resourceVersion, which is not \
+                known");
             return Applied::Stale;
         }
         let write = || async { judge(within(CALL_LIMIT, self.call(target, action)).await) };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An object to be created.
+/// An object that the writer creates.
 #[derive(Clone, Copy, Debug)]
 pub struct Creation<'a> {
     /// The kind of the object.
@@ -24,7 +24,7 @@ pub struct Creation<'a> {
     pub manifest: &'a Value,
 }
 
-/// What waits for the creation of an object.
+/// Who waits for the creation of an object, which decides about leadership and time limit.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
     /// A reconciler waits. Only the leader creates objects in the background, in turn with other

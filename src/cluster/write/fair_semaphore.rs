@@ -29,7 +29,7 @@ type Waiter = oneshot::Sender<Permit>;
 
 /// The permit for one write; when dropped, it is passed to the next caller.
 pub(crate) struct Permit {
-    /// None after the permit was passed to another caller.
+    /// The semaphore that gets the permit back; none after the permit was passed to another caller.
     semaphore: Option<Arc<FairSemaphore>>,
 }
 

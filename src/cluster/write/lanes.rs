@@ -18,8 +18,8 @@ pub enum Lane {
     /// Writes that occur in thousands and that nothing waits for: removed finalizers, deleted
     /// objects.
     Bulk,
-    /// Conditions of claims: thousands of writes that nothing waits for, and that no other write
-    /// may wait for.
+    /// Writes of the condition Unused of claims: thousands, which nothing waits for and for which
+    /// no other write may wait.
     Conditions,
 }
 
