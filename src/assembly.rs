@@ -28,7 +28,7 @@ pub struct Settings {
     pub exempt: Vec<String>,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
-    /// Whether nothing may be changed.
+    /// Whether nothing may be written, because `--dry-run` is set.
     pub dry_run: bool,
     /// Maximum number of concurrent bulk writes.
     pub max_in_flight: usize,

@@ -14,7 +14,7 @@ pub(crate) struct Awaited<T> {
 }
 
 impl<T: Copy> Awaited<T> {
-    /// Publishes the first value.
+    /// Creates a value that others can wait for, and publishes `value` as the first one.
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: Mutex::new(value),

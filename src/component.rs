@@ -154,7 +154,7 @@ pub struct Parts {
     /// is enabled: the webhook configurations in `manifests/` then send the object only to that
     /// webhook.
     pub joined_reviews: Vec<(&'static str, Review)>,
-    /// Tasks that run until shutdown.
+    /// Tasks that the component needs to run until shutdown, such as its reconciler.
     pub tasks: Vec<BoxFuture<'static, ()>>,
     /// What the work of the component waits for besides its watches. It delays readiness only in a
     /// process without webhooks, because webhooks must stay available.

@@ -9,9 +9,9 @@ use std::{
     sync::OnceLock,
 };
 
-/// A hash map whose order follows from the key of the process.
+/// A hash map whose iteration order depends on the key of the process.
 pub type HashMap<K, V> = collections::HashMap<K, V, Keyed>;
-/// A hash set whose order follows from the key of the process.
+/// A hash set whose iteration order depends on the key of the process.
 pub type HashSet<T> = collections::HashSet<T, Keyed>;
 
 static KEY: OnceLock<u64> = OnceLock::new();

@@ -26,7 +26,8 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
-/// Control characters, line separators, and the marks that change the direction of text.
+/// Returns whether the character is a control character, a line separator, or a mark that changes
+/// the direction of text.
 fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(

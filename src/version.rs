@@ -1,12 +1,12 @@
 //! Version and commit of Volume Warden.
 
-/// The version of its package.
+/// The version of Volume Warden, from `Cargo.toml`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit it was built from, or `unknown`: see `build.rs`.
+/// The commit from which the binary was built, or `unknown`; see `build.rs`.
 pub const COMMIT: &str = env!("VOLUME_WARDEN_COMMIT");
 
-/// Both, for people.
+/// Version and commit as `--version` prints them.
 pub const VERSION_AND_COMMIT: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",

@@ -65,9 +65,9 @@ impl Deletion {
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The backend denies access.
+    /// The backend denies access: the credentials or their permissions are wrong.
     Unauthorized(Denial, Sentence),
-    /// The backend failed.
+    /// The backend was down, broken or too slow, so a later call may succeed.
     Unavailable(Outage, Sentence),
 }
 

@@ -39,7 +39,7 @@ use futures::future::BoxFuture;
 use std::{fmt, time::SystemTime};
 use tokio_util::sync::CancellationToken;
 
-/// A storage system with namespaces.
+/// A storage system that has a namespace of its own for each Kubernetes namespace.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns the name of the backend on the command line and in log lines.
     fn name(&self) -> &'static str;

@@ -22,7 +22,7 @@ impl Sentence {
         Self(line.chars().take(Self::LIMIT - 1).chain(['…']).collect())
     }
 
-    /// Returns the line.
+    /// Returns the bounded line of text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -67,7 +67,7 @@ pub struct Drain {
     pub namespace: Option<String>,
     /// What to remove from objects.
     pub terms: Terms,
-    /// Maximum number of concurrent writes.
+    /// Maximum number of concurrent writes of `drain`.
     pub in_flight: usize,
 }
 
@@ -145,7 +145,7 @@ fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
 }
 
-/// The writes so far.
+/// The writes of `drain` so far.
 #[derive(Default)]
 struct History {
     /// The removed parts of each object.

@@ -34,7 +34,10 @@ impl Outcome {
     pub fn trouble(&self) -> Option<String> {
         let mut left = Vec::new();
         if self.failed > 0 {
-            left.push(format!("{} objects could not be changed", self.failed));
+            left.push(format!(
+                "{} objects could not be changed, because the API server refused it",
+                self.failed
+            ));
         }
         if self.unsettled > 0 {
             left.push(format!(

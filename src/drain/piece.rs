@@ -40,7 +40,7 @@ pub struct Piece {
 pub enum Condition {
     /// The claim exists and is not being deleted.
     Living(ClaimRef),
-    /// The claim does not exist.
+    /// The claim does not exist any more.
     Gone(ClaimRef),
 }
 

@@ -26,7 +26,7 @@ use crate::{
 };
 use std::fmt;
 
-/// What `drain` removes.
+/// Which components `drain` removes the writes of, and under which conditions.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// The components whose writes are removed.

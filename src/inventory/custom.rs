@@ -28,9 +28,9 @@ pub struct ReferencePath {
 pub struct Referrer {
     /// The namespace of the object and of the claims.
     pub namespace: String,
-    /// Its kind and name.
+    /// Kind and name of the custom resource.
     pub what: String,
-    /// The names of the claims.
+    /// The names of the claims that the custom resource names.
     pub claims: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl ReferencePath {
         let group = discovery.get(&self.group);
         let kind = group.and_then(|group| group.recommended_kind(&self.kind));
         match kind {
-            None => Err("the cluster has no such kind"),
+            None => Err("the API server has no kind of this group and name"),
             Some((_, capabilities)) if capabilities.scope == Scope::Cluster => {
                 Err("the kind has no namespace")
             }
@@ -142,7 +142,7 @@ async fn referrers(
     let found: Vec<_> = found.filter(|each| !each.claims.is_empty()).collect();
     match found.is_empty() && !objects.is_empty() {
         true => Err(format!(
-            "none of {} objects has a text there",
+            "none of the {} objects of this kind has a text at this path",
             objects.len()
         )),
         false => Ok(found),

@@ -27,7 +27,7 @@ use std::fmt::Debug;
 /// Claims, volumes, and what uses or names them.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// The claims.
+    /// All claims that were listed.
     pub claims: Vec<PersistentVolumeClaim>,
     /// The pods, with the names of their namespaces. They were listed after the claims.
     pub pods: Vec<(String, Pod)>,

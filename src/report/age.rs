@@ -50,7 +50,7 @@ impl Age {
         }
     }
 
-    /// The step in words.
+    /// The title of the step on the page.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::UnderWeek => "for less than 7 days",

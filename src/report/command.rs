@@ -12,18 +12,18 @@ pub(super) fn is_safe(name: &str) -> bool {
     name.len() <= LIMIT && is_subdomain(name)
 }
 
-/// Explains a claim.
+/// Returns the command that explains the claim; none if a name is not safe in a shell.
 pub(super) fn why_claim(namespace: &str, name: &str) -> Option<String> {
     let safe = is_safe(namespace) && is_safe(name);
     safe.then(|| format!("volume-warden why pvc/{name} -n {namespace}"))
 }
 
-/// Explains a volume.
+/// Returns the command that explains the volume; none if its name is not safe in a shell.
 pub(super) fn why_volume(name: &str) -> Option<String> {
     is_safe(name).then(|| format!("volume-warden why pv/{name}"))
 }
 
-/// Deletes a claim.
+/// Returns the command that deletes the claim; none if a name is not safe in a shell.
 pub(super) fn delete(namespace: &str, name: &str) -> Option<String> {
     let safe = is_safe(namespace) && is_safe(name);
     safe.then(|| format!("kubectl delete pvc {name} -n {namespace}"))

@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 #[derive(Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) total: Sum,
-    /// Everything that no pod uses.
+    /// The sum of all claims and volumes that no pod uses.
     pub(super) idle: Sum,
     pub(super) by_state: BTreeMap<State, Sum>,
-    /// What is [`State::Unused`], by age.
+    /// The sums of the claims in the state [`State::Unused`], by age.
     pub(super) by_age: BTreeMap<Age, Sum>,
     /// What is stuck. It is also in the sum of its state.
     pub(super) stuck: Sum,
 }
 
 impl Figures {
-    /// Adds up the rows.
+    /// Adds up the rows to the sums that the page shows.
     pub(super) fn new(subject: &Subject<'_>, rows: &[Row]) -> Self {
         let prices = subject.prices;
         let mut by_state: BTreeMap<State, Sum> = BTreeMap::new();
@@ -41,7 +41,7 @@ impl Figures {
         }
     }
 
-    /// Zero if no volume or claim has that state.
+    /// Returns the sum of this state; zero if no volume or claim has it.
     pub(super) fn of(&self, state: State) -> Sum {
         self.by_state.get(&state).copied().unwrap_or_default()
     }

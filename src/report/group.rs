@@ -27,7 +27,7 @@ pub(super) struct Group {
     pub(super) list: Option<String>,
 }
 
-/// Returns all groups.
+/// Returns the groups of claims and volumes, in the order of the page.
 pub(super) fn groups(subject: &Subject<'_>, rows: &[Row]) -> [Group; 5] {
     let records = Records::new(subject);
     let flag = subject.flag();
@@ -107,7 +107,7 @@ impl Group {
         self.lines.len() + self.left_out
     }
 
-    /// A group without texts.
+    /// Creates a group with these lines, without its titles and texts.
     fn of(mut lines: Vec<Line>) -> Self {
         lines.sort_by(|a, b| {
             b.bytes

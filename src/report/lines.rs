@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Maximum number of references that a line names.
 const REFERENCES: usize = 3;
 
-/// A claim or a volume.
+/// One line of a group: a claim or a volume, and the next command for it.
 pub(super) struct Line {
     pub(super) subject: String,
     pub(super) class: String,
@@ -51,7 +51,7 @@ fn claim(row: &Row) -> String {
     }
 }
 
-/// A claim that no pod uses.
+/// The line of a claim that no pod uses.
 pub(super) fn unused(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Line {
     let why = command::why_claim(&row.namespace, &row.claim);
     let deletion = deletion(subject, row, records);
@@ -73,8 +73,8 @@ pub(super) fn unused(subject: &Subject<'_>, row: &Row, records: &Records<'_>) ->
     Line { next, ..line }
 }
 
-/// The deletion of a claim, if it can be undone and nothing is known to need the claim: all kinds
-/// were listed, nothing refers to it, and it has been unused for a week.
+/// The command that deletes the claim, if the deletion can be undone and nothing is known to need
+/// the claim: all kinds were listed, nothing refers to it, and it has been unused for a week.
 fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<Next> {
     let record = records.get(&row.volume)?;
     let recent = matches!(
@@ -92,7 +92,7 @@ fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<N
     })
 }
 
-/// Everything that is stuck.
+/// The lines of all claims and volumes that are stuck.
 pub(super) fn stuck(subject: &Subject<'_>, rows: &[Row]) -> Vec<Line> {
     let all = stuck::of(subject, rows);
     let lines = all.iter().map(|stuck| {
@@ -109,7 +109,7 @@ pub(super) fn stuck(subject: &Subject<'_>, rows: &[Row]) -> Vec<Line> {
     lines.collect()
 }
 
-/// A volume that is Released or Available.
+/// The line of a volume that is Released or Available.
 pub(super) fn of_volume(subject: &Subject<'_>, row: &Row) -> Line {
     let (title, next) = (text::name(&row.volume), command::why_volume(&row.volume));
     Line {
@@ -118,7 +118,7 @@ pub(super) fn of_volume(subject: &Subject<'_>, row: &Row) -> Line {
     }
 }
 
-/// The claims in the trash.
+/// The lines of the deleted claims that can be restored.
 pub(super) fn in_trash(subject: &Subject<'_>, rows: &[Row], records: &Records<'_>) -> Vec<Line> {
     let rows = || rows.iter().filter(|row| row.state == State::InTrash);
     let mut of_name: BTreeMap<_, usize> = BTreeMap::new();

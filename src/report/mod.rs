@@ -36,11 +36,11 @@ pub(crate) struct Subject<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// The prices; empty if no cost is shown.
     pub(crate) prices: &'a Prices,
-    /// The time of the page.
+    /// The time of the page, to which all ages are relative.
     pub(crate) now: Timestamp,
 }
 
-/// Returns the page.
+/// Returns the page as HTML.
 pub(crate) fn html(subject: &Subject<'_>) -> String {
     let rows = inventory(subject.listed, subject.namespace);
     page::page(subject, &rows).into_string()

@@ -7,7 +7,7 @@ use crate::{unused::Row, version::VERSION};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
-/// Nothing is loaded, and no script runs.
+/// The Content-Security-Policy of the page: nothing is loaded, and no script runs.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 

@@ -15,9 +15,9 @@ const MIN_AGE: i64 = 60;
 pub(super) struct Stuck<'a> {
     /// The claim, or the volume without one.
     pub(super) row: &'a Row,
-    /// Whether it is the volume that is stuck.
+    /// Whether the volume is stuck, and not the claim.
     pub(super) is_volume: bool,
-    /// Since when, if known.
+    /// Since when the claim or volume is stuck, if known.
     pub(super) since: Option<Timestamp>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn of<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Stuck<'a>> {
 }
 
 impl Stuck<'_> {
-    /// Returns the command that explains it.
+    /// Returns the command that explains why the claim or volume is stuck.
     pub(super) fn command(&self) -> Option<String> {
         match self.is_volume {
             true => command::why_volume(&self.row.volume),
@@ -56,7 +56,7 @@ impl Stuck<'_> {
         }
     }
 
-    /// Describes its state in words.
+    /// Describes the state of the stuck claim or volume in words.
     pub(super) fn state(&self) -> &'static str {
         match (self.row.state, self.is_volume) {
             (State::Failed, _) => "the deletion of the volume failed",

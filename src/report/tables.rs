@@ -31,7 +31,7 @@ pub(super) fn region(title: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(format!("Table: {title}")) tabindex="0" { (table) } }
 }
 
-/// The section of a group.
+/// Shows a group as a section with a table of its lines.
 pub(super) fn group(subject: &Subject<'_>, group: &Group) -> Markup {
     let title = format!("{}-title", group.id);
     html! {
@@ -117,7 +117,7 @@ fn next(next: Option<&Next>) -> Markup {
     }
 }
 
-/// The numbers of the treemap.
+/// The table with the same numbers as the treemap.
 pub(super) fn places(subject: &Subject<'_>, places: &[Place<'_>]) -> Markup {
     let shown = &places[..places.len().min(MOST)];
     let table = html! {

@@ -70,8 +70,8 @@ fn namespaces(places: &[Place<'_>]) -> Vec<Node> {
     found
 }
 
-/// Replaces what is smaller than `least`, and all but the [`MOST`] largest, by one node. Returns
-/// the largest first. `kind` names all of them in the plural.
+/// Replaces the nodes that are smaller than `least`, and all but the [`MOST`] largest, by one node.
+/// Returns the largest first. `kind` names the kind of node in the plural.
 fn merged(mut nodes: Vec<Node>, least: f64, kind: &str) -> Vec<Node> {
     nodes.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     let large = nodes.iter().take_while(|node| node.bytes >= least).count();

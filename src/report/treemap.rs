@@ -40,7 +40,7 @@ fn worst(areas: &[f64], side: f64) -> f64 {
     ratios.fold(0.0, |worst, ratio| worst.max(ratio).max(1.0 / ratio))
 }
 
-/// Fills a strip along the shorter side with these areas, and returns what is left.
+/// Fills a strip along the shorter side with these areas, and returns the rest of the rectangle.
 fn fill(areas: &[f64], within: Rect, found: &mut Vec<Rect>) -> Rect {
     let upright = within.width >= within.height;
     let (long, side) = match upright {

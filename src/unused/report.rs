@@ -27,7 +27,7 @@ pub enum Output {
     Csv,
 }
 
-/// Returns the report.
+/// Returns the list of unused storage as text in this format.
 pub fn shown(rows: &[Row], output: Output, prices: &Prices, now: Timestamp) -> String {
     match output {
         Output::Json => format!("{:#}", value(rows, prices)),
@@ -87,7 +87,7 @@ fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
     format!("{}\n\n{}", aligned(&lines), total(rows, prices))
 }
 
-/// The sum, in a sentence.
+/// The number, size and cost of all rows together, as one sentence.
 fn total(rows: &[Row], prices: &Prices) -> String {
     let sum = Sum::of(rows, prices);
     let cost = match sum.cost {

@@ -32,7 +32,7 @@ pub struct Sum {
     pub count: usize,
     /// Their size in bytes.
     pub bytes: f64,
-    /// The cost in a month of those whose class has a price; none if there are none.
+    /// The cost in a month of those whose class has a price; none if no class has one.
     pub cost: Option<f64>,
     /// The number of those whose class has a price.
     pub priced: usize,

@@ -4,8 +4,8 @@ use crate::backend::Failure;
 use serde::Serialize;
 use std::path::Path;
 
-/// User and password for the login to StorageOS. The type has no `Debug`, so that they are never
-/// logged.
+/// User and password for the login to StorageOS. The type does not implement `Debug`, so that they
+/// are never logged.
 #[derive(Serialize)]
 pub(super) struct Credentials {
     username: String,

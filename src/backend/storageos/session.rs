@@ -73,8 +73,8 @@ impl Session {
         self.renewed(Some(refused)).await
     }
 
-    /// Refreshes the token when half of its lifetime is over, and logs in if there is none. Never
-    /// returns.
+    /// Keeps the token valid: refreshes it when half of its lifetime is over, and logs in if there
+    /// is none. Never returns.
     pub(super) async fn keep_fresh(&self) {
         let mut changes = self.token.subscribe();
         let mut failing = false;
@@ -90,7 +90,10 @@ impl Session {
             match self.freshen().await {
                 Ok(()) if failing => {
                     failing = false;
-                    tracing::info!("logged in to StorageOS again");
+                    tracing::info!(
+                        "the token of StorageOS is renewed again, after earlier \
+                        attempts failed"
+                    );
                 }
                 Ok(()) => {}
                 Err(failure) => {
@@ -155,8 +158,10 @@ impl Session {
         let credentials = Credentials::read(&self.secrets).await?;
         self.wire.reload().await?;
         // The attempt is recorded before the request is sent, because the caller may stop waiting.
-        let then =
-            Failure::timeout("the last login to StorageOS ended without an answer a moment ago");
+        let then = Failure::timeout(
+            "StorageOS is not asked for a token yet, because it did not answer \
+                the login a moment ago",
+        );
         *last = Some(Login {
             at: Instant::now(),
             then,
