@@ -28,51 +28,52 @@ type Row = (&'static str, String, &'static str);
 
 /// Fields that no claim needs.
 fn constructs() -> Vec<Row> {
-    let tag = "line 3, column 10: a template may not have tags";
-    let second = "line 3, column 1: a template must be a single document; a second one begins here";
+    let tag = "line 3, column 10: a template may not have YAML tags";
+    let second =
+        "line 3, column 1: a template must be a single YAML document; a second one begins here";
     vec![
         (
             "anchor",
             "a: &x 1\nb: *x\n".to_owned(),
-            "line 1, column 7: a template may not have anchors and aliases",
+            "line 1, column 7: a template may not have YAML anchors and aliases",
         ),
         (
             "alias",
             "a: *x\n".to_owned(),
-            "line 1, column 4: a template may not have anchors and aliases",
+            "line 1, column 4: a template may not have YAML anchors and aliases",
         ),
         (
             "billion laughs",
             laughs(),
-            "line 1, column 9: a template may not have anchors and aliases",
+            "line 1, column 9: a template may not have YAML anchors and aliases",
         ),
         (
             "merge key",
             "<<: {a: 1}\n".to_owned(),
-            "line 1, column 1: a template may not have merge keys",
+            "line 1, column 1: a template may not have YAML merge keys",
         ),
         (
             "merge key within",
             "a:\n  <<: {a: 1}\n".to_owned(),
-            "line 2, column 3: a template may not have merge keys",
+            "line 2, column 3: a template may not have YAML merge keys",
         ),
         (
             "tag",
             claim("a: !own 1\n"),
-            "line 3, column 9: a template may not have tags",
+            "line 3, column 9: a template may not have YAML tags",
         ),
         ("standard tag", claim("a: !!str 1\n"), tag),
         (
             "tag of a key",
             claim("b: 1\n!!str a: 1\n"),
-            "line 4, column 7: a template may not have tags",
+            "line 4, column 7: a template may not have YAML tags",
         ),
         ("second document", claim("---\na: 1\n"), second),
         ("empty second document", claim("---\n"), second),
         (
             "second document after an end",
             claim("...\na: 1\n"),
-            "line 4, column 1: a template must be a single document; a second one begins here",
+            "line 4, column 1: a template must be a single YAML document; a second one begins here",
         ),
         (
             "duplicate key",
@@ -172,17 +173,17 @@ fn lengths() -> Vec<Row> {
         (
             "anchors",
             filled("&a "),
-            "line 1, column 3: a template may not have anchors and aliases",
+            "line 1, column 3: a template may not have YAML anchors and aliases",
         ),
         (
             "aliases",
             filled("*a "),
-            "line 1, column 1: a template may not have anchors and aliases",
+            "line 1, column 1: a template may not have YAML anchors and aliases",
         ),
         (
             "tags",
             filled("!!a "),
-            "line 1, column 4: a template may not have tags",
+            "line 1, column 4: a template may not have YAML tags",
         ),
         (
             "directives",
@@ -192,7 +193,7 @@ fn lengths() -> Vec<Row> {
         (
             "documents",
             filled("---\n"),
-            "line 2, column 1: a template must be a single document; a second one begins here",
+            "line 2, column 1: a template must be a single YAML document; a second one begins here",
         ),
         ("comments", filled("#\n"), "the template is empty"),
         ("blanks", filled(" "), "the template is empty"),

@@ -8,8 +8,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 /// `volume-warden run`
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// This field comes first, because the other groups remove their values from the parsed
-    /// arguments.
+    /// The flags of the components. This field comes first, because the other groups remove their
+    /// values from the parsed arguments.
     #[command(flatten)]
     pub(super) component_flags: ComponentFlags,
 

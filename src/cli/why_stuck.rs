@@ -21,7 +21,7 @@ const GAP: usize = 3;
 pub(super) enum Columns {
     /// The object, its state, the root cause, and the command that explains it.
     Usual,
-    /// These, and the sentence of the root cause.
+    /// The columns of [`Columns::Usual`], and the sentence of the root cause.
     Wide,
 }
 

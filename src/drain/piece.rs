@@ -29,7 +29,7 @@ pub struct Piece {
     pub what: Vec<String>,
     /// The patch that removes these parts.
     pub operations: Vec<PatchOperation>,
-    /// Whether the status that Volume Warden has applied is removed.
+    /// Whether the condition Unused that Volume Warden has applied to the status is removed, too.
     pub applied_status: bool,
     /// What a live read must show before the patch is written.
     pub condition: Option<Condition>,

@@ -71,8 +71,8 @@ impl Drain {
         (piece, applied)
     }
 
-    /// Removes the status that Volume Warden has applied. The removal of other parts has changed
-    /// the version of the object.
+    /// Removes the condition Unused that Volume Warden has applied to the status of a claim. Only
+    /// the uid is tested, because the removal of other parts has changed the `resourceVersion`.
     async fn remove_status(&self, piece: &Piece) -> Applied {
         let target = Target::new(piece.kind, &piece.name, &piece.uid);
         let action = Action::apply_status(json!({}), Basis::Object).on_refusal(AGAIN);

@@ -84,7 +84,8 @@ impl<'a> References<'a> {
         references
     }
 
-    /// Returns what refers to the claim. Its owner is named unless it is one of these.
+    /// Returns what refers to the claim. Its owner is named, too, unless one of these references
+    /// names it already.
     pub fn of(&self, claim: &PersistentVolumeClaim) -> Vec<String> {
         let namespace = claim.namespace().unwrap_or_default();
         let mut references = self.to(&namespace, &claim.name_any());

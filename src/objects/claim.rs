@@ -82,7 +82,7 @@ pub struct ClaimTrash {
     /// The time for which the data is kept after the deletion of the claim, from
     /// [`UNDELETE_WINDOW`].
     pub window: Option<Box<str>>,
-    /// Whether Volume Warden wrote [`UNDELETE_TOUCHED`].
+    /// Whether the claim has the annotation [`UNDELETE_TOUCHED`] of Volume Warden.
     pub touched: bool,
 }
 

@@ -49,7 +49,7 @@ pub struct ClaimTexts {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The fields of a claim that are parsed.
+/// The fields of a claim that are parsed: its uid, labels and annotations.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolumeClaim)]
 pub struct ClaimTextsWire {

@@ -53,7 +53,7 @@ pub struct Need {
     spec: PersistentVolumeClaimSpec,
 }
 
-/// The fields of a claim that are parsed.
+/// The fields of a claim that say what it requires of its volume.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolumeClaim)]
 pub struct NeedWire {

@@ -5,9 +5,11 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
-/// Label of a claim that was created for a pod.
+/// Label of a claim that was created for a pod; its value names the installation that created the
+/// claim.
 pub const PROVISIONER_LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
-/// Label of a claim or volume: the volume becomes available again after its claim is deleted.
+/// Label of a claim or volume, whose value names an installation: that installation makes the
+/// volume available again after its claim is deleted.
 pub const RELEASER_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 /// Label that plumber-cd's reclaimable-pv-releaser actually wrote and read, instead of
 /// [`RELEASER_LABEL`], which it documents.

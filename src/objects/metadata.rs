@@ -6,8 +6,8 @@ use kube::api::ObjectMeta;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use std::collections::BTreeMap;
 
-/// Maximum length of an annotation of a tenant that is read, in bytes. No name and no duration is
-/// longer.
+/// Maximum length, in bytes, of an annotation value of a tenant. A longer one is read as an empty
+/// text, because no name and no duration is longer.
 pub const MAX_TEXT: usize = 253;
 
 /// Returns the value of an annotation, or an empty text if it is longer than [`MAX_TEXT`].

@@ -19,9 +19,9 @@ pub const UNDELETE_TOUCHED: &str = "volume-warden.dev/undelete-touched";
 
 /// How long the data of a deleted claim can be restored after a restore that failed, at least.
 pub const WINDOW_AFTER_RETURN: Duration = Duration::from_secs(3600);
-/// Maximum number of claims in a record that could not be bound to the volume. After that, only an
-/// administrator restores the data. Without a limit, such claims would prevent the purge without
-/// end.
+/// Maximum number of claims in a record that the volume was reserved for and that could not be
+/// bound to it. After that, only an administrator restores the data: otherwise a tenant could delay
+/// the purge without end by such claims.
 pub const MAX_UNBINDABLE: usize = 10;
 
 /// Maximum length of a record that is read.
@@ -40,7 +40,7 @@ pub enum OriginalPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrashRecord {
-    /// The reclaim policy that the volume had.
+    /// The reclaim policy of the volume before Volume Warden set it to Retain.
     pub policy: OriginalPolicy,
     /// For how many seconds after its deletion the claim can be restored.
     pub window_seconds: u64,
@@ -53,14 +53,15 @@ pub struct TrashRecord {
     /// When the claim was first seen to be deleted, by the clock of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Timestamp>,
-    /// When the volume was reserved for a claim that restores its data, by the same clock.
+    /// When the volume was reserved for a claim that restores its data, by the clock of the API
+    /// server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_at: Option<Timestamp>,
     /// The uid of the claim that the volume is reserved for. Another claim of its name, in a
     /// namespace that was recreated for example, must not get the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_for: Option<String>,
-    /// When the last reservation ended without a Bound claim, by the same clock.
+    /// When the last reservation ended without a Bound claim, by the clock of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned_at: Option<Timestamp>,
     /// The uids of at most [`MAX_UNBINDABLE`] claims that the volume was reserved for and that

@@ -55,7 +55,8 @@ pub struct Condition {
     last_transition_time: Option<Time>,
 }
 
-/// Returns a claim's status to apply, in which the condition has this status since `now`.
+/// Returns the status to apply to a claim: the condition `Unused` alone, True if `holds`, with the
+/// transition time `now`.
 pub fn status(holds: bool, now: Timestamp) -> Value {
     let (status, reason, message) = match holds {
         true => (

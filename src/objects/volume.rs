@@ -119,7 +119,8 @@ impl Volume {
             .is_some_and(|(claim, _)| claim.name == parked())
     }
 
-    /// Returns the claim that the volume is reserved for, if it is one of the recorded namespace.
+    /// Returns the claim that the volume is reserved for, if that claim is in the recorded
+    /// namespace.
     pub fn reserved_for(&self) -> Option<&ClaimRef> {
         let (claim, record) = self.waiting()?;
         (claim.name.namespace == record.namespace).then_some(claim)

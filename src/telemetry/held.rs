@@ -5,7 +5,8 @@ use super::{
     labels::{Level, Reason},
 };
 
-/// The number of such objects for each reason, and when the first of them was deleted.
+/// Metrics of objects that are being deleted and still exist: their number for each reason that
+/// keeps them, and when the first of them was deleted.
 #[derive(Debug)]
 pub struct HeldMetrics {
     number: Level<Reason>,

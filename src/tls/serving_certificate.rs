@@ -28,7 +28,8 @@ struct State {
     clients: Option<Arc<dyn ClientCertVerifier>>,
     served: Option<Validity>,
     authority: Option<Validity>,
-    /// None until the webhook configurations have been read.
+    /// Whether the webhooks trust the certificate; none until the webhook configurations have been
+    /// read.
     judgement: Option<Judgement>,
 }
 

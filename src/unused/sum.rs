@@ -30,7 +30,7 @@ impl Row {
 pub struct Sum {
     /// The number of claims and volumes.
     pub count: usize,
-    /// Their size in bytes.
+    /// The size of these claims and volumes in bytes.
     pub bytes: f64,
     /// The cost in a month of those whose class has a price; none if no class has one.
     pub cost: Option<f64>,

@@ -61,9 +61,9 @@ pub struct PathPublisher {
     rotation: Rotation,
     metrics: Arc<Metrics>,
     paths: SecretPaths,
-    /// The state that the Secret had last. If the Secret is deleted or emptied, it is written
-    /// again.
     clock: Clock,
+    /// The state that the Secret had last. If the Secret is deleted or emptied, this state is
+    /// written again.
     known: Option<State>,
     /// When this replica first read the stored next path from the Secret.
     next_seen: Option<(PathSecret, Instant)>,

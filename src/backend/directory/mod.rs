@@ -30,7 +30,7 @@ pub const MARKER: &str = ".volume-warden-root";
 
 /// Time limit of one call to the backend. A network file system that is gone never answers.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Maximum number of concurrent calls to the file system. A call that hangs occupies one of them.
+/// Maximum number of concurrent calls to the file system. A call that hangs counts until it ends.
 const HANDS: usize = 4;
 
 /// A storage backend with one directory for each namespace.
@@ -81,7 +81,12 @@ impl Directory {
             let thread = thread::Builder::new().name("directory".to_owned());
             let started = thread.spawn(job);
             started.map_err(|error| Failure::server(format!("cannot start a thread: {error}")))?;
-            let lost = |_| Failure::server("the thread that reads the root ended without a result");
+            let lost = |_| {
+                Failure::server(
+                    "the thread that calls the file system of the storage \
+                ended without a result",
+                )
+            };
             answered.await.map_err(lost)?
         };
         tokio::time::timeout_at(until, done)

@@ -191,8 +191,8 @@ pub struct Webhook<'a> {
     pub name: &'a str,
     /// The `clientConfig` of the webhook.
     pub client_config: &'a Value,
-    /// Whether its `failurePolicy` is `Fail`: the API server refuses the request of a user when
-    /// the call fails, and its message contains the path of the webhook.
+    /// Whether the webhook's `failurePolicy` is `Fail`. When a call fails, the API server then
+    /// refuses the request of a user, with a message that contains the path of the webhook.
     pub fails_closed: bool,
 }
 

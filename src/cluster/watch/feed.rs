@@ -40,7 +40,8 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
 /// A change of one object in a feed.
 #[derive(Debug)]
 pub struct Change<'a, T> {
-    /// The key in the feed; its namespace is empty for a cluster-scoped kind.
+    /// The name of the object, which is its key in the feed. The namespace is empty for a
+    /// cluster-scoped kind.
     pub name: &'a ObjectName,
     /// The object before the change; `None` if it was not known.
     pub old: Option<&'a Arc<T>>,

@@ -52,7 +52,7 @@ pub struct Seen {
     writing: Mutex<()>,
 }
 
-/// The result of [`Seen::add`].
+/// How many namespace names are recorded after [`Seen::add`], and how many did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Number of all namespace names that are recorded now.

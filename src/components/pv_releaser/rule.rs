@@ -246,7 +246,7 @@ pub struct Reservation<'a> {
     pub volume: &'a str,
     /// The namespace of the volume's earlier claim.
     pub record: &'a Record,
-    /// The uid of the namespace of that name, if it exists.
+    /// The uid of the present namespace with the name in the record, if it exists.
     pub namespace: Option<&'a str>,
     /// When Volume Warden made the reservation; none if a soft release kept it.
     pub reserved_at: Option<Timestamp>,

@@ -34,7 +34,8 @@ use tokio::time::Instant;
 const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
 /// Time between the two live looks at a claim that expires.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
-/// Age at which the first look no longer counts.
+/// Age at which the first live look at a claim no longer counts, so that a claim is looked at twice
+/// again.
 const LOOK_EXPIRES: Duration = Duration::from_secs(600);
 /// Delay until a claim that another object names is looked at again: no event says that the object
 /// no longer names it.

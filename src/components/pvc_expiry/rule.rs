@@ -57,7 +57,8 @@ pub enum Left {
     Owned,
     /// A pod names the claim, or its condition Unused is not True.
     Used,
-    /// This replica does not watch all kinds yet.
+    /// Not all watches of this replica are complete yet, so it is unknown for how long the claim
+    /// has been unused.
     NotObserved,
     /// The data could not be restored: the volume is not recorded for the trash.
     NoWindow,

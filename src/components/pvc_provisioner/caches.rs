@@ -20,7 +20,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// The watches of `feeds`; templates are parsed under `policy`.
+    /// Creates caches that read the watches of `feeds` and parse templates under `policy`.
     pub fn new(feeds: &Feeds, policy: TemplatePolicy) -> Self {
         Self {
             claims: feeds.claims.clone(),

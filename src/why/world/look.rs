@@ -7,7 +7,8 @@ pub enum Look<T> {
     Found(T),
     /// The object does not exist.
     Absent,
-    /// Not known: the object is read before the next lookup, or it could not be read.
+    /// It is not known whether the object exists: it is read before the next lookup, or could not
+    /// be read.
     Unread,
 }
 
@@ -17,7 +18,7 @@ impl<T> Look<T> {
         self.and_then(|found| Some(read(found)))
     }
 
-    /// As [`Self::map`], and absent where `read` finds nothing.
+    /// Converts the object as [`Self::map`] does. The result is absent where `read` finds nothing.
     pub fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Look<U> {
         match self {
             Self::Found(found) => read(found).map_or(Look::Absent, Look::Found),

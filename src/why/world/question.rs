@@ -50,7 +50,7 @@ impl Question {
         }
     }
 
-    /// The same call, whose result has another type.
+    /// Returns the same call, whose result is read as another type.
     pub(super) fn returning<T: 'static>(self) -> Self {
         let kind = TypeId::of::<T>();
         Self { kind, ..self }

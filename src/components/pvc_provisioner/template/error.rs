@@ -24,13 +24,13 @@ pub(super) enum Fault {
     TooLong(usize),
     #[error("the template is empty")]
     Empty,
-    #[error("a template may not have anchors and aliases")]
+    #[error("a template may not have YAML anchors and aliases")]
     Anchor,
-    #[error("a template may not have merge keys")]
+    #[error("a template may not have YAML merge keys")]
     MergeKey,
-    #[error("a template may not have tags")]
+    #[error("a template may not have YAML tags")]
     Tag,
-    #[error("a template must be a single document; a second one begins here")]
+    #[error("a template must be a single YAML document; a second one begins here")]
     SecondDocument,
     #[error("maps and lists are nested deeper than {DEPTH}")]
     TooDeep,

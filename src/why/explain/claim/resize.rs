@@ -128,13 +128,16 @@ fn on_the_node(
     let evidence = Evidence::new(object.to_string(), field).since(since);
     let begin = format!("The claim {sizes}: its volume is expanded, its file system is not.");
     let Some(user) = user else {
-        let sentence = format!("{begin} The kubelet expands it when a pod uses the claim.");
+        let sentence = format!(
+            "{begin} The kubelet expands the file system when a pod uses the \
+            claim."
+        );
         let cause = Cause::new(Code::ResizePending, sentence, evidence);
         return Some(cause.wait("the file system is expanded once a pod uses the claim"));
     };
     let pod = Object::pod(object.namespace_name(), &user.name_any());
     let sentence = format!(
-        "{begin} The kubelet of the pod {} expands it.",
+        "{begin} The kubelet of the pod {} expands the file system.",
         user.name_any()
     );
     Some(Cause::new(Code::ResizePending, sentence, evidence).run(

@@ -23,7 +23,7 @@ enum Trouble {
 type Troubled<'a> = (Trouble, &'a Mounted<'a>, Look<PersistentVolumeClaim>);
 
 /// The chain of causes for the first claim that the pod cannot use, and one cause for each further
-/// such claim. If the pod can use all its claims, the cause is what else it waits for.
+/// such claim. If the pod can use all its claims, the chain says what else the pod waits for.
 pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let mounted = claims::mounted(pod);
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
