@@ -68,7 +68,9 @@ impl Review {
     pub(crate) fn remembered(&self, request: &Request) -> Reviewed {
         match self {
             Self::FromMemory(review) => review(request),
-            Self::Asking(_) => unreachable!("this review asks the API server"),
+            Self::Asking(_) => {
+                unreachable!("this review calls the API server, so it has no answer from memory")
+            }
         }
     }
 

@@ -66,7 +66,7 @@ impl PvcTrashReconciler {
 }
 
 fn limited(wait: Duration) -> Requeue {
-    let why = "the limit --trash-max-purges of this hour is reached";
+    let why = "the volume waits, because the limit --trash-max-purges of this hour is reached";
     Requeue::After(wait, why.to_owned())
 }
 

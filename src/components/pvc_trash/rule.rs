@@ -253,7 +253,7 @@ impl View<'_> {
         }
     }
 
-    /// The volume is reserved by name for a claim that restores its data.
+    /// Decides about a volume that is reserved by name for a claim that restores its data.
     fn reserved(&self, record: &TrashRecord) -> Decision {
         let restoring = |claim: &&Claim| record.reserved_for.as_deref() == Some(&*claim.uid);
         let claim = self.claim.filter(restoring);

@@ -35,7 +35,7 @@ pub fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
     }
 }
 
-/// A patch of pvc-trash.
+/// Creates an action of pvc-trash that patches an object, with the Event if that is refused.
 pub fn action(
     name: &'static str,
     lane: Lane,

@@ -36,7 +36,7 @@ const NEXT_TOUCH: Duration = Duration::from_secs(1);
 /// Maximum delay between two changes: the binder looks at a claim as often anyway.
 const SLOWEST_TOUCH: Duration = Duration::from_secs(15);
 
-/// Restores volumes.
+/// Reserves volumes for the claims that request them, and waits until these claims are Bound.
 pub struct Undelete {
     pub(super) caches: Caches,
     pub(super) live: Arc<Live>,
@@ -56,7 +56,7 @@ pub(super) struct Waiting {
     ends: Instant,
     /// When the claim is changed next.
     touch: Instant,
-    /// The delay after that.
+    /// The delay between the next change of the claim and the one after it.
     delay: Duration,
 }
 
@@ -124,7 +124,7 @@ impl Undelete {
         if ends <= Instant::now() {
             return self.put_back(name, volume).await;
         }
-        let why = || format!("the claim {} is not Bound yet", claim_ref.name);
+        let why = || format!("waiting until the claim {} is Bound", claim_ref.name);
         if let Err(wait) = self.turn(name) {
             return Ok(Requeue::After(wait, why()));
         }

@@ -20,9 +20,9 @@ use json_patch::PatchOperation;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// What the webhooks read.
+/// The caches and the live reads of the webhooks.
 pub struct Reviews {
-    /// The watches.
+    /// The watches that the webhooks read.
     pub caches: Caches,
     /// Live reads.
     pub live: Arc<Live>,
@@ -70,7 +70,8 @@ impl Reviews {
         let completed = self.live.complete(&mut record.claim, request.call_budget);
         if let Err(error) = completed.await {
             // The reconciler reads them again once the volume is Bound.
-            tracing::debug!(component = NAME, %error, "the record is not complete yet");
+            tracing::debug!(component = NAME, %error, "the record of the new volume lacks what \
+                could not be read; the reconciler adds it later");
         }
         Ok(Answer::Patch {
             operations: patch::record(&volume, &record),
