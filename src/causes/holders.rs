@@ -31,7 +31,7 @@ pub enum Holder<'a> {
     FinishedPods(Vec<NamedPod<'a>>),
     /// No pod uses the claim: pvc-protection is about to remove its finalizer.
     NoPod,
-    /// The claim that the volume is bound to, if the volume names it.
+    /// The volume is Bound, so its claim keeps it. None if the volume has no claimRef.
     Claim(Option<&'a ObjectName>),
     /// The volume is bound to no claim: pv-protection is about to remove its finalizer.
     NoClaim,

@@ -114,7 +114,7 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
     request(&client, entry).await
 }
 
-/// Reads one volume.
+/// Reads one volume. The store is empty if it does not exist.
 async fn volume(client: &Client, name: &str) -> Result<Store<Volume>, ExitCode> {
     let api: Api<VolumeWire> = Api::all(client.clone());
     let read = existing(within(UNHURRIED, api.get(name)).await);

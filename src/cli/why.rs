@@ -123,7 +123,7 @@ impl WhyOptions {
     /// The kind and the name of the object, which follows the kind or a slash; none with `--stuck`.
     ///
     /// # Errors
-    /// When there is no name, or two, or the output format is for another question.
+    /// When there is no name, or two, or an option is for another question.
     fn target(&self) -> Result<Option<(Kind, &str)>, clap::Error> {
         let table = matches!(self.output, Some(Output::Wide | Output::Name));
         let Some(target) = &self.target else {

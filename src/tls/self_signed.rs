@@ -107,8 +107,8 @@ impl SelfSigned {
         self.known.as_ref().map(Material::next_step)
     }
 
-    /// Returns whether a renewal step is due but blocked, for example because another program keeps
-    /// overwriting a caBundle.
+    /// Returns whether a renewal step is due. If one is due after a round, the round could not take
+    /// it, for example because another program keeps overwriting a caBundle.
     fn is_overdue(&self) -> bool {
         let now = self.serving.clock.now().unix_timestamp();
         self.next_step().is_some_and(|step| step <= now)

@@ -119,7 +119,7 @@ impl Events {
     }
 
     /// Publishes an Event once, also if several processes publish it: its name follows from the uid
-    /// of the object, the reason and the note. The API server deletes Events after an hour; then it
+    /// of the object, the reason and the note. The API server deletes Events after `--event-ttl`; then it
     /// may be published again. Returns whether it exists now.
     pub(crate) async fn publish_once(
         &self,

@@ -89,7 +89,8 @@ pub mod reasons {
     pub const MISSING_TEMPLATE: &str = "ErrMissingPVC";
     /// A pod requests a claim for a volume that the pod does not have.
     pub const MISSING_VOLUME: &str = "ErrMissingVolume";
-    /// The template is invalid, or the volume is not a persistentVolumeClaim.
+    /// The template is invalid or has an unknown field, or the volume is not a
+    /// persistentVolumeClaim.
     pub const INVALID: &str = "ErrInvalidPVC";
     /// An annotation with the prefix of pvc-provisioner has an unknown key or an invalid value.
     pub const INVALID_ANNOTATION: &str = "ErrInvalidAnnotation";
@@ -97,7 +98,7 @@ pub mod reasons {
     pub const TOO_MANY: &str = "ErrTooManyClaims";
     /// The API server refused to create the claim.
     pub const FAILED: &str = "ErrPVCProvisionFailed";
-    /// The creator of the pod may not create claims, or is unknown.
+    /// The creator of the pod may not create claims, or this could not be checked.
     pub const REQUESTER_UNKNOWN: &str = "ErrRequesterUnknown";
     /// The pod uses an existing claim that it does not own, unchanged.
     pub const SHARED: &str = "ClaimShared";

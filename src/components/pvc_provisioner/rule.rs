@@ -66,7 +66,8 @@ pub struct User {
     pub deleting: bool,
     /// The pod has ended: phase Succeeded or Failed.
     pub ended: bool,
-    /// The pod runs, or has ended.
+    /// The phase of the pod is not Pending. Like `deleting` and `ended`, it is false for a pod that
+    /// has no annotation of pvc-provisioner.
     pub started: bool,
     /// Creation time of the pod, in seconds since 1970.
     pub created: i64,

@@ -140,8 +140,8 @@ pub(super) fn bypasses_the_scheduler(pod: &Pod) -> Option<Cause> {
     );
     let evidence = Evidence::new(object.to_string(), "spec.nodeName");
     Some(Cause::new(Code::PodUnscheduled, sentence, evidence).run(
-        format!("kubectl get {} -o yaml", object.arguments()),
-        "to see which controller or client created the pod with a nodeName; use a nodeSelector for kubernetes.io/hostname \
-         instead, so that the scheduler selects the node",
+        format!("kubectl get {} -o yaml --show-managed-fields", object.arguments()),
+        "to see in ownerReferences and managedFields which controller or client created the pod with a nodeName; use a \
+         nodeSelector for kubernetes.io/hostname instead, so that the scheduler selects the node",
     ))
 }

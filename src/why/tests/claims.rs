@@ -61,7 +61,10 @@ async fn a_claim_whose_pod_names_its_node_itself() {
     let answer = answer.explained(&data()).await;
     assert_eq!(codes(&answer), [Code::PodUnscheduled]);
     assert!(answer.chain[0].sentence.contains("spec.nodeName"));
-    assert_eq!(command(&answer), "kubectl get pod web -n shop -o yaml");
+    assert_eq!(
+        command(&answer),
+        "kubectl get pod web -n shop -o yaml --show-managed-fields"
+    );
 }
 
 /// The name and the uid of an owner can be any text. In a command it could be run by the shell of

@@ -71,7 +71,7 @@ fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause
             "to see in the pod's Events why the claim is not created".to_owned(),
         ),
         Maker::Set(set) => (
-            format!("the StatefulSet {set} creates it together with its pod, and has not done so"),
+            format!("the StatefulSet {set} creates it for the pod, and has not done so yet"),
             format!("kubectl describe statefulset {set} -n {namespace}"),
             "to see in the StatefulSet's Events why the claim is not created".to_owned(),
         ),
